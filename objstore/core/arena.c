@@ -1,0 +1,566 @@
+/* Two-level segregated fit (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004), over
+ * offsets, with headers that survive the death of the process that was changing them.
+ *
+ * Sizes are counted in units of 64 bytes. Free chunks hang in lists by size class: 1..31 units have a list each, above
+ * that each power of two is cut into 16. Two bitmaps find the first list that is not empty and surely fits.
+ *
+ * Recycled memory first: a fresh page costs ten times the copy into it. Hence
+ *  - the free chunk at the very end ("top", most of it never touched) is in no list and is cut only if no list fits;
+ *  - the class of the wanted size itself, which a plain TLSF skips because not each of its chunks fits, is looked into
+ *    before the larger ones: the 100 MB just freed serve the next 100 MB;
+ *  - lists are LIFO (warm in the cache), but a list of large chunks keeps the lower of old and new head in front.
+ *
+ * What a kill leaves behind. The truth is `check`, `size` and `owner` of the headers that are reached by walking from begin;
+ * each step changes it by one store, in program order (ARENA_STEP stops the compiler; a dead process needs no more,
+ * and living ones are kept out by the lock):
+ *  - split: the new header is written in full while it is still payload, then the old chunk shrinks by one store;
+ *  - merge: the chunk in front grows by one store, then the swallowed header is defaced;
+ *  - in use or free: one store of `owner`.
+ * So the walk always closes. What may be left is a free chunk in no list, two free neighbours or wrong counters, and
+ * arena_rebuild makes those anew.
+ */
+#include "arena.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Between two steps. The test redefines it to die here. */
+#ifndef ARENA_STEP
+#define ARENA_STEP() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
+#define CHUNK_CHECK UINT64_C(0x6d736e65726141a5) /* xor'ed with the header's offset, so that a copied header is refused */
+#define MIN_CHUNK (2 * ARENA_UNIT)               /* a header and one unit */
+#define LARGE_SIZE (UINT64_C(1) << 20)           /* payload bytes from which the lower address beats the warmer cache */
+#define SHORT_LOOK 4                             /* chunks of the own class tried before going to a larger one */
+#define LONG_LOOK 1024                           /* ... before giving up */
+
+struct chunk {
+    uint64_t check;         /* CHUNK_CHECK ^ offset of this header */
+    _Atomic uint64_t size;  /* payload bytes, multiple of ARENA_UNIT, > 0 */
+    _Atomic uint64_t owner; /* owner << 32 | owner kind; 0 = free */
+    uint64_t previous;      /* derived: header offset of the chunk in front, 0 = none */
+    uint64_t next_free;     /* derived, if free and not top: neighbours in the list, 0 = none */
+    uint64_t previous_free;
+    uint64_t spare[2];
+};
+
+_Static_assert(sizeof(struct chunk) == ARENA_UNIT, "the header is one unit");
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "one store must be one store");
+_Static_assert(sizeof(struct arena) == 7 * 8 + 2 * (ARENA_N_LEVELS + 2) + 8 * ARENA_N_LEVELS * ARENA_N_SUBLEVELS,
+               "struct arena has no hidden padding");
+
+/* --- accessors --- */
+
+static struct chunk *chunk_at(unsigned char *base, uint64_t offset)
+{
+    return (struct chunk *)(void *)(base + offset);
+}
+
+static const struct chunk *chunk_seen(const unsigned char *base, uint64_t offset)
+{
+    return (const struct chunk *)(const void *)(base + offset);
+}
+
+static uint64_t size_of(const struct chunk *chunk)
+{
+    return atomic_load_explicit(&chunk->size, memory_order_relaxed);
+}
+
+static void set_size(struct chunk *chunk, uint64_t size)
+{
+    atomic_store_explicit(&chunk->size, size, memory_order_relaxed);
+}
+
+static uint64_t owner_of(const struct chunk *chunk)
+{
+    return atomic_load_explicit(&chunk->owner, memory_order_relaxed);
+}
+
+static void set_owner(struct chunk *chunk, uint64_t owner)
+{
+    atomic_store_explicit(&chunk->owner, owner, memory_order_relaxed);
+}
+
+static bool is_free(const struct chunk *chunk)
+{
+    return owner_of(chunk) == 0;
+}
+
+static uint64_t pack_owner(uint32_t kind, uint32_t owner)
+{
+    return (uint64_t)owner << 32 | kind;
+}
+
+/* Offset just behind a chunk: the next header, or the arena's end. */
+static uint64_t end_of(const struct chunk *chunk, uint64_t offset)
+{
+    return offset + ARENA_UNIT + size_of(chunk);
+}
+
+/* --- size classes --- */
+
+struct size_class {
+    unsigned level, sublevel;
+};
+
+static unsigned highest_bit(uint64_t n)
+{
+    return 63U - (unsigned)__builtin_clzll(n);
+}
+
+/* The class whose list holds free chunks of this size. */
+static struct size_class class_of(uint64_t size)
+{
+    uint64_t units = size / ARENA_UNIT;
+    if (units < ARENA_N_SUBLEVELS)
+        return (struct size_class){0, (unsigned)units};
+    unsigned bit = highest_bit(units);
+    return (struct size_class){bit - 3, (unsigned)(units >> (bit - 4)) & (ARENA_N_SUBLEVELS - 1)};
+}
+
+/* The smallest class all of whose chunks fit. */
+static struct size_class class_that_fits(uint64_t size)
+{
+    uint64_t units = size / ARENA_UNIT;
+    if (units >= 2 * ARENA_N_SUBLEVELS)
+        units += (UINT64_C(1) << (highest_bit(units) - 4)) - 1;
+    return class_of(units * ARENA_UNIT);
+}
+
+/* --- free lists --- */
+
+/* Where in the list: in front, unless both are large and the present head lies lower. */
+static bool goes_second(uint64_t head, uint64_t offset, uint64_t size)
+{
+    return head != 0 && size >= LARGE_SIZE && head < offset;
+}
+
+static void link_free(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    struct size_class class = class_of(size_of(chunk));
+    uint64_t *head = &arena->heads[class.level][class.sublevel];
+    if (goes_second(*head, offset, size_of(chunk))) {
+        chunk->previous_free = *head;
+        chunk->next_free = chunk_at(base, *head)->next_free;
+        chunk_at(base, *head)->next_free = offset;
+    } else {
+        chunk->previous_free = 0;
+        chunk->next_free = *head;
+        *head = offset;
+    }
+    if (chunk->next_free != 0)
+        chunk_at(base, chunk->next_free)->previous_free = offset;
+    arena->sublevels[class.level] |= (uint16_t)(1U << class.sublevel);
+    arena->levels |= UINT64_C(1) << class.level;
+}
+
+static void set_head(struct arena *arena, struct size_class class, uint64_t offset)
+{
+    arena->heads[class.level][class.sublevel] = offset;
+    if (offset != 0)
+        return;
+    arena->sublevels[class.level] &= (uint16_t)~(1U << class.sublevel);
+    if (arena->sublevels[class.level] == 0)
+        arena->levels &= ~(UINT64_C(1) << class.level);
+}
+
+/* Takes a free chunk out of its list, or away from the top. Its size must still be that of its class. */
+static void unlink_free(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    if (offset == arena->top) {
+        arena->top = 0;
+        return;
+    }
+    struct chunk *chunk = chunk_at(base, offset);
+    if (chunk->next_free != 0)
+        chunk_at(base, chunk->next_free)->previous_free = chunk->previous_free;
+    if (chunk->previous_free != 0)
+        chunk_at(base, chunk->previous_free)->next_free = chunk->next_free;
+    else
+        set_head(arena, class_of(size_of(chunk)), chunk->next_free);
+}
+
+/* The place of a free chunk: top if it is the last, else a list. */
+static void shelve(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    if (end_of(chunk_at(base, offset), offset) == arena->end)
+        arena->top = offset;
+    else
+        link_free(arena, base, offset);
+}
+
+/* --- finding --- */
+
+/* Among the first `n_looks` chunks of the wanted size's own class, not all of which fit. */
+static uint64_t find_in_own_class(const struct arena *arena, unsigned char *base, uint64_t size, int n_looks)
+{
+    struct size_class class = class_of(size);
+    uint64_t offset = arena->heads[class.level][class.sublevel];
+    for (; offset != 0 && n_looks > 0; n_looks--) {
+        const struct chunk *chunk = chunk_at(base, offset);
+        if (size_of(chunk) >= size)
+            return offset;
+        offset = chunk->next_free;
+    }
+    return 0;
+}
+
+static uint64_t find_in_larger_classes(const struct arena *arena, uint64_t size)
+{
+    struct size_class class = class_that_fits(size);
+    if (class.level >= ARENA_N_LEVELS)
+        return 0;
+    unsigned sublevels = arena->sublevels[class.level] & (~0U << class.sublevel);
+    if (sublevels == 0) {
+        uint64_t levels = arena->levels & (~UINT64_C(1) << class.level);
+        if (levels == 0)
+            return 0;
+        class.level = (unsigned)__builtin_ctzll(levels);
+        sublevels = arena->sublevels[class.level];
+    }
+    return arena->heads[class.level][__builtin_ctz(sublevels)];
+}
+
+static uint64_t find_free(const struct arena *arena, unsigned char *base, uint64_t size)
+{
+    uint64_t offset = find_in_own_class(arena, base, size, SHORT_LOOK);
+    if (offset == 0)
+        offset = find_in_larger_classes(arena, size);
+    if (offset == 0 && arena->top != 0 && size_of(chunk_at(base, arena->top)) >= size)
+        offset = arena->top;
+    if (offset == 0)
+        offset = find_in_own_class(arena, base, size, LONG_LOOK);
+    return offset;
+}
+
+/* --- splitting and merging --- */
+
+static void write_header(unsigned char *base, uint64_t offset, uint64_t size, uint64_t previous)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    chunk->previous = previous;
+    set_size(chunk, size);
+    set_owner(chunk, 0);
+    chunk->check = CHUNK_CHECK ^ offset;
+}
+
+/* Tells the chunk behind `offset`, if there is one, who is in front of it. */
+static void tell_next(const struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    uint64_t next = end_of(chunk_at(base, offset), offset);
+    if (next != arena->end)
+        chunk_at(base, next)->previous = offset;
+}
+
+/* Cuts a free chunk that is in no list down to `size`, and shelves the rest if that can be a chunk. */
+static void split(struct arena *arena, unsigned char *base, uint64_t offset, uint64_t size)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    uint64_t surplus = size_of(chunk) - size;
+    if (surplus < MIN_CHUNK)
+        return;
+    uint64_t rest = offset + ARENA_UNIT + size;
+    write_header(base, rest, surplus - ARENA_UNIT, offset);
+    ARENA_STEP();
+    set_size(chunk, size);
+    ARENA_STEP();
+    tell_next(arena, base, rest);
+    ARENA_STEP();
+    shelve(arena, base, rest);
+}
+
+/* Makes a chunk swallow the one behind it. Neither is in a list. */
+static void merge_next(const struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    uint64_t next = end_of(chunk, offset);
+    set_size(chunk, end_of(chunk_at(base, next), next) - offset - ARENA_UNIT);
+    ARENA_STEP();
+    chunk_at(base, next)->check = 0;
+    ARENA_STEP();
+    tell_next(arena, base, offset);
+}
+
+/* Joins a free chunk that is in no list with its free neighbours; returns the header's offset of the whole. */
+static uint64_t coalesce(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    uint64_t next = end_of(chunk, offset);
+    if (next != arena->end && is_free(chunk_at(base, next))) {
+        unlink_free(arena, base, next);
+        ARENA_STEP();
+        merge_next(arena, base, offset);
+    }
+    uint64_t previous = chunk->previous;
+    if (previous == 0 || !is_free(chunk_at(base, previous)))
+        return offset;
+    unlink_free(arena, base, previous);
+    ARENA_STEP();
+    merge_next(arena, base, previous);
+    return previous;
+}
+
+/* --- the interface --- */
+
+static uint64_t round_up(uint64_t n)
+{
+    return (n + ARENA_UNIT - 1) & ~(ARENA_UNIT - 1);
+}
+
+void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64_t end)
+{
+    memset(arena, 0, sizeof *arena);
+    arena->begin = begin == 0 ? ARENA_UNIT : round_up(begin);
+    arena->end = end & ~(ARENA_UNIT - 1);
+    if (arena->end < arena->begin || arena->end - arena->begin < MIN_CHUNK)
+        arena->end = arena->begin;
+    if (arena->end - arena->begin > ARENA_MAX_SIZE)
+        arena->end = arena->begin + ARENA_MAX_SIZE;
+    arena->touched_end = arena->begin;
+    if (arena->begin == arena->end)
+        return;
+    write_header(base, arena->begin, arena->end - arena->begin - ARENA_UNIT, 0);
+    arena->top = arena->begin;
+}
+
+/* A chunk begins to be in use: counters. */
+static void count_taken(struct arena *arena, uint64_t offset, uint64_t end)
+{
+    arena->used_bytes += end - offset;
+    if (arena->used_bytes > arena->peak_bytes)
+        arena->peak_bytes = arena->used_bytes;
+    if (end > arena->touched_end)
+        arena->touched_end = end;
+}
+
+uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner)
+{
+    if (size > ARENA_MAX_SIZE || owner_kind == ARENA_FREE)
+        return 0;
+    size = size == 0 ? ARENA_UNIT : round_up(size);
+    uint64_t offset = find_free(arena, base, size);
+    if (offset == 0)
+        return 0;
+    struct chunk *chunk = chunk_at(base, offset);
+    unlink_free(arena, base, offset);
+    ARENA_STEP();
+    split(arena, base, offset, size);
+    ARENA_STEP();
+    count_taken(arena, offset, end_of(chunk, offset));
+    ARENA_STEP();
+    set_owner(chunk, pack_owner(owner_kind, owner));
+    return offset + ARENA_UNIT;
+}
+
+/* Whether a header may be believed: it says so itself and does not point beyond the end. */
+static bool is_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    if (offset % ARENA_UNIT != 0 || offset < arena->begin || offset >= arena->end)
+        return false;
+    if (arena->end - offset < MIN_CHUNK)
+        return false;
+    const struct chunk *chunk = chunk_seen(base, offset);
+    uint64_t size = size_of(chunk);
+    return chunk->check == (CHUNK_CHECK ^ offset) && size % ARENA_UNIT == 0 && size != 0 &&
+           size <= arena->end - offset - ARENA_UNIT;
+}
+
+int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
+{
+    uint64_t offset = payload - ARENA_UNIT;
+    if (payload < ARENA_UNIT || !is_chunk(arena, base, offset) || is_free(chunk_at(base, offset)))
+        return OBJSTORE_INVALID;
+    struct chunk *chunk = chunk_at(base, offset);
+    arena->used_bytes -= ARENA_UNIT + size_of(chunk);
+#ifdef ARENA_POISON
+    memset(base + payload, 0xdd, size_of(chunk)); /* readers of freed memory show, where no sanitizer can see them */
+#endif
+    ARENA_STEP();
+    set_owner(chunk, 0);
+    ARENA_STEP();
+    offset = coalesce(arena, base, offset);
+    ARENA_STEP();
+    shelve(arena, base, offset);
+    return OBJSTORE_OK;
+}
+
+void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner)
+{
+    set_owner(chunk_at(base, payload - ARENA_UNIT), pack_owner(kind, owner));
+}
+
+uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload)
+{
+    return size_of(chunk_seen(base, payload - ARENA_UNIT));
+}
+
+/* --- walking --- */
+
+static bool range_is_sound(const struct arena *arena)
+{
+    return arena->begin % ARENA_UNIT == 0 && arena->end % ARENA_UNIT == 0 && arena->begin != 0 &&
+           arena->begin <= arena->end && arena->end - arena->begin <= ARENA_MAX_SIZE;
+}
+
+int arena_walk(const struct arena *arena, const unsigned char *base, arena_visit_fn visit, void *ctx)
+{
+    if (!range_is_sound(arena))
+        return OBJSTORE_CORRUPT;
+    for (uint64_t offset = arena->begin; offset != arena->end;) {
+        if (!is_chunk(arena, base, offset))
+            return OBJSTORE_CORRUPT;
+        const struct chunk *chunk = chunk_seen(base, offset);
+        uint64_t owner = owner_of(chunk), next = end_of(chunk, offset);
+        int result = visit(ctx, (uint32_t)owner, (uint32_t)(owner >> 32), offset + ARENA_UNIT, size_of(chunk));
+        if (result != 0)
+            return result;
+        offset = next;
+    }
+    return OBJSTORE_OK;
+}
+
+/* --- rebuilding --- */
+
+static int visit_nothing(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
+{
+    (void)ctx, (void)kind, (void)owner, (void)payload, (void)size;
+    return 0;
+}
+
+static void free_if_rejected(unsigned char *base, uint64_t offset, arena_keep_fn keep, void *ctx)
+{
+    struct chunk *chunk = chunk_at(base, offset);
+    uint64_t owner = owner_of(chunk);
+    if (owner == 0)
+        return;
+    bool unkept = keep != NULL && !keep(ctx, (uint32_t)owner, (uint32_t)(owner >> 32), offset + ARENA_UNIT);
+    if (unkept)
+        set_owner(chunk, 0);
+}
+
+/* First pass, upwards: frees, joins, counts and names the chunk in front. Returns the last header's offset. */
+static uint64_t settle_chunks(struct arena *arena, unsigned char *base, arena_keep_fn keep, void *ctx)
+{
+    uint64_t previous = 0;
+    for (uint64_t offset = arena->begin; offset != arena->end;) {
+        struct chunk *chunk = chunk_at(base, offset);
+        uint64_t next = end_of(chunk, offset);
+        free_if_rejected(base, offset, keep, ctx);
+        ARENA_STEP();
+        if (previous != 0 && is_free(chunk) && is_free(chunk_at(base, previous))) {
+            merge_next(arena, base, previous);
+        } else {
+            chunk->previous = previous;
+            previous = offset;
+            if (!is_free(chunk))
+                count_taken(arena, offset, next);
+        }
+        ARENA_STEP();
+        offset = next;
+    }
+    return previous;
+}
+
+int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, void *ctx)
+{
+    int result = arena_walk(arena, base, visit_nothing, NULL);
+    if (result != OBJSTORE_OK)
+        return result;
+    if (arena->touched_end < arena->begin || arena->touched_end > arena->end)
+        arena->touched_end = arena->begin;
+    arena->used_bytes = arena->levels = arena->top = 0;
+    memset(arena->sublevels, 0, sizeof arena->sublevels);
+    memset(arena->heads, 0, sizeof arena->heads);
+    ARENA_STEP();
+    uint64_t offset = settle_chunks(arena, base, keep, ctx);
+    /* Second pass, downwards, so that the lowest chunk of each class comes to the front of its list. */
+    for (; offset != 0; offset = chunk_at(base, offset)->previous) {
+        if (is_free(chunk_at(base, offset)))
+            shelve(arena, base, offset);
+        ARENA_STEP();
+    }
+    return OBJSTORE_OK;
+}
+
+/* --- checking --- */
+
+/* What the headers say, to be compared with what struct arena says. */
+struct tally {
+    const unsigned char *base;
+    uint64_t previous, used_bytes, used_end, n_listed, last_free;
+    bool was_free;
+};
+
+static int tally_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
+{
+    struct tally *tally = ctx;
+    uint64_t offset = payload - ARENA_UNIT;
+    bool chunk_is_free = pack_owner(kind, owner) == 0;
+    bool kind_is_missing = kind == ARENA_FREE && owner != 0;
+    if (chunk_seen(tally->base, offset)->previous != tally->previous || (chunk_is_free && tally->was_free) || kind_is_missing)
+        return OBJSTORE_CORRUPT;
+    tally->previous = offset;
+    tally->was_free = chunk_is_free;
+    tally->n_listed += chunk_is_free;
+    if (chunk_is_free) {
+        tally->last_free = offset;
+    } else {
+        tally->used_bytes += ARENA_UNIT + size;
+        tally->used_end = payload + size;
+    }
+    return OBJSTORE_OK;
+}
+
+/* Walks one list; every member must be a free chunk of this class that knows its predecessor. Counts down `n_left`, which
+ * bounds the walk. */
+static bool list_is_sound(const struct arena *arena, const unsigned char *base, struct size_class class, uint64_t *n_left)
+{
+    uint64_t previous = 0;
+    uint64_t offset = arena->heads[class.level][class.sublevel];
+    while (offset != 0) {
+        if (*n_left == 0 || offset == arena->top || !is_chunk(arena, base, offset))
+            return false;
+        const struct chunk *chunk = chunk_seen(base, offset);
+        struct size_class own = class_of(size_of(chunk));
+        if (!is_free(chunk) || chunk->previous_free != previous || own.level != class.level || own.sublevel != class.sublevel)
+            return false;
+        --*n_left;
+        previous = offset;
+        offset = chunk->next_free;
+    }
+    return true;
+}
+
+static bool lists_are_sound(const struct arena *arena, const unsigned char *base, uint64_t n_listed)
+{
+    if (arena->levels >> ARENA_N_LEVELS != 0)
+        return false;
+    for (unsigned level = 0; level < ARENA_N_LEVELS; level++) {
+        if ((arena->levels >> level & 1) != (arena->sublevels[level] != 0))
+            return false;
+        for (unsigned sublevel = 0; sublevel < ARENA_N_SUBLEVELS; sublevel++) {
+            bool marked = arena->sublevels[level] >> sublevel & 1;
+            if (marked != (arena->heads[level][sublevel] != 0))
+                return false;
+            if (!list_is_sound(arena, base, (struct size_class){level, sublevel}, &n_listed))
+                return false;
+        }
+    }
+    return n_listed == 0;
+}
+
+int arena_check(const struct arena *arena, const unsigned char *base)
+{
+    struct tally tally = {.base = base};
+    if (arena_walk(arena, base, tally_chunk, &tally) != OBJSTORE_OK)
+        return OBJSTORE_CORRUPT;
+    uint64_t top = tally.was_free ? tally.last_free : 0; /* the last chunk, if free, is the top and in no list */
+    if (top != arena->top || arena->used_bytes != tally.used_bytes || arena->peak_bytes < arena->used_bytes)
+        return OBJSTORE_CORRUPT;
+    if (arena->touched_end < arena->begin || arena->touched_end < tally.used_end || arena->touched_end > arena->end)
+        return OBJSTORE_CORRUPT;
+    return lists_are_sound(arena, base, tally.n_listed - (top != 0)) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
+}

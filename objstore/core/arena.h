@@ -1,0 +1,78 @@
+/* An allocator over one contiguous range of a shared mapping.
+ *
+ * Everything is an offset from the base of the mapping, because the mapping lies at another address in each process.
+ * Nothing here locks, allocates or waits: the caller holds the segment's lock and supplies the memory. All operations but
+ * arena_walk, arena_check and arena_rebuild take constant time.
+ *
+ * Chunks lie next to each other without gaps. Each begins with a header of ARENA_UNIT bytes; its payload follows and is
+ * aligned to ARENA_UNIT. The headers are the truth about which memory is free; struct arena and the links inside the
+ * headers are derived from them, so a process may be killed between any two instructions and a survivor calls
+ * arena_rebuild.
+ *
+ * Every chunk in use carries its owner: a kind and a number whose meaning is the caller's (only kind 0 means "free").
+ */
+#ifndef CELLMESH_ARENA_H
+#define CELLMESH_ARENA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "error.h"
+
+#define ARENA_UNIT UINT64_C(64)               /* header size, payload alignment and granularity of sizes, bytes */
+#define ARENA_MAX_SIZE (UINT64_C(1) << 46)    /* largest payload and largest range, bytes */
+
+enum arena_owner_kind { ARENA_FREE = 0, ARENA_BUILDING = 1, ARENA_OBJECT = 2, ARENA_TASK = 3 };
+
+#define ARENA_N_LEVELS 38    /* one per power of two of the size in units; level 0 holds 1..15 units */
+#define ARENA_N_SUBLEVELS 16 /* equal steps within a level */
+
+/* Lies in the segment. Protected by the segment's lock. Only begin and end are not derived. */
+struct arena {
+    uint64_t begin, end;  /* range, bytes from the base; multiples of ARENA_UNIT; never change after arena_init */
+    uint64_t used_bytes;  /* bytes of the chunks in use, headers included */
+    uint64_t peak_bytes;  /* largest used_bytes ever */
+    uint64_t touched_end; /* memory below was handed out once, so its pages are there; never shrinks */
+    uint64_t top;         /* header offset of the last chunk if that is free (then it is in no list), else 0 */
+    uint64_t levels;      /* bit l: some list of level l is not empty */
+    uint16_t sublevels[ARENA_N_LEVELS];              /* bit s: heads[l][s] is not empty */
+    uint16_t spare[2];                               /* pads to a multiple of 8 bytes */
+    uint64_t heads[ARENA_N_LEVELS][ARENA_N_SUBLEVELS]; /* header offset of a list's first free chunk, 0 = empty */
+};
+
+/* Makes one free chunk of the range [begin, end), trimmed to whole units; begin is raised to ARENA_UNIT because offset 0
+ * means "none". A range too small for a chunk is allowed: it is always full. `base` must be aligned to ARENA_UNIT. */
+void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64_t end);
+
+/* Returns the payload's offset, or 0 if no chunk fits, size > ARENA_MAX_SIZE or owner_kind is ARENA_FREE.
+ * The payload holds what was there before (zeros if never used). Size 0 gives one unit. */
+uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
+
+/* Frees a chunk. OBJSTORE_OK, or OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use. */
+int arena_free(struct arena *arena, unsigned char *base, uint64_t payload);
+
+/* Hands a chunk over to another owner, by one store. `kind` must not be ARENA_FREE. */
+void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner);
+
+/* Payload bytes of a chunk: the size asked for, rounded up to units, or one unit more. */
+uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload);
+
+/* Decides whether a chunk in use is kept. Called once per such chunk, by ascending address. Must not touch the arena. */
+typedef bool (*arena_keep_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload);
+
+/* After a crash inside the allocator: derives everything from the headers, frees what `keep` rejects (NULL: keeps all).
+ * May itself be interrupted and called again. OBJSTORE_OK, or OBJSTORE_CORRUPT (and nothing changed) if the headers do
+ * not lead from begin to end. */
+int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, void *ctx);
+
+/* Shows every chunk by ascending address, free ones too. A result other than 0 stops the walk and is returned. */
+typedef int (*arena_visit_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload, uint64_t size);
+
+/* OBJSTORE_OK, OBJSTORE_CORRUPT, or what `visit` returned. Bounded, and safe on
+ * scribbled memory as long as begin and end are right. */
+int arena_walk(const struct arena *arena, const unsigned char *base, arena_visit_fn visit, void *ctx);
+
+/* Verifies every invariant. OBJSTORE_OK or OBJSTORE_CORRUPT. Bounded, and safe like arena_walk. */
+int arena_check(const struct arena *arena, const unsigned char *base);
+
+#endif
