@@ -1,0 +1,129 @@
+# cellmesh: `make lab` to use it, `make test` to check it. Needs only a C compiler, Python >= 3.11 (with venv) and make.
+#
+# Everything else (CMake, Ninja, JupyterLab, Node.js where the machine has none) comes through pip into $(VENV).
+
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+    if $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+endif
+VENV ?= .venv
+LAB_ARGS ?=
+W ?= *
+
+py := $(abspath $(VENV))/bin/python
+pip := $(py) -m pip --disable-pip-version-check --quiet
+# The repository has a folder named cellmesh: Python must not take it for the installed package.
+run := PYTHONSAFEPATH=1 $(py)
+sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -name node_modules -prune -o \
+    -name __pycache__ -prune -o -path objstore/core/out -prune -o -path labextension/built -prune -o \
+    -path kernel_ext/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
+    $(wildcard package.json package-lock.json)
+
+.PHONY: help venv install install-test lab test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench bench-panel \
+    screenshots frontend browser clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make lab              set everything up and open JupyterLab on notebooks/01-quickstart.ipynb (LAB_ARGS=...)'
+	@echo 'make test             set everything up and run every test; at the end it says what could not be run'
+	@echo
+	@echo 'make test-c           the C core alone                     make test-ts    the TypeScript units'
+	@echo 'make test-py          Python, with ARGS for pytest         make test-ui    the panel in JupyterLab and Chromium'
+	@echo 'make test-notebooks   every notebook in a real kernel      make nightly    sanitizers, torture, repeats (an hour)'
+	@echo
+	@echo 'make dev              editable install: Python edits count at once; run it again after C or TypeScript edits'
+	@echo 'make devtree          build/dev for PYTHONPATH: no pip, no CMake, C rebuilt in seconds'
+	@echo 'make frontend         build the panel and the widget again'
+	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel'
+	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
+	@echo 'make clean            remove what was built; PYTHON=... and VENV=... choose the interpreter and the environment'
+
+# ---- set-up
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo 'No Python >= 3.11 with the venv module was found. Install one (Debian: apt-get install' \
+	    'python3 python3-venv) or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+venv: $(VENV)/bin/python
+
+# What the build backend itself asks for: CMake, Ninja and Node.js only where the machine lacks them.
+$(VENV)/.build-tools: pyproject.toml scripts/build_backend.py scripts/frontend.py | $(VENV)/bin/python
+	@echo 'Installing the build tools ...'
+	@$(pip) install --upgrade 'pip>=24' 'scikit-build-core>=1.1'
+	@$(pip) install $$($(py) scripts/build_backend.py)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources)
+	@echo 'Building and installing cellmesh with what its notebooks use ...'
+	@$(pip) install --no-build-isolation -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON '.[notebooks]'
+	@touch $@
+
+$(VENV)/.test-tools: pyproject.toml | $(VENV)/.build-tools
+	@echo 'Installing the test tools ...'
+	@$(pip) install $$($(py) scripts/build_backend.py --extra test)
+	@touch $@
+
+install: $(VENV)/.installed
+install-test: $(VENV)/.installed $(VENV)/.test-tools
+
+lab: install
+	$(abspath $(VENV))/bin/jupyter lab notebooks/01-quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
+
+# ---- tests
+test: install-test
+	$(run) scripts/run_tests.py
+
+nightly: install-test
+	$(run) scripts/run_tests.py --nightly
+
+test-c:
+	$(MAKE) -C objstore/core check
+
+test-py: install-test
+	$(run) -m pytest --ignore tests/notebooks --ignore tests/ui $(ARGS)
+
+test-notebooks: install-test
+	$(run) -m pytest tests/notebooks $(ARGS)
+
+test-ts: $(VENV)/.build-tools
+	$(run) scripts/run_tests.py --only typescript
+
+test-ui: install-test
+	$(run) scripts/run_tests.py --only panel
+
+browser: $(VENV)/bin/python
+	$(py) scripts/browser.py --install
+
+# ---- development
+frontend: $(VENV)/.build-tools
+	$(py) scripts/frontend.py build --force
+
+dev: $(VENV)/.build-tools
+	$(py) scripts/frontend.py build
+	$(pip) install --no-build-isolation -C build-dir=build/editable -C cmake.define.CELLMESH_DEVELOPER=ON --editable '.[notebooks]'
+	@touch $(VENV)/.installed
+
+devtree: $(VENV)/bin/python
+	$(py) scripts/devtree.py
+
+screenshots: install-test browser
+	$(run) scripts/screenshots.py
+
+# ---- benchmarks. Ray needs an environment of its own: its dependencies must not mix with what users get.
+.venv-bench-ray/bin/ray:
+	$(PYTHON) -m venv .venv-bench-ray
+	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install ray==2.60.0 numpy
+
+$(VENV)/.bench-tools: pyproject.toml | $(VENV)/.build-tools
+	@$(pip) install $$($(py) scripts/build_backend.py --extra bench)
+	@touch $@
+
+bench: $(VENV)/.installed $(VENV)/.bench-tools .venv-bench-ray/bin/ray
+	$(run) benchmarks/bench.py --only '$(W)' $(ARGS)
+
+bench-panel: install-test browser
+	$(run) benchmarks/panel.py $(ARGS)
+
+clean:
+	rm -rf build dist labextension/built labextension/lib kernel_ext/static objstore/core/out $(VENV)/.installed
+	find . -name __pycache__ -not -path './.venv*' -not -path './node_modules/*' -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""Leak checks for every test, and the folder in which sessions of this run live.
+
+A test must leave nothing: no process, no thread, no descriptor, no mapped segment, no session folder. What fixtures of
+wider scope hold was there before the test began and is theirs; at the end of the run nothing at all may be left.
+A test that cannot help it says so: `@pytest.mark.may_keep("threads", "zmq keeps its I/O thread")`.
+"""
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+from support import MARKER, Holdings, processes, wait_until
+
+SETTLE_S = 5.0  # what has been told to end may take this long to be gone
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Sessions of this run get folders of their own. Short, because a unix socket's path ends at 107 bytes.
+    scratch = tempfile.mkdtemp(prefix="cm-", dir="/tmp")
+    os.chmod(scratch, 0o700)
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["TMPDIR"] = scratch
+    tempfile.tempdir = None
+    os.environ[MARKER] = f"{os.getpid()}-{os.urandom(4).hex()}"
+    config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
+
+
+def _left(before: Holdings) -> dict[str, list[str]]:
+    """What is left after everybody had the time to end; looks once more after a collection of garbage."""
+    left = Holdings.now().left_since(before)
+    if left:
+        gc.collect()
+        left = Holdings.now().left_since(before)
+    return left
+
+
+def _settled(before: Holdings, kept: set[str]) -> dict[str, list[str]]:
+    """What is left once SETTLE_S have passed or nothing is, without the kinds in `kept`."""
+    def remaining() -> dict[str, list[str]]:
+        return {kind: what for kind, what in _left(before).items() if kind not in kept}
+    try:
+        wait_until(lambda: not remaining(), SETTLE_S)
+    except AssertionError:
+        return remaining()
+    return {}
+
+
+def _clean_up(before: Holdings) -> None:
+    """End what a failing test left, so that the tests after it are judged on their own."""
+    cellmesh = sys.modules.get("cellmesh")
+    if cellmesh is not None and cellmesh.is_initialized():
+        cellmesh.shutdown()
+    for process in processes() - before.processes:
+        try:
+            os.kill(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _check(before: Holdings, kept: set[str]) -> None:
+    left = _settled(before, kept)
+    if left:
+        if "processes" in left:
+            _clean_up(before)
+        pytest.fail("left behind: " + "; ".join(f"{kind}: {', '.join(what)}" for kind, what in left.items()), pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_left_by_the_run() -> Iterator[None]:
+    before = Holdings.now()
+    yield
+    # Libraries may keep threads and descriptors for the life of a process; processes and files are never excused.
+    _check(before, {"threads", "descriptors"})
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_by_the_test(request: pytest.FixtureRequest, _nothing_left_by_the_run: None) -> Iterator[None]:
+    before = Holdings.now()
+    yield
+    _check(before, {mark.args[0] for mark in request.node.iter_markers("may_keep")})
