@@ -1,0 +1,386 @@
+#include "actor.h"
+
+#include <string.h>
+
+#include "event.h"
+#include "resource.h"
+
+static uint32_t actor_state(const struct actor_slot *a) { return atomic_load_explicit(&a->state, memory_order_relaxed); }
+
+static void set_state(struct segment *s, uint32_t actor, uint32_t state)
+{
+    STEP();
+    atomic_store_explicit(&s->actors[actor].state, state, memory_order_release);
+    STEP();
+    event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, 0, 0, s->me);
+}
+
+/* ------------------------------------------------------------------ making and finding */
+
+int actor_find(struct segment *s, uint64_t name_hash, uint32_t *actor)
+{
+    for (uint32_t i = 0; i < s->h->touched_actors; i++) {
+        const struct actor_slot *a = &s->actors[i];
+        uint32_t state = actor_state(a);
+        if (a->name_hash == name_hash && state != ACTOR_FREE && state != ACTOR_DEAD &&
+            !(a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED))) {
+            *actor = i;
+            return OBJSTORE_OK;
+        }
+    }
+    return OBJSTORE_NOT_FOUND;
+}
+
+int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t object, uint32_t *out)
+{
+    struct header *h = s->h;
+    uint32_t i;
+    if (spec->name_hash && actor_find(s, spec->name_hash, &i) == OBJSTORE_OK)
+        return OBJSTORE_EXISTS;
+    if (h->free_actor_1) {
+        i = h->free_actor_1 - 1;
+        h->free_actor_1 = s->actors[i].next_free_1;
+    } else if (h->touched_actors < h->n_actors) {
+        i = h->touched_actors++;
+    } else {
+        return OBJSTORE_LIMIT;
+    }
+    STEP();
+    struct actor_slot *a = &s->actors[i];
+    uint32_t generation = a->generation;
+    memset((unsigned char *)a + sizeof a->state, 0, sizeof *a - sizeof a->state);
+    a->generation = generation;
+    a->object_1 = object + 1;
+    a->restarts_left = spec->max_restarts;
+    a->max_task_retries = spec->max_task_retries;
+    a->max_concurrency = spec->max_concurrency;
+    a->flags = spec->flags;
+    a->name_hash = spec->name_hash;
+    STEP();
+    atomic_store_explicit(&a->state, ACTOR_PENDING, memory_order_release);
+    STEP();
+    s->objects[object].u.arena.actor_1 = i + 1;
+    if (spec->flags & ACTOR_FLAG_DETACHED)
+        object_pin(s, object);
+    *out = i;
+    return OBJSTORE_OK;
+}
+
+void actor_constructed_by(struct segment *s, uint32_t actor, uint32_t task)
+{
+    s->actors[actor].task_1 = task + 1;
+    event_write(s, EVENT_ACTOR_CREATED, s->tasks[task].seq, actor, s->actors[actor].object_1 - 1, 0, 0, s->me);
+}
+
+static void free_slot(struct segment *s, uint32_t actor)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (a->death_object_1)
+        object_unpin(s, a->death_object_1 - 1);
+    a->generation++;
+    STEP();
+    atomic_store_explicit(&a->state, ACTOR_FREE, memory_order_release);
+    STEP();
+    a->next_free_1 = s->h->free_actor_1;
+    s->h->free_actor_1 = actor + 1;
+}
+
+void actor_discard(struct segment *s, uint32_t actor)
+{
+    uint32_t object_1 = s->actors[actor].object_1;
+    s->objects[object_1 - 1].u.arena.actor_1 = 0;
+    if (s->actors[actor].flags & ACTOR_FLAG_DETACHED)
+        object_unpin(s, object_1 - 1);
+    free_slot(s, actor);
+}
+
+/* ------------------------------------------------------------------ the mailbox */
+
+static void unlink_call(struct segment *s, struct actor_slot *a, uint32_t previous_1, uint32_t task)
+{
+    uint32_t next_1 = s->tasks[task].next_1;
+    if (previous_1)
+        s->tasks[previous_1 - 1].next_1 = next_1;
+    else
+        a->head_1 = next_1;
+    if (!next_1)
+        a->tail_1 = previous_1;
+    a->n_pending--;
+    STEP();
+}
+
+/* A cancelled call may stand in the mailbox and in a waiting list; the second that meets it releases it. */
+static void drop_cancelled(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    if (t->flags & TASK_FLAG_LOOSE)
+        task_release(s, task);
+    else
+        t->flags |= TASK_FLAG_LOOSE;
+}
+
+static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        uint32_t result = task_result(s, t, i);
+        if (a->death_object_1)
+            object_seal_like(s, result, a->death_object_1 - 1);
+        else
+            object_seal_failed(s, result, FAILURE_ACTOR_DIED, a->death_detail, t->seq);
+    }
+}
+
+bool actor_post(struct segment *s, uint32_t actor, uint32_t task)
+{
+    struct actor_slot *a = &s->actors[actor];
+    object_pin(s, a->object_1 - 1);
+    if (actor_state(a) == ACTOR_DEAD) {
+        seal_dead(s, a, task);
+        if (!(s->tasks[task].flags & TASK_FLAG_HIDDEN))
+            event_write(s, EVENT_FINISHED, s->tasks[task].seq, s->tasks[task].result_1 - 1, EVENT_ERROR, 0, 0, s->me);
+        task_release(s, task);
+        return false;
+    }
+    if (a->tail_1)
+        s->tasks[a->tail_1 - 1].next_1 = task + 1;
+    else
+        a->head_1 = task + 1;
+    a->tail_1 = task + 1;
+    a->n_pending++;
+    STEP();
+    return true;
+}
+
+void actor_return(struct segment *s, uint32_t actor, uint32_t task)
+{
+    struct actor_slot *a = &s->actors[actor];
+    struct task_slot *t = &s->tasks[task];
+    uint32_t previous_1 = 0, next_1 = a->head_1;
+    while (next_1 && s->tasks[next_1 - 1].seq < t->seq) {
+        previous_1 = next_1;
+        next_1 = s->tasks[next_1 - 1].next_1;
+    }
+    t->next_1 = next_1;
+    STEP();
+    if (previous_1)
+        s->tasks[previous_1 - 1].next_1 = task + 1;
+    else
+        a->head_1 = task + 1;
+    if (!next_1)
+        a->tail_1 = task + 1;
+    a->n_pending++;
+    actor_wake(s, actor);
+}
+
+void actor_wake(struct segment *s, uint32_t actor)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (a->worker_1 && (a->flags & ACTOR_FLAG_IDLE)) {
+        a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
+        wake_client(s, a->worker_1 - 1);
+    }
+}
+
+uint32_t actor_take(struct segment *s, uint32_t actor)
+{
+    struct actor_slot *a = &s->actors[actor];
+    uint64_t blocked[CLIENT_WORDS] = {0};
+    bool ordered = a->flags & ACTOR_FLAG_ORDERED;
+    uint32_t previous_1 = 0, next_1;
+    for (uint32_t at_1 = a->head_1; at_1; at_1 = next_1) {
+        uint32_t task = at_1 - 1;
+        struct task_slot *t = &s->tasks[task];
+        next_1 = t->next_1;
+        uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
+        uint64_t *word = &blocked[t->caller / 64], bit = UINT64_C(1) << (t->caller % 64);
+        if (state == TASK_CANCELLED) {
+            unlink_call(s, a, previous_1, task);
+            drop_cancelled(s, task);
+            continue;
+        }
+        if (state == TASK_READY && !(*word & bit)) {
+            unlink_call(s, a, previous_1, task);
+            a->n_running++;
+            return task;
+        }
+        if (ordered)
+            *word |= bit;
+        previous_1 = at_1;
+    }
+    a->flags |= ACTOR_FLAG_IDLE;
+    return UINT32_MAX;
+}
+
+/* ------------------------------------------------------------------ life */
+
+void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
+{
+    struct actor_slot *a = &s->actors[actor];
+    struct task_slot *t = &s->tasks[task];
+    struct resource_class *class = &s->classes[t->resource_class];
+    int64_t scratch[MAX_KINDS];
+    uint32_t mask = t->gpu_mask;
+    resource_release(s, task_amounts(s, t, scratch), mask);
+    resource_reacquire(s, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
+    t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
+    STEP();
+    atomic_store_explicit(&t->state, TASK_HELD, memory_order_relaxed);
+    STEP();
+    s->clients[s->me].actor_1 = actor + 1;
+    a->worker_1 = s->me + 1;
+    set_state(s, actor, ACTOR_ALIVE);
+    event_write(s, EVENT_FINISHED, t->seq, t->result_1 - 1, EVENT_OK, 0, 0, s->me);
+    task_wake_workers(s);
+}
+
+/* What the actor, or its constructor in flight, holds goes back; its constructor's task ends. */
+static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
+{
+    struct actor_slot *a = &s->actors[actor];
+    uint32_t task = a->task_1 - 1;
+    struct task_slot *t = &s->tasks[task];
+    a->task_1 = 0;
+    switch (atomic_load_explicit(&t->state, memory_order_relaxed)) {
+    case TASK_HELD:
+        resource_release(s, s->classes[t->resource_class].hold, t->gpu_mask);
+        task_release(s, task);
+        break;
+    case TASK_RUNNING:
+        task_seal_failed(s, task, FAILURE_ACTOR_DIED, detail);
+        task_finish(s, task, EVENT_ERROR);
+        break;
+    default: { /* still queued */
+        uint32_t ignored_task, ignored_worker;
+        if (t->attempt == 0)
+            task_cancel(s, t->result_1 - 1, &ignored_task, &ignored_worker);
+        else { /* its result was sealed by the first life */
+            if (atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY) {
+                s->classes[t->resource_class].n_ready--;
+                s->h->n_ready--;
+            }
+            atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
+        }
+    }
+    }
+}
+
+void actor_die(struct segment *s, uint32_t actor, int32_t detail)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
+        return;
+    a->death_detail = detail;
+    uint32_t object = a->object_1 ? a->object_1 - 1 : UINT32_MAX;
+    if (object != UINT32_MAX)
+        object_pin(s, object); /* the calls that fail below may be all that kept it */
+    set_state(s, actor, ACTOR_DEAD);
+    if (a->task_1)
+        end_constructor(s, actor, detail);
+    a->worker_1 = 0;
+    while (a->head_1) {
+        uint32_t task = a->head_1 - 1;
+        struct task_slot *t = &s->tasks[task];
+        unlink_call(s, a, 0, task);
+        uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
+        if (state != TASK_CANCELLED) {
+            seal_dead(s, a, task);
+            if (state == TASK_READY)
+                t->flags |= TASK_FLAG_LOOSE;
+            atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
+            task_release_results(s, task);
+            task_record_finished(s, task, EVENT_ERROR);
+        }
+        drop_cancelled(s, task);
+    }
+    if (object != UINT32_MAX) {
+        bool detached = a->flags & ACTOR_FLAG_DETACHED;
+        a->flags &= ~(uint32_t)ACTOR_FLAG_DETACHED;
+        object_unpin(s, object);
+        if (detached)
+            object_unpin(s, object);
+    } else {
+        free_slot(s, actor);
+    }
+}
+
+void actor_construction_failed(struct segment *s, uint32_t actor, uint32_t task)
+{
+    struct actor_slot *a = &s->actors[actor];
+    uint32_t result = s->tasks[task].result_1 - 1;
+    object_pin(s, result);
+    a->death_object_1 = result + 1;
+    a->task_1 = 0;
+    task_finish(s, task, EVENT_ERROR);
+    actor_die(s, actor, 0);
+}
+
+bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
+        return false;
+    if ((a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED)) || a->restarts_left == 0 || !a->task_1) {
+        actor_die(s, actor, detail);
+        return false;
+    }
+    if (a->restarts_left > 0)
+        a->restarts_left--;
+    struct task_slot *t = &s->tasks[a->task_1 - 1];
+    a->worker_1 = 0;
+    a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
+    if (atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD)
+        resource_release(s, s->classes[t->resource_class].hold, t->gpu_mask);
+    else {
+        int64_t scratch[MAX_KINDS];
+        resource_release(s, task_amounts(s, t, scratch), t->gpu_mask);
+    }
+    t->gpu_mask = 0;
+    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL);
+    t->attempt++;
+    t->worker = UINT16_MAX;
+    set_state(s, actor, ACTOR_RESTARTING);
+    atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
+    STEP();
+    event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, 0, 0, s->me);
+    task_enqueue(s, a->task_1 - 1, true);
+    return true;
+}
+
+uint32_t actor_kill(struct segment *s, uint32_t actor, bool no_restart)
+{
+    struct actor_slot *a = &s->actors[actor];
+    uint32_t state = actor_state(a);
+    if (state == ACTOR_DEAD || state == ACTOR_FREE)
+        return UINT32_MAX;
+    if (no_restart)
+        a->flags |= ACTOR_FLAG_KILLED;
+    if (a->worker_1)
+        return a->worker_1 - 1;
+    struct task_slot *t = a->task_1 ? &s->tasks[a->task_1 - 1] : NULL;
+    if (t && atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_RUNNING)
+        return t->worker;
+    if (no_restart)
+        actor_die(s, actor, 0);
+    return UINT32_MAX;
+}
+
+void actor_unreferenced(struct segment *s, uint32_t actor)
+{
+    struct actor_slot *a = &s->actors[actor];
+    a->object_1 = 0;
+    a->flags |= ACTOR_FLAG_TERMINATE;
+    uint32_t state = actor_state(a);
+    if (state == ACTOR_DEAD)
+        free_slot(s, actor);
+    else if (a->worker_1)
+        wake_client(s, a->worker_1 - 1);
+    else if (a->task_1 && atomic_load_explicit(&s->tasks[a->task_1 - 1].state, memory_order_relaxed) != TASK_RUNNING)
+        actor_die(s, actor, 0);
+}
+
+bool actor_ended(const struct segment *s, uint32_t actor)
+{
+    const struct actor_slot *a = &s->actors[actor];
+    return (a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED)) && !a->head_1 && !a->n_running;
+}

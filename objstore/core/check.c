@@ -1,0 +1,162 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "recover.h"
+#include "task.h"
+
+/* What each invariant says is the text of its report. Pins and counts are computed a second time, from the
+ * authoritative fields only, and compared. */
+struct checker {
+    struct segment *s;
+    check_report report;
+    void *context;
+    uint32_t n_violations;
+    uint32_t *pins;
+};
+
+static void expect(struct checker *c, bool sound, const char *what, uint64_t index, uint64_t found, uint64_t expected)
+{
+    if (sound)
+        return;
+    c->n_violations++;
+    if (c->report)
+        c->report(c->context, what, index, found, expected);
+}
+
+static void count_pin(struct checker *c, uint32_t object, const char *what, uint64_t index)
+{
+    bool valid = object < c->s->h->touched_objects && object_state(&c->s->objects[object]) != OBJECT_FREE;
+    expect(c, valid, what, index, object, c->s->h->touched_objects);
+    if (valid)
+        c->pins[object]++;
+}
+
+static void check_task(struct checker *c, uint32_t i)
+{
+    struct segment *s = c->s;
+    struct task_slot *t = &s->tasks[i];
+    uint32_t state = atomic_load(&t->state);
+    if (state == TASK_FREE)
+        return;
+    expect(c, state <= TASK_HELD, "task state is known", i, state, TASK_HELD);
+    expect(c, t->seq > 0 && t->seq < s->h->next_seq, "task seq was issued", i, t->seq, s->h->next_seq);
+    expect(c, t->resource_class < s->h->n_classes, "task has a class", i, t->resource_class, s->h->n_classes);
+    expect(c, t->offset < s->size, "task arguments lie in the segment", i, t->offset, s->size);
+    count_pin(c, t->function, "task's function lives", i);
+    const uint32_t *refs = task_refs(s, t);
+    for (uint32_t k = 0; k < t->n_refs; k++)
+        count_pin(c, refs[k], "task's argument lives", i);
+    for (uint32_t k = 0; k < t->n_returns; k++)
+        count_pin(c, task_result(s, t, k), "task's result lives", i);
+    if (t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION))
+        count_pin(c, s->actors[t->actor_1 - 1].object_1 - 1, "call's actor lives", i);
+    if (state == TASK_WAITING)
+        expect(c, t->cursor < t->n_dependencies && !object_sealed(&s->objects[refs[t->cursor]]),
+               "waiting task stands before an unsealed dependency", i, t->cursor, t->n_dependencies);
+    if (state == TASK_READY)
+        expect(c, t->cursor == t->n_dependencies, "ready task has all dependencies", i, t->cursor, t->n_dependencies);
+    if (state == TASK_RUNNING)
+        expect(c, t->worker < MAX_CLIENTS && atomic_load(&s->clients[t->worker].state) == CLIENT_ATTACHED,
+               "running task has a worker", i, t->worker, MAX_CLIENTS);
+}
+
+static void check_object(struct checker *c, uint32_t i)
+{
+    struct segment *s = c->s;
+    struct object_slot *o = &s->objects[i];
+    uint32_t state = object_state(o);
+    if (state == OBJECT_FREE)
+        return;
+    expect(c, state <= OBJECT_FAILED, "object state is known", i, state, OBJECT_FAILED);
+    expect(c, o->pins == c->pins[i], "pins equal what refers to the object", i, o->pins, c->pins[i]);
+    expect(c, o->pins || object_held(o), "a living object has a pin or a holder", i, 0, 1);
+    if (state != OBJECT_PENDING)
+        expect(c, o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
+    else if (o->u.pending.task_1) {
+        struct task_slot *t = &s->tasks[o->u.pending.task_1 - 1];
+        expect(c, atomic_load(&t->state) != TASK_FREE && t->seq == o->creator, "a pending object has its task", i, t->seq, o->creator);
+    }
+    if (o->offset && (state == OBJECT_READY || state == OBJECT_ERROR))
+        expect(c, o->offset + o->size <= s->size && arena_chunk_size(s->base, o->offset) >= o->size,
+               "object's bytes lie in a chunk", i, o->offset, o->size);
+}
+
+static void check_queues(struct checker *c)
+{
+    struct segment *s = c->s;
+    uint32_t total = 0;
+    for (uint32_t k = 0; k < s->h->n_classes; k++) {
+        uint32_t n_ready = 0, steps = 0, last_1 = 0;
+        for (uint32_t at_1 = s->classes[k].head_1; at_1 && steps <= s->h->n_tasks; steps++) {
+            uint32_t state = atomic_load(&s->tasks[at_1 - 1].state);
+            expect(c, state == TASK_READY || state == TASK_CANCELLED, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
+            n_ready += state == TASK_READY;
+            last_1 = at_1;
+            at_1 = s->tasks[at_1 - 1].next_1;
+        }
+        expect(c, steps <= s->h->n_tasks, "a queue ends", k, steps, s->h->n_tasks);
+        expect(c, s->classes[k].tail_1 == last_1, "a queue's tail is its last task", k, s->classes[k].tail_1, last_1);
+        expect(c, s->classes[k].n_ready == n_ready, "a queue's count is right", k, s->classes[k].n_ready, n_ready);
+        total += n_ready;
+    }
+    expect(c, s->h->n_ready == total, "ready tasks are counted", 0, s->h->n_ready, total);
+}
+
+static void check_resources(struct checker *c)
+{
+    struct segment *s = c->s;
+    int64_t used[MAX_KINDS] = {0}, scratch[MAX_KINDS];
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        struct task_slot *t = &s->tasks[i];
+        uint32_t state = atomic_load(&t->state);
+        const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
+                                 : state == TASK_HELD  ? s->classes[t->resource_class].hold
+                                                       : NULL;
+        for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
+            used[k] += amounts[k];
+    }
+    for (uint32_t k = 0; k < s->h->n_kinds; k++)
+        expect(c, s->h->available[k] == s->h->total[k] - used[k], "available resources are what is not used", k,
+               (uint64_t)s->h->available[k], (uint64_t)(s->h->total[k] - used[k]));
+}
+
+uint32_t segment_check(struct segment *s, check_report report, void *context)
+{
+    struct header *h = s->h;
+    struct checker c = {s, report, context, 0, calloc(h->touched_objects ? h->touched_objects : 1, sizeof(uint32_t))};
+    if (!c.pins)
+        return 1;
+    expect(&c, h->magic == LAYOUT_MAGIC && h->signature == LAYOUT_SIGNATURE, "the header is ours", 0, h->signature, LAYOUT_SIGNATURE);
+    expect(&c, arena_check(&h->arena, s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
+    for (uint32_t i = 0; i < h->touched_tasks; i++)
+        check_task(&c, i);
+    for (uint32_t i = 0; i < h->touched_objects; i++) {
+        struct object_slot *o = &s->objects[i];
+        uint32_t state = object_state(o);
+        if ((state == OBJECT_READY || state == OBJECT_ERROR) && o->offset)
+            for (uint32_t k = 0; k < o->u.arena.n_refs; k++)
+                count_pin(&c, object_refs_at(s, o->offset, o->size)[k], "a contained object lives", i);
+    }
+    for (uint32_t i = 0; i < h->touched_actors; i++) {
+        struct actor_slot *a = &s->actors[i];
+        if (atomic_load(&a->state) == ACTOR_FREE)
+            continue;
+        if (a->death_object_1)
+            count_pin(&c, a->death_object_1 - 1, "an actor's cause of death lives", i);
+        if (a->object_1 && (a->flags & ACTOR_FLAG_DETACHED))
+            count_pin(&c, a->object_1 - 1, "a detached actor's object lives", i);
+    }
+    uint32_t n_live = 0, n_tasks = 0;
+    for (uint32_t i = 0; i < h->touched_objects; i++) {
+        check_object(&c, i);
+        n_live += object_state(&s->objects[i]) != OBJECT_FREE;
+    }
+    for (uint32_t i = 0; i < h->touched_tasks; i++)
+        n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
+    expect(&c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
+    expect(&c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
+    check_queues(&c);
+    check_resources(&c);
+    free(c.pins);
+    return c.n_violations;
+}

@@ -1,0 +1,177 @@
+#define _GNU_SOURCE
+#include "client.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actor.h"
+#include "event.h"
+
+int client_attach(struct segment *s, uint32_t role)
+{
+    int32_t pid = (int32_t)getpid();
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client_slot *c = &s->clients[i];
+        int32_t seen = atomic_load(&c->pid);
+        /* A slot that was claimed but never became attached belongs to nobody once its process has gone. */
+        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0;
+        if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
+            continue;
+        c->start_time = process_start_time(pid);
+        c->role = role;
+        c->actor_1 = c->task_1 = 0;
+        c->n_finished = 0;
+        c->generation++;
+        atomic_store(&c->flags, 0);
+        atomic_store(&c->sleepers, 0);
+        atomic_store(&c->need, 0);
+        s->me = i;
+        segment_lock(s);
+        atomic_store(&c->state, CLIENT_ATTACHED);
+        if (role == ROLE_SCHEDULER)
+            s->h->scheduler_1 = i + 1;
+        if (role == ROLE_WORKER)
+            event_write(s, EVENT_WORKER_STARTED, 0, i, (uint32_t)pid, 0, 0, i);
+        segment_unlock(s);
+        return OBJSTORE_OK;
+    }
+    return OBJSTORE_LIMIT;
+}
+
+/* ------------------------------------------------------------------ sleeping */
+
+int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, int64_t spin_ns)
+{
+    struct client_slot *c = &s->clients[s->me];
+    if (spin_ns > 0) {
+        int64_t end = monotonic_ns() + spin_ns;
+        do {
+            for (int i = 0; i < 32; i++) {
+                if (atomic_load_explicit(&c->inbox, memory_order_acquire) != seen)
+                    return 0;
+                cpu_relax();
+            }
+        } while (monotonic_ns() < end);
+    }
+    atomic_fetch_add(&c->sleepers, 1);
+    int result = futex_wait(&c->inbox, seen, timeout_ns);
+    atomic_fetch_sub(&c->sleepers, 1);
+    return result;
+}
+
+/* ------------------------------------------------------------------ leaving */
+
+void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
+{
+    segment_lock(s);
+    for (uint32_t i = 0; i < n; i++)
+        object_drop(s, objects[i], s->me);
+    segment_unlock(s);
+}
+
+static bool results_sealed(struct segment *s, struct task_slot *t)
+{
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        if (!object_sealed(&s->objects[task_result(s, t, i)]))
+            return false;
+    return t->n_returns > 0;
+}
+
+static bool may_retry(const struct task_slot *t) { return t->max_retries < 0 || t->attempt < t->max_retries; }
+
+/* A task was running on a client that is gone. */
+static void lose_task(struct segment *s, uint32_t task, int32_t code, bool actor_restarts, struct client_losses *losses)
+{
+    struct task_slot *t = &s->tasks[task];
+    bool call = t->actor_1 != 0;
+    if (results_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
+        task_finish(s, task, object_state(&s->objects[t->result_1 - 1]) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
+    } else if (t->flags & TASK_FLAG_CANCEL) {
+        task_seal_failed(s, task, FAILURE_CANCELLED, 0);
+        task_finish(s, task, EVENT_CANCELLED);
+    } else if (may_retry(t) && (!call || actor_restarts)) {
+        losses->retried++;
+        task_retry(s, task);
+    } else {
+        losses->failed++;
+        task_seal_failed(s, task, call ? FAILURE_ACTOR_DIED : FAILURE_WORKER_CRASHED, code);
+        task_finish(s, task, EVENT_CRASHED);
+    }
+}
+
+struct keep { const struct segment *s; uint32_t dead; };
+
+static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload)
+{
+    (void)payload;
+    const struct keep *k = ctx;
+    return kind != ARENA_BUILDING || owner != k->dead;
+}
+
+static void forget(struct segment *s, uint32_t client)
+{
+    struct header *h = s->h;
+    uint64_t bit = UINT64_C(1) << (client % 64);
+    h->idle[client / 64] &= ~bit;
+    if (h->waking_1 == client + 1)
+        h->waking_1 = 0; /* its wake-up is lost: give the credit to another */
+    if (h->scheduler_1 == client + 1)
+        h->scheduler_1 = 0;
+}
+
+static uint32_t drop_references(struct segment *s, uint32_t client)
+{
+    uint64_t bit = UINT64_C(1) << (client % 64);
+    uint32_t w = client / 64, n = 0;
+    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
+        struct object_slot *o = &s->objects[i];
+        if (object_state(o) == OBJECT_FREE)
+            continue;
+        if (atomic_load_explicit(&o->waiters[w], memory_order_relaxed) & bit)
+            atomic_fetch_and(&o->waiters[w], ~bit);
+        if (atomic_load_explicit(&o->holders[w], memory_order_relaxed) & bit) {
+            object_drop(s, i, client);
+            n++;
+        }
+    }
+    return n;
+}
+
+struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
+{
+    struct client_losses losses = {0, 0, 0, false};
+    if (client >= MAX_CLIENTS)
+        return losses;
+    segment_lock(s);
+    struct client_slot *c = &s->clients[client];
+    if (atomic_load(&c->state) == CLIENT_ATTACHED) {
+        forget(s, client);
+        if (c->role == ROLE_WORKER)
+            event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)code, 0, 0, s->me);
+        uint32_t actor_1 = c->actor_1;
+        c->actor_1 = 0;
+        /* A constructor in flight belongs to the actor's fate, not to the task's. */
+        for (uint32_t i = 0; !actor_1 && i < s->h->touched_tasks; i++) {
+            const struct task_slot *t = &s->tasks[i];
+            if (atomic_load(&t->state) == TASK_RUNNING && t->worker == client && (t->flags & TASK_FLAG_ACTOR_CREATION))
+                actor_1 = t->actor_1;
+        }
+        if (actor_1)
+            losses.actor_restarts = actor_worker_died(s, actor_1 - 1, code);
+        for (uint32_t i = 0; i < s->h->touched_tasks; i++)
+            if (atomic_load(&s->tasks[i].state) == TASK_RUNNING && s->tasks[i].worker == client)
+                lose_task(s, i, code, losses.actor_restarts, &losses);
+        losses.objects = drop_references(s, client);
+        struct keep k = {s, client};
+        arena_rebuild(&s->h->arena, s->base, keep_chunk, &k);
+        STEP();
+        atomic_store(&c->state, CLIENT_FREE);
+        STEP();
+        atomic_store(&c->pid, 0);
+        task_wake_workers(s);
+    }
+    segment_unlock(s);
+    return losses;
+}

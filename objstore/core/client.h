@@ -1,0 +1,26 @@
+/* Clients: processes attached to the segment. Attaching, sleeping on the inbox, and what becomes of the dead. */
+#ifndef CELLMESH_CLIENT_H
+#define CELLMESH_CLIENT_H
+
+#include "task.h"
+
+/* Takes a client slot for this process and sets segment->me. OBJSTORE_LIMIT. */
+int client_attach(struct segment *segment, uint32_t role);
+
+/* What `client`, whose process has ended with `code` (-signal or exit status), leaves behind: its running tasks are
+ * retried or fail, its actor restarts or dies, its references and half-written objects go. Also the orderly way out for
+ * a client itself (code 0). Takes the lock. */
+struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
+struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
+
+/* The inbox protocol. A waiter reads the inbox, looks at everything it waits for, and sleeps only while the inbox has
+ * not changed; a notifier changes the inbox first and then wakes whoever is counted in `sleepers`. */
+static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->clients[s->me].inbox); }
+
+/* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. `spin_ns`: first look for that long. */
+int client_sleep(struct segment *segment, uint32_t seen, int64_t timeout_ns, int64_t spin_ns);
+
+/* Drops several references of this client in one go. Takes the lock. */
+void client_drop(struct segment *segment, const uint32_t *objects, uint32_t n);
+
+#endif

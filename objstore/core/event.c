@@ -1,0 +1,45 @@
+#include "event.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint64_t event_read(struct segment *s, uint64_t *cursor, struct event_record *out, uint64_t limit, uint64_t *lost)
+{
+    uint64_t capacity = s->h->n_events;
+    uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_acquire);
+    if (*cursor > head)
+        *cursor = head;
+    if (head - *cursor > capacity) {
+        *lost += head - capacity - *cursor;
+        *cursor = head - capacity;
+    }
+    uint64_t n = head - *cursor < limit ? head - *cursor : limit;
+    for (uint64_t done = 0; done < n;) {
+        uint64_t at = (*cursor + done) & (capacity - 1);
+        uint64_t step = n - done < capacity - at ? n - done : capacity - at;
+        memcpy(out + done, s->events + at, (size_t)step * sizeof *out);
+        done += step;
+    }
+    /* The writer may have lapped us during the copy; the record at `head` itself may be half overwritten. */
+    atomic_thread_fence(memory_order_acquire);
+    uint64_t after = atomic_load_explicit(&s->h->event_head, memory_order_relaxed) + 1;
+    uint64_t torn = after > capacity && after - capacity > *cursor ? after - capacity - *cursor : 0;
+    if (torn > n)
+        torn = n;
+    memmove(out, out + torn, (size_t)(n - torn) * sizeof *out);
+    *lost += torn;
+    *cursor += n;
+    return n - torn;
+}
+
+int event_wait(struct segment *s, uint64_t cursor, int64_t timeout_ns)
+{
+    struct header *h = s->h;
+    /* The word says whether somebody sleeps. Writers clear it by exchange before they wake, so a record written
+     * between our look at the head and the futex call changes the word and the call returns at once. */
+    atomic_store(&h->event_waiting, 1);
+    int result = 0;
+    if (atomic_load(&h->event_head) <= cursor && !atomic_load(&h->closing))
+        result = futex_wait(&h->event_waiting, 1, timeout_ns);
+    return result;
+}

@@ -1,0 +1,51 @@
+/* The event ring: what happened, for whoever looks. Written under the segment lock, so a record is complete
+ * before `event_head` passes it; overwritten when nobody reads in time, and then counted as lost. */
+#ifndef CELLMESH_EVENT_H
+#define CELLMESH_EVENT_H
+
+#include "segment.h"
+
+enum event_kind {
+    EVENT_SUBMITTED = 1,      /* a function slot, d its generation, b origin, c actor + 1 */
+    EVENT_PARENT = 2,         /* a | b << 32: parent seq */
+    EVENT_DEPENDS = 3,        /* a | b << 32: creator of the dependency, c its slot */
+    EVENT_STARTED = 4,        /* a attempt, b pid, client the worker */
+    EVENT_FINISHED = 5,       /* a result slot, b event_status, c size */
+    EVENT_RETRIED = 6,        /* a attempt */
+    EVENT_PUT = 7,            /* a slot, b origin, c size */
+    EVENT_FREED = 8,          /* a slot */
+    EVENT_ACTOR_CREATED = 9,  /* a actor, b actor object slot */
+    EVENT_ACTOR_STATE = 10,   /* a actor, b state */
+    EVENT_WORKER_STARTED = 11, /* a client, b pid */
+    EVENT_WORKER_DIED = 12,   /* a client, b code */
+    EVENT_BLOCKED = 13,
+    EVENT_UNBLOCKED = 14
+};
+enum event_status { EVENT_OK = 0, EVENT_ERROR = 1, EVENT_CANCELLED = 2, EVENT_CRASHED = 3 };
+
+/* Under the lock. */
+static inline void event_write(struct segment *s, enum event_kind kind, uint64_t seq, uint32_t a, uint32_t b, uint32_t c,
+                               uint16_t d, uint32_t client)
+{
+    uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_relaxed);
+    struct event_record *r = &s->events[head & (s->h->n_events - 1)];
+    r->ticks = ticks_now();
+    r->seq = seq;
+    r->a = a;
+    r->b = b;
+    r->c = c;
+    r->d = d;
+    r->kind = (uint8_t)kind;
+    r->client = (uint8_t)client;
+    atomic_store_explicit(&s->h->event_head, head + 1, memory_order_release);
+    s->events_written = true;
+}
+
+/* Copies at most `limit` records after `*cursor` to `out` and advances the cursor; returns how many. `*lost` grows
+ * by those that had been overwritten before they were read. */
+uint64_t event_read(struct segment *segment, uint64_t *cursor, struct event_record *out, uint64_t limit, uint64_t *lost);
+
+/* Sleeps until there is a record after `cursor`: 0, ETIMEDOUT or EINTR. */
+int event_wait(struct segment *segment, uint64_t cursor, int64_t timeout_ns);
+
+#endif

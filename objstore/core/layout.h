@@ -1,0 +1,247 @@
+/* What lies where in the shared segment. This file is a format: it alone says what the bytes mean.
+ *
+ *     header | resource classes | clients | actors | objects | tasks | events | arena
+ *
+ * Offsets and indices instead of pointers, because every process maps the segment at an address of its own;
+ * fixed-width fields; a signature of the struct sizes that attach compares. An index named `…_1` is "index + 1",
+ * so that zero-filled memory means "none".
+ *
+ * Truth and derivation. Authoritative are: the states and fields of object, task, actor and client slots, the
+ * reference arrays of tasks and objects, and the arena's chunk headers. Derived, and rebuilt by recover.c after
+ * a process died inside the lock, are: free lists, queues, mailboxes, waiting lists, pins, counts, available
+ * resources, idle bits. Hence the order of writes in every mutation: all fields first, then the state word as
+ * the commit; on freeing, the state word first. Death falls between two instructions of one process and
+ * retired stores always drain, so program order (a compiler fence) is enough against death; acquire and release
+ * are for live peers.
+ *
+ * "L" in a comment: read and written under the segment lock. "A": atomic, without it. */
+#ifndef CELLMESH_LAYOUT_H
+#define CELLMESH_LAYOUT_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+#define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
+#define LAYOUT_VERSION 1u
+
+#define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
+#define CLIENT_WORDS (MAX_CLIENTS / 64u)
+#define MAX_KINDS 16u         /* kinds of resources: CPU, GPU, memory and thirteen custom ones */
+#define MAX_CLASSES 512u      /* distinct resource shapes in a session */
+#define MAX_GPUS 32u          /* bits in a task's gpu mask */
+#define KIND_NAME_SIZE 32u
+#define OBJECT_INLINE_SIZE 24u
+#define TASK_INLINE_SIZE 40u
+#define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
+
+enum resource_kind { KIND_CPU = 0, KIND_GPU = 1, KIND_MEMORY = 2 };
+enum client_role { ROLE_SCHEDULER = 0, ROLE_DRIVER = 1, ROLE_WORKER = 2 };
+
+/* ---- objects: created (PENDING) -> sealed (READY, ERROR, FAILED) -> FREE, generation + 1 */
+enum object_state {
+    OBJECT_FREE = 0,    /* in the free list */
+    OBJECT_PENDING = 1, /* its task has not ended, or its putter is still writing */
+    OBJECT_READY = 2,   /* sealed: bytes immutable */
+    OBJECT_ERROR = 3,   /* sealed: the bytes describe an error that a task raised */
+    OBJECT_FAILED = 4   /* sealed by the system: `failure` says why there is no value */
+};
+#define OBJECT_STATE_MASK 0xffu
+#define OBJECT_HAS_WAITERS 0x100u /* set by a waiter's own read-modify-write, seen by the sealer's exchange */
+
+enum failure_code {
+    FAILURE_WORKER_CRASHED = 1, /* detail: -signal or exit status */
+    FAILURE_CANCELLED = 2,
+    FAILURE_ACTOR_DIED = 3,     /* detail: as worker crashed, 0 when ended on purpose */
+    FAILURE_ACTOR_UNAVAILABLE = 4,
+    FAILURE_OUT_OF_MEMORY = 5,
+    FAILURE_OBJECT_LOST = 6,
+    FAILURE_STORE_FULL = 7      /* the result did not fit */
+};
+
+struct object_slot {
+    _Atomic uint32_t state;      /* A  object_state | HAS_WAITERS */
+    uint32_t generation;         /* L  bumped on free: no ABA */
+    uint32_t first_waiting_1;    /* L  tasks whose dependency cursor stands here; in a free slot: next free */
+    uint32_t pins;               /* L  by tasks (dependency, nested ref, function, result), actors, containing objects */
+    uint64_t offset;             /*    of the payload in the arena, 0: inline */
+    uint64_t size;               /*    bytes of the encoded value */
+    _Atomic uint64_t holders[CLIENT_WORDS]; /* A set, L clear: clients that have a ref */
+    _Atomic uint64_t waiters[CLIENT_WORDS]; /* A  clients to notify when sealed */
+    union {
+        unsigned char inline_data[OBJECT_INLINE_SIZE]; /* READY/ERROR with offset 0 */
+        struct { uint32_t n_refs, actor_1; } arena;    /* READY/ERROR in the arena: refs follow the value */
+        struct { uint32_t task_1; } pending;           /* PENDING: the producing task */
+        struct { uint32_t code; int32_t detail; uint64_t seq; } failure; /* FAILED */
+    } u;
+    uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set */
+};
+#define PUT_BIT (UINT64_C(1) << 63)
+
+/* ---- tasks */
+enum task_state {
+    TASK_FREE = 0,
+    TASK_WAITING = 1,   /* in the waiting list of its dependency number `cursor` (actor calls: also in the mailbox) */
+    TASK_READY = 2,     /* in the queue of its class, or in its actor's mailbox */
+    TASK_RUNNING = 3,   /* on client `worker`, in no list */
+    TASK_CANCELLED = 4, /* results sealed; still linked where it was, dropped when met */
+    TASK_HELD = 5       /* the finished constructor of an actor, kept for restarts */
+};
+enum task_flags {
+    TASK_FLAG_ACTOR_CREATION = 1,
+    TASK_FLAG_HIDDEN = 2,      /* leaves no events */
+    TASK_FLAG_ENV = 4,         /* enter/leave hooks around it */
+    TASK_FLAG_CANCEL = 8,      /* asked to stop while running */
+    TASK_FLAG_BLOCKED = 16,    /* sleeps in get/wait: its CPU has been given back */
+    TASK_FLAG_RETRY_EXCEPTIONS = 32,
+    TASK_FLAG_LOOSE = 64       /* cancelled call that one of its two lists has dropped */
+};
+
+struct task_slot {
+    _Atomic uint32_t state;
+    uint32_t next_1;         /* L  queue, mailbox or free list */
+    uint32_t next_waiting_1; /* L  waiting list of an object */
+    uint32_t result_1;       /*    first return's object slot; further ones follow the refs */
+    uint32_t function;       /*    object slot of the function */
+    uint16_t n_returns;
+    uint16_t attempt;        /* L  0 at first */
+    uint16_t resource_class;
+    uint16_t worker;         /* L  client that runs it */
+    uint32_t actor_1;        /*    call of, or constructor of, this actor */
+    uint32_t n_refs;         /*    refs[0..n_dependencies) are dependencies, the rest is nested in the arguments */
+    uint32_t n_dependencies;
+    uint32_t cursor;         /* L  dependencies below it are sealed */
+    uint32_t origin;         /*    cell that submitted it */
+    int16_t max_retries;     /*    -1: for ever */
+    uint16_t flags;          /* L  task_flags */
+    uint32_t arguments_size;
+    uint16_t caller;         /*    submitting client */
+    uint16_t spare;
+    uint32_t gpu_mask;       /* L  devices held while running */
+    uint64_t offset;         /*    of refs + further returns + arguments in the arena, 0: inline */
+    uint64_t seq;            /*    identity and order */
+    uint64_t parent;         /*    seq of the submitting task, 0: the driver */
+    unsigned char inline_data[TASK_INLINE_SIZE];
+};
+
+/* ---- actors */
+enum actor_state { ACTOR_FREE = 0, ACTOR_PENDING = 1, ACTOR_ALIVE = 2, ACTOR_RESTARTING = 3, ACTOR_DEAD = 4 };
+enum actor_flags {
+    ACTOR_FLAG_ORDERED = 1,
+    ACTOR_FLAG_DETACHED = 2,
+    ACTOR_FLAG_IDLE = 4,      /* its worker sleeps, or is about to, with nothing to pop */
+    ACTOR_FLAG_TERMINATE = 8, /* the last handle has gone: leave when the mailbox is empty */
+    ACTOR_FLAG_KILLED = 16    /* no restart whatever is left */
+};
+
+struct actor_slot {
+    _Atomic uint32_t state;
+    uint32_t generation;
+    uint32_t head_1, tail_1; /* L  mailbox, in order of submission */
+    uint32_t n_pending;      /* L */
+    uint32_t n_running;      /* L */
+    uint32_t worker_1;       /* L  client that serves it */
+    uint32_t object_1;       /*    the actor object; freed with the last handle */
+    uint32_t task_1;         /*    the constructor's task, kept for restarts */
+    uint32_t death_object_1; /* L  pinned error of the constructor: what every call gets */
+    int32_t restarts_left;   /*    -1: for ever */
+    int32_t max_task_retries;
+    uint32_t max_concurrency;
+    uint32_t flags;
+    int32_t death_detail;
+    uint32_t next_free_1;
+    uint64_t name_hash;      /*    of namespace and name, 0: anonymous */
+    uint64_t gpu_spare;
+    unsigned char spare[48];
+};
+
+/* ---- clients: any process attached to the segment */
+enum client_state { CLIENT_FREE = 0, CLIENT_ATTACHED = 1 };
+enum client_flags { CLIENT_FLAG_RETIRE = 1 };
+
+struct client_slot {
+    _Atomic uint32_t inbox;    /* A  bumped by whoever has news; its sleepers' futex word */
+    _Atomic uint32_t sleepers; /* A  threads asleep, or about to sleep, on inbox */
+    _Atomic int32_t need;      /* A  seals to go until a wake-up is due; may be too low, never too high */
+    uint32_t line_pad[13];
+    _Atomic uint32_t state;
+    uint32_t role;
+    _Atomic int32_t pid;       /* A  claims the slot */
+    uint32_t generation;
+    uint64_t start_time;       /*    of the process, clock ticks since boot: pids come back */
+    uint32_t actor_1;          /* L  actor served */
+    _Atomic uint32_t flags;
+    uint32_t task_1;           /* L  last task popped, for show */
+    _Atomic uint32_t cpu;      /* A  where it ran when it last slept or submitted */
+    uint64_t n_finished;       /* L */
+    uint32_t spare[4];
+};
+
+/* ---- resources */
+struct resource_class {
+    int64_t demand[MAX_KINDS];
+    int64_t hold[MAX_KINDS]; /* what an actor keeps once constructed */
+    uint32_t head_1, tail_1; /* L  ready tasks */
+    uint32_t n_ready;        /* L  without cancelled ones */
+    uint32_t spare;
+};
+
+/* ---- events, see event.h */
+struct event_record {
+    uint64_t ticks, seq;
+    uint32_t a, b, c;
+    uint16_t d;
+    uint8_t kind, client;
+};
+
+struct header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t signature; /* of the struct sizes */
+    uint64_t size;      /* of the mapping, bytes */
+    uint64_t session;   /* random; half of every object id */
+    uint32_t n_objects, n_tasks, n_actors, n_events;
+    uint64_t classes_offset, clients_offset, actors_offset, objects_offset, tasks_offset, events_offset;
+    uint64_t clock_ticks, clock_unix_ns;
+    double clock_ns_per_tick;
+
+    _Alignas(64) _Atomic uint32_t lock; /* 0 free, else client + 1, | LOCK_WAITERS */
+    uint32_t n_takeovers;
+    _Alignas(64) uint64_t next_seq;     /* L */
+    uint32_t free_object_1, touched_objects; /* L  slots at and above `touched` were never used */
+    uint32_t free_task_1, touched_tasks;
+    uint32_t free_actor_1, touched_actors;
+    uint32_t n_classes, n_kinds;
+    uint32_t n_live_objects, n_live_tasks;
+    uint64_t n_finished;
+    uint32_t n_ready;                   /* L  over all classes */
+    uint32_t waking_1;                  /* L  the one idle worker on its way */
+    uint64_t idle[CLIENT_WORDS];        /* L  workers that sleep with nothing to do */
+    int64_t total[MAX_KINDS], available[MAX_KINDS];
+    int32_t gpu_free[MAX_GPUS];
+    char kind_names[MAX_KINDS][KIND_NAME_SIZE];
+    struct arena arena;
+
+    _Alignas(64) _Atomic uint64_t event_head; /* L write, A read: records ever written */
+    _Atomic uint32_t event_waiting;           /* A  a reader sleeps on it */
+    _Alignas(64) _Atomic uint32_t attention;  /* A  the scheduler has something to look at */
+    uint32_t scheduler_1;
+    _Atomic uint32_t closing;                 /* A  the session ends */
+};
+#define LOCK_WAITERS 0x80000000u
+
+static_assert(sizeof(struct object_slot) == 128, "object slots are two cache lines");
+static_assert(sizeof(struct task_slot) == 128, "task slots are two cache lines");
+static_assert(sizeof(struct actor_slot) == 128, "actor slots are two cache lines");
+static_assert(sizeof(struct client_slot) == 128, "client slots are two cache lines");
+static_assert(sizeof(struct event_record) == 32, "event records are half a cache line");
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes must be lock-free");
+
+#define LAYOUT_SIGNATURE                                                                                        \
+    ((uint32_t)(sizeof(struct header) * 31u + sizeof(struct object_slot) * 7u + sizeof(struct task_slot) * 5u + \
+                sizeof(struct actor_slot) * 3u + sizeof(struct client_slot) + sizeof(struct resource_class) +   \
+                sizeof(struct event_record)))
+
+#endif

@@ -1,0 +1,208 @@
+#include "object.h"
+
+#include <string.h>
+
+#include "actor.h"
+#include "event.h"
+
+int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t *index)
+{
+    struct header *h = s->h;
+    uint32_t i;
+    if (h->free_object_1) {
+        i = h->free_object_1 - 1;
+        h->free_object_1 = s->objects[i].first_waiting_1;
+    } else if (h->touched_objects < h->n_objects) {
+        i = h->touched_objects;
+        h->touched_objects = i + 1;
+    } else {
+        return OBJSTORE_LIMIT;
+    }
+    STEP();
+    struct object_slot *o = &s->objects[i];
+    o->first_waiting_1 = 0;
+    o->pins = 0;
+    o->offset = 0;
+    o->size = 0;
+    o->u.pending.task_1 = 0;
+    o->creator = creator;
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++) {
+        atomic_store_explicit(&o->holders[w], 0, memory_order_relaxed);
+        atomic_store_explicit(&o->waiters[w], 0, memory_order_relaxed);
+    }
+    if (holder != UINT32_MAX)
+        atomic_store_explicit(&o->holders[holder / 64], UINT64_C(1) << (holder % 64), memory_order_relaxed);
+    h->n_live_objects++;
+    STEP();
+    atomic_store_explicit(&o->state, OBJECT_PENDING, memory_order_release);
+    STEP();
+    *index = i;
+    return OBJSTORE_OK;
+}
+
+uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
+{
+    uint64_t bytes = ((size + 3) & ~UINT64_C(3)) + (uint64_t)n_refs * 4;
+    return arena_alloc(&s->h->arena, s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
+}
+
+/* One exchange publishes the state and collects HAS_WAITERS, which a waiter sets by its own read-modify-write:
+ * either we see its bit, or it sees our state. */
+static void publish(struct segment *s, uint32_t index, uint32_t state)
+{
+    struct object_slot *o = &s->objects[index];
+    STEP();
+    uint32_t old = atomic_exchange(&o->state, state);
+    STEP();
+    if (!(old & OBJECT_HAS_WAITERS))
+        return;
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++) {
+        uint64_t bits = atomic_exchange(&o->waiters[w], 0);
+        for (; bits; bits &= bits - 1) {
+            uint32_t client = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            /* Errors end a get of many at once, so they are news whatever the count says. */
+            if (atomic_fetch_sub(&s->clients[client].need, 1) <= 1 || state != OBJECT_READY)
+                notify_client(s, client);
+        }
+    }
+}
+
+bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const void *data, uint32_t size)
+{
+    struct object_slot *o = &s->objects[index];
+    if (object_sealed(o))
+        return false;
+    if (size)
+        memcpy(o->u.inline_data, data, size);
+    o->offset = 0;
+    o->size = size;
+    publish(s, index, state);
+    return true;
+}
+
+bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64_t offset, uint64_t size, uint32_t n_refs)
+{
+    struct object_slot *o = &s->objects[index];
+    if (object_sealed(o))
+        return false;
+    const uint32_t *refs = object_refs_at(s, offset, size);
+    for (uint32_t i = 0; i < n_refs; i++)
+        object_pin(s, refs[i]);
+    o->u.arena.n_refs = n_refs;
+    o->u.arena.actor_1 = 0;
+    o->size = size;
+    STEP();
+    o->offset = offset;
+    publish(s, index, state);
+    arena_set_owner(s->base, offset, ARENA_OBJECT, index); /* last: until then recovery sees our own allocation */
+    STEP();
+    return true;
+}
+
+bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_t detail, uint64_t seq)
+{
+    struct object_slot *o = &s->objects[index];
+    if (object_sealed(o))
+        return false;
+    o->offset = 0;
+    o->size = 0;
+    o->u.failure.code = code;
+    o->u.failure.detail = detail;
+    o->u.failure.seq = seq;
+    publish(s, index, OBJECT_FAILED);
+    return true;
+}
+
+void object_seal_like(struct segment *s, uint32_t index, uint32_t source)
+{
+    struct object_slot *from = &s->objects[source];
+    if (object_state(from) == OBJECT_FAILED) {
+        object_seal_failed(s, index, from->u.failure.code, from->u.failure.detail, from->u.failure.seq);
+    } else if (!from->offset) {
+        object_seal_inline(s, index, OBJECT_ERROR, from->u.inline_data, (uint32_t)from->size);
+    } else {
+        uint64_t copy = object_allocate(s, from->size, 0);
+        if (!copy) {
+            object_seal_failed(s, index, FAILURE_STORE_FULL, 0, from->creator);
+            return;
+        }
+        memcpy(s->base + copy, s->base + from->offset, from->size);
+        if (!object_seal_arena(s, index, OBJECT_ERROR, copy, from->size, 0))
+            arena_free(&s->h->arena, s->base, copy);
+    }
+}
+
+bool object_held(const struct object_slot *o)
+{
+    uint64_t any = 0;
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        any |= atomic_load_explicit(&o->holders[w], memory_order_relaxed);
+    return any != 0;
+}
+
+/* Frees `first` and everything that only it kept alive. Slots to be freed are chained through first_waiting_1, so
+ * a list a million deep needs no stack. Nobody else can reach them: no holder, no pin, and we have the lock. */
+static void free_unreferenced(struct segment *s, uint32_t first)
+{
+    struct header *h = s->h;
+    uint32_t todo_1 = first + 1;
+    s->objects[first].first_waiting_1 = 0;
+    while (todo_1) {
+        uint32_t i = todo_1 - 1;
+        struct object_slot *o = &s->objects[i];
+        todo_1 = o->first_waiting_1;
+        uint32_t state = object_state(o);
+        uint64_t offset = o->offset, creator = o->creator, size = o->size;
+        uint32_t n_refs = offset && state != OBJECT_FAILED ? o->u.arena.n_refs : 0;
+        uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
+        o->generation++;
+        STEP();
+        atomic_store_explicit(&o->state, OBJECT_FREE, memory_order_release);
+        STEP();
+        if (offset || (creator & PUT_BIT))
+            event_write(s, EVENT_FREED, creator, i, 0, 0, 0, s->me);
+        if (offset) {
+            const uint32_t *refs = object_refs_at(s, offset, size);
+            for (uint32_t k = 0; k < n_refs; k++) {
+                struct object_slot *inner = &s->objects[refs[k]];
+                if (--inner->pins == 0 && !object_held(inner)) {
+                    inner->first_waiting_1 = todo_1;
+                    todo_1 = refs[k] + 1;
+                }
+            }
+            arena_free(&h->arena, s->base, offset);
+        }
+        STEP();
+        o->first_waiting_1 = h->free_object_1;
+        h->free_object_1 = i + 1;
+        h->n_live_objects--;
+        STEP();
+        if (actor_1)
+            actor_unreferenced(s, actor_1 - 1);
+    }
+}
+
+void object_drop(struct segment *s, uint32_t index, uint32_t client)
+{
+    struct object_slot *o = &s->objects[index];
+    atomic_fetch_and(&o->holders[client / 64], ~(UINT64_C(1) << (client % 64)));
+    STEP();
+    if (o->pins == 0 && !object_held(o))
+        free_unreferenced(s, index);
+}
+
+void object_unpin(struct segment *s, uint32_t index)
+{
+    struct object_slot *o = &s->objects[index];
+    if (--o->pins == 0 && !object_held(o))
+        free_unreferenced(s, index);
+}
+
+bool object_mark_waiting(struct segment *s, uint32_t index)
+{
+    struct object_slot *o = &s->objects[index];
+    if (object_sealed(o))
+        return false;
+    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64));
+    return (atomic_fetch_or(&o->state, OBJECT_HAS_WAITERS) & OBJECT_STATE_MASK) == OBJECT_PENDING;
+}

@@ -1,0 +1,59 @@
+/* Object slots and their life: created -> sealed -> freed.
+ *
+ *   PENDING  created by a submit (its task pins it) or by a putter that still writes (its holder bit keeps it)
+ *   READY    sealed; bytes immutable; anybody with a ref or a pin may read without a lock
+ *   ERROR    sealed; the bytes describe the exception of a task
+ *   FAILED   sealed by the system, no bytes
+ *   FREE     in the free list; the generation says that old indices mean something else now
+ *
+ * An object lives while a client holds it (holders) or something in the segment refers to it (pins). */
+#ifndef CELLMESH_OBJECT_H
+#define CELLMESH_OBJECT_H
+
+#include "segment.h"
+
+static inline uint32_t object_state(const struct object_slot *o)
+{
+    return atomic_load_explicit(&o->state, memory_order_acquire) & OBJECT_STATE_MASK;
+}
+static inline bool object_sealed(const struct object_slot *o) { return object_state(o) >= OBJECT_READY; }
+
+/* Under the lock: takes a free slot, PENDING, held by `holder` (UINT32_MAX: nobody). OBJSTORE_LIMIT. */
+int object_create(struct segment *segment, uint32_t holder, uint64_t creator, uint32_t *index);
+
+/* Space for `size` payload bytes plus `n_refs` references behind them, owned by the building client until the
+ * object is sealed. Under the lock. 0: full. */
+uint64_t object_allocate(struct segment *segment, uint64_t size, uint32_t n_refs);
+static inline uint32_t *object_refs_at(struct segment *s, uint64_t offset, uint64_t size)
+{
+    return (uint32_t *)(void *)(s->base + offset + ((size + 3) & ~UINT64_C(3)));
+}
+
+/* Seals and notifies the waiters. No lock needed, except with references: they are pinned here, so then under it.
+ * Sealing a sealed object does nothing (a retried task): returns false, and the caller frees its allocation. */
+bool object_seal_inline(struct segment *segment, uint32_t index, uint32_t state, const void *data, uint32_t size);
+bool object_seal_arena(struct segment *segment, uint32_t index, uint32_t state, uint64_t offset, uint64_t size,
+                       uint32_t n_refs);
+bool object_seal_failed(struct segment *segment, uint32_t index, uint32_t code, int32_t detail, uint64_t seq);
+
+/* Under the lock: seals `index` with the same error as the sealed, erroneous `source`. */
+void object_seal_like(struct segment *segment, uint32_t index, uint32_t source);
+
+/* Any time, while something else keeps the object alive: this client holds it now. */
+static inline void object_hold(struct segment *s, uint32_t index)
+{
+    atomic_fetch_or(&s->objects[index].holders[s->me / 64], UINT64_C(1) << (s->me % 64));
+}
+
+/* Under the lock: gives up a client's hold, or one pin; frees what nobody refers to any more, and what that
+ * contained, iteratively. */
+void object_drop(struct segment *segment, uint32_t index, uint32_t client);
+void object_unpin(struct segment *segment, uint32_t index);
+static inline void object_pin(struct segment *s, uint32_t index) { s->objects[index].pins++; }
+
+bool object_held(const struct object_slot *object);
+
+/* Registers this client for a wake-up at sealing. False: sealed already. */
+bool object_mark_waiting(struct segment *segment, uint32_t index);
+
+#endif

@@ -1,0 +1,217 @@
+#include "recover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actor.h"
+#include "resource.h"
+#include "task.h"
+
+static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload)
+{
+    struct segment *s = ctx;
+    switch (kind) {
+    case ARENA_OBJECT:
+        return owner < s->h->touched_objects && object_state(&s->objects[owner]) != OBJECT_FREE &&
+               s->objects[owner].offset == payload;
+    case ARENA_TASK:
+        return owner < s->h->touched_tasks && atomic_load(&s->tasks[owner].state) != TASK_FREE &&
+               s->tasks[owner].offset == payload;
+    case ARENA_BUILDING: /* by a living client, or already named by a slot whose commit came just before the death */
+        if (owner < MAX_CLIENTS && atomic_load(&s->clients[owner].state) == CLIENT_ATTACHED)
+            return true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* A committed slot may still have a chunk marked as being built: the mark comes last. */
+static void claim_chunks(struct segment *s)
+{
+    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
+        uint32_t state = object_state(&s->objects[i]);
+        if ((state == OBJECT_READY || state == OBJECT_ERROR) && s->objects[i].offset)
+            arena_set_owner(s->base, s->objects[i].offset, ARENA_OBJECT, i);
+    }
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++)
+        if (atomic_load(&s->tasks[i].state) != TASK_FREE && s->tasks[i].offset)
+            arena_set_owner(s->base, s->tasks[i].offset, ARENA_TASK, i);
+}
+
+static void rebuild_objects(struct segment *s)
+{
+    struct header *h = s->h;
+    h->free_object_1 = 0;
+    h->n_live_objects = 0;
+    for (uint32_t i = h->touched_objects; i-- > 0;) {
+        struct object_slot *o = &s->objects[i];
+        o->pins = 0;
+        o->first_waiting_1 = 0;
+        if (object_state(o) == OBJECT_FREE) {
+            o->first_waiting_1 = h->free_object_1;
+            h->free_object_1 = i + 1;
+        } else {
+            h->n_live_objects++;
+        }
+    }
+    for (uint32_t i = 0; i < h->touched_objects; i++) {
+        struct object_slot *o = &s->objects[i];
+        uint32_t state = object_state(o);
+        if ((state == OBJECT_READY || state == OBJECT_ERROR) && o->offset) {
+            const uint32_t *refs = object_refs_at(s, o->offset, o->size);
+            for (uint32_t k = 0; k < o->u.arena.n_refs; k++)
+                object_pin(s, refs[k]);
+        }
+    }
+}
+
+static void clear_queues(struct segment *s)
+{
+    struct header *h = s->h;
+    for (uint32_t c = 0; c < h->n_classes; c++)
+        s->classes[c].head_1 = s->classes[c].tail_1 = s->classes[c].n_ready = 0;
+    h->n_ready = 0;
+    h->waking_1 = 0;
+    memset(h->idle, 0, sizeof h->idle);
+    h->free_task_1 = 0;
+    h->n_live_tasks = 0;
+    h->free_actor_1 = 0;
+    for (uint32_t i = 0; i < h->touched_actors; i++) {
+        struct actor_slot *a = &s->actors[i];
+        uint32_t state = atomic_load(&a->state);
+        a->head_1 = a->tail_1 = a->n_pending = a->n_running = 0;
+        a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
+        if (state == ACTOR_FREE) {
+            a->next_free_1 = h->free_actor_1;
+            h->free_actor_1 = i + 1;
+            continue;
+        }
+        if (a->death_object_1)
+            object_pin(s, a->death_object_1 - 1);
+        if (a->object_1 && (a->flags & ACTOR_FLAG_DETACHED))
+            object_pin(s, a->object_1 - 1);
+        if (a->object_1 && object_state(&s->objects[a->object_1 - 1]) != OBJECT_FREE)
+            s->objects[a->object_1 - 1].u.arena.actor_1 = i + 1;
+        else
+            a->object_1 = 0;
+    }
+    int64_t total[MAX_KINDS];
+    memcpy(total, h->total, sizeof total);
+    memcpy(h->available, total, sizeof total);
+    resource_set_total(s, total);
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    uint64_t x = ((const uint64_t *)a)[0], y = ((const uint64_t *)b)[0];
+    return (x > y) - (x < y);
+}
+
+static void pin_task(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    const uint32_t *refs = task_refs(s, t);
+    object_pin(s, t->function);
+    for (uint32_t i = 0; i < t->n_refs; i++)
+        object_pin(s, refs[i]);
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        object_pin(s, task_result(s, t, i));
+    if (t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION) && s->actors[t->actor_1 - 1].object_1)
+        object_pin(s, s->actors[t->actor_1 - 1].object_1 - 1);
+}
+
+/* In order of submission every task takes the place that its state tells. */
+static void place_task(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    int64_t scratch[MAX_KINDS];
+    bool call = t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
+    struct actor_slot *a = t->actor_1 ? &s->actors[t->actor_1 - 1] : NULL;
+    t->next_1 = t->next_waiting_1 = 0;
+    t->flags &= (uint16_t)~TASK_FLAG_LOOSE;
+    switch (atomic_load(&t->state)) {
+    case TASK_RUNNING: {
+        const int64_t *amounts = task_amounts(s, t, scratch);
+        if (amounts)
+            resource_reacquire(s, amounts, t->gpu_mask);
+        else
+            a->n_running++;
+        break;
+    }
+    case TASK_HELD:
+        resource_reacquire(s, s->classes[t->resource_class].hold, t->gpu_mask);
+        break;
+    case TASK_CANCELLED:
+        task_release(s, task);
+        break;
+    case TASK_WAITING:
+    case TASK_READY:
+        if (call) { /* into the mailbox, as actor_post does, without the pin that pin_task has made */
+            if (a->tail_1)
+                s->tasks[a->tail_1 - 1].next_1 = task + 1;
+            else
+                a->head_1 = task + 1;
+            a->tail_1 = task + 1;
+            a->n_pending++;
+        }
+        t->cursor = 0;
+        atomic_store(&t->state, TASK_WAITING);
+        task_advance(s, task);
+        break;
+    default:
+        break;
+    }
+}
+
+static void rebuild_tasks(struct segment *s)
+{
+    struct header *h = s->h;
+    uint64_t n = 0, (*order)[2] = malloc(sizeof *order * (h->touched_tasks ? h->touched_tasks : 1));
+    if (!order)
+        abort(); /* without memory for the rebuild the segment cannot be made sound; the next client tries again */
+    for (uint32_t i = h->touched_tasks; i-- > 0;) {
+        struct task_slot *t = &s->tasks[i];
+        if (atomic_load(&t->state) == TASK_FREE) {
+            t->next_1 = h->free_task_1;
+            h->free_task_1 = i + 1;
+            continue;
+        }
+        h->n_live_tasks++;
+        pin_task(s, i);
+        order[n][0] = t->seq;
+        order[n++][1] = i;
+        if (t->seq >= h->next_seq)
+            h->next_seq = t->seq + 1;
+    }
+    qsort(order, n, sizeof *order, by_seq);
+    for (uint64_t i = 0; i < n; i++)
+        place_task(s, (uint32_t)order[i][1]);
+    free(order);
+}
+
+static void free_unreferenced_objects(struct segment *s)
+{
+    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
+        struct object_slot *o = &s->objects[i];
+        if (object_state(o) != OBJECT_FREE && !o->pins && !object_held(o)) {
+            object_pin(s, i);
+            object_unpin(s, i);
+        }
+    }
+}
+
+void recover(struct segment *s)
+{
+    claim_chunks(s);
+    arena_rebuild(&s->h->arena, s->base, keep_chunk, s);
+    rebuild_objects(s);
+    clear_queues(s);
+    rebuild_tasks(s);
+    free_unreferenced_objects(s);
+    task_wake_workers(s);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) /* everybody looks again at what it waits for */
+        if (atomic_load(&s->clients[i].state) == CLIENT_ATTACHED)
+            wake_client(s, i);
+    request_attention(s);
+}

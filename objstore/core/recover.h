@@ -1,0 +1,16 @@
+/* After a process died inside the lock: everything derived is built again from what is authoritative (layout.h). */
+#ifndef CELLMESH_RECOVER_H
+#define CELLMESH_RECOVER_H
+
+#include "segment.h"
+
+/* Called by the process that has just taken over the lock; idempotent, so it may itself die and be repeated. The dead
+ * process's tasks and references stay as they are: client_died deals with them once its death is reported. */
+void recover(struct segment *segment);
+
+/* Walks the whole segment and verifies every invariant; under the lock. Calls `report` for each violation. Returns how
+ * many there are. */
+typedef void (*check_report)(void *context, const char *what, uint64_t index, uint64_t found, uint64_t expected);
+uint32_t segment_check(struct segment *segment, check_report report, void *context);
+
+#endif

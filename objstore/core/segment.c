@@ -1,0 +1,274 @@
+#define _GNU_SOURCE
+#include "segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "recover.h"
+
+enum { LOCK_SPIN = 200, LOCK_PATIENCE_NS = 20 * 1000 * 1000 };
+
+/* ------------------------------------------------------------------ system */
+
+int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+    struct timespec t = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+    if (syscall(SYS_futex, word, FUTEX_WAIT, expected, timeout_ns < 0 ? NULL : &t, NULL, 0) == 0 || errno == EAGAIN)
+        return 0;
+    return errno;
+}
+
+void futex_wake(_Atomic uint32_t *word, int n) { syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0); }
+
+int64_t monotonic_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint64_t unix_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t process_start_time(int32_t pid)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    char *p = strrchr(text, ')'); /* the command may hold spaces and parentheses */
+    if (!p || p[1] == 0 || p[2] == 'Z' || p[2] == 'X')
+        return 0;
+    int field = 2;
+    for (p += 1; *p && field < 22; p++)
+        field += *p == ' ';
+    return strtoull(p, NULL, 10);
+}
+
+/* ------------------------------------------------------------------ format */
+
+static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
+struct plan { uint64_t classes, clients, actors, objects, tasks, events, arena; };
+
+static struct plan plan_of(const struct segment_config *c)
+{
+    struct plan p;
+    p.classes = round_up(sizeof(struct header), 4096);
+    p.clients = round_up(p.classes + sizeof(struct resource_class) * MAX_CLASSES, 4096);
+    p.actors = round_up(p.clients + sizeof(struct client_slot) * MAX_CLIENTS, 4096);
+    p.objects = round_up(p.actors + sizeof(struct actor_slot) * (uint64_t)c->n_actors, 4096);
+    p.tasks = round_up(p.objects + sizeof(struct object_slot) * (uint64_t)c->n_objects, 4096);
+    p.events = round_up(p.tasks + sizeof(struct task_slot) * (uint64_t)c->n_tasks, 4096);
+    p.arena = round_up(p.events + sizeof(struct event_record) * (uint64_t)c->n_events, 4096);
+    return p;
+}
+
+/* Two readings a few milliseconds apart would delay every start; the invariant TSC's rate is refined by whoever
+ * reads events (see client.clock), from the span since creation. */
+static void start_clock(struct header *h)
+{
+    h->clock_unix_ns = unix_ns();
+    h->clock_ticks = ticks_now();
+    h->clock_ns_per_tick = 0;
+}
+
+int segment_format(unsigned char *base, const struct segment_config *c)
+{
+    struct plan p = plan_of(c);
+    if (c->n_events == 0 || (c->n_events & (c->n_events - 1)) || !c->n_objects || !c->n_tasks || !c->n_actors ||
+        c->n_objects > UINT32_MAX / 2 || c->n_tasks > UINT32_MAX / 2 || c->size < p.arena + 65536)
+        return OBJSTORE_INVALID;
+    struct header *h = (struct header *)base;
+    h->version = LAYOUT_VERSION;
+    h->signature = LAYOUT_SIGNATURE;
+    h->size = c->size;
+    if (getrandom(&h->session, sizeof h->session, 0) != (ssize_t)sizeof h->session)
+        return OBJSTORE_SYSTEM;
+    h->n_objects = c->n_objects;
+    h->n_tasks = c->n_tasks;
+    h->n_actors = c->n_actors;
+    h->n_events = c->n_events;
+    h->classes_offset = p.classes;
+    h->clients_offset = p.clients;
+    h->actors_offset = p.actors;
+    h->objects_offset = p.objects;
+    h->tasks_offset = p.tasks;
+    h->events_offset = p.events;
+    h->next_seq = 1;
+    h->n_kinds = 3;
+    memcpy(h->kind_names[KIND_CPU], "CPU", 4);
+    memcpy(h->kind_names[KIND_GPU], "GPU", 4);
+    memcpy(h->kind_names[KIND_MEMORY], "memory", 7);
+    start_clock(h);
+    arena_init(&h->arena, base, p.arena, c->size / 64 * 64);
+    atomic_thread_fence(memory_order_release);
+    h->magic = LAYOUT_MAGIC;
+    return OBJSTORE_OK;
+}
+
+int segment_create(const struct segment_config *c)
+{
+    int fd = (int)syscall(SYS_memfd_create, "cellmesh", 0x0003u /* CLOEXEC | ALLOW_SEALING */);
+    if (fd < 0)
+        return OBJSTORE_SYSTEM;
+    int result = OBJSTORE_SYSTEM;
+    void *base = MAP_FAILED;
+    if (ftruncate(fd, (off_t)c->size) == 0)
+        base = mmap(NULL, c->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base != MAP_FAILED) {
+        result = segment_format(base, c);
+        munmap(base, c->size);
+    }
+    /* Nobody can shrink it under a reader's feet. */
+    if (result == OBJSTORE_OK && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    close(fd);
+    return result == OBJSTORE_OK ? OBJSTORE_SYSTEM : result;
+}
+
+int segment_use(struct segment *s, unsigned char *base, size_t size)
+{
+    struct header *h = (struct header *)base;
+    if (size < sizeof *h || h->magic != LAYOUT_MAGIC || h->version != LAYOUT_VERSION || h->signature != LAYOUT_SIGNATURE ||
+        h->size != size)
+        return OBJSTORE_CORRUPT;
+    struct segment_config c = {h->size, h->n_objects, h->n_tasks, h->n_actors, h->n_events};
+    struct plan p = plan_of(&c);
+    if (p.arena > size || p.objects != h->objects_offset || p.tasks != h->tasks_offset || p.events != h->events_offset ||
+        p.actors != h->actors_offset || p.clients != h->clients_offset || p.classes != h->classes_offset)
+        return OBJSTORE_CORRUPT;
+    *s = (struct segment){.base = base, .size = size, .h = h, .me = UINT32_MAX};
+    s->classes = (void *)(base + p.classes);
+    s->clients = (void *)(base + p.clients);
+    s->actors = (void *)(base + p.actors);
+    s->objects = (void *)(base + p.objects);
+    s->tasks = (void *)(base + p.tasks);
+    s->events = (void *)(base + p.events);
+    return OBJSTORE_OK;
+}
+
+int segment_map(struct segment *s, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return OBJSTORE_SYSTEM;
+    if (st.st_size < (off_t)sizeof(struct header))
+        return OBJSTORE_CORRUPT;
+    void *base = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED)
+        return OBJSTORE_SYSTEM;
+    madvise(base, (size_t)st.st_size, MADV_DONTDUMP);
+    int result = segment_use(s, base, (size_t)st.st_size);
+    if (result != OBJSTORE_OK)
+        munmap(base, (size_t)st.st_size);
+    return result;
+}
+
+void segment_unmap(struct segment *s)
+{
+    if (s->base)
+        munmap(s->base, s->size);
+    *s = (struct segment){.me = UINT32_MAX};
+}
+
+/* ------------------------------------------------------------------ the lock */
+
+static bool owner_is_dead(const struct segment *s, uint32_t owner)
+{
+    if (owner == s->me || owner >= MAX_CLIENTS)
+        return owner >= MAX_CLIENTS;
+    const struct client_slot *c = &s->clients[owner];
+    uint64_t now = process_start_time(c->pid);
+    return now == 0 || now != c->start_time;
+}
+
+static void take_over(struct segment *s)
+{
+    s->h->n_takeovers++;
+    recover(s);
+}
+
+void segment_lock(struct segment *s)
+{
+    _Atomic uint32_t *lock = &s->h->lock;
+    uint32_t mine = s->me + 1, seen = 0;
+    if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
+        return;
+    for (int i = 0; i < LOCK_SPIN; i++) {
+        cpu_relax();
+        seen = 0;
+        if (atomic_load_explicit(lock, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_weak_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
+            return;
+    }
+    for (;;) {
+        seen = atomic_load_explicit(lock, memory_order_relaxed);
+        if (seen == 0) {
+            /* From here on others may sleep behind us unseen, so the bit stays on. */
+            if (atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
+                                                        memory_order_relaxed))
+                return;
+            continue;
+        }
+        if (!(seen & LOCK_WAITERS) &&
+            !atomic_compare_exchange_strong_explicit(lock, &seen, seen | LOCK_WAITERS, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        seen |= LOCK_WAITERS;
+        if (futex_wait(lock, seen, LOCK_PATIENCE_NS) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1) &&
+            atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
+                                                    memory_order_relaxed)) {
+            take_over(s);
+            return;
+        }
+    }
+}
+
+void notify_client(struct segment *s, uint32_t client)
+{
+    struct client_slot *c = &s->clients[client];
+    atomic_fetch_add(&c->inbox, 1);
+    if (atomic_load(&c->sleepers))
+        futex_wake(&c->inbox, INT_MAX);
+}
+
+void segment_unlock(struct segment *s)
+{
+    struct header *h = s->h;
+    uint64_t wakes[CLIENT_WORDS];
+    memcpy(wakes, s->pending_wakes, sizeof wakes);
+    memset(s->pending_wakes, 0, sizeof wakes);
+    bool attention = s->pending_attention, events = s->events_written;
+    s->pending_attention = s->events_written = false;
+    if (atomic_exchange(&h->lock, 0) & LOCK_WAITERS) /* full fence: event_wait relies on it */
+        futex_wake(&h->lock, 1);
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        for (; wakes[w]; wakes[w] &= wakes[w] - 1)
+            notify_client(s, w * 64 + (uint32_t)__builtin_ctzll(wakes[w]));
+    if (attention && h->scheduler_1 && !atomic_exchange(&h->attention, 1))
+        notify_client(s, h->scheduler_1 - 1);
+    if (events && atomic_load_explicit(&h->event_waiting, memory_order_relaxed) && atomic_exchange(&h->event_waiting, 0))
+        futex_wake(&h->event_waiting, INT_MAX);
+}

@@ -1,0 +1,103 @@
+/* One process's view of the shared segment: mapping, lock, and the wake-ups that follow an unlock. */
+#ifndef CELLMESH_SEGMENT_H
+#define CELLMESH_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "layout.h"
+
+struct segment {
+    unsigned char *base;
+    size_t size;
+    struct header *h;
+    struct resource_class *classes;
+    struct client_slot *clients;
+    struct actor_slot *actors;
+    struct object_slot *objects;
+    struct task_slot *tasks;
+    struct event_record *events;
+    uint32_t me;                        /* client index; UINT32_MAX before client_attach */
+    uint64_t pending_wakes[CLIENT_WORDS]; /* under the lock: clients to notify once it is released */
+    bool pending_attention;
+    bool events_written;
+};
+
+struct segment_config {
+    uint64_t size;
+    uint32_t n_objects, n_tasks, n_actors, n_events; /* n_events: a power of two */
+};
+
+/* Makes a sealed memfd that holds an empty segment. Returns the descriptor, or OBJSTORE_SYSTEM / OBJSTORE_INVALID.
+ * The file is sparse: memory is committed when touched, and returns by itself with the last mapping. */
+int segment_create(const struct segment_config *config);
+
+/* Formats caller-supplied zeroed memory; used by segment_create and by tests without a memfd. */
+int segment_format(unsigned char *base, const struct segment_config *config);
+
+/* Maps the segment behind `fd`. OBJSTORE_SYSTEM, or OBJSTORE_CORRUPT when it is not one of ours (magic, version,
+ * signature, sizes). The caller owns `segment` and ends with segment_unmap. */
+int segment_map(struct segment *segment, int fd);
+int segment_use(struct segment *segment, unsigned char *base, size_t size);
+void segment_unmap(struct segment *segment);
+
+/* The one lock. Waits in steps of 20 ms; a dead owner is detected by pid and start time, its half-done work is
+ * rebuilt by recover() and the lock taken over. Never sleeps for anything else, never calls out. Not recursive. */
+void segment_lock(struct segment *segment);
+
+/* Releases the lock, then notifies whoever was marked by wake_client / request_attention meanwhile. */
+void segment_unlock(struct segment *segment);
+
+/* Under the lock: notify after unlocking. */
+static inline void wake_client(struct segment *s, uint32_t client)
+{
+    s->pending_wakes[client / 64] |= UINT64_C(1) << (client % 64);
+}
+static inline void request_attention(struct segment *s) { s->pending_attention = true; }
+
+/* Any time: bump the client's inbox, and wake its sleepers if there are any. */
+void notify_client(struct segment *segment, uint32_t client);
+
+/* Is there an object/task/actor at this index? Every index read from shared memory passes one of these. */
+static inline bool valid_object(const struct segment *s, uint32_t i) { return i < s->h->touched_objects; }
+
+/* Between any two of these a process may die. Program order is what a survivor sees, so STEP is a compiler fence;
+ * in a build with CELLMESH_STEPS the test harness counts them and dies at the n-th. */
+#ifdef CELLMESH_STEPS
+void core_step(const char *file, int line);
+#define STEP() (atomic_signal_fence(memory_order_seq_cst), core_step(__FILE__, __LINE__))
+#else
+#define STEP() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
+/* ---- low level, shared by the core's files */
+int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns); /* 0 woken or changed, ETIMEDOUT, EINTR */
+void futex_wake(_Atomic uint32_t *word, int n);
+int64_t monotonic_ns(void);
+uint64_t process_start_time(int32_t pid); /* 0: no such process, or a zombie */
+
+static inline uint64_t ticks_now(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+#else
+    return (uint64_t)monotonic_ns();
+#endif
+}
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,521 @@
+#include "task.h"
+
+#include <string.h>
+
+#include "actor.h"
+#include "event.h"
+#include "resource.h"
+
+/* ------------------------------------------------------------------ queues */
+
+static bool is_call(const struct task_slot *t) { return t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION); }
+
+static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
+{
+    struct task_slot *t = &s->tasks[task];
+    if (first || !c->tail_1) {
+        t->next_1 = c->head_1;
+        c->head_1 = task + 1;
+        if (!c->tail_1)
+            c->tail_1 = task + 1;
+    } else {
+        t->next_1 = 0;
+        s->tasks[c->tail_1 - 1].next_1 = task + 1;
+        c->tail_1 = task + 1;
+    }
+    STEP();
+    c->n_ready++;
+    s->h->n_ready++;
+}
+
+static uint32_t queue_take(struct segment *s, struct resource_class *c)
+{
+    uint32_t task = c->head_1 - 1;
+    c->head_1 = s->tasks[task].next_1;
+    if (!c->head_1)
+        c->tail_1 = 0;
+    STEP();
+    return task;
+}
+
+static uint32_t last_idle(const struct header *h)
+{
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        if (h->idle[w])
+            return w * 64 + (uint32_t)__builtin_ctzll(h->idle[w]);
+    return UINT32_MAX;
+}
+
+/* At most one worker is on its way; it calls this again when it has taken its task. */
+void task_wake_workers(struct segment *s)
+{
+    struct header *h = s->h;
+    if (h->waking_1 || !h->n_ready)
+        return;
+    bool admissible = false;
+    for (uint32_t c = 0; c < h->n_classes && !admissible; c++)
+        admissible = s->classes[c].n_ready && resource_admissible(s, c);
+    if (!admissible)
+        return;
+    uint32_t worker = last_idle(h);
+    if (worker == UINT32_MAX) {
+        request_attention(s); /* the scheduler decides whether the pool grows */
+        return;
+    }
+    h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
+    h->waking_1 = worker + 1;
+    wake_client(s, worker);
+}
+
+void task_enqueue(struct segment *s, uint32_t task, bool first)
+{
+    struct task_slot *t = &s->tasks[task];
+    if (is_call(t)) {
+        actor_wake(s, t->actor_1 - 1); /* it stands in the mailbox already */
+        return;
+    }
+    queue_push(s, &s->classes[t->resource_class], task, first);
+    task_wake_workers(s);
+}
+
+void task_advance(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    const uint32_t *refs = task_refs(s, t);
+    for (; t->cursor < t->n_dependencies; t->cursor++) {
+        struct object_slot *o = &s->objects[refs[t->cursor]];
+        if (!object_sealed(o)) {
+            t->next_waiting_1 = o->first_waiting_1;
+            STEP();
+            o->first_waiting_1 = task + 1;
+            return;
+        }
+    }
+    STEP();
+    atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
+    STEP();
+    task_enqueue(s, task, false);
+}
+
+/* A result is sealed: the tasks that wait for it move on, in the order in which they came. */
+static void release_waiting(struct segment *s, uint32_t object)
+{
+    struct object_slot *o = &s->objects[object];
+    uint32_t list_1 = o->first_waiting_1, in_order_1 = 0;
+    o->first_waiting_1 = 0;
+    while (list_1) { /* the list is last in, first out */
+        struct task_slot *t = &s->tasks[list_1 - 1];
+        uint32_t next_1 = t->next_waiting_1;
+        t->next_waiting_1 = in_order_1;
+        in_order_1 = list_1;
+        list_1 = next_1;
+    }
+    STEP();
+    while (in_order_1) {
+        uint32_t task = in_order_1 - 1;
+        struct task_slot *t = &s->tasks[task];
+        in_order_1 = t->next_waiting_1;
+        t->next_waiting_1 = 0;
+        uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
+        if (state == TASK_WAITING)
+            task_advance(s, task);
+        else if (state == TASK_CANCELLED && (!is_call(t) || (t->flags & TASK_FLAG_LOOSE)))
+            task_release(s, task);
+        else if (state == TASK_CANCELLED)
+            t->flags |= TASK_FLAG_LOOSE; /* its mailbox drops it */
+    }
+}
+
+/* ------------------------------------------------------------------ submit */
+
+static int take_slot(struct segment *s, uint32_t *task)
+{
+    struct header *h = s->h;
+    if (h->free_task_1) {
+        *task = h->free_task_1 - 1;
+        h->free_task_1 = s->tasks[*task].next_1;
+    } else if (h->touched_tasks < h->n_tasks) {
+        *task = h->touched_tasks;
+        h->touched_tasks = *task + 1;
+    } else {
+        return OBJSTORE_LIMIT;
+    }
+    STEP();
+    return OBJSTORE_OK;
+}
+
+static void give_slot(struct segment *s, uint32_t task)
+{
+    s->tasks[task].next_1 = s->h->free_task_1;
+    s->h->free_task_1 = task + 1;
+}
+
+static void record_submitted(struct segment *s, const struct task_slot *t, const uint32_t *refs)
+{
+    if (t->flags & TASK_FLAG_HIDDEN)
+        return;
+    event_write(s, EVENT_SUBMITTED, t->seq, t->function, t->origin, t->actor_1,
+                (uint16_t)s->objects[t->function].generation, s->me);
+    if (t->parent)
+        event_write(s, EVENT_PARENT, t->seq, (uint32_t)t->parent, (uint32_t)(t->parent >> 32), 0, 0, s->me);
+    for (uint32_t i = 0; i < t->n_dependencies; i++) {
+        uint64_t creator = s->objects[refs[i]].creator;
+        event_write(s, EVENT_DEPENDS, t->seq, (uint32_t)creator, (uint32_t)(creator >> 32), refs[i], 0, s->me);
+    }
+}
+
+static int create_results(struct segment *s, uint32_t n, uint64_t seq, uint32_t task, uint32_t *results)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        int error = object_create(s, s->me, seq, &results[i]);
+        if (error) {
+            while (i--)
+                object_drop(s, results[i], s->me);
+            return error;
+        }
+        s->objects[results[i]].u.pending.task_1 = task + 1;
+    }
+    return OBJSTORE_OK;
+}
+
+int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *results, uint32_t *out)
+{
+    struct header *h = s->h;
+    uint32_t task, n_more = spec->n_returns > 1 ? spec->n_returns - 1 : 0;
+    int error = take_slot(s, &task);
+    if (error)
+        return error;
+    struct task_slot *t = &s->tasks[task];
+    uint64_t bytes = ((uint64_t)spec->n_refs + n_more) * 4 + spec->arguments_size, offset = 0, seq = h->next_seq++;
+    if (bytes > TASK_INLINE_SIZE && !(offset = arena_alloc(&h->arena, s->base, bytes, ARENA_BUILDING, s->me)))
+        error = OBJSTORE_FULL;
+    STEP();
+    if (!error && (error = create_results(s, spec->n_returns, seq, task, results)) && offset)
+        arena_free(&h->arena, s->base, offset);
+    if (error) {
+        give_slot(s, task);
+        return error;
+    }
+    t->next_1 = t->next_waiting_1 = 0;
+    t->result_1 = spec->n_returns ? results[0] + 1 : 0;
+    t->function = spec->function;
+    t->n_returns = (uint16_t)spec->n_returns;
+    t->attempt = 0;
+    t->resource_class = (uint16_t)spec->resource_class;
+    t->worker = UINT16_MAX;
+    t->actor_1 = spec->actor_1;
+    t->n_refs = spec->n_refs;
+    t->n_dependencies = spec->n_dependencies;
+    t->cursor = 0;
+    t->origin = spec->origin;
+    t->max_retries = spec->max_retries;
+    t->flags = spec->flags;
+    t->arguments_size = spec->arguments_size;
+    t->caller = (uint16_t)s->me;
+    t->gpu_mask = 0;
+    t->offset = offset;
+    t->seq = seq;
+    t->parent = spec->parent;
+    uint32_t *refs = task_refs(s, t);
+    if (spec->n_refs)
+        memcpy(refs, spec->refs, spec->n_refs * sizeof *refs);
+    for (uint32_t i = 0; i < n_more; i++)
+        refs[spec->n_refs + i] = results[i + 1];
+    if (spec->arguments_size)
+        memcpy(task_arguments(s, t), spec->arguments, spec->arguments_size);
+    STEP();
+    atomic_store_explicit(&t->state, TASK_WAITING, memory_order_release); /* the commit */
+    STEP();
+    if (offset)
+        arena_set_owner(s->base, offset, ARENA_TASK, task);
+    object_pin(s, spec->function);
+    for (uint32_t i = 0; i < spec->n_refs; i++)
+        object_pin(s, spec->refs[i]);
+    for (uint32_t i = 0; i < spec->n_returns; i++)
+        object_pin(s, results[i]);
+    h->n_live_tasks++;
+    STEP();
+    record_submitted(s, t, refs);
+    *out = task;
+    if (spec->actor_1 && !(spec->flags & TASK_FLAG_ACTOR_CREATION) && !actor_post(s, spec->actor_1 - 1, task))
+        return OBJSTORE_OK; /* dead: sealed and finished */
+    task_advance(s, task);
+    return OBJSTORE_OK;
+}
+
+/* ------------------------------------------------------------------ pop */
+
+/* The class whose oldest ready task is oldest of all, among those that fit now. */
+static uint32_t oldest_admissible(struct segment *s)
+{
+    struct header *h = s->h;
+    uint32_t best = UINT32_MAX;
+    uint64_t best_seq = UINT64_MAX;
+    for (uint32_t c = 0; c < h->n_classes; c++) {
+        struct resource_class *class = &s->classes[c];
+        while (class->head_1 && atomic_load_explicit(&s->tasks[class->head_1 - 1].state, memory_order_relaxed) != TASK_READY)
+            task_release(s, queue_take(s, class)); /* cancelled while queued */
+        if (!class->head_1 || !resource_admissible(s, c))
+            continue;
+        uint64_t seq = s->tasks[class->head_1 - 1].seq;
+        if (seq < best_seq) {
+            best = c;
+            best_seq = seq;
+        }
+    }
+    return best;
+}
+
+static void start(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    t->worker = (uint16_t)s->me;
+    STEP();
+    atomic_store_explicit(&t->state, TASK_RUNNING, memory_order_relaxed);
+    STEP();
+    s->clients[s->me].task_1 = task + 1;
+    if (!(t->flags & TASK_FLAG_HIDDEN))
+        event_write(s, EVENT_STARTED, t->seq, t->attempt, (uint32_t)s->clients[s->me].pid, 0, 0, s->me);
+}
+
+static uint32_t pop_plain(struct segment *s)
+{
+    struct header *h = s->h;
+    uint64_t my_bit = UINT64_C(1) << (s->me % 64), *idle = &h->idle[s->me / 64];
+    if (h->waking_1 == s->me + 1)
+        h->waking_1 = 0;
+    *idle &= ~my_bit;
+    uint32_t c = h->n_ready ? oldest_admissible(s) : UINT32_MAX;
+    if (c == UINT32_MAX) {
+        s->clients[s->me].task_1 = 0;
+        *idle |= my_bit;
+        return UINT32_MAX;
+    }
+    struct resource_class *class = &s->classes[c];
+    uint32_t task = queue_take(s, class);
+    class->n_ready--;
+    h->n_ready--;
+    s->tasks[task].gpu_mask = resource_acquire(s, class->demand);
+    STEP();
+    start(s, task);
+    task_wake_workers(s);
+    return task;
+}
+
+uint32_t task_pop(struct segment *s)
+{
+    uint32_t actor_1 = s->clients[s->me].actor_1;
+    if (!actor_1)
+        return pop_plain(s);
+    uint32_t task = actor_take(s, actor_1 - 1);
+    if (task != UINT32_MAX)
+        start(s, task);
+    return task;
+}
+
+/* ------------------------------------------------------------------ ending */
+
+const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_t scratch[MAX_KINDS])
+{
+    if (is_call(t))
+        return NULL; /* calls run on what their actor holds */
+    const int64_t *demand = s->classes[t->resource_class].demand;
+    if (!(t->flags & TASK_FLAG_BLOCKED))
+        return demand;
+    memcpy(scratch, demand, sizeof(int64_t) * MAX_KINDS);
+    scratch[KIND_CPU] = 0;
+    return scratch;
+}
+
+void task_release(struct segment *s, uint32_t task)
+{
+    struct header *h = s->h;
+    struct task_slot *t = &s->tasks[task];
+    uint64_t offset = t->offset;
+    uint32_t function = t->function, actor_1 = t->actor_1, n_refs = t->n_refs, n_returns = t->n_returns;
+    uint32_t first_result_1 = t->result_1;
+    bool creation = t->flags & TASK_FLAG_ACTOR_CREATION;
+    uint32_t inline_copy[TASK_INLINE_SIZE / 4];
+    const uint32_t *refs = task_refs(s, t);
+    if (!offset) {
+        memcpy(inline_copy, t->inline_data, sizeof inline_copy);
+        refs = inline_copy;
+    }
+    STEP();
+    atomic_store_explicit(&t->state, TASK_FREE, memory_order_release);
+    STEP();
+    object_unpin(s, function);
+    for (uint32_t i = 0; i < n_refs; i++)
+        object_unpin(s, refs[i]);
+    for (uint32_t i = 0; i + 1 < n_returns; i++)
+        object_unpin(s, refs[n_refs + i]);
+    if (first_result_1)
+        object_unpin(s, first_result_1 - 1);
+    STEP();
+    if (offset)
+        arena_free(&h->arena, s->base, offset);
+    h->n_live_tasks--;
+    STEP();
+    give_slot(s, task);
+    if (actor_1 && !creation)
+        object_unpin(s, s->actors[actor_1 - 1].object_1 - 1); /* every call keeps its actor */
+}
+
+static void give_back(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    int64_t scratch[MAX_KINDS];
+    const int64_t *amounts = task_amounts(s, t, scratch);
+    if (amounts)
+        resource_release(s, amounts, t->gpu_mask);
+    else if (s->actors[t->actor_1 - 1].n_running)
+        s->actors[t->actor_1 - 1].n_running--;
+    t->gpu_mask = 0;
+    t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
+}
+
+void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t detail)
+{
+    struct task_slot *t = &s->tasks[task];
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        object_seal_failed(s, task_result(s, t, i), code, detail, t->seq);
+}
+
+/* The result's slot, size and how it ended, for the record. */
+void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
+{
+    const struct task_slot *t = &s->tasks[task];
+    if (t->flags & TASK_FLAG_HIDDEN)
+        return;
+    uint64_t size = t->result_1 ? s->objects[t->result_1 - 1].size : 0;
+    event_write(s, EVENT_FINISHED, t->seq, t->result_1 - 1, status, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX, 0, s->me);
+}
+
+void task_release_results(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        release_waiting(s, task_result(s, t, i));
+}
+
+void task_finish(struct segment *s, uint32_t task, uint32_t status)
+{
+    struct task_slot *t = &s->tasks[task];
+    give_back(s, task);
+    task_release_results(s, task);
+    task_record_finished(s, task, status);
+    s->h->n_finished++;
+    if (t->worker < MAX_CLIENTS)
+        s->clients[t->worker].n_finished++;
+    task_release(s, task);
+    task_wake_workers(s);
+}
+
+void task_retry(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    give_back(s, task);
+    t->attempt++;
+    t->worker = UINT16_MAX;
+    t->flags &= (uint16_t)~TASK_FLAG_CANCEL;
+    STEP();
+    atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
+    STEP();
+    if (!(t->flags & TASK_FLAG_HIDDEN))
+        event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, 0, 0, s->me);
+    if (is_call(t))
+        actor_return(s, t->actor_1 - 1, task);
+    else
+        task_enqueue(s, task, true);
+}
+
+enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *task, uint32_t *worker)
+{
+    struct object_slot *o = &s->objects[object];
+    if (o->creator & PUT_BIT)
+        return CANCEL_NO_TASK;
+    if (object_sealed(o) || !o->u.pending.task_1)
+        return CANCEL_FINISHED;
+    *task = o->u.pending.task_1 - 1;
+    struct task_slot *t = &s->tasks[*task];
+    uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
+    if (state == TASK_RUNNING) {
+        t->flags |= TASK_FLAG_CANCEL;
+        *worker = t->worker;
+        return CANCEL_RUNNING;
+    }
+    if (state != TASK_READY && state != TASK_WAITING)
+        return CANCEL_FINISHED;
+    task_seal_failed(s, *task, FAILURE_CANCELLED, 0);
+    STEP();
+    atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
+    STEP();
+    bool call = is_call(t);
+    if (state == TASK_READY && !call) {
+        s->classes[t->resource_class].n_ready--;
+        s->h->n_ready--;
+    }
+    task_record_finished(s, *task, EVENT_CANCELLED);
+    /* Dependents become ready and fail with this error. The slot, and its pins, stay until a list meets it. */
+    if (call && state == TASK_READY)
+        t->flags |= TASK_FLAG_LOOSE;
+    task_release_results(s, *task);
+    if (call)
+        actor_wake(s, t->actor_1 - 1);
+    return CANCEL_PENDING;
+}
+
+/* ------------------------------------------------------------------ blocking */
+
+void task_block(struct segment *s, uint32_t task)
+{
+    segment_lock(s);
+    struct task_slot *t = &s->tasks[task];
+    if (!t->actor_1 && !(t->flags & TASK_FLAG_BLOCKED)) {
+        t->flags |= TASK_FLAG_BLOCKED;
+        STEP();
+        s->h->available[KIND_CPU] += s->classes[t->resource_class].demand[KIND_CPU];
+        if (!(t->flags & TASK_FLAG_HIDDEN))
+            event_write(s, EVENT_BLOCKED, t->seq, 0, 0, 0, 0, s->me);
+        task_wake_workers(s);
+    }
+    segment_unlock(s);
+}
+
+void task_unblock(struct segment *s, uint32_t task)
+{
+    segment_lock(s);
+    struct task_slot *t = &s->tasks[task];
+    if (t->flags & TASK_FLAG_BLOCKED) {
+        t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
+        STEP();
+        /* May go below zero for a while: it runs on at once, and nothing new starts until others have ended. */
+        s->h->available[KIND_CPU] -= s->classes[t->resource_class].demand[KIND_CPU];
+        if (!(t->flags & TASK_FLAG_HIDDEN))
+            event_write(s, EVENT_UNBLOCKED, t->seq, 0, 0, 0, 0, s->me);
+    }
+    segment_unlock(s);
+}
+
+uint32_t task_workers_wanted(struct segment *s)
+{
+    struct header *h = s->h;
+    int64_t room[MAX_KINDS];
+    memcpy(room, h->available, sizeof room);
+    uint32_t wanted = 0, idle = h->waking_1 ? 1 : 0;
+    for (uint32_t c = 0; c < h->n_classes; c++) {
+        const int64_t *demand = s->classes[c].demand;
+        int64_t fits = s->classes[c].n_ready;
+        for (uint32_t k = 0; k < h->n_kinds; k++)
+            if (demand[k] > 0 && fits > 0) {
+                int64_t n = room[k] > 0 ? room[k] / demand[k] : 0;
+                fits = n < fits ? n : fits;
+            }
+        for (uint32_t k = 0; k < h->n_kinds && fits > 0; k++)
+            room[k] -= fits * demand[k];
+        wanted += fits > 0 ? (uint32_t)fits : 0;
+    }
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        idle += (uint32_t)__builtin_popcountll(h->idle[w]);
+    return wanted > idle ? wanted - idle : 0;
+}

@@ -1,0 +1,88 @@
+/* Task slots, dependency edges and ready queues.
+ *
+ *   submit --> WAITING --(dependency sealed, for each in turn)--> READY --pop--> RUNNING --finish--> FREE
+ *                 |                                                 |               |
+ *                 +------------------ cancel ------> CANCELLED <----+               +--> READY (retry)
+ *
+ * A task waits for one dependency at a time: it stands in the waiting list of the first one that is not sealed, and
+ * when that is sealed moves on to the next. Readiness never goes back, so the work is linear in the dependencies, and
+ * one link per task is enough however many there are.
+ *
+ * A ready task stands in the queue of its resource class, the call of an actor in the actor's mailbox (there from the
+ * moment of its submission, which keeps the order). Whoever makes something ready wakes at most one idle worker, and a
+ * woken worker that sees more wakes the next: a flood of submits costs one system call, not one each. */
+#ifndef CELLMESH_TASK_H
+#define CELLMESH_TASK_H
+
+#include "object.h"
+
+struct task_spec {
+    uint32_t function;          /* object slot */
+    uint32_t resource_class;
+    uint32_t actor_1;
+    uint32_t n_returns;
+    uint32_t n_dependencies;
+    uint32_t n_refs;            /* dependencies first, then refs nested in the arguments */
+    const uint32_t *refs;
+    const void *arguments;
+    uint32_t arguments_size;
+    uint32_t origin;
+    uint64_t parent;
+    int16_t max_retries;
+    uint16_t flags;             /* task_flags known at submission */
+};
+
+/* Queues a task. `results` receives n_returns object slots, held by this client. OBJSTORE_LIMIT, OBJSTORE_FULL; then
+ * nothing has happened. A call of a dead actor succeeds and its results are sealed at once. Under the lock. */
+int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t *results, uint32_t *task);
+
+/* The next task for this client, now RUNNING: plain workers take the oldest admissible one, actors' workers the next
+ * call. UINT32_MAX: nothing; then the client counts as idle and will be notified. Under the lock. */
+uint32_t task_pop(struct segment *segment);
+
+/* Ends a task whose results are sealed, or seals what is missing as `status` tells (EVENT_OK: nothing is missing):
+ * gives back its resources and references, and makes dependents ready. Under the lock. */
+void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
+
+/* Under the lock: puts a running task back at the head of its queue as the next attempt. */
+void task_retry(struct segment *segment, uint32_t task);
+
+/* Seals all results of a task as failed. Under the lock. */
+void task_seal_failed(struct segment *segment, uint32_t task, uint32_t code, int32_t detail);
+
+enum cancel_outcome { CANCEL_FINISHED, CANCEL_PENDING, CANCEL_RUNNING, CANCEL_NO_TASK };
+/* Under the lock. CANCEL_RUNNING: flagged; the caller signals client `*worker` before it unlocks. */
+enum cancel_outcome task_cancel(struct segment *segment, uint32_t object, uint32_t *task, uint32_t *worker);
+
+/* A running task begins or ends sleeping in get/wait: its CPU is given back and taken again. Takes the lock itself. */
+void task_block(struct segment *segment, uint32_t task);
+void task_unblock(struct segment *segment, uint32_t task);
+
+/* How many more workers would find something to do. Under the lock. */
+uint32_t task_workers_wanted(struct segment *segment);
+
+/* Where refs, further returns and arguments lie. */
+static inline uint32_t *task_refs(struct segment *s, struct task_slot *t)
+{
+    return (uint32_t *)(void *)(t->offset ? s->base + t->offset : t->inline_data);
+}
+static inline uint32_t *task_more_results(struct segment *s, struct task_slot *t) { return task_refs(s, t) + t->n_refs; }
+static inline unsigned char *task_arguments(struct segment *s, struct task_slot *t)
+{
+    return (unsigned char *)(task_refs(s, t) + t->n_refs + (t->n_returns > 1 ? t->n_returns - 1u : 0u));
+}
+static inline uint32_t task_result(struct segment *s, struct task_slot *t, uint32_t i)
+{
+    return i == 0 ? t->result_1 - 1 : task_more_results(s, t)[i - 1];
+}
+
+/* ---- between task.c, actor.c and recover.c, under the lock */
+void task_enqueue(struct segment *segment, uint32_t task, bool first); /* a READY task into its queue */
+void task_advance(struct segment *segment, uint32_t task);             /* WAITING: to the next dependency, or READY */
+void task_release(struct segment *segment, uint32_t task);             /* slot, references and memory back */
+void task_release_results(struct segment *segment, uint32_t task);      /* results are sealed: dependents move on */
+void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
+void task_wake_workers(struct segment *segment);
+const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */
+
+#endif
