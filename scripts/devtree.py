@@ -113,7 +113,7 @@ def main() -> int:
     opt = parser.parse_args()
     out = opt.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-fPIC", "-fvisibility=hidden", "-pthread", *shlex.split(opt.opt), *WARNINGS,
+    flags = ["-std=c11", "-fPIC", "-fvisibility=hidden", "-pthread", *shlex.split(opt.opt), *WARNINGS,
              "-isystem", sysconfig.get_path("include"), "-I", str(ROOT / "objstore/core"), "-I", str(ROOT / "objstore/binding"),
              *(f"-D{d}" for d in opt.define)]
     if opt.no_werror:

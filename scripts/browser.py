@@ -1,0 +1,56 @@
+"""Finds Chromium for the panel's tests, or installs it with the system's package manager.
+
+    python scripts/browser.py             # prints its path, status 1 when there is none
+    python scripts/browser.py --install   # apt-get install when absent and we are root
+
+Playwright's own browser downloads are not used: a distribution's package works offline, behind mirrors and in CI alike.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+PACKAGES = ("chromium", "fonts-dejavu-core")  # a headless page without any font draws no letters
+
+
+def find() -> str | None:
+    """The path of a Chromium, or None. CELLMESH_CHROMIUM names one explicitly."""
+    named = os.environ.get("CELLMESH_CHROMIUM")
+    if named:
+        return named if os.access(named, os.X_OK) else None
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def install() -> str | None:
+    """Install Chromium if that is possible here; None, or the reason why there is none."""
+    if find():
+        return None
+    if not shutil.which("apt-get"):
+        return f"no Chromium ({', '.join(NAMES)}) on PATH and no apt-get to install one; install it by hand"
+    if os.geteuid() != 0:
+        return f"no Chromium on PATH; as root: apt-get install {' '.join(PACKAGES)}"
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    print(f"installing {' '.join(PACKAGES)} ...", flush=True)
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
+        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"
+    return None if find() else "apt-get installed Chromium, but it is not on PATH"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--install", action="store_true")
+    if parser.parse_args().install and (problem := install()):
+        print(problem, file=sys.stderr)
+        return 1
+    print(find() or "no Chromium found")
+    return 0 if find() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

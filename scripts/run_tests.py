@@ -1,0 +1,153 @@
+"""Runs every kind of test one after the other and says at the end, loudly, what failed and what was not run.
+
+    python scripts/run_tests.py                     # what `make test` runs
+    python scripts/run_tests.py --only panel,c      # some kinds
+    python scripts/run_tests.py --nightly           # sanitizers, torture, everything three times, notebooks at full length
+
+A kind that cannot run here (no Chromium and no way to install it) is reported and skipped; with CI=true it is a failure.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+import browser  # noqa: E402
+import frontend  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+PYTEST = [sys.executable, "-m", "pytest"]
+
+
+def c_tests(*settings: str) -> list[str]:
+    return ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "check", *settings]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of test: a command, a limit, and what must be there (returns the reason why it cannot run)."""
+    name: str
+    command: list[str]
+    limit_s: int
+    missing: Callable[[], str | None] = lambda: None
+
+
+def node_missing() -> str | None:
+    return None if frontend.node_folder() else f"no Node.js >= {frontend.NODE_MAJOR}"
+
+
+KINDS = [
+    Kind("c", c_tests(), 300),
+    Kind("c under sanitizers", c_tests("SAN=address,undefined"), 600),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 300, node_missing),
+    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui"], 900),
+    Kind("notebooks", [*PYTEST, "tests/notebooks"], 600),
+    Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 600, browser.install),
+]
+NIGHTLY = [
+    Kind("c", c_tests("DEADLINE_S=1200"), 1800),
+    Kind("c under address,undefined", c_tests("SAN=address,undefined", "DEADLINE_S=1200"), 1800),
+    Kind("c under thread", c_tests("SAN=thread", "DEADLINE_S=1200"), 1800),
+    Kind("c torture", c_tests("SAN=address,undefined", "TORTURE=1", "DEADLINE_S=1200"), 1800),
+    KINDS[2],
+    *(Kind(f"python, round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
+    Kind("notebooks at full length", [*PYTEST, "tests/notebooks"], 1800),
+    *(Kind(f"panel, round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),
+]
+
+
+@dataclass
+class Outcome:
+    kind: Kind
+    status: str            # ok, FAILED, NOT RUN
+    seconds: float
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    note: str = ""
+
+
+def counts(output: str) -> dict[str, int]:
+    """Tests by outcome, from the closing lines of pytest, vitest and objstore/core/Makefile."""
+    found = {"passed": 0, "failed": 0, "skipped": 0}
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
+    closing = [line for line in plain.splitlines()
+               if re.search(r"^(=+ )?\d+ \w+.* in [\d.]+s|^ *Tests +\d|^core tests \(", line)]
+    if closing:
+        for number, word in re.findall(r"(\d+) (passed|failed|errors?|skipped)", closing[-1]):
+            found[{"error": "failed", "errors": "failed"}.get(word, word)] += int(number)
+    return found
+
+
+def run(kind: Kind, fast: bool) -> Outcome:
+    """One kind, its output passed through; ends everything it started when its time is up."""
+    print(f"\n{'=' * 24} {kind.name} {'=' * 24}", flush=True)
+    started = time.monotonic()
+    if reason := kind.missing():
+        print(f"NOT RUN: {reason}", flush=True)
+        return Outcome(kind, "NOT RUN", time.monotonic() - started, note=reason)
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "FORCE_COLOR": "0"}
+    if fast:
+        environment["CELLMESH_NOTEBOOK_FAST"] = "1"
+    process = subprocess.Popen(kind.command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace", start_new_session=True)
+    assert process.stdout is not None
+    previous = signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
+    signal.alarm(kind.limit_s)
+    lines = []
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+        code = process.wait()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    seconds = time.monotonic() - started
+    note = f"ended after its limit of {kind.limit_s} s" if code == -signal.SIGKILL else "" if code == 0 else f"status {code}"
+    outcome = Outcome(kind, "FAILED" if code else "ok", seconds, **counts("".join(lines)), note=note)
+    if code and not outcome.failed:
+        outcome.failed = 1  # it never came to counting
+    return outcome
+
+
+def summarize(outcomes: list[Outcome]) -> int:
+    """Print the table and the closing line; returns the exit status."""
+    print(f"\n{'=' * 24} summary {'=' * 24}")
+    for o in outcomes:
+        tally = f"{o.passed} passed" + (f", {o.failed} failed" if o.failed else "") + (f", {o.skipped} skipped" if o.skipped else "")
+        print(f"{o.status:<8} {o.kind.name:<28} {o.seconds:6.0f} s  {o.note if o.status == 'NOT RUN' else tally}"
+              + (f" ({o.note})" if o.note and o.status == "FAILED" else ""))
+    absent = [o for o in outcomes if o.status == "NOT RUN"]
+    for o in absent:
+        print(f"\n!!! THE {o.kind.name.upper()} TESTS WERE NOT RUN: {o.note}" + ("  (CI=true: this is a failure)" if IN_CI else ""))
+    failed = sum(o.failed for o in outcomes) + (len(absent) if IN_CI else 0)
+    print(f"\n{sum(o.passed for o in outcomes)} passed, {failed} failed, {sum(o.skipped for o in outcomes)} skipped")
+    return 1 if failed or any(o.status == "FAILED" for o in outcomes) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="comma-separated kinds: " + ", ".join(k.name for k in KINDS))
+    parser.add_argument("--nightly", action="store_true")
+    opt = parser.parse_args()
+    kinds = NIGHTLY if opt.nightly else KINDS
+    if opt.only:
+        wanted = opt.only.split(",")
+        if unknown := set(wanted) - {k.name for k in kinds}:
+            parser.error(f"unknown kind: {', '.join(sorted(unknown))}")
+        kinds = [k for k in kinds if k.name in wanted]
+    return summarize([run(kind, fast=not opt.nightly) for kind in kinds])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
