@@ -1,0 +1,182 @@
+"""A real JupyterLab and a real Chromium, for the panel's tests, the screenshots and the panel's benchmark.
+
+`LabServer` starts JupyterLab on a free port with every configuration folder in a scratch place; `Lab` drives one page of
+it through the application object that `LabApp.expose_app_in_browser` gives, because what the page knows (a cell has been
+executed, a kernel is ready) is a better thing to wait for than what it draws.
+"""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from support import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 60.0
+CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+                  "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
+QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}}
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class LabServer:
+    """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes."""
+
+    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None) -> None:
+        self.root, self.scratch = root, scratch
+        self.url = f"http://127.0.0.1:{free_port()}"
+        folders = {"HOME": scratch / "home", "JUPYTER_CONFIG_DIR": scratch / "config", "JUPYTER_DATA_DIR": scratch / "data",
+                   "JUPYTER_RUNTIME_DIR": scratch / "run", "IPYTHONDIR": scratch / "ipython"}
+        for folder in folders.values():
+            folder.mkdir(parents=True, exist_ok=True)
+        overrides = folders["JUPYTER_CONFIG_DIR"] / "labconfig/default_setting_overrides.json"
+        overrides.parent.mkdir(exist_ok=True)
+        overrides.write_text(json.dumps({**QUIET, **(settings or {})}))
+        self.log = open(scratch / "jupyter.log", "ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={self.url.rsplit(':', 1)[1]}",
+             "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
+             "--ServerApp.disable_check_xsrf=True", "--ServerApp.allow_root=True", "--LabApp.extension_manager=readonly",
+             "--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={root}"],
+            cwd=root, env={**os.environ, **{k: str(v) for k, v in folders.items()}}, stdout=self.log,
+            stderr=subprocess.STDOUT, start_new_session=True)
+        wait_until(self._answers, START_S, "JupyterLab answers")
+
+    def _answers(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"JupyterLab ended at once:\n{(self.scratch / 'jupyter.log').read_text()[-3000:]}")
+        try:
+            with urllib.request.urlopen(f"{self.url}/api/status", timeout=2) as answer:
+                return answer.status == 200
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return False
+
+    def close(self) -> None:
+        """Ask the server to stop, which ends its kernels; what does not follow in time is killed."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.log.close()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium of the distribution."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import browser
+    finally:
+        sys.path.pop(0)
+    path = browser.find()
+    if path is None:
+        raise AssertionError("no Chromium found: `make browser` installs one")
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        try:
+            yield instance
+        finally:
+            instance.close()
+
+
+class Lab:
+    """One page with JupyterLab in it, and the words that tests use for it."""
+
+    def __init__(self, server: LabServer, page: Page) -> None:
+        self.server, self.page = server, page
+        self.errors: list[str] = []
+        self.restore_theme = False  # the choice is kept by the server, for the next page too
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def write(self, name: str, cells: list[str]) -> str:
+        """A notebook file with these code cells; returns its name."""
+        notebook = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
+        notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
+        (self.server.root / name).write_text(nbformat.writes(notebook))
+        return name
+
+    def open(self, name: str) -> None:
+        """Open a notebook and wait for its kernel."""
+        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+        self.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext", timeout=START_S * 1000)
+        self.page.evaluate("""async () => {
+            const widget = window.jupyterapp.shell.currentWidget;
+            await widget.context.ready; await widget.sessionContext.ready; await widget.sessionContext.session.kernel.info;
+        }""")
+
+    def command(self, name: str, **arguments: Any) -> None:
+        """Execute a command of JupyterLab and wait until it is done."""
+        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)",
+                           [name, arguments])
+
+    def start_cell(self, index: int) -> None:
+        """Execute a cell without waiting for its end; `finish_cell` waits."""
+        self.page.evaluate("""index => {
+            const notebook = window.jupyterapp.shell.currentWidget.content;
+            notebook.activeCellIndex = index;
+            notebook.deselectAll();
+            (window.cellRuns ??= {})[index] = window.jupyterapp.commands.execute('notebook:run-cell').then(() => true);
+        }""", index)
+
+    def finish_cell(self, index: int) -> None:
+        self.page.evaluate("index => window.cellRuns[index]", index)
+
+    def run_cell(self, index: int) -> str:
+        """Execute a cell, wait for its end, return the text of its output."""
+        self.start_cell(index)
+        self.finish_cell(index)
+        return self.output(index)
+
+    def run_all(self) -> None:
+        self.command("notebook:run-all-cells")
+
+    def output(self, index: int) -> str:
+        """The text of a cell's output as the notebook's model has it."""
+        return self.page.evaluate("""index => {
+            const text = value => Array.isArray(value) ? value.join('') : String(value ?? '');
+            const outputs = window.jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.outputs;
+            return outputs.map(output => text(output.text ?? output.evalue ?? output.data?.['text/plain'])).join('\\n');
+        }""", index)
+
+    def cell(self, index: int) -> Locator:
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def interrupt(self) -> None:
+        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+
+    def theme(self, name: str) -> None:
+        """Switch to the light or the dark theme and wait until the page wears it."""
+        self.command("apputils:change-theme", theme=THEMES[name])
+        self.page.wait_for_function(
+            "wanted => document.body.dataset.jpThemeName === wanted && !document.getElementById('jupyterlab-splash')",
+            arg=THEMES[name])
+        self.restore_theme = name != "light"
+
+    def close(self) -> None:
+        """End the page's kernels and undo its theme, so that the next test starts from nothing."""
+        if self.restore_theme:
+            self.theme("light")
+        self.page.evaluate("""async () => {
+            const app = window.jupyterapp;
+            if (app) { await app.serviceManager.sessions.shutdownAll(); }
+        }""")
