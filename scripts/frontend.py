@@ -81,6 +81,7 @@ def install_modules() -> None:
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     if not (done.exists() and done.read_text() == digest):
         npm("ci", "--no-audit", "--no-fund")
+        done.parent.mkdir(exist_ok=True)
         done.write_text(digest)
 
 
