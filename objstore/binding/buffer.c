@@ -1,0 +1,66 @@
+/* Buffer: a read-only view of bytes in the segment, which holds a reference to what keeps them there. memoryview cannot do
+ * that by itself: it needs an exporter, and this is it. */
+#include "codec_internal.h"
+
+typedef struct buffer {
+    PyObject_HEAD
+    PyObject *owner; /* refers to nothing, so there are no cycles for the garbage collector to find */
+    const unsigned char *bytes;
+    Py_ssize_t size;
+} buffer;
+
+static PyTypeObject *buffer_type; /* made once by buffer_init */
+
+static void buffer_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    Py_DECREF(((buffer *)self)->owner);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static int buffer_get(PyObject *self, Py_buffer *view, int flags)
+{
+    buffer *b = (buffer *)self;
+    return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)b->bytes, b->size, 1, flags);
+}
+
+static Py_ssize_t buffer_length(PyObject *self)
+{
+    return ((buffer *)self)->size;
+}
+
+/* PyType_Slot keeps functions in a void *, which POSIX allows and ISO C does not. */
+#define FUNCTION(f) __extension__(void *)(f)
+
+static PyType_Slot buffer_slots[] = {
+    {Py_tp_dealloc, FUNCTION(buffer_dealloc)},
+    {Py_tp_doc, "Read-only bytes that lie in the segment; keeps the object they belong to pinned."},
+    {Py_bf_getbuffer, FUNCTION(buffer_get)},
+    {Py_sq_length, FUNCTION(buffer_length)},
+    {0, NULL},
+};
+
+static PyType_Spec buffer_spec = {
+    .name = "cellmesh.objstore._core.Buffer",
+    .basicsize = sizeof(buffer),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = buffer_slots,
+};
+
+int buffer_init(PyObject *module)
+{
+    buffer_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &buffer_spec, NULL);
+    return buffer_type == NULL ? -1 : PyModule_AddType(module, buffer_type);
+}
+
+PyObject *buffer_new(PyObject *owner, const unsigned char *bytes, size_t size)
+{
+    buffer *self = PyObject_New(buffer, buffer_type);
+    if (self == NULL)
+        return NULL;
+    self->owner = Py_NewRef(owner);
+    self->bytes = bytes;
+    self->size = (Py_ssize_t)size;
+    return (PyObject *)self;
+}
