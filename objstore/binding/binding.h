@@ -1,0 +1,141 @@
+/* The CPython extension `_core`: what its files share. Only files of this folder include Python.h.
+ *
+ * Locks: the GIL protects everything private to the process (reference counts per slot, drop buffer, caches); the
+ * segment lock protects what is shared. Order: the GIL may be held when the segment lock is taken, and under the
+ * segment lock no Python code runs, nothing is allocated and no object dies. Everything that sleeps drops the GIL first.
+ */
+#ifndef CELLMESH_BINDING_H
+#define CELLMESH_BINDING_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "../core/actor.h"
+#include "../core/client.h"
+#include "../core/event.h"
+#include "../core/object.h"
+#include "../core/resource.h"
+#include "../core/task.h"
+#include "codec.h"
+
+/* CPython's slot tables keep functions in void pointers, which ISO C leaves to the platform and POSIX allows. */
+#pragma GCC diagnostic ignored "-Wpedantic"
+
+enum { DROP_BUFFER = 32, FUNCTION_CACHE = 1024 };
+#define DROP_AT_ONCE 65536u        /* bytes: larger objects are given up without buffering */
+#define IMPLICIT_PUT 65536u        /* bytes: larger arguments become objects of their own */
+#define LOCAL_BUFFERED 0x80000000u /* in local counts: its drop is in the buffer */
+
+typedef struct {
+    uint32_t slot, generation;
+    PyObject *callable; /* NULL: empty */
+    PyObject *name;
+} CachedFunction;
+
+typedef struct {
+    PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
+        *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle;
+} Hooks;
+
+typedef struct {
+    PyObject_HEAD
+    struct segment s;
+    int pid;
+    bool closed;
+    uint32_t origin;
+    uint32_t *local; /* references of this process per object slot, sparse */
+    uint32_t drops[DROP_BUFFER], n_drops;
+    int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
+    bool watching;
+    int spin_score; /* did looking before sleeping pay, lately? */
+    uint32_t watch_seen;
+    Hooks hooks;
+    codec_hooks codec;
+    CachedFunction *functions;
+    PyObject *instance; /* the actor served */
+    PyObject *store_error_type;
+    PyObject *weakrefs;
+} ClientObject;
+
+typedef struct {
+    PyObject_HEAD
+    ClientObject *client;
+    uint32_t slot, generation;
+} RefObject;
+
+typedef struct {
+    PyTypeObject *client_type, *ref_type, *submitter_type;
+    PyObject *store_error;
+} CoreState;
+
+CoreState *core_state(PyObject *module);
+extern struct PyModuleDef core_module;
+
+/* The task that the calling thread executes. */
+extern _Thread_local ClientObject *current_client;
+extern _Thread_local uint32_t current_task_1;
+static inline uint32_t current_task_of(const ClientObject *c) { return current_client == c ? current_task_1 : 0; }
+
+/* ---- client.c */
+extern PyType_Spec client_spec;
+int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked" */
+int client_module_init(void);
+PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
+PyObject *raise_core_error(ClientObject *c, int error, const char *what);
+void flush_drops(ClientObject *c);
+extern uint64_t fork_count; /* bumped in every child */
+
+/* ---- ref.c */
+extern PyType_Spec ref_spec;
+PyObject *ref_new(ClientObject *c, uint32_t slot, bool held); /* held: this client's bit is set already */
+PyObject *ref_make(void *client, uint32_t slot);              /* for codec_source */
+uint32_t ref_slot(PyObject *ref);
+static inline bool is_ref(const ClientObject *c, PyObject *o) { return Py_TYPE(o) == c->codec.ref_type; }
+
+/* ---- value.c: bytes in the segment <-> Python values */
+typedef struct { /* an encoded value on its way into an object */
+    codec_out out;
+    uint64_t size;
+} Encoded;
+int encode_value(ClientObject *c, Encoded *e, PyObject *value);
+void encoded_clear(Encoded *e);
+PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena); /* a Ref */
+int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
+PyObject *load_value(ClientObject *c, RefObject *ref);                /* value, or raises what it describes */
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
+PyObject *error_description(ClientObject *c, RefObject *ref);         /* tuple for make_error */
+
+/* ---- wait.c */
+int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast);
+int parse_timeout(PyObject *timeout, double *seconds); /* None: -1.0 */
+PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *client_ready(ClientObject *c, PyObject *ref);
+PyObject *client_mark_waiting(ClientObject *c, PyObject *ref);
+PyObject *client_watch(ClientObject *c, PyObject *timeout);
+
+/* ---- submit.c */
+extern PyType_Spec submitter_spec;
+PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs);
+PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs);
+uint64_t actor_name_hash(const char *name, const char *scope);
+
+/* ---- run.c */
+PyObject *client_run(ClientObject *c, PyObject *unused);
+PyObject *client_next(ClientObject *c, PyObject *timeout);
+PyObject *client_load(ClientObject *c, PyObject *task);
+PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_actor_info(ClientObject *c, PyObject *unused);
+PyObject *client_task_info(ClientObject *c, PyObject *task);
+PyObject *client_cancelled(ClientObject *c, PyObject *unused);
+PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
+
+/* ---- look.c */
+extern PyMethodDef look_methods[];
+#define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)
+LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(info); LOOK(stats); LOOK(check); LOOK(peek);
+LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(children); LOOK(idle_workers);
+
+#endif

@@ -1,0 +1,595 @@
+/* Client: this process's attachment to a segment. */
+#include "binding.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <structmember.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+uint64_t fork_count;
+
+PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail)
+{
+    PyObject *error = c->hooks.store_error ? PyObject_CallFunction(c->hooks.store_error, "ss", code, detail)
+                                           : PyObject_CallFunction(c->store_error_type, "s", detail);
+    if (!error)
+        return NULL;
+    if (PyObject_HasAttrString(error, "__dict__") && !c->hooks.store_error) {
+        PyObject *text = PyUnicode_FromString(code);
+        if (!text || PyObject_SetAttrString(error, "code", text) < 0)
+            PyErr_Clear(); /* the message says it too */
+        Py_XDECREF(text);
+    }
+    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+    Py_DECREF(error);
+    return NULL;
+}
+
+PyObject *raise_core_error(ClientObject *c, int error, const char *what)
+{
+    static const char *const codes[] = {"ok", "full", "corrupt", "invalid", "limit", "closed", "timeout", "system", "exists", "not_found"};
+    char text[256];
+    int i = -error;
+    snprintf(text, sizeof text, "%s: %s", objstore_error_text(error), what);
+    if (error == OBJSTORE_EXISTS) {
+        PyErr_SetString(PyExc_ValueError, "an actor of that name is alive already");
+        return NULL;
+    }
+    return raise_store_error(c, i > 0 && i < (int)(sizeof codes / sizeof *codes) ? codes[i] : "unknown", text);
+}
+
+int client_usable(ClientObject *c)
+{
+    if (c->closed)
+        raise_store_error(c, "closed", "the session has been shut down");
+    else if (!c->pid)
+        raise_store_error(c, "forked", "this process was forked from one that uses cellmesh; start its own session instead");
+    else if (atomic_load_explicit(&c->s.h->closing, memory_order_relaxed))
+        raise_store_error(c, "closed", "the session has ended");
+    else
+        return 0;
+    return -1;
+}
+
+void flush_drops(ClientObject *c)
+{
+    uint32_t gone[DROP_BUFFER], n = 0;
+    for (uint32_t i = 0; i < c->n_drops; i++) {
+        uint32_t slot = c->drops[i];
+        c->local[slot] &= ~LOCAL_BUFFERED;
+        if (c->local[slot] == 0) /* else it was taken again meanwhile */
+            gone[n++] = slot;
+    }
+    c->n_drops = 0;
+    if (n && c->pid)
+        client_drop(&c->s, gone, n);
+}
+
+/* ------------------------------------------------------------------ life */
+
+static int load_hooks(ClientObject *c, PyObject *hooks)
+{
+    static const struct { const char *name; size_t offset; } names[] = {
+        {"pickle", offsetof(Hooks, pickle)}, {"unpickle", offsetof(Hooks, unpickle)},
+        {"load_function", offsetof(Hooks, load_function)}, {"load_method", offsetof(Hooks, load_method)},
+        {"error_value", offsetof(Hooks, error_value)}, {"make_error", offsetof(Hooks, make_error)},
+        {"timeout_error", offsetof(Hooks, timeout_error)}, {"store_error", offsetof(Hooks, store_error)},
+        {"should_retry", offsetof(Hooks, should_retry)}, {"enter_task", offsetof(Hooks, enter_task)},
+        {"leave_task", offsetof(Hooks, leave_task)}, {"await_ref", offsetof(Hooks, await_ref)},
+        {"ref_future", offsetof(Hooks, ref_future)}, {"ref_mimebundle", offsetof(Hooks, ref_mimebundle)}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        PyObject *hook = PyObject_GetAttrString(hooks, names[i].name);
+        if (!hook && !PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        *(PyObject **)((char *)&c->hooks + names[i].offset) = hook == Py_None ? NULL : hook;
+    }
+    c->codec.pickle = c->hooks.pickle;
+    c->codec.unpickle = c->hooks.unpickle;
+    return 0;
+}
+
+static ClientObject *clients_of_process[16]; /* so that a fork can mark them; a process has one, a test a few */
+
+static void in_child(void)
+{
+    fork_count++;
+    for (size_t i = 0; i < sizeof clients_of_process / sizeof *clients_of_process; i++)
+        if (clients_of_process[i])
+            clients_of_process[i]->pid = 0; /* its slot is the parent's: never touch the segment again */
+}
+
+static void register_client(ClientObject *c, ClientObject *value)
+{
+    for (size_t i = 0; i < sizeof clients_of_process / sizeof *clients_of_process; i++)
+        if (clients_of_process[i] == (value ? NULL : c)) {
+            clients_of_process[i] = value;
+            return;
+        }
+}
+
+static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"fd", "role", "hooks", NULL};
+    int fd;
+    unsigned int role;
+    PyObject *hooks;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iIO:Client", names, &fd, &role, &hooks))
+        return NULL;
+    CoreState *state = core_state(PyType_GetModule(type));
+    ClientObject *c = (ClientObject *)type->tp_alloc(type, 0);
+    if (!c)
+        return NULL;
+    c->store_error_type = Py_NewRef(state->store_error);
+    c->codec.ref_type = state->ref_type;
+    c->codec.ref_slot = ref_slot;
+    c->closed = true;
+    if (load_hooks(c, hooks) < 0)
+        goto failed;
+    int error = segment_map(&c->s, fd);
+    if (!error)
+        error = client_attach(&c->s, role);
+    if (error) {
+        if (error == OBJSTORE_SYSTEM)
+            PyErr_SetFromErrno(PyExc_OSError);
+        else
+            raise_core_error(c, error, error == OBJSTORE_LIMIT ? "clients (at most 256 processes can be attached)" : "attach");
+        goto failed;
+    }
+    c->local = mmap(NULL, (size_t)c->s.h->n_objects * sizeof *c->local, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    c->functions = PyMem_Calloc(FUNCTION_CACHE, sizeof *c->functions);
+    if (c->local == MAP_FAILED || !c->functions) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    c->pid = (int)getpid();
+    c->spin_score = 8;
+    c->closed = false;
+    register_client(c, c);
+    return (PyObject *)c;
+failed:
+    Py_DECREF(c);
+    return NULL;
+}
+
+static void clear_functions(ClientObject *c)
+{
+    for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
+        CachedFunction old = c->functions[i];
+        c->functions[i] = (CachedFunction){0, 0, NULL, NULL};
+        Py_XDECREF(old.callable);
+        Py_XDECREF(old.name);
+    }
+}
+
+static int client_clear(ClientObject *c)
+{
+    PyObject **hooks = (PyObject **)&c->hooks;
+    for (size_t i = 0; i < sizeof c->hooks / sizeof *hooks; i++)
+        Py_CLEAR(hooks[i]);
+    c->codec.pickle = c->codec.unpickle = NULL;
+    Py_CLEAR(c->instance);
+    clear_functions(c);
+    return 0;
+}
+
+static int client_traverse(ClientObject *c, visitproc visit, void *arg)
+{
+    PyObject **hooks = (PyObject **)&c->hooks;
+    Py_VISIT(Py_TYPE(c));
+    for (size_t i = 0; i < sizeof c->hooks / sizeof *hooks; i++)
+        Py_VISIT(hooks[i]);
+    Py_VISIT(c->instance);
+    for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++)
+        Py_VISIT(c->functions[i].callable);
+    return 0;
+}
+
+/* Refs, and the views that hold them, keep the client and with it the mapping alive after close. */
+static PyObject *client_close(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (!c->closed && c->pid)
+        flush_drops(c);
+    c->closed = true;
+    Py_CLEAR(c->instance);
+    clear_functions(c);
+    Py_RETURN_NONE;
+}
+
+static void client_dealloc(ClientObject *c)
+{
+    PyTypeObject *type = Py_TYPE(c);
+    PyObject_GC_UnTrack(c);
+    c->closed = true;
+    register_client(c, NULL);
+    if (c->weakrefs)
+        PyObject_ClearWeakRefs((PyObject *)c);
+    client_clear(c);
+    Py_XDECREF(c->store_error_type);
+    PyMem_Free(c->functions);
+    if (c->local && c->local != MAP_FAILED)
+        munmap(c->local, (size_t)c->s.h->n_objects * sizeof *c->local);
+    segment_unmap(&c->s);
+    type->tp_free((PyObject *)c);
+    Py_DECREF(type);
+}
+
+/* ------------------------------------------------------------------ objects and actors */
+
+static PyObject *client_put(ClientObject *c, PyObject *value)
+{
+    uint32_t slot;
+    return client_usable(c) < 0 ? NULL : put_value(c, value, &slot, false);
+}
+
+static PyObject *client_flush(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    flush_drops(c);
+    Py_RETURN_NONE;
+}
+
+static PyObject *client_get_actor(ClientObject *c, PyObject *args)
+{
+    const char *name, *scope;
+    uint32_t actor, object_1 = 0;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "ss:get_actor", &name, &scope))
+        return NULL;
+    segment_lock(&c->s);
+    if (actor_find(&c->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK && (object_1 = c->s.actors[actor].object_1))
+        object_hold(&c->s, object_1 - 1);
+    segment_unlock(&c->s);
+    if (!object_1)
+        Py_RETURN_NONE;
+    return ref_new(c, object_1 - 1, true);
+}
+
+static int parse_actor(ClientObject *c, PyObject *ref, uint32_t *actor)
+{
+    if (is_ref(c, ref)) {
+        struct object_slot *o = &c->s.objects[((RefObject *)ref)->slot];
+        if (o->offset && o->u.arena.actor_1) {
+            *actor = o->u.arena.actor_1 - 1;
+            return 0;
+        }
+    }
+    PyErr_SetString(PyExc_TypeError, "expected the ObjectRef of an actor");
+    return -1;
+}
+
+static PyObject *client_actor_state(ClientObject *c, PyObject *ref)
+{
+    static const char *const names[] = {"free", "pending", "alive", "restarting", "dead"};
+    uint32_t actor;
+    if (client_usable(c) < 0 || parse_actor(c, ref, &actor) < 0)
+        return NULL;
+    return PyUnicode_FromString(names[atomic_load(&c->s.actors[actor].state) % 5]);
+}
+
+static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
+{
+    PyObject *ref;
+    int no_restart;
+    uint32_t actor;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "Op:kill_actor", &ref, &no_restart) || parse_actor(c, ref, &actor) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t client = actor_kill(&c->s, actor, no_restart);
+    int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&c->s.clients[client].pid);
+    if (pid > 0)
+        kill(pid, SIGKILL);
+    segment_unlock(&c->s);
+    return PyLong_FromLong(pid);
+}
+
+static PyObject *client_cancel(ClientObject *c, PyObject *args)
+{
+    static const char *const names[] = {"finished", "pending", "running", "put"};
+    PyObject *ref;
+    int force;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "O!p:cancel", c->codec.ref_type, &ref, &force))
+        return NULL;
+    uint32_t task = 0, worker = UINT32_MAX;
+    int32_t pid = 0;
+    segment_lock(&c->s);
+    enum cancel_outcome outcome = task_cancel(&c->s, ((RefObject *)ref)->slot, &task, &worker);
+    const struct task_slot *t = &c->s.tasks[task];
+    bool call = outcome == CANCEL_RUNNING && t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
+    bool concurrent = call && (c->s.actors[t->actor_1 - 1].max_concurrency > 1 || !(c->s.actors[t->actor_1 - 1].flags & ACTOR_FLAG_ORDERED));
+    if (outcome == CANCEL_RUNNING && worker < MAX_CLIENTS) {
+        /* Under the lock the task cannot end, so the process is the right one; its handler looks at the flag. */
+        pid = atomic_load(&c->s.clients[worker].pid);
+        if (pid > 0 && !concurrent)
+            kill(pid, force && !call ? SIGKILL : SIGINT);
+    }
+    segment_unlock(&c->s);
+    uint64_t creator = c->s.objects[((RefObject *)ref)->slot].creator;
+    return Py_BuildValue("(siK)", concurrent ? "actor" : names[outcome], (int)pid, (unsigned long long)creator);
+}
+
+/* ------------------------------------------------------------------ resources */
+
+static int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS])
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    memset(amounts, 0, sizeof(int64_t) * MAX_KINDS);
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8(key);
+        double amount = name ? PyFloat_AsDouble(value) : -1;
+        if (PyErr_Occurred())
+            return -1;
+        if (!(amount >= 0 && amount < 1e14)) {
+            PyErr_Format(PyExc_ValueError, "the amount of resource %R must be a number >= 0, not %R", key, value);
+            return -1;
+        }
+        uint32_t kind = 0;
+        segment_lock(&c->s);
+        int error = resource_kind(&c->s, name, &kind);
+        segment_unlock(&c->s);
+        if (error) {
+            PyErr_Format(PyExc_ValueError, "resource %R: %s (at most %d kinds, names shorter than %d bytes)", key,
+                         objstore_error_text(error), MAX_KINDS, KIND_NAME_SIZE);
+            return -1;
+        }
+        amounts[kind] = (int64_t)(amount * RESOURCE_UNIT + 0.5);
+    }
+    return 0;
+}
+
+static PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"demand", "hold", NULL};
+    PyObject *demand, *hold = Py_None;
+    int64_t wants[MAX_KINDS], keeps[MAX_KINDS];
+    uint32_t index = 0;
+    if (client_usable(c) < 0 ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:resource_class", names, &PyDict_Type, &demand, &hold) ||
+        parse_amounts(c, demand, wants) < 0)
+        return NULL;
+    if (hold == Py_None)
+        memcpy(keeps, wants, sizeof keeps);
+    else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "hold must be a dict or None");
+    segment_lock(&c->s);
+    int error = resource_class(&c->s, wants, keeps, &index);
+    segment_unlock(&c->s);
+    return error ? raise_core_error(c, error, "resource shapes") : PyLong_FromUnsignedLong(index);
+}
+
+static PyObject *client_feasible(ClientObject *c, PyObject *number)
+{
+    unsigned long index = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    if (index >= c->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", index);
+    return PyBool_FromLong(resource_feasible(&c->s, (uint32_t)index));
+}
+
+static PyObject *client_set_total(ClientObject *c, PyObject *total)
+{
+    int64_t amounts[MAX_KINDS];
+    if (!PyDict_Check(total))
+        return PyErr_Format(PyExc_TypeError, "set_total expects a dict");
+    if (client_usable(c) < 0 || parse_amounts(c, total, amounts) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    resource_set_total(&c->s, amounts);
+    task_wake_workers(&c->s);
+    segment_unlock(&c->s);
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ the scheduler's side */
+
+static PyObject *client_workers_wanted(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t n = task_workers_wanted(&c->s);
+    segment_unlock(&c->s);
+    return PyLong_FromUnsignedLong(n);
+}
+
+static PyObject *client_next_demand(ClientObject *c, PyObject *timeout_object)
+{
+    double timeout;
+    if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
+        return NULL;
+    struct segment *s = &c->s;
+    int64_t ns = timeout < 0 ? -1 : (int64_t)(timeout * 1e9);
+    uint32_t seen = client_inbox(s);
+    if (!atomic_load(&s->h->attention)) {
+        Py_BEGIN_ALLOW_THREADS
+        client_sleep(s, seen, ns, 0);
+        Py_END_ALLOW_THREADS
+    }
+    if (PyErr_CheckSignals() < 0)
+        return NULL;
+    return PyBool_FromLong(atomic_exchange(&s->h->attention, 0) != 0);
+}
+
+static PyObject *client_client_died(ClientObject *c, PyObject *args)
+{
+    unsigned int index;
+    int code;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "Ii:client_died", &index, &code))
+        return NULL;
+    struct client_losses l = client_died(&c->s, index, code);
+    return Py_BuildValue("{sIsIsIsO}", "retried", l.retried, "failed", l.failed, "objects", l.objects, "actor_restarts",
+                         l.actor_restarts ? Py_True : Py_False);
+}
+
+static PyObject *client_retire(ClientObject *c, PyObject *number)
+{
+    unsigned long index = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    if (index >= MAX_CLIENTS)
+        return PyErr_Format(PyExc_ValueError, "unknown client %lu", index);
+    uint64_t bit = UINT64_C(1) << (index % 64);
+    segment_lock(&c->s);
+    bool idle = c->s.h->idle[index / 64] & bit;
+    if (idle) {
+        c->s.h->idle[index / 64] &= ~bit;
+        atomic_fetch_or(&c->s.clients[index].flags, CLIENT_FLAG_RETIRE);
+        wake_client(&c->s, (uint32_t)index);
+    }
+    segment_unlock(&c->s);
+    return PyBool_FromLong(idle);
+}
+
+/* Wakes every thread of this process that sleeps in get, wait or watch. */
+static PyObject *client_wake(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (c->s.h && c->pid)
+        notify_client(&c->s, c->s.me);
+    Py_RETURN_NONE;
+}
+
+/* Ends the session for everybody attached: waits raise, workers leave. */
+static PyObject *client_end_session(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (!c->s.h || !c->pid)
+        Py_RETURN_NONE;
+    atomic_store(&c->s.h->closing, 1);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        if (atomic_load(&c->s.clients[i].state) == CLIENT_ATTACHED)
+            notify_client(&c->s, i);
+    atomic_store(&c->s.h->event_waiting, 0);
+    futex_wake(&c->s.h->event_waiting, 1 << 30);
+    Py_RETURN_NONE;
+}
+
+static PyObject *client_get_current_task(ClientObject *c, void *unused)
+{
+    (void)unused;
+    uint32_t task_1 = current_task_of(c);
+    return PyLong_FromUnsignedLongLong(task_1 ? c->s.tasks[task_1 - 1].seq : 0);
+}
+
+static PyObject *client_get_origin(ClientObject *c, void *unused)
+{
+    (void)unused;
+    uint32_t task_1 = current_task_of(c);
+    return PyLong_FromUnsignedLong(task_1 ? c->s.tasks[task_1 - 1].origin : c->origin);
+}
+
+static int client_set_origin(ClientObject *c, PyObject *value, void *unused)
+{
+    (void)unused;
+    unsigned long n = value ? PyLong_AsUnsignedLong(value) : 0;
+    if (PyErr_Occurred())
+        return -1;
+    c->origin = (uint32_t)n;
+    return 0;
+}
+
+static PyObject *client_get_index(ClientObject *c, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLong(c->s.me);
+}
+
+static PyObject *client_get_role(ClientObject *c, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLong(c->s.clients[c->s.me].role);
+}
+
+static PyObject *client_get_closed(ClientObject *c, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(c->closed || !c->pid || atomic_load(&c->s.h->closing));
+}
+
+static PyGetSetDef client_getset[] = {
+    {"index", (getter)client_get_index, NULL, "This client's slot in the segment.", NULL},
+    {"role", (getter)client_get_role, NULL, "ROLE_SCHEDULER, ROLE_DRIVER or ROLE_WORKER.", NULL},
+    {"closed", (getter)client_get_closed, NULL, "Whether the session has ended for this process.", NULL},
+    {"origin", (getter)client_get_origin, (setter)client_set_origin,
+     "Number of the cell that new tasks are attributed to; inside a task, that of the task.", NULL},
+    {"current_task", (getter)client_get_current_task, NULL, "Number of the task the calling thread executes, 0: none.", NULL},
+    {NULL}};
+
+#define FAST(function) ((PyCFunction)(void (*)(void))function)
+static PyMethodDef client_methods[] = {
+    {"close", (PyCFunction)client_close, METH_NOARGS, "close()\n--\n\nLets go of the segment; views of values stay valid."},
+    {"end_session", (PyCFunction)client_end_session, METH_NOARGS, "end_session()\n--\n\nEnds the session for every attached process."},
+    {"put", (PyCFunction)client_put, METH_O, "put(value)\n--\n\nStores a value, returns its ObjectRef."},
+    {"flush", (PyCFunction)client_flush, METH_NOARGS, "flush()\n--\n\nGives back dropped references that are still buffered."},
+    {"get", FAST(client_get), METH_FASTCALL | METH_KEYWORDS, "get(refs, timeout=None)\n--\n\nThe value of a ref, or of each ref of a list."},
+    {"wait", FAST(client_wait), METH_FASTCALL | METH_KEYWORDS, "wait(refs, num_returns, timeout)\n--\n\n(ready, rest), in input order."},
+    {"ready", (PyCFunction)client_ready, METH_O, "ready(ref)\n--\n\nWhether get would return, or raise, at once."},
+    {"mark_waiting", (PyCFunction)client_mark_waiting, METH_O, "mark_waiting(ref)\n--\n\nAsks for a wake-up; True: sealed already."},
+    {"watch", (PyCFunction)client_watch, METH_O, "watch(timeout)\n--\n\nSleeps until something marked may have been sealed."},
+    {"wake", (PyCFunction)client_wake, METH_NOARGS, "wake()\n--\n\nMakes every sleeping thread of this process look again."},
+    {"submitter", FAST(client_submitter), METH_VARARGS | METH_KEYWORDS, "The callable that submits a function's tasks."},
+    {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS, "Creates an actor; returns the ObjectRef of its actor object."},
+    {"get_actor", (PyCFunction)client_get_actor, METH_VARARGS, "get_actor(name, namespace)\n--\n\nThe living actor of that name, or None."},
+    {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
+    {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
+    {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
+    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, "resource_class(demand, hold=None)\n--\n\nInterns a shape."},
+    {"feasible", (PyCFunction)client_feasible, METH_O, "feasible(resource_class)\n--\n\nWhether the idle node could run it."},
+    {"set_total", (PyCFunction)client_set_total, METH_O, "set_total(amounts)\n--\n\nSets what the node has."},
+    {"run", (PyCFunction)client_run, METH_NOARGS, "run()\n--\n\nExecutes tasks; -1: leave, otherwise an actor's constructor to run."},
+    {"next", (PyCFunction)client_next, METH_O, "next(timeout)\n--\n\nTakes a task; -1: leave, -2: timed out."},
+    {"load", (PyCFunction)client_load, METH_O, "load(task)\n--\n\n(callable, args, kwargs) of a taken task."},
+    {"finish", FAST(client_finish), METH_FASTCALL, "finish(task, value)\n--\n\nEnds a taken task with its value."},
+    {"fail", FAST(client_fail), METH_FASTCALL, "fail(task, exception)\n--\n\nEnds a taken task with an exception."},
+    {"bind_actor", FAST(client_bind_actor), METH_FASTCALL, "bind_actor(task, instance)\n--\n\nThe constructor has returned: serve its mailbox."},
+    {"actor_info", (PyCFunction)client_actor_info, METH_NOARGS, "actor_info()\n--\n\nThe actor this process serves, or None."},
+    {"task_info", (PyCFunction)client_task_info, METH_O, "task_info(task)\n--\n\nFacts of a taken task."},
+    {"cancelled", (PyCFunction)client_cancelled, METH_NOARGS, "cancelled()\n--\n\nWhether the thread's task has been asked to stop."},
+    {"workers_wanted", (PyCFunction)client_workers_wanted, METH_NOARGS, "workers_wanted()\n--\n\nHow many more workers would find work."},
+    {"next_demand", (PyCFunction)client_next_demand, METH_O, "next_demand(timeout)\n--\n\nSleeps until the scheduler is needed."},
+    {"client_died", (PyCFunction)client_client_died, METH_VARARGS, "client_died(index, code)\n--\n\nCleans up after a dead process."},
+    {"retire", (PyCFunction)client_retire, METH_O, "retire(index)\n--\n\nAsks an idle worker to leave; False: it is not idle."},
+    {"clients", (PyCFunction)client_clients, METH_NOARGS, "clients()\n--\n\nThe attached processes."},
+    {"idle_workers", (PyCFunction)client_idle_workers, METH_NOARGS, "idle_workers()\n--\n\nIndices of idle workers."},
+    {"tasks", (PyCFunction)client_tasks, METH_VARARGS, "tasks(limit=10000)\n--\n\nUnfinished tasks."},
+    {"objects", (PyCFunction)client_objects, METH_VARARGS, "objects(limit=10000)\n--\n\nLiving objects."},
+    {"actors", (PyCFunction)client_actors, METH_NOARGS, "actors()\n--\n\nActors, dead ones that are still referenced included."},
+    {"children", (PyCFunction)client_children, METH_O, "children(task_number)\n--\n\nRefs of unfinished tasks that a task submitted."},
+    {"info", (PyCFunction)client_info, METH_O, "info(ref)\n--\n\nWhat is known of an object and its task."},
+    {"stats", (PyCFunction)client_stats, METH_NOARGS, "stats()\n--\n\nCounts and sizes of the segment."},
+    {"check", (PyCFunction)client_check, METH_NOARGS, "check()\n--\n\nViolated invariants; [] when sound."},
+    {"peek", (PyCFunction)client_peek, METH_VARARGS, "peek(slot, generation & 0xffff)\n--\n\nA function object's value, or None."},
+    {"events", (PyCFunction)client_events, METH_VARARGS, "events(cursor, limit)\n--\n\n(records, cursor, lost)."},
+    {"wait_events", (PyCFunction)client_wait_events, METH_VARARGS, "wait_events(cursor, timeout)\n--\n\nTrue when there are records."},
+    {"clock", (PyCFunction)client_clock, METH_NOARGS, "clock()\n--\n\n(ticks, unix_ns, ns_per_tick)."},
+    {"resources", (PyCFunction)client_resources, METH_NOARGS, "resources()\n--\n\n(total, available)."},
+    {NULL}};
+
+static PyMemberDef client_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(ClientObject, weakrefs), READONLY, NULL}, {NULL}};
+
+static PyType_Slot client_slots[] = {
+    {Py_tp_doc, "Client(fd, role, hooks)\n--\n\nAttaches this process to the segment behind `fd`."},
+    {Py_tp_new, client_new}, {Py_tp_dealloc, client_dealloc}, {Py_tp_traverse, client_traverse}, {Py_tp_clear, client_clear},
+    {Py_tp_methods, client_methods}, {Py_tp_getset, client_getset}, {Py_tp_members, client_members}, {0, NULL}};
+
+PyType_Spec client_spec = {"cellmesh.objstore._core.Client", sizeof(ClientObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, client_slots};
+
+int client_module_init(void)
+{
+    static bool registered;
+    if (!registered && pthread_atfork(NULL, NULL, in_child) != 0) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        return -1;
+    }
+    registered = true;
+    return 0;
+}

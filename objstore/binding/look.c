@@ -1,0 +1,415 @@
+/* Looking at the segment: listings, counts, events. Listings are taken under the lock into private memory first, and
+ * turned into Python objects afterwards. */
+#include "binding.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "../core/recover.h"
+
+static bool add(PyObject *list, PyObject *item)
+{
+    bool ok = list && item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return ok;
+}
+
+static PyObject *done(PyObject *list, bool ok)
+{
+    if (!ok)
+        Py_CLEAR(list);
+    return list;
+}
+
+/* A private copy of slots, so that no Python object is made under the lock. */
+static void *copy_slots(const void *from, size_t n, size_t size)
+{
+    void *copy = PyMem_Malloc(n * size + 1);
+    if (copy)
+        memcpy(copy, from, n * size);
+    else
+        PyErr_NoMemory();
+    return copy;
+}
+
+static const char *task_state_name(uint32_t state)
+{
+    static const char *const names[] = {"free", "waiting", "ready", "running", "cancelled", "held"};
+    return state < 6 ? names[state] : "?";
+}
+
+LOOK(resources)
+{
+    (void)args;
+    int64_t total[MAX_KINDS], available[MAX_KINDS];
+    char names[MAX_KINDS][KIND_NAME_SIZE];
+    if (client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t n = c->s.h->n_kinds;
+    memcpy(total, c->s.h->total, sizeof total);
+    memcpy(available, c->s.h->available, sizeof available);
+    memcpy(names, c->s.h->kind_names, sizeof names);
+    segment_unlock(&c->s);
+    PyObject *dicts[2] = {PyDict_New(), PyDict_New()};
+    bool ok = dicts[0] && dicts[1];
+    for (uint32_t k = 0; ok && k < n; k++)
+        for (int which = 0; ok && which < 2; which++) {
+            if (total[k] == 0)
+                continue;
+            int64_t amount = which == 0 ? total[k] : available[k] > 0 ? available[k] : 0;
+            PyObject *value = PyFloat_FromDouble((double)amount / RESOURCE_UNIT);
+            ok = value && PyDict_SetItemString(dicts[which], names[k], value) == 0;
+            Py_XDECREF(value);
+        }
+    PyObject *pair = ok ? PyTuple_Pack(2, dicts[0], dicts[1]) : NULL;
+    Py_XDECREF(dicts[0]);
+    Py_XDECREF(dicts[1]);
+    return pair;
+}
+
+LOOK(clients)
+{
+    (void)args;
+    static const char *const roles[] = {"scheduler", "driver", "worker"};
+    if (client_usable(c) < 0)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < MAX_CLIENTS; i++) {
+        struct client_slot *k = &c->s.clients[i];
+        if (atomic_load(&k->state) != CLIENT_ATTACHED)
+            continue;
+        segment_lock(&c->s);
+        bool idle = c->s.h->idle[i / 64] >> (i % 64) & 1, blocked = false;
+        uint64_t seq = 0;
+        uint32_t actor_1 = k->actor_1, role = k->role, task_1 = k->task_1;
+        uint64_t n_finished = k->n_finished;
+        if (task_1) {
+            struct task_slot *t = &c->s.tasks[task_1 - 1];
+            if (atomic_load(&t->state) == TASK_RUNNING && t->worker == i) {
+                seq = t->seq;
+                blocked = t->flags & TASK_FLAG_BLOCKED;
+            }
+        }
+        segment_unlock(&c->s);
+        const char *state = role != ROLE_WORKER ? "attached" : blocked ? "blocked" : seq ? "busy" : actor_1 ? "actor" : idle ? "idle" : "starting";
+        ok = add(list, Py_BuildValue("{sIsssisssKsisK}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
+                                     "state", state, "task", (unsigned long long)seq, "actor", (int)actor_1 - 1, "n_finished",
+                                     (unsigned long long)n_finished));
+    }
+    return done(list, ok);
+}
+
+LOOK(idle_workers)
+{
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    uint64_t idle[CLIENT_WORDS];
+    segment_lock(&c->s);
+    memcpy(idle, c->s.h->idle, sizeof idle);
+    segment_unlock(&c->s);
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < MAX_CLIENTS; i++)
+        if (idle[i / 64] >> (i % 64) & 1)
+            ok = add(list, PyLong_FromUnsignedLong(i));
+    return done(list, ok);
+}
+
+static PyObject *task_dict(ClientObject *c, const struct task_slot *t)
+{
+    bool runs = atomic_load(&t->state) == TASK_RUNNING && t->worker < MAX_CLIENTS;
+    return Py_BuildValue("{sKsNsssIsisisIsKsisO}", "seq", (unsigned long long)t->seq, "name", function_name(c, t->function), "state",
+                         runs && (t->flags & TASK_FLAG_BLOCKED) ? "blocked" : task_state_name(atomic_load(&t->state)), "attempt",
+                         (unsigned)t->attempt, "worker", runs ? (int)t->worker : -1, "pid",
+                         runs ? (int)atomic_load(&c->s.clients[t->worker].pid) : 0, "origin", t->origin, "parent",
+                         (unsigned long long)t->parent, "actor", (int)t->actor_1 - 1, "creation",
+                         t->flags & TASK_FLAG_ACTOR_CREATION ? Py_True : Py_False);
+}
+
+static PyObject *list_tasks(ClientObject *c, uint32_t limit)
+{
+    segment_lock(&c->s);
+    uint32_t n = c->s.h->touched_tasks;
+    struct task_slot *copy = copy_slots(c->s.tasks, n, sizeof *copy);
+    segment_unlock(&c->s);
+    if (!copy)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < n && PyList_GET_SIZE(list) < limit; i++) {
+        uint32_t state = atomic_load(&copy[i].state);
+        if ((state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
+            ok = add(list, task_dict(c, &copy[i]));
+    }
+    PyMem_Free(copy);
+    return done(list, ok);
+}
+
+LOOK(tasks)
+{
+    unsigned int limit = 10000;
+    return PyArg_ParseTuple(args, "|I:tasks", &limit) && client_usable(c) == 0 ? list_tasks(c, limit) : NULL;
+}
+
+LOOK(children)
+{
+    unsigned long long seq = PyLong_AsUnsignedLongLong(args);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t n = c->s.h->touched_tasks, found = 0;
+    uint32_t *slots = PyMem_Malloc(n * sizeof *slots + 1);
+    for (uint32_t i = 0; slots && i < n; i++) {
+        struct task_slot *t = &c->s.tasks[i];
+        uint32_t state = atomic_load(&t->state);
+        if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
+            object_hold(&c->s, t->result_1 - 1);
+            slots[found++] = t->result_1 - 1;
+        }
+    }
+    segment_unlock(&c->s);
+    if (!slots)
+        return PyErr_NoMemory();
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < found; i++)
+        ok = add(list, ref_new(c, slots[i], true));
+    PyMem_Free(slots);
+    return done(list, ok);
+}
+
+static PyObject *object_id(ClientObject *c, uint32_t slot, uint32_t generation)
+{
+    char text[33];
+    snprintf(text, sizeof text, "%016llx%08x%08x", (unsigned long long)c->s.h->session, slot, generation);
+    return PyUnicode_FromString(text);
+}
+
+static const char *object_state_name(uint32_t state)
+{
+    static const char *const names[] = {"free", "pending", "ready", "error", "failed"};
+    return state < 5 ? names[state] : "?";
+}
+
+static PyObject *holder_list(const struct object_slot *o)
+{
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < MAX_CLIENTS; i++)
+        if (atomic_load(&o->holders[i / 64]) >> (i % 64) & 1)
+            ok = add(list, PyLong_FromUnsignedLong(i));
+    return done(list, ok);
+}
+
+LOOK(objects)
+{
+    unsigned int limit = 10000;
+    if (!PyArg_ParseTuple(args, "|I:objects", &limit) || client_usable(c) < 0)
+        return NULL;
+    flush_drops(c);
+    segment_lock(&c->s);
+    uint32_t n = c->s.h->touched_objects;
+    struct object_slot *copy = copy_slots(c->s.objects, n, sizeof *copy);
+    segment_unlock(&c->s);
+    if (!copy)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; ok && i < n && PyList_GET_SIZE(list) < limit; i++) {
+        const struct object_slot *o = &copy[i];
+        uint32_t state = object_state(o);
+        if (state != OBJECT_FREE)
+            ok = add(list, Py_BuildValue("{sNsssKsOsKsNsI}", "id", object_id(c, i, o->generation), "state", object_state_name(state),
+                                         "size", (unsigned long long)o->size, "inline", o->offset ? Py_False : Py_True, "creator",
+                                         (unsigned long long)o->creator, "holders", holder_list(o), "pins", o->pins));
+    }
+    PyMem_Free(copy);
+    return done(list, ok);
+}
+
+LOOK(actors)
+{
+    (void)args;
+    static const char *const states[] = {"free", "pending", "alive", "restarting", "dead"};
+    if (client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t n = c->s.h->touched_actors;
+    struct actor_slot *copy = copy_slots(c->s.actors, n, sizeof *copy);
+    for (uint32_t i = 0; copy && i < n; i++)
+        if (copy[i].object_1)
+            object_hold(&c->s, copy[i].object_1 - 1);
+    segment_unlock(&c->s);
+    if (!copy)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct actor_slot *a = &copy[i];
+        PyObject *ref = a->object_1 ? ref_new(c, a->object_1 - 1, true) : Py_NewRef(Py_None);
+        PyObject *meta = ref && ref != Py_None ? decode_slot(c, a->object_1 - 1, ref) : Py_NewRef(Py_None);
+        uint32_t state = atomic_load(&a->state);
+        Py_XDECREF(ref);
+        if (ok && meta && state != ACTOR_FREE)
+            ok = add(list, Py_BuildValue("{sIsssisIsIsisO}", "index", i, "state", states[state % 5], "pid",
+                                         a->worker_1 ? (int)atomic_load(&c->s.clients[a->worker_1 - 1].pid) : 0, "pending_calls",
+                                         a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "meta", meta));
+        else
+            ok = ok && meta;
+        Py_XDECREF(meta);
+    }
+    PyMem_Free(copy);
+    return done(list, ok);
+}
+
+LOOK(info)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!is_ref(c, args))
+        return PyErr_Format(PyExc_TypeError, "info expects an ObjectRef, not %R", args);
+    RefObject *ref = (RefObject *)args;
+    struct object_slot *o = &c->s.objects[ref->slot];
+    struct task_slot t;
+    bool has_task = false;
+    segment_lock(&c->s);
+    uint32_t state = object_state(o);
+    if (state == OBJECT_PENDING && o->u.pending.task_1) {
+        t = c->s.tasks[o->u.pending.task_1 - 1];
+        has_task = atomic_load(&t.state) != TASK_FREE;
+    }
+    uint32_t failure = state == OBJECT_FAILED ? o->u.failure.code : 0;
+    segment_unlock(&c->s);
+    const char *name = state == OBJECT_READY                 ? "finished"
+                       : failure == FAILURE_CANCELLED        ? "cancelled"
+                       : state != OBJECT_PENDING             ? "failed"
+                       : has_task                            ? task_state_name(atomic_load(&t.state))
+                                                             : "waiting";
+    const unsigned char *data = o->offset ? c->s.base + o->offset : o->u.inline_data;
+    bool runs = has_task && atomic_load(&t.state) == TASK_RUNNING && t.worker < MAX_CLIENTS;
+    return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsi}", "id", object_id(c, ref->slot, ref->generation), "state", name, "size",
+                         (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind", o->offset ? "arena" : "inline",
+                         "encoding", state == OBJECT_READY ? codec_encoding_name(data, (size_t)o->size) : "", "creator",
+                         (unsigned long long)o->creator, "name", has_task ? function_name(c, t.function) : Py_NewRef(Py_None), "attempt",
+                         has_task ? (unsigned)t.attempt : 0u, "pid", runs ? (int)atomic_load(&c->s.clients[t.worker].pid) : 0, "origin",
+                         has_task ? t.origin : 0u, "put", o->creator & PUT_BIT ? Py_True : Py_False, "n_returns",
+                         has_task ? (unsigned)t.n_returns : 1u, "actor", has_task ? (int)t.actor_1 - 1 : -1);
+}
+
+LOOK(stats)
+{
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    flush_drops(c);
+    const struct header *h = c->s.h;
+    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsI}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
+                         (unsigned long long)h->arena.peak_bytes, "capacity_bytes", (unsigned long long)(h->arena.end - h->arena.begin),
+                         "n_objects", h->n_live_objects, "n_tasks", h->n_live_tasks, "n_finished", (unsigned long long)h->n_finished,
+                         "n_events", (unsigned long long)atomic_load(&h->event_head), "n_ready", h->n_ready, "n_takeovers", h->n_takeovers,
+                         "max_objects", h->n_objects, "max_tasks", h->n_tasks);
+}
+
+typedef struct { char text[64][160]; unsigned n; } Report;
+
+static void note(void *ctx, const char *what, uint64_t index, uint64_t found, uint64_t expected)
+{
+    Report *r = ctx;
+    if (r->n < 64)
+        snprintf(r->text[r->n++], sizeof r->text[0], "%s: number %llu, found %llu, expected %llu", what, (unsigned long long)index,
+                 (unsigned long long)found, (unsigned long long)expected);
+}
+
+LOOK(check)
+{
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    flush_drops(c);
+    Report *r = PyMem_Calloc(1, sizeof *r);
+    if (!r)
+        return PyErr_NoMemory();
+    segment_lock(&c->s);
+    segment_check(&c->s, note, r);
+    segment_unlock(&c->s);
+    PyObject *list = PyList_New(0);
+    bool ok = list;
+    for (unsigned i = 0; ok && i < r->n; i++)
+        ok = add(list, PyUnicode_FromString(r->text[i]));
+    PyMem_Free(r);
+    return done(list, ok);
+}
+
+LOOK(peek)
+{
+    unsigned int slot, generation;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "II:peek", &slot, &generation))
+        return NULL;
+    bool there = false;
+    segment_lock(&c->s);
+    if (slot < c->s.h->touched_objects) {
+        struct object_slot *o = &c->s.objects[slot];
+        there = object_state(o) == OBJECT_READY && (o->generation & 0xffff) == (generation & 0xffff);
+        if (there)
+            object_hold(&c->s, slot);
+    }
+    segment_unlock(&c->s);
+    if (!there)
+        Py_RETURN_NONE;
+    PyObject *ref = ref_new(c, slot, true), *value = ref ? decode_slot(c, slot, ref) : NULL;
+    Py_XDECREF(ref);
+    return value;
+}
+
+LOOK(events)
+{
+    unsigned long long cursor, limit;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "KK:events", &cursor, &limit))
+        return NULL;
+    uint64_t at = cursor, lost = 0, head = atomic_load(&c->s.h->event_head);
+    uint64_t most = head > at ? head - at : 0;
+    most = most < limit ? most : limit;
+    most = most < c->s.h->n_events ? most : c->s.h->n_events;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(most * sizeof(struct event_record)));
+    if (!bytes)
+        return NULL;
+    uint64_t n = event_read(&c->s, &at, (struct event_record *)(void *)PyBytes_AS_STRING(bytes), most, &lost);
+    if (n < most && _PyBytes_Resize(&bytes, (Py_ssize_t)(n * sizeof(struct event_record))) < 0)
+        return NULL;
+    return Py_BuildValue("(NKK)", bytes, (unsigned long long)at, (unsigned long long)lost);
+}
+
+LOOK(wait_events)
+{
+    unsigned long long cursor;
+    PyObject *timeout_object = Py_None;
+    double timeout;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "K|O:wait_events", &cursor, &timeout_object) ||
+        parse_timeout(timeout_object, &timeout) < 0)
+        return NULL;
+    struct segment *s = &c->s;
+    int64_t ns = timeout < 0 ? -1 : (int64_t)(timeout * 1e9);
+    Py_BEGIN_ALLOW_THREADS
+    event_wait(s, cursor, ns);
+    Py_END_ALLOW_THREADS
+    if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
+        return NULL;
+    return PyBool_FromLong(atomic_load(&c->s.h->event_head) > cursor);
+}
+
+LOOK(clock)
+{
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    const struct header *h = c->s.h;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ticks = ticks_now(), ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. */
+    double rate = ticks > h->clock_ticks ? (double)(ns - h->clock_unix_ns) / (double)(ticks - h->clock_ticks) : 1.0;
+    return Py_BuildValue("(KKd)", (unsigned long long)h->clock_ticks, (unsigned long long)h->clock_unix_ns, rate);
+}

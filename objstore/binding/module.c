@@ -1,0 +1,94 @@
+/* The extension module: types, constants, and making a segment. */
+#include "binding.h"
+
+#include <errno.h>
+
+CoreState *core_state(PyObject *module) { return PyModule_GetState(module); }
+
+static PyObject *create_segment(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    (void)module;
+    static char *names[] = {"size", "n_objects", "n_tasks", "n_actors", "n_events", NULL};
+    unsigned long long size;
+    unsigned int n_objects = 1u << 20, n_tasks = 1u << 20, n_actors = 4096, n_events = 1u << 17;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K|IIII:create_segment", names, &size, &n_objects, &n_tasks, &n_actors, &n_events))
+        return NULL;
+    /* The tables come on top of the bytes for values; sparse, so what is not used costs nothing. */
+    uint64_t tables = 4096ull * 64 + (uint64_t)n_objects * sizeof(struct object_slot) + (uint64_t)n_tasks * sizeof(struct task_slot) +
+                      (uint64_t)n_actors * sizeof(struct actor_slot) + (uint64_t)n_events * sizeof(struct event_record) +
+                      sizeof(struct header) + MAX_CLASSES * sizeof(struct resource_class) + MAX_CLIENTS * sizeof(struct client_slot);
+    struct segment_config config = {(size + tables + 4095) / 4096 * 4096, n_objects, n_tasks, n_actors, n_events};
+    int fd = segment_create(&config);
+    if (fd >= 0)
+        return PyLong_FromLong(fd);
+    if (fd == OBJSTORE_SYSTEM)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return PyErr_Format(PyExc_ValueError, "create_segment: %s (size %llu bytes must be at least 65536, n_events a power of two)",
+                        objstore_error_text(fd), size);
+}
+
+static PyMethodDef functions[] = {
+    {"create_segment", (PyCFunction)(void (*)(void))create_segment, METH_VARARGS | METH_KEYWORDS,
+     "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<17)\n--\n\n"
+     "A sealed memfd with an empty segment that has room for `size` bytes of values; returns the descriptor."},
+    {NULL}};
+
+static PyObject *event_dtype(void)
+{
+    return Py_BuildValue("[(ss)(ss)(ss)(ss)(ss)(ss)(ss)(ss)]", "t", "<u8", "seq", "<u8", "a", "<u4", "b", "<u4", "c", "<u4", "d", "<u2",
+                         "kind", "u1", "client", "u1");
+}
+
+static int add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **type)
+{
+    *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *type ? PyModule_AddObjectRef(module, name, (PyObject *)*type) : -1;
+}
+
+static int core_exec(PyObject *module)
+{
+    CoreState *state = core_state(module);
+    if (client_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
+        add_type(module, &ref_spec, "Ref", &state->ref_type) < 0 ||
+        add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0)
+        return -1;
+    state->store_error = PyErr_NewExceptionWithDoc("cellmesh.objstore.StoreError",
+                                                   "The store cannot do what was asked; `code` says why.", NULL, NULL);
+    if (!state->store_error || PyModule_AddObjectRef(module, "StoreError", state->store_error) < 0)
+        return -1;
+    PyObject *dtype = event_dtype();
+    int result = dtype ? PyModule_AddObjectRef(module, "EVENT_DTYPE", dtype) : -1;
+    Py_XDECREF(dtype);
+    if (result < 0 || PyModule_AddIntMacro(module, ROLE_SCHEDULER) < 0 || PyModule_AddIntMacro(module, ROLE_DRIVER) < 0 ||
+        PyModule_AddIntMacro(module, ROLE_WORKER) < 0)
+        return -1;
+    return codec_init(module);
+}
+
+static int core_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    CoreState *state = core_state(module);
+    Py_VISIT(state->client_type);
+    Py_VISIT(state->ref_type);
+    Py_VISIT(state->submitter_type);
+    Py_VISIT(state->store_error);
+    return 0;
+}
+
+static int core_clear(PyObject *module)
+{
+    CoreState *state = core_state(module);
+    Py_CLEAR(state->client_type);
+    Py_CLEAR(state->ref_type);
+    Py_CLEAR(state->submitter_type);
+    Py_CLEAR(state->store_error);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, core_exec}, {0, NULL}};
+
+struct PyModuleDef core_module = {PyModuleDef_HEAD_INIT, .m_name = "_core", .m_doc = "The node's shared segment, seen from Python.",
+                                  .m_size = sizeof(CoreState), .m_methods = functions, .m_slots = slots,
+                                  .m_traverse = core_traverse, .m_clear = core_clear};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&core_module); }

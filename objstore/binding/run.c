@@ -1,0 +1,558 @@
+/* The worker: take a task out of the segment, run it, seal its result, take the next. Plain functions and the calls of
+ * ordered actors never leave this file; constructors and async actors are run by Python through next, load, finish. */
+#include "binding.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { LEAVE = -1, TIMED_OUT = -2, FAILED = -3 };
+#define IDLE_SLICE_NS (INT64_C(10) * 1000 * 1000 * 1000)
+#define IDLE_SPIN_NS 12000
+
+_Thread_local ClientObject *current_client;
+_Thread_local uint32_t current_task_1;
+
+static void set_current(ClientObject *c, uint32_t task_1)
+{
+    current_client = c;
+    current_task_1 = task_1;
+}
+
+/* ------------------------------------------------------------------ taking */
+
+static bool should_leave(ClientObject *c)
+{
+    struct client_slot *me = &c->s.clients[c->s.me];
+    if (atomic_load(&c->s.h->closing) || (atomic_load(&me->flags) & CLIENT_FLAG_RETIRE))
+        return true;
+    return me->actor_1 && actor_ended(&c->s, me->actor_1 - 1);
+}
+
+/* Sleeps until there may be something to take. 0, or FAILED with an exception. */
+static int idle(ClientObject *c, uint32_t seen, int64_t ns)
+{
+    struct segment *s = &c->s;
+    flush_drops(c);
+    bool look_first = c->spin_score > 0;
+    int64_t spin = look_first && ns > IDLE_SPIN_NS ? IDLE_SPIN_NS : 0;
+    bool paid = false;
+    Py_BEGIN_ALLOW_THREADS
+    if (spin) {
+        client_sleep(s, seen, 0, spin);
+        paid = client_inbox(s) != seen;
+    }
+    if (!paid)
+        client_sleep(s, seen, ns < IDLE_SLICE_NS ? ns : IDLE_SLICE_NS, 0);
+    Py_END_ALLOW_THREADS
+    if (paid)
+        c->spin_score = c->spin_score < 16 ? c->spin_score + 1 : 16;
+    else if (spin)
+        c->spin_score -= 2;
+    return PyErr_CheckSignals() < 0 ? FAILED : 0; /* the end of the session is a reason to leave, not an error */
+}
+
+static int64_t take(ClientObject *c, double timeout)
+{
+    int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout * 1e9);
+    for (;;) {
+        uint32_t seen = client_inbox(&c->s);
+        segment_lock(&c->s);
+        uint32_t task = should_leave(c) ? UINT32_MAX : task_pop(&c->s);
+        bool leave = task == UINT32_MAX && should_leave(c);
+        segment_unlock(&c->s);
+        if (task != UINT32_MAX)
+            return task;
+        if (leave)
+            return LEAVE;
+        int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
+        if (left <= 0)
+            return TIMED_OUT;
+        if (idle(c, seen, left) < 0)
+            return FAILED;
+    }
+}
+
+/* Ends `task` and takes the next in the same critical section: a chain stays on one worker without a wake-up. */
+static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status)
+{
+    segment_lock(&c->s);
+    task_finish(&c->s, task, status);
+    uint32_t next = should_leave(c) ? UINT32_MAX : task_pop(&c->s);
+    segment_unlock(&c->s);
+    return next == UINT32_MAX ? take(c, -1.0) : next;
+}
+
+/* ------------------------------------------------------------------ functions and arguments */
+
+static PyObject *resolve(ClientObject *c, uint32_t slot, PyObject **name)
+{
+    CachedFunction *f = &c->functions[slot % FUNCTION_CACHE];
+    uint32_t generation = c->s.objects[slot].generation;
+    if (f->callable && f->slot == slot && f->generation == generation) {
+        *name = f->name;
+        return f->callable;
+    }
+    PyObject *ref = ref_new(c, slot, false);
+    PyObject *value = ref ? decode_slot(c, slot, ref) : NULL, *callable = NULL;
+    Py_XDECREF(ref);
+    if (value && (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 3)) {
+        PyErr_SetString(PyExc_SystemError, "a task's function object is no function");
+        Py_CLEAR(value);
+    }
+    if (value && c->instance && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(value, 0), "method") == 0)
+        callable = PyObject_CallFunctionObjArgs(c->hooks.load_method, c->instance, PyTuple_GET_ITEM(value, 2), NULL);
+    else if (value)
+        callable = PyObject_CallOneArg(c->hooks.load_function, value);
+    if (callable) {
+        Py_XDECREF(f->callable);
+        Py_XDECREF(f->name);
+        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1))};
+        *name = f->name;
+    }
+    Py_XDECREF(value);
+    return callable;
+}
+
+PyObject *function_name(ClientObject *c, uint32_t slot)
+{
+    CachedFunction *f = &c->functions[slot % FUNCTION_CACHE];
+    if (f->callable && f->slot == slot && f->generation == c->s.objects[slot].generation)
+        return Py_NewRef(f->name);
+    PyObject *value = object_state(&c->s.objects[slot]) == OBJECT_READY ? decode_slot(c, slot, NULL) : NULL;
+    PyObject *name = value && PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 3 ? Py_NewRef(PyTuple_GET_ITEM(value, 1)) : NULL;
+    Py_XDECREF(value);
+    if (!name) {
+        PyErr_Clear(); /* only a name for show */
+        name = PyUnicode_FromString("?");
+    }
+    return name;
+}
+
+typedef struct { PyObject *few[16], **values; uint32_t n; } Values;
+
+static void values_clear(Values *v)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        Py_XDECREF(v->values[i]);
+    if (v->values != v->few)
+        PyMem_Free(v->values);
+}
+
+enum { LOADED = 0, DEPENDENCY_FAILED = 1 };
+
+/* The values of the dependencies. DEPENDENCY_FAILED: `*bad` is the slot of one that holds an error. */
+static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, uint32_t *bad)
+{
+    const uint32_t *refs = task_refs(&c->s, t);
+    v->n = 0;
+    v->values = v->few;
+    if (t->n_dependencies > 16 && !(v->values = PyMem_Calloc(t->n_dependencies, sizeof(PyObject *)))) {
+        PyErr_NoMemory();
+        v->values = v->few;
+        return -1;
+    }
+    for (uint32_t i = 0; i < t->n_dependencies; i++) {
+        struct object_slot *o = &c->s.objects[refs[i]];
+        if (object_state(o) != OBJECT_READY) {
+            *bad = refs[i];
+            return DEPENDENCY_FAILED;
+        }
+        PyObject *owner = o->offset ? ref_new(c, refs[i], false) : NULL; /* zero-copy views keep it */
+        if (o->offset && !owner)
+            return -1;
+        v->values[i] = decode_slot(c, refs[i], owner);
+        Py_XDECREF(owner);
+        if (!v->values[i])
+            return -1;
+        v->n++;
+    }
+    return LOADED;
+}
+
+static int load_arguments(ClientObject *c, struct task_slot *t, const Values *v, codec_args *args)
+{
+    codec_source source = {.refs = task_refs(&c->s, t) + t->n_dependencies, .n_refs = t->n_refs - t->n_dependencies,
+                           .make_ref = ref_make, .ctx = c};
+    return codec_decode_args(&c->codec, task_arguments(&c->s, t), t->arguments_size, &source, v->values, v->n, args);
+}
+
+/* ------------------------------------------------------------------ results */
+
+static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
+{
+    Encoded e;
+    if (t->n_returns == 0)
+        return 0;
+    if (t->n_returns == 1) {
+        if (encode_value(c, &e, value) < 0)
+            return -1;
+        int result = seal_value(c, task_result(&c->s, t, 0), OBJECT_READY, &e);
+        encoded_clear(&e);
+        return result;
+    }
+    PyObject *items = PySequence_Fast(value, "");
+    if (!items || PySequence_Fast_GET_SIZE(items) != t->n_returns) {
+        PyErr_Format(PyExc_ValueError, "the task was declared with num_returns=%u but returned %R", t->n_returns, value);
+        Py_XDECREF(items);
+        return -1;
+    }
+    int result = 0;
+    for (uint32_t i = 0; i < t->n_returns && result == 0; i++) {
+        result = encode_value(c, &e, PySequence_Fast_GET_ITEM(items, i));
+        if (result == 0) {
+            result = seal_value(c, task_result(&c->s, t, i), OBJECT_READY, &e);
+            encoded_clear(&e);
+        }
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+/* The description of an exception, made by a hook that must not fail; if it does, that is told instead. */
+static PyObject *describe(ClientObject *c, struct task_slot *t, PyObject *exception)
+{
+    PyObject *name = function_name(c, t->function);
+    PyObject *tuple = c->hooks.error_value ? PyObject_CallFunctionObjArgs(c->hooks.error_value, exception, name, NULL) : NULL;
+    if (tuple && PyTuple_Check(tuple) && (t->flags & TASK_FLAG_ACTOR_CREATION)) {
+        PyObject *rest = PyTuple_GetSlice(tuple, 1, PyTuple_GET_SIZE(tuple)), *kind = Py_BuildValue("(s)", "actor_init");
+        Py_SETREF(tuple, rest && kind ? PySequence_Concat(kind, rest) : NULL);
+        Py_XDECREF(rest);
+        Py_XDECREF(kind);
+    }
+    if (!tuple) {
+        PyErr_Clear();
+        tuple = Py_BuildValue("(sOsssOis)", "task_error", name, Py_TYPE(exception)->tp_name,
+                              "the error could not be described", "", Py_None, c->pid, "");
+    }
+    Py_XDECREF(name);
+    return tuple;
+}
+
+static void seal_error(ClientObject *c, uint32_t task, PyObject *exception)
+{
+    struct task_slot *t = &c->s.tasks[task];
+    PyObject *description = describe(c, t, exception);
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        Encoded e;
+        bool sealed = false;
+        if (description && encode_value(c, &e, description) == 0) {
+            sealed = seal_value(c, task_result(&c->s, t, i), OBJECT_ERROR, &e) == 0;
+            encoded_clear(&e);
+        }
+        if (!sealed) { /* not even the error fits */
+            PyErr_Clear();
+            object_seal_failed(&c->s, task_result(&c->s, t, i), FAILURE_STORE_FULL, 0, t->seq);
+        }
+    }
+    Py_XDECREF(description);
+}
+
+static bool wants_retry(ClientObject *c, struct task_slot *t, PyObject *exception)
+{
+    if (!(t->flags & TASK_FLAG_RETRY_EXCEPTIONS) || (t->max_retries >= 0 && t->attempt >= t->max_retries))
+        return false;
+    if (!c->hooks.should_retry)
+        return true;
+    PyObject *name = function_name(c, t->function);
+    uint32_t function = t->function;
+    PyObject *value = decode_slot(c, function, NULL);
+    PyObject *answer = value ? PyObject_CallFunctionObjArgs(c->hooks.should_retry, exception, value, NULL) : NULL;
+    bool yes = answer && PyObject_IsTrue(answer) == 1;
+    if (PyErr_Occurred())
+        PyErr_WriteUnraisable(name);
+    Py_XDECREF(answer);
+    Py_XDECREF(value);
+    Py_XDECREF(name);
+    return yes;
+}
+
+/* Ends a task with the pending exception (or `exception`); returns the event status, or EVENT_OK + 100 when the task
+ * goes back into its queue instead. */
+enum { STATUS_RETRY = 100 };
+
+static uint32_t settle_exception(ClientObject *c, uint32_t task, PyObject *exception)
+{
+    struct task_slot *t = &c->s.tasks[task];
+    if ((t->flags & TASK_FLAG_CANCEL) &&
+        (PyErr_GivenExceptionMatches(exception, PyExc_KeyboardInterrupt) ||
+         strcmp(Py_TYPE(exception)->tp_name, "CancelledError") == 0)) {
+        task_seal_failed(&c->s, task, FAILURE_CANCELLED, 0);
+        return EVENT_CANCELLED;
+    }
+    if (wants_retry(c, t, exception))
+        return STATUS_RETRY;
+    seal_error(c, task, exception);
+    return EVENT_ERROR;
+}
+
+static PyObject *take_exception(void)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback)
+        PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+/* ------------------------------------------------------------------ one task */
+
+static void call_env_hook(ClientObject *c, PyObject *hook, uint32_t task)
+{
+    PyObject *number = hook ? PyLong_FromUnsignedLong(task) : NULL;
+    PyObject *info = number ? client_task_info(c, number) : NULL;
+    PyObject *result = info ? PyObject_CallOneArg(hook, info) : NULL;
+    if (hook && !result)
+        PyErr_WriteUnraisable(hook);
+    Py_XDECREF(number);
+    Py_XDECREF(info);
+    Py_XDECREF(result);
+}
+
+/* Runs the function; a new reference to its value, NULL with an exception, or NULL with `*bad` set. */
+static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
+{
+    struct task_slot *t = &c->s.tasks[task];
+    PyObject *name, *result = NULL, *callable = resolve(c, t->function, &name);
+    Values v;
+    codec_args args;
+    if (!callable)
+        return NULL;
+    Py_INCREF(callable); /* nested execution may replace the cache entry */
+    if (load_dependencies(c, t, &v, bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
+        result = PyObject_Vectorcall(callable, args.values, (size_t)args.n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET, args.kwnames);
+        codec_args_clear(&args);
+    }
+    values_clear(&v);
+    Py_DECREF(callable);
+    return result;
+}
+
+static void seal_like_dependency(ClientObject *c, uint32_t task, uint32_t bad)
+{
+    struct task_slot *t = &c->s.tasks[task];
+    segment_lock(&c->s);
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        object_seal_like(&c->s, task_result(&c->s, t, i), bad);
+    segment_unlock(&c->s);
+}
+
+/* Runs a task to its sealed results; returns the status to finish it with. */
+static uint32_t execute(ClientObject *c, uint32_t task)
+{
+    uint32_t bad = UINT32_MAX, status = EVENT_OK;
+    bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
+    set_current(c, task + 1);
+    if (env)
+        call_env_hook(c, c->hooks.enter_task, task);
+    PyObject *value = call_function(c, task, &bad);
+    if (bad != UINT32_MAX) {
+        seal_like_dependency(c, task, bad);
+        status = EVENT_ERROR;
+    } else if (!value || seal_returns(c, &c->s.tasks[task], value) < 0) {
+        PyObject *exception = take_exception();
+        status = settle_exception(c, task, exception);
+        Py_DECREF(exception);
+    }
+    Py_XDECREF(value);
+    if (env)
+        call_env_hook(c, c->hooks.leave_task, task);
+    set_current(c, 0);
+    return status;
+}
+
+static void end_task(ClientObject *c, uint32_t task, uint32_t status)
+{
+    segment_lock(&c->s);
+    if (status == STATUS_RETRY)
+        task_retry(&c->s, task);
+    else
+        task_finish(&c->s, task, status);
+    segment_unlock(&c->s);
+}
+
+PyObject *client_run(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    int64_t task = take(c, -1.0);
+    while (task >= 0 && !(c->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION)) {
+        uint32_t status = execute(c, (uint32_t)task);
+        if (status == STATUS_RETRY) {
+            end_task(c, (uint32_t)task, status);
+            task = take(c, -1.0);
+        } else {
+            task = finish_and_take(c, (uint32_t)task, status);
+        }
+        if (task >= 0 && PyErr_CheckSignals() < 0)
+            PyErr_Clear(); /* an interrupt meant for the task that has just ended */
+    }
+    return task == FAILED ? NULL : PyLong_FromLongLong(task);
+}
+
+/* ------------------------------------------------------------------ the same in steps, for Python */
+
+PyObject *client_next(ClientObject *c, PyObject *timeout_object)
+{
+    double timeout;
+    if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
+        return NULL;
+    int64_t task = take(c, timeout);
+    return task == FAILED ? NULL : PyLong_FromLongLong(task);
+}
+
+static int parse_task(ClientObject *c, PyObject *number, uint32_t *task)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return -1;
+    if (n >= c->s.h->touched_tasks || atomic_load(&c->s.tasks[n].state) != TASK_RUNNING || c->s.tasks[n].worker != c->s.me) {
+        PyErr_Format(PyExc_ValueError, "task %lu is not running in this process", n);
+        return -1;
+    }
+    *task = (uint32_t)n;
+    return 0;
+}
+
+static PyObject *args_to_python(const codec_args *args)
+{
+    Py_ssize_t n_keywords = args->n_values - args->n_positional;
+    PyObject *tuple = PyTuple_New(args->n_positional), *dict = PyDict_New();
+    for (Py_ssize_t i = 0; tuple && i < args->n_positional; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args->values[i]));
+    for (Py_ssize_t i = 0; dict && i < n_keywords; i++)
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(args->kwnames, i), args->values[args->n_positional + i]) < 0)
+            Py_CLEAR(dict);
+    PyObject *pair = tuple && dict ? PyTuple_Pack(2, tuple, dict) : NULL;
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    return pair;
+}
+
+PyObject *client_load(ClientObject *c, PyObject *number)
+{
+    uint32_t task, bad = UINT32_MAX;
+    if (parse_task(c, number, &task) < 0)
+        return NULL;
+    set_current(c, task + 1);
+    struct task_slot *t = &c->s.tasks[task];
+    PyObject *name, *callable = resolve(c, t->function, &name), *pair = NULL, *result = NULL;
+    Values v;
+    codec_args args;
+    if (!callable)
+        return NULL;
+    if (load_dependencies(c, t, &v, &bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
+        pair = args_to_python(&args);
+        codec_args_clear(&args);
+    }
+    values_clear(&v);
+    if (bad != UINT32_MAX) {
+        PyObject *ref = ref_new(c, bad, false);
+        if (ref)
+            load_value(c, (RefObject *)ref);
+        Py_XDECREF(ref);
+    } else if (pair) {
+        result = PyTuple_Pack(3, callable, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+    }
+    Py_XDECREF(pair);
+    return result;
+}
+
+PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task, status = EVENT_OK;
+    if (nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "finish(task, value)");
+    if (parse_task(c, args[0], &task) < 0)
+        return NULL;
+    if (seal_returns(c, &c->s.tasks[task], args[1]) < 0) {
+        PyObject *exception = take_exception();
+        status = settle_exception(c, task, exception);
+        Py_DECREF(exception);
+    }
+    end_task(c, task, status);
+    set_current(c, 0);
+    Py_RETURN_NONE;
+}
+
+PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task;
+    if (nargs != 2 || !PyExceptionInstance_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "fail(task, exception)");
+    if (parse_task(c, args[0], &task) < 0)
+        return NULL;
+    struct task_slot *t = &c->s.tasks[task];
+    uint32_t status = settle_exception(c, task, args[1]);
+    if (t->flags & TASK_FLAG_ACTOR_CREATION) {
+        segment_lock(&c->s);
+        actor_construction_failed(&c->s, t->actor_1 - 1, task);
+        segment_unlock(&c->s);
+    } else {
+        end_task(c, task, status);
+    }
+    set_current(c, 0);
+    Py_RETURN_NONE;
+}
+
+PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task;
+    if (nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "bind_actor(task, instance)");
+    if (parse_task(c, args[0], &task) < 0)
+        return NULL;
+    struct task_slot *t = &c->s.tasks[task];
+    if (!(t->flags & TASK_FLAG_ACTOR_CREATION) || seal_returns(c, t, Py_None) < 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "task %u constructs no actor", task);
+    Py_XSETREF(c->instance, Py_NewRef(args[1]));
+    segment_lock(&c->s);
+    actor_bind(&c->s, t->actor_1 - 1, task);
+    task_release_results(&c->s, task);
+    segment_unlock(&c->s);
+    set_current(c, 0);
+    Py_RETURN_NONE;
+}
+
+PyObject *client_actor_info(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = current_task_of(c);
+    if (!actor_1 && task_1)
+        actor_1 = c->s.tasks[task_1 - 1].actor_1; /* inside the constructor */
+    if (!actor_1)
+        Py_RETURN_NONE;
+    const struct actor_slot *a = &c->s.actors[actor_1 - 1];
+    return Py_BuildValue("{sIsIsOsIsN}", "index", actor_1 - 1, "max_concurrency", a->max_concurrency, "ordered",
+                         a->flags & ACTOR_FLAG_ORDERED ? Py_True : Py_False, "generation", a->generation, "object",
+                         a->object_1 ? ref_new(c, a->object_1 - 1, false) : Py_NewRef(Py_None));
+}
+
+PyObject *client_task_info(ClientObject *c, PyObject *number)
+{
+    uint32_t task;
+    if (parse_task(c, number, &task) < 0)
+        return NULL;
+    const struct task_slot *t = &c->s.tasks[task];
+    PyObject *gpus = PyList_New(0);
+    for (uint32_t g = 0; gpus && g < MAX_GPUS; g++)
+        if (t->gpu_mask >> g & 1) {
+            PyObject *id = PyLong_FromUnsignedLong(g);
+            if (!id || PyList_Append(gpus, id) < 0)
+                Py_CLEAR(gpus);
+            Py_XDECREF(id);
+        }
+    return Py_BuildValue("{sKsIsIsNsNsIsi}", "seq", (unsigned long long)t->seq, "attempt", (unsigned)t->attempt, "origin",
+                         t->origin, "name", function_name(c, t->function), "gpu_ids", gpus ? gpus : Py_NewRef(Py_None),
+                         "resource_class", (unsigned)t->resource_class, "actor", (int)t->actor_1 - 1);
+}
+
+PyObject *client_cancelled(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    uint32_t task_1 = current_task_of(c);
+    return PyBool_FromLong(task_1 && (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL));
+}

@@ -1,0 +1,221 @@
+/* Bytes in the segment <-> Python values. */
+#include "binding.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ copying */
+
+enum { COPY_THREADS_MAX = 4 };
+#define COPY_WITHOUT_GIL (256u << 10)
+#define COPY_PER_THREAD (4u << 20)
+
+struct copy { unsigned char *to; const unsigned char *from; size_t n; };
+
+static void *copy_part(void *arg)
+{
+    struct copy *c = arg;
+    memcpy(c->to, c->from, c->n);
+    return NULL;
+}
+
+/* One core cannot saturate the memory, and into fresh pages it spends nine tenths of its time in page faults, which
+ * run in parallel: several threads copy large blocks. */
+static void copy_in_parallel(unsigned char *to, const unsigned char *from, size_t n)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t parts = n / COPY_PER_THREAD, most = cores < COPY_THREADS_MAX ? (size_t)cores : COPY_THREADS_MAX;
+    parts = parts > most ? most : parts;
+    pthread_t threads[COPY_THREADS_MAX];
+    struct copy jobs[COPY_THREADS_MAX];
+    bool started[COPY_THREADS_MAX] = {false};
+    size_t step = parts > 1 ? (n / parts + 4095) & ~(size_t)4095 : n, done = step;
+    for (size_t i = 1; i < parts && done < n; i++, done += step) {
+        jobs[i] = (struct copy){to + done, from + done, n - done < step ? n - done : step};
+        started[i] = pthread_create(&threads[i], NULL, copy_part, &jobs[i]) == 0;
+        if (!started[i])
+            copy_part(&jobs[i]);
+    }
+    memcpy(to, from, step < n ? step : n);
+    for (size_t i = 1; i < parts; i++)
+        if (started[i])
+            pthread_join(threads[i], NULL);
+}
+
+static void copy_bytes(void *to, const void *from, size_t n)
+{
+    if (n < COPY_WITHOUT_GIL) {
+        memcpy(to, from, n);
+        return;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    copy_in_parallel(to, from, n);
+    Py_END_ALLOW_THREADS
+}
+
+/* ------------------------------------------------------------------ encoding */
+
+int encode_value(ClientObject *c, Encoded *e, PyObject *value)
+{
+    codec_out_init(&e->out);
+    if (codec_encode(&c->codec, &e->out, value) < 0) {
+        codec_out_clear(&e->out);
+        return -1;
+    }
+    e->size = codec_total_size(&e->out);
+    return 0;
+}
+
+void encoded_clear(Encoded *e) { codec_out_clear(&e->out); }
+
+static bool fits_inline(const Encoded *e) { return e->size <= OBJECT_INLINE_SIZE && !e->out.n_refs; }
+
+static void write_payload(ClientObject *c, uint64_t offset, Encoded *e)
+{
+    codec_write(&e->out, c->s.base + offset, copy_bytes);
+    if (e->out.n_refs)
+        memcpy(object_refs_at(&c->s, offset, e->size), e->out.refs, e->out.n_refs * sizeof(uint32_t));
+}
+
+/* Space in the arena; what this process has let go of but not yet given back comes first. */
+static uint64_t allocate(ClientObject *c, const Encoded *e)
+{
+    for (int attempt = 0; attempt < 2; attempt++) {
+        segment_lock(&c->s);
+        uint64_t offset = object_allocate(&c->s, e->size, e->out.n_refs);
+        segment_unlock(&c->s);
+        if (offset)
+            return offset;
+        flush_drops(c);
+    }
+    return 0;
+}
+
+static PyObject *raise_full(ClientObject *c, uint64_t size)
+{
+    struct arena *a = &c->s.h->arena;
+    char text[256];
+    snprintf(text, sizeof text,
+             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use. Drop references "
+             "that are no longer needed (del, and Out[n] in a notebook), or start with a larger object_store_memory.",
+             (unsigned long long)size, (unsigned long long)(a->end - a->begin), (unsigned long long)a->used_bytes);
+    return raise_store_error(c, "full", text);
+}
+
+static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
+{
+    uint64_t offset = allocate(c, e);
+    if (!offset) {
+        raise_full(c, e->size);
+        return -1;
+    }
+    write_payload(c, offset, e);
+    segment_lock(&c->s);
+    if (!object_seal_arena(&c->s, slot, state, offset, e->size, e->out.n_refs))
+        arena_free(&c->s.h->arena, c->s.base, offset);
+    segment_unlock(&c->s);
+    return 0;
+}
+
+int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
+{
+    if (!fits_inline(e))
+        return seal_in_arena(c, slot, state, e);
+    unsigned char bytes[OBJECT_INLINE_SIZE];
+    codec_write(&e->out, bytes, copy_bytes);
+    object_seal_inline(&c->s, slot, state, bytes, (uint32_t)e->size);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ put */
+
+static int create_put(ClientObject *c, const Encoded *e, uint32_t *slot)
+{
+    uint64_t number = c->s.h->next_seq++ | PUT_BIT;
+    int error = object_create(&c->s, c->s.me, number, slot);
+    uint32_t task_1 = current_task_of(c);
+    uint32_t origin = task_1 ? c->s.tasks[task_1 - 1].origin : c->origin;
+    if (!error)
+        event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX, 0, c->s.me);
+    return error;
+}
+
+PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena)
+{
+    Encoded e;
+    if (encode_value(c, &e, value) < 0)
+        return NULL;
+    PyObject *ref = NULL;
+    bool in_slot = fits_inline(&e) && !force_arena;
+    segment_lock(&c->s);
+    int error = create_put(c, &e, slot);
+    if (!error && in_slot) {
+        unsigned char bytes[OBJECT_INLINE_SIZE];
+        codec_write(&e.out, bytes, copy_bytes); /* at most 24 bytes, no buffers: a memcpy */
+        object_seal_inline(&c->s, *slot, OBJECT_READY, bytes, (uint32_t)e.size);
+    }
+    segment_unlock(&c->s);
+    if (error) {
+        raise_core_error(c, error, "objects");
+    } else if (in_slot || seal_in_arena(c, *slot, OBJECT_READY, &e) == 0) {
+        ref = ref_new(c, *slot, true);
+    } else {
+        client_drop(&c->s, slot, 1);
+    }
+    encoded_clear(&e);
+    return ref;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
+{
+    struct object_slot *o = &c->s.objects[slot];
+    uint64_t offset = o->offset, size = o->size;
+    codec_source source = {.owner = offset ? owner : NULL, .make_ref = ref_make, .ctx = c};
+    const unsigned char *data = o->u.inline_data;
+    if (offset) {
+        if (offset + size > c->s.size)
+            return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
+        data = c->s.base + offset;
+        source.refs = object_refs_at(&c->s, offset, size);
+        source.n_refs = o->u.arena.n_refs;
+    }
+    return codec_decode(&c->codec, data, size, &source);
+}
+
+static const char *failure_name(uint32_t code)
+{
+    static const char *const names[] = {"unknown", "worker_crashed", "cancelled", "actor_died", "actor_unavailable",
+                                        "out_of_memory", "object_lost", "store_full"};
+    return code < sizeof names / sizeof *names ? names[code] : names[0];
+}
+
+PyObject *error_description(ClientObject *c, RefObject *ref)
+{
+    struct object_slot *o = &c->s.objects[ref->slot];
+    if (object_state(o) == OBJECT_ERROR)
+        return decode_slot(c, ref->slot, (PyObject *)ref);
+    return Py_BuildValue("(ssiK)", "system", failure_name(o->u.failure.code), (int)o->u.failure.detail,
+                         (unsigned long long)o->u.failure.seq);
+}
+
+PyObject *load_value(ClientObject *c, RefObject *ref)
+{
+    if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY)
+        return decode_slot(c, ref->slot, (PyObject *)ref);
+    PyObject *description = error_description(c, ref);
+    if (!description)
+        return NULL;
+    PyObject *exception = c->hooks.make_error
+                              ? PyObject_CallFunctionObjArgs(c->hooks.make_error, description, (PyObject *)ref, NULL)
+                              : PyObject_CallOneArg(PyExc_RuntimeError, description);
+    Py_DECREF(description);
+    if (exception && PyExceptionInstance_Check(exception))
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    else if (exception)
+        PyErr_SetString(PyExc_TypeError, "hooks.make_error must return an exception");
+    Py_XDECREF(exception);
+    return NULL;
+}

@@ -1,0 +1,301 @@
+/* get, wait, watch: sleeping until objects are sealed, interruptible at any time. */
+#include "binding.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#define SLICE_NS (50 * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
+#define SPIN_NS 12000
+enum { SPIN_BEST = 16, SPIN_PROBE = 32, ALWAYS_NOTIFY = INT_MIN / 2 };
+
+int parse_timeout(PyObject *timeout, double *seconds)
+{
+    *seconds = -1.0;
+    if (!timeout || timeout == Py_None)
+        return 0;
+    *seconds = PyFloat_AsDouble(timeout);
+    if (*seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(*seconds >= 0)) {
+        PyErr_Format(PyExc_ValueError, "timeout must be None or a number of seconds >= 0, not %R", timeout);
+        return -1;
+    }
+    return 0;
+}
+
+/* Looking for a while before sleeping pays when the other side runs on another core and is quick. Whether it does is
+ * learned: successes buy further attempts, failures end them but for a rare probe. */
+static int64_t spin_budget(ClientObject *c)
+{
+    static _Thread_local unsigned n;
+    return c->spin_score > 0 || ++n % SPIN_PROBE == 0 ? SPIN_NS : 0;
+}
+
+static int sleep_slice(ClientObject *c, uint32_t seen, int64_t ns)
+{
+    int result;
+    int64_t spin = ns > SPIN_NS ? spin_budget(c) : 0;
+    struct segment *s = &c->s;
+    Py_BEGIN_ALLOW_THREADS
+    if (spin && (result = client_sleep(s, seen, 0, spin)) == 0 && client_inbox(s) != seen) {
+        spin = -1; /* paid */
+    } else {
+        result = client_sleep(s, seen, ns < SLICE_NS ? ns : SLICE_NS, 0);
+    }
+    Py_END_ALLOW_THREADS
+    if (spin < 0)
+        c->spin_score = c->spin_score < SPIN_BEST ? c->spin_score + 1 : SPIN_BEST;
+    else if (spin > 0)
+        c->spin_score = c->spin_score > 0 ? c->spin_score - 2 : 0;
+    return result;
+}
+
+typedef struct {
+    PyObject *const *refs;
+    uint32_t *pending; /* indices into refs that are not sealed yet */
+    Py_ssize_t n_pending, n_done, goal;
+    bool fail_fast, failed;
+} Watch;
+
+/* Looks at everything still pending. With `mark` the waiter bits are set for what remains. */
+static void look(ClientObject *c, Watch *w, bool mark)
+{
+    Py_ssize_t kept = 0;
+    for (Py_ssize_t i = 0; i < w->n_pending; i++) {
+        uint32_t slot = ((RefObject *)w->refs[w->pending[i]])->slot;
+        struct object_slot *o = &c->s.objects[slot];
+        if (!object_sealed(o) && (!mark || object_mark_waiting(&c->s, slot))) {
+            w->pending[kept++] = w->pending[i];
+            continue;
+        }
+        w->n_done++;
+        if (w->fail_fast && object_state(o) != OBJECT_READY)
+            w->failed = true;
+    }
+    w->n_pending = kept;
+}
+
+static int wait_loop(ClientObject *c, Watch *w, double timeout)
+{
+    struct client_slot *me = &c->s.clients[c->s.me];
+    int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
+    uint32_t task_1 = current_task_of(c);
+    bool blocked = false;
+    int result = 0;
+    for (;;) {
+        uint32_t seen = client_inbox(&c->s);
+        /* `need` counts the seals until the wake-up; another waiting thread of this process would upset the count,
+         * then every seal is news. From zero upwards it can only be too low, which costs one more look. */
+        atomic_store(&me->need, c->n_waiting ? ALWAYS_NOTIFY : 0);
+        look(c, w, true);
+        if (w->n_done >= w->goal || w->failed)
+            break;
+        if (!c->n_waiting)
+            atomic_fetch_add(&me->need, (int)(w->goal - w->n_done));
+        int64_t left = end - (end == INT64_MAX ? 0 : monotonic_ns());
+        if (left <= 0) {
+            result = 1;
+            break;
+        }
+        if (!blocked && task_1) {
+            task_block(&c->s, task_1 - 1);
+            blocked = true;
+        }
+        flush_drops(c);
+        c->n_waiting++;
+        sleep_slice(c, seen, left);
+        c->n_waiting--;
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
+            result = -1;
+            break;
+        }
+    }
+    if (blocked)
+        task_unblock(&c->s, task_1 - 1);
+    return result;
+}
+
+/* 0: goal reached (or, failing fast, an error found); 1: timed out; -1: exception. */
+int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast)
+{
+    uint32_t small[64], *pending = small;
+    if (n > 64 && !(pending = PyMem_Malloc((size_t)n * sizeof *pending))) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Watch w = {refs, pending, n, 0, goal, fail_fast, false};
+    for (Py_ssize_t i = 0; i < n; i++)
+        pending[i] = (uint32_t)i;
+    look(c, &w, false);
+    int result = w.n_done >= goal || w.failed ? 0 : timeout == 0 ? 1 : wait_loop(c, &w, timeout);
+    if (pending != small)
+        PyMem_Free(pending);
+    return result;
+}
+
+static int check_ref(ClientObject *c, PyObject *o, const char *function)
+{
+    if (!is_ref(c, o)) {
+        PyErr_Format(PyExc_TypeError, "%s expects an ObjectRef or a list of ObjectRefs (what f.remote() and put() return), not %R of type %s",
+                     function, o, Py_TYPE(o)->tp_name);
+        return -1;
+    }
+    if (((RefObject *)o)->client != c) {
+        raise_store_error(c, "closed", "this ObjectRef belongs to a session that has been shut down");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *raise_timeout(ClientObject *c, PyObject *refs, PyObject *timeout)
+{
+    PyObject *exception = c->hooks.timeout_error ? PyObject_CallFunctionObjArgs(c->hooks.timeout_error, refs, timeout, NULL)
+                                                 : PyObject_CallFunction(PyExc_TimeoutError, "s", "get timed out");
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_XDECREF(exception);
+    return NULL;
+}
+
+static PyObject *get_list(ClientObject *c, PyObject *list, PyObject *timeout_object, double timeout)
+{
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    PyObject *held = PyList_GetSlice(list, 0, n); /* the caller's list may change while we sleep */
+    if (!held)
+        return NULL;
+    PyObject **refs = ((PyListObject *)held)->ob_item, *values = NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (check_ref(c, refs[i], "get") < 0)
+            goto done;
+    int result = wait_refs(c, refs, n, n, timeout, true);
+    if (result > 0)
+        raise_timeout(c, list, timeout_object);
+    if (result != 0)
+        goto done;
+    for (Py_ssize_t i = 0; i < n; i++) { /* an error ends it, whether or not the others are there */
+        uint32_t state = object_state(&c->s.objects[((RefObject *)refs[i])->slot]);
+        if (state == OBJECT_ERROR || state == OBJECT_FAILED) {
+            load_value(c, (RefObject *)refs[i]);
+            goto done;
+        }
+    }
+    values = PyList_New(n);
+    for (Py_ssize_t i = 0; values && i < n; i++) {
+        PyObject *value = load_value(c, (RefObject *)refs[i]);
+        if (!value)
+            Py_CLEAR(values);
+        else
+            PyList_SET_ITEM(values, i, value);
+    }
+done:
+    Py_DECREF(held);
+    return values;
+}
+
+/* get(refs, timeout=None) */
+PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    if (nargs < 1 || nargs + n_keywords > 2 || (n_keywords && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "timeout") != 0))
+        return PyErr_Format(PyExc_TypeError, "get(refs, timeout=None) takes one ObjectRef or list of them and a timeout");
+    PyObject *refs = args[0], *timeout_object = nargs + n_keywords == 2 ? args[1] : Py_None;
+    double timeout;
+    if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
+        return NULL;
+    if (PyList_Check(refs))
+        return get_list(c, refs, timeout_object, timeout);
+    if (check_ref(c, refs, "get") < 0)
+        return NULL;
+    if (!object_sealed(&c->s.objects[((RefObject *)refs)->slot])) {
+        int result = wait_refs(c, &refs, 1, 1, timeout, false);
+        if (result > 0)
+            raise_timeout(c, refs, timeout_object);
+        if (result != 0)
+            return NULL;
+    }
+    return load_value(c, (RefObject *)refs);
+}
+
+/* wait(refs, num_returns, timeout) -> (ready, rest) */
+PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    double timeout;
+    (void)kwnames;
+    if (nargs != 3 || !PyList_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "wait(refs, num_returns, timeout): refs must be a list of ObjectRefs");
+    Py_ssize_t goal = PyLong_AsSsize_t(args[1]);
+    if ((goal == -1 && PyErr_Occurred()) || client_usable(c) < 0 || parse_timeout(args[2], &timeout) < 0)
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(args[0]);
+    PyObject *held = PyList_GetSlice(args[0], 0, n);
+    if (!held)
+        return NULL;
+    PyObject **refs = ((PyListObject *)held)->ob_item, *ready = NULL, *rest = NULL, *pair = NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (check_ref(c, refs[i], "wait") < 0)
+            goto done;
+    if (goal < 0 || goal > n) {
+        PyErr_Format(PyExc_ValueError, "num_returns must lie between 0 and the number of refs (%zd), not %zd", n, goal);
+        goto done;
+    }
+    if (wait_refs(c, refs, n, goal, timeout, false) < 0)
+        goto done;
+    ready = PyList_New(0);
+    rest = PyList_New(0);
+    if (!ready || !rest)
+        goto done;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        bool takes = PyList_GET_SIZE(ready) < goal && object_sealed(&c->s.objects[((RefObject *)refs[i])->slot]);
+        if (PyList_Append(takes ? ready : rest, refs[i]) < 0)
+            goto done;
+    }
+    pair = PyTuple_Pack(2, ready, rest);
+done:
+    Py_XDECREF(ready);
+    Py_XDECREF(rest);
+    Py_DECREF(held);
+    return pair;
+}
+
+PyObject *client_ready(ClientObject *c, PyObject *ref)
+{
+    if (client_usable(c) < 0 || check_ref(c, ref, "ready") < 0)
+        return NULL;
+    return PyBool_FromLong(object_sealed(&c->s.objects[((RefObject *)ref)->slot]));
+}
+
+PyObject *client_mark_waiting(ClientObject *c, PyObject *ref)
+{
+    if (client_usable(c) < 0 || check_ref(c, ref, "mark_waiting") < 0)
+        return NULL;
+    if (!c->watching) { /* from now on a thread may be about to watch at any time, so every seal is news */
+        c->watching = true;
+        c->n_waiting++;
+    }
+    atomic_store(&c->s.clients[c->s.me].need, ALWAYS_NOTIFY);
+    return PyBool_FromLong(!object_mark_waiting(&c->s, ((RefObject *)ref)->slot));
+}
+
+/* Sleeps until the inbox has changed since the last call. One thread per process. */
+PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
+{
+    double timeout;
+    if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
+        return NULL;
+    int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout * 1e9);
+    for (;;) {
+        uint32_t now = client_inbox(&c->s);
+        int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
+        if (now != c->watch_seen || left <= 0) {
+            c->watch_seen = now;
+            break;
+        }
+        struct segment *s = &c->s;
+        Py_BEGIN_ALLOW_THREADS
+        client_sleep(s, now, left < INT64_C(10000000000) ? left : INT64_C(10000000000), 0);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
