@@ -1,0 +1,43 @@
+"""The records of the event ring, as the segment's core writes them (`objstore/core/event.h`). Pure."""
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+EVENT_DTYPE = np.dtype([("t", "<u8"), ("seq", "<u8"), ("a", "<u4"), ("b", "<u4"), ("c", "<u4"), ("d", "<u2"),
+                        ("kind", "u1"), ("client", "u1")])
+
+PUT_BIT = np.uint64(1 << 63)  # numbers of objects made by put, from the same counter as task numbers, have it set
+NUMBER_MASK = np.uint64((1 << 63) - 1)
+
+
+class EventKind(IntEnum):
+    """What happened, and what the fields `a` to `d` then are; `seq` is the task's number unless said otherwise."""
+
+    SUBMITTED = 1  # a function slot, d its generation, b origin, c actor + 1 or 0
+    PARENT = 2  # a | b << 32: the task that submitted this one
+    DEPENDS = 3  # a | b << 32: creator (task or put number) of an object it depends on
+    STARTED = 4  # a attempt, b pid, client the worker
+    FINISHED = 5  # a result slot, b status, c size
+    RETRIED = 6  # a attempt
+    PUT = 7  # seq put number, a slot, b origin, c size
+    FREED = 8  # seq creator, a slot
+    ACTOR_CREATED = 9  # seq creation task, a actor
+    ACTOR_STATE = 10  # a actor, b state
+    WORKER_STARTED = 11  # a client, b pid
+    WORKER_DIED = 12  # a client, b code
+    BLOCKED = 13  # the client waits in get or wait
+    UNBLOCKED = 14
+
+
+class Status(IntEnum):
+    """How a task ended: field `b` of FINISHED."""
+
+    OK = 0
+    ERROR = 1
+    CANCELLED = 2
+    CRASHED = 3
+
+
+ACTOR_STATES = ("pending", "alive", "restarting", "dead")

@@ -1,0 +1,694 @@
+"""The graph model: event records in, rows with states and edges out. Pure: no clock, thread, socket or kernel.
+
+    Graph.fold(records)       as often as there are events; vectorised, nothing in it runs once per event
+    Graph.refresh(now_s)      before anybody looks; publishes rows and derives states
+    GraphView.next(...)       (graph_view.py) what one front end has not seen yet, under a budget
+
+**Out of order.** A process may be seen starting a task before its submission is seen, and PARENT and DEPENDS follow
+SUBMITTED. So there are two numbers: an *entry* exists from the first event that mentions a task; it becomes a *row*, which
+front ends know, once it is described and `SETTLE_S` have passed, for a row's function, cell, parent and kind are told once
+and never again. Parents are submitted before their children, and rows are numbered in the order of submission. What
+an event changes is decided by its time, not by its arrival: any order of arrival ends in the same graph.
+
+**Loss.** The ring overwrites what is not read in time. An entry that runs but whose SUBMITTED never came is published
+nevertheless after `PATIENCE_S`, with the function "?". Nothing else is invented: a task only known as somebody's dependency
+gets no row, and edges to it are dropped. `reconcile` ends what a loss left running for ever.
+
+**Bounds.** At most `n_rows_max` entries and four edges for each; tasks beyond that are counted by state, and have no row.
+"""
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from .columns import Columns, NumberTable
+from .events import ACTOR_STATES, NUMBER_MASK, PUT_BIT, EventKind, Status
+from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
+
+SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
+PATIENCE_S = 1.0  # far longer than any disorder lasts
+OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
+UNKNOWN = "?"
+NEVER = -np.inf
+
+_COUNTED = {State.WAITING: "waiting", State.READY: "ready", State.RUNNING: "running", State.FINISHED: "finished",
+            State.FAILED: "failed", State.CANCELLED: "cancelled", State.RETRYING: "ready"}
+_END_STATE = np.array([State.FINISHED, State.FAILED, State.CANCELLED, State.FAILED], np.uint8)  # by Status
+
+
+class Directory(Protocol):
+    """What events do not say, asked once for each function, cell and actor."""
+
+    def function(self, slot: int, generation: int) -> tuple[str, str] | None:
+        """(what, name) of a function object: what is "function", "actor" or "method"; None if it is gone."""
+
+    def cell(self, number: int) -> tuple[str, str]:
+        """(label, id) of the cell run that has this number."""
+
+    def actor_name(self, actor: int) -> str:
+        """The actor's name, empty if it has none."""
+
+
+class Graph:
+    """Tasks, actors, objects and workers of one session.
+
+    Parameters
+    ----------
+    directory : Directory
+    ticks0, seconds_per_tick : int, float
+        The ring's clock: a record's time in seconds since the session began is ``(t - ticks0) * seconds_per_tick``.
+    n_rows_max : int
+        Bound on entries, and so on rows.
+
+    Attributes
+    ----------
+    entries : Columns
+        One per task or object seen; `order` maps rows to entries, ``entries.row`` the other way.
+    n_rows, n_events, n_dropped : int
+    functions : list of str
+        Names by function number.
+    newest_s : float
+        Time of the latest event folded.
+    """
+
+    def __init__(self, directory: Directory, *, ticks0: int = 0, seconds_per_tick: float = 1e-9,
+                 n_rows_max: int = 1_000_000) -> None:
+        self._directory = directory
+        self._ticks0, self._seconds_per_tick = np.uint64(ticks0), seconds_per_tick
+        self._n_rows_max = n_rows_max
+        self.n_events = self.n_dropped = 0
+        self.newest_s = 0.0
+        self.entries = Columns(
+            seq=(np.uint64, 0), seen=(np.float64, 0.0), submitted=(np.float64, np.nan), known=(bool, False),
+            started=(np.float64, NEVER), retried=(np.float64, NEVER), finished=(np.float64, NEVER), size=(np.float64, np.nan),
+            function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
+            parent=(np.int32, -1), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
+            state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
+            open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, True), row=(np.int32, -1))
+        self._numbers = NumberTable()
+        self._rows = Columns(entry=(np.int32, -1))
+        self.edges = Columns(source=(np.uint32, 0), target=(np.uint32, 0), known_with=(np.int32, 0))
+        self._queue: list[np.ndarray] = []  # entries that are no rows yet
+        self._loose: list[tuple[np.ndarray, np.ndarray]] = []  # edges between entries, not both of which are rows yet
+        self._open: list[tuple[np.ndarray, np.ndarray]] = []  # edges whose source has not finished
+        self._puts = _RecentPuts()
+        self.functions: list[str] = [UNKNOWN]
+        self._function_numbers: dict[tuple[str, str], int] = {("", UNKNOWN): 0}
+        self._function_keys = np.zeros(0, np.uint64)
+        self._function_of_key = np.zeros(0, np.int32)
+        self.cells: dict[int, CellLabel] = {}
+        self._actors = _Actors(directory)
+        self._workers = _Workers()
+        self._counts = np.zeros(256, np.int64)
+        self._beyond = _Aggregate()
+        self._folds: dict[EventKind, Callable[[np.ndarray, np.ndarray], None]] = {
+            EventKind.PUT: self._fold_put, EventKind.SUBMITTED: self._fold_submitted, EventKind.PARENT: self._fold_parent,
+            EventKind.DEPENDS: self._fold_depends, EventKind.STARTED: self._fold_started,
+            EventKind.RETRIED: self._fold_retried, EventKind.FINISHED: self._fold_finished,
+            EventKind.FREED: self._fold_freed, EventKind.ACTOR_CREATED: self._fold_actor_created,
+            EventKind.ACTOR_STATE: self._fold_actor_state, EventKind.WORKER_STARTED: self._workers.fold_started,
+            EventKind.WORKER_DIED: self._workers.fold_died, EventKind.BLOCKED: self._workers.fold_blocked,
+            EventKind.UNBLOCKED: self._workers.fold_unblocked}
+
+    # --- events in
+
+    def fold(self, records: np.ndarray, n_lost: int = 0) -> None:
+        """Take in a batch of records (structured, `events.EVENT_DTYPE`), and the number of those lost before it."""
+        self.n_dropped += n_lost
+        if not len(records):
+            return
+        self.n_events += len(records)
+        times = self._seconds(records["t"])
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            records, times = records[order], times[order]
+        self.newest_s = max(self.newest_s, float(times[-1]))
+        kinds = np.ascontiguousarray(records["kind"])
+        present = np.bincount(kinds, minlength=256)
+        for kind, fold in self._folds.items():
+            if present[kind] == len(records):
+                fold(records, times)
+            elif present[kind]:
+                index = np.flatnonzero(kinds == kind)
+                fold(records[index], times[index])
+
+    def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:
+        """After a loss: tasks submitted before `at_s` that are not among the `unfinished` numbers have finished."""
+        entries = self.entries
+        n = entries.n
+        running = entries.known[:n] & (entries.state[:n] < State.FINISHED) & (entries.submitted[:n] < at_s)
+        running |= entries.known[:n] & (entries.state[:n] == State.RETRYING) & (entries.submitted[:n] < at_s)
+        candidates = np.flatnonzero(running)
+        ended = candidates[~np.isin(entries.seq[candidates], unfinished)]
+        entries.vanished[ended] = True
+        entries.dirty[ended] = True
+
+    def _seconds(self, ticks: np.ndarray) -> np.ndarray:
+        return (ticks - self._ticks0).view(np.int64) * self._seconds_per_tick
+
+    def _find(self, numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """The entries of these task or put numbers; new ones where there are none, -1 when there is no room."""
+        plain = numbers & NUMBER_MASK
+        found = self._numbers.find(plain)
+        if found.min() >= 0 or self.entries.n >= self._n_rows_max:
+            return found
+        missing = self._numbers.missing(plain, found)[:self._n_rows_max - self.entries.n]
+        if len(missing):
+            new = self.entries.extend(len(missing))
+            self._numbers.assign(missing, new)
+            found = self._numbers.find(plain)
+            at = np.flatnonzero(found >= new[0])
+            self.entries.seq[found[at]] = numbers[at]
+            self.entries.seen[found[at[::-1]]] = times[at[::-1]]  # backwards, so that the first time stays
+            objects = at[numbers[at] >= PUT_BIT]
+            if len(objects):
+                self.entries.kind[found[objects]] = Kind.OBJECT
+            self._queue.append(new)
+        return found
+
+    def _tracked(self, part: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Split records by whether their task has an entry: (entries, their records, their times, the other records)."""
+        at = self._find(part["seq"], times)
+        if at.min() >= 0:
+            return at, part, times, part[:0]
+        inside = at >= 0
+        return at[inside], part[inside], times[inside], part[~inside]
+
+    def _described(self, at: np.ndarray) -> None:
+        """These entries are now known; those that had been given up are queued again."""
+        entries = self.entries
+        entries.known[at] = True
+        entries.dirty[at] = True
+        late = at[~entries.queued[at] & (entries.row[at] < 0)]
+        if len(late):
+            entries.queued[late] = True
+            self._queue.append(late)
+
+    def _fold_submitted(self, part: np.ndarray, times: np.ndarray) -> None:
+        at, part, times, beyond = self._tracked(part, times)
+        self._beyond.submitted += len(beyond)
+        entries = self.entries
+        entries.submitted[at] = times
+        entries.function[at] = self._functions_of(part)
+        entries.cell[at] = part["b"]
+        entries.actor_index[at] = part["c"]
+        self._described(at)
+
+    def _fold_put(self, part: np.ndarray, times: np.ndarray) -> None:
+        self._puts.remember(part, times)
+        # A small object gets an entry only when something depends on it.
+        wanted = part["c"] > OBJECT_BYTES
+        if not wanted.all():
+            wanted |= self._numbers.find(part["seq"] & NUMBER_MASK) >= 0
+            part, times = part[wanted], times[wanted]
+        if len(part):
+            at, part, times, _ = self._tracked(part, times)
+            self._describe_objects(at, times, part["b"], part["c"])
+
+    def _describe_objects(self, at: np.ndarray, times: np.ndarray, cells: np.ndarray, sizes: np.ndarray) -> None:
+        entries = self.entries
+        entries.submitted[at] = entries.started[at] = entries.finished[at] = times
+        entries.cell[at] = cells
+        entries.size[at] = sizes
+        entries.function[at] = self._function_number("", "put")
+        self._described(at)
+
+    def _fold_parent(self, part: np.ndarray, times: np.ndarray) -> None:
+        at, part, times, _ = self._tracked(part, times)
+        if len(at):
+            self.entries.parent[at] = self._find(_number_in(part), times)
+
+    def _fold_depends(self, part: np.ndarray, times: np.ndarray) -> None:
+        target, part, times, _ = self._tracked(part, times)
+        if not len(target):
+            return
+        creators = _number_in(part)
+        self._recall_puts(creators)
+        source = self._find(creators, times)
+        inside = source >= 0
+        if not inside.all():
+            source, target, creators = source[inside], target[inside], creators[inside]
+        self._loose.append((source, target))
+        tasks = creators < PUT_BIT
+        if tasks.any():
+            source, target = source[tasks], target[tasks]
+            np.add.at(self.entries.open_dependencies, target, 1)
+            self.entries.dirty[target] = True
+            self._open.append((source, target))
+
+    def _recall_puts(self, creators: np.ndarray) -> None:
+        """Objects made by put get their entries when something depends on them; what was said of them then is used now."""
+        numbers = creators[creators >= PUT_BIT]
+        if not len(numbers):
+            return
+        numbers = numbers[self._numbers.find(numbers & NUMBER_MASK) < 0]
+        known, times, cells, sizes = self._puts.recall(numbers)
+        if known.any():
+            at = self._find(numbers[known], times[known])
+            inside = at >= 0
+            self._describe_objects(at[inside], times[known][inside], cells[known][inside], sizes[known][inside])
+
+    def _fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
+        at, part, times, beyond = self._tracked(part, times)
+        self._beyond.started += len(beyond)
+        workers = part["client"]
+        self._workers.fold_busy(workers, part["b"], times, at)
+        entries = self.entries
+        late = times < entries.started[at]
+        if late.any():
+            at, times, workers = at[~late], times[~late], workers[~late]
+        entries.started[at] = times
+        entries.worker[at] = workers
+        entries.dirty[at] = True
+
+    def _fold_retried(self, part: np.ndarray, times: np.ndarray) -> None:
+        at, part, times, beyond = self._tracked(part, times)
+        self._beyond.started -= len(beyond)
+        self.entries.retried[at] = np.maximum(times, self.entries.retried[at])
+        self.entries.dirty[at] = True
+
+    def _fold_finished(self, part: np.ndarray, times: np.ndarray) -> None:
+        at, part, times, beyond = self._tracked(part, times)
+        if len(beyond):
+            self._beyond.finished += np.bincount(np.minimum(beyond["b"], Status.CRASHED), minlength=4)
+        entries = self.entries
+        late = times < entries.finished[at]
+        if late.any():
+            at, part, times = at[~late], part[~late], times[~late]
+        entries.finished[at] = times
+        entries.status[at] = np.minimum(part["b"], Status.CRASHED)
+        entries.size[at] = part["c"]
+        entries.dirty[at] = True
+
+    def _fold_freed(self, part: np.ndarray, times: np.ndarray) -> None:
+        at = self._numbers.find(part["seq"] & NUMBER_MASK)
+        self.entries.gone[at[at >= 0]] = True
+
+    def _fold_actor_created(self, part: np.ndarray, times: np.ndarray) -> None:
+        at = self._find(part["seq"], times)
+        for entry, actor, time in zip(at.tolist(), part["a"].tolist(), times.tolist(), strict=True):
+            number = self._actors.created(actor, time, entry)
+            if entry >= 0:
+                self.entries.kind[entry] = Kind.ACTOR_CREATION
+                self.entries.actor[entry] = number + 1
+
+    def _fold_actor_state(self, part: np.ndarray, times: np.ndarray) -> None:
+        for actor, state, time in zip(part["a"].tolist(), part["b"].tolist(), times.tolist(), strict=True):
+            self._actors.changed(actor, time, ACTOR_STATES[min(state, 3)])
+
+    # --- functions
+
+    def _functions_of(self, part: np.ndarray) -> np.ndarray:
+        """Function numbers of SUBMITTED records. The few distinct functions are looked up by binary search."""
+        keys = part["a"].astype(np.uint64) << np.uint64(16) | part["d"]
+        at = np.searchsorted(self._function_keys, keys)
+        found = at < len(self._function_keys)
+        found[found] = self._function_keys[at[found]] == keys[found]
+        if not found.all():
+            for key in np.unique(keys[~found]).tolist():
+                answer = self._directory.function(key >> 16, key & 0xffff)
+                number = self._function_number(*answer) if answer else 0
+                place = int(np.searchsorted(self._function_keys, np.uint64(key)))
+                self._function_keys = np.insert(self._function_keys, place, np.uint64(key))
+                self._function_of_key = np.insert(self._function_of_key, place, number)
+            at = np.searchsorted(self._function_keys, keys)
+        return self._function_of_key[at]
+
+    def _function_number(self, what: str, name: str) -> int:
+        """One number for all functions of a name: a cell that is run again makes a new object, not a new thing to look at."""
+        number = self._function_numbers.setdefault((what, name), len(self.functions))
+        if number == len(self.functions):
+            self.functions.append(name)
+        return number
+
+    # --- derived
+
+    @property
+    def n_rows(self) -> int:
+        return self._rows.n
+
+    @property
+    def order(self) -> np.ndarray:
+        """The entry of each row."""
+        return self._rows.entry[:self._rows.n]
+
+    def refresh(self, now_s: float) -> np.ndarray:
+        """Publish what is described, derive states; returns the rows that have changed since the last refresh."""
+        entries = self.entries
+        before = self.n_rows
+        self._publish(max(now_s, self.newest_s))
+        self._derive(np.flatnonzero(entries.dirty[:entries.n]))
+        freed = self._close_edges()
+        if len(freed):
+            self._derive(freed)
+            entries.dirty[freed] = True
+        dirty = np.flatnonzero(entries.dirty[:entries.n])
+        entries.dirty[dirty] = False
+        self._count(dirty)
+        self._connect(before)
+        rows = entries.row[dirty]
+        return rows[rows >= 0]
+
+    def is_settled(self) -> bool:
+        """Whether nothing waits for a later `refresh` to become a row."""
+        return not self._queue
+
+    def _publish(self, now_s: float) -> None:
+        """Number the entries that can be shown, in the order of their submission."""
+        if not self._queue:
+            return
+        entries = self.entries
+        queue = np.concatenate(self._queue)
+        known = entries.known[queue]
+        shown = known & (entries.submitted[queue] <= now_s - SETTLE_S)
+        if not known.all():
+            old = ~known & (entries.seen[queue] <= now_s - PATIENCE_S)
+            objects = entries.kind[queue] == Kind.OBJECT
+            entries.vanished[queue[old & objects]] = True  # who knows when it was put, but it was
+            acted = (entries.started[queue] > NEVER) | (entries.finished[queue] > NEVER) | (entries.retried[queue] > NEVER)
+            shown |= old & (acted | objects)
+            entries.queued[queue[old & ~shown]] = False
+        rows = queue[shown]
+        waiting = queue[entries.queued[queue] & ~shown]
+        self._queue = [waiting] if len(waiting) else []
+        if not len(rows):
+            return
+        times = np.where(entries.known[rows], entries.submitted[rows], entries.seen[rows])
+        if (times[1:] < times[:-1]).any():
+            rows = rows[np.argsort(times, kind="stable")]
+        entries.queued[rows] = False
+        entries.dirty[rows] = True
+        at = self._rows.extend(len(rows))
+        self._rows.entry[at] = rows
+        entries.row[rows] = at
+        self._name_actors(rows)
+        for number in _distinct(entries.cell[rows]):
+            if number not in self.cells:
+                self.cells[number] = CellLabel(*self._directory.cell(number))
+
+    def _name_actors(self, rows: np.ndarray) -> None:
+        """Actor slots are used again; which actor a call was for follows from its time."""
+        entries = self.entries
+        called = rows[(entries.actor_index[rows] > 0) & (entries.kind[rows] == Kind.TASK)]
+        if not len(called):
+            return
+        for index in np.unique(entries.actor_index[called]).tolist():
+            of_index = called[entries.actor_index[called] == index]
+            entries.actor[of_index] = 1 + self._actors.numbers_at(index - 1, entries.submitted[of_index])
+        entries.kind[called] = Kind.ACTOR_CALL
+
+    def _derive(self, at: np.ndarray) -> None:
+        """States from times: the latest of start, retry and end decides."""
+        entries = self.entries
+        started, retried, finished = entries.started[at], entries.retried[at], entries.finished[at]
+        state = np.where(entries.open_dependencies[at] > 0, np.uint8(State.WAITING), np.uint8(State.READY))
+        state[started > NEVER] = State.RUNNING
+        state[retried > started] = State.RETRYING
+        ended = (finished > NEVER) & (finished >= started) & (finished >= retried)
+        state[ended] = _END_STATE[entries.status[at[ended]]]
+        state[entries.vanished[at] & ~ended] = State.FINISHED
+        entries.state[at] = state
+
+    def _close_edges(self) -> np.ndarray:
+        """Take away dependencies that have finished; returns tasks that have become ready by it, some twice."""
+        if not self._open:
+            return np.zeros(0, np.int64)
+        entries = self.entries
+        source = np.concatenate([s for s, _ in self._open])
+        target = np.concatenate([t for _, t in self._open])
+        # An object whose creator is only known by number is as old as the session's forgotten past, and there.
+        closed = (entries.state[source] >= State.FINISHED) & (entries.state[source] != State.RETRYING)
+        closed |= ~entries.queued[source] & (entries.row[source] < 0)
+        self._open = [] if closed.all() else [(source[~closed], target[~closed])]
+        freed = target[closed]
+        np.subtract.at(entries.open_dependencies, freed, 1)
+        return freed[entries.open_dependencies[freed] == 0]
+
+    def _count(self, at: np.ndarray) -> None:
+        entries = self.entries
+        at = at[(entries.row[at] >= 0) & (entries.kind[at] != Kind.OBJECT)]
+        self._counts -= np.bincount(entries.counted[at], minlength=256)
+        entries.counted[at] = entries.state[at]
+        self._counts += np.bincount(entries.counted[at], minlength=256)
+
+    def _connect(self, n_rows_before: int) -> None:
+        """Publish edges both ends of which are rows; `known_with` is the row with which an edge can be told, ascending."""
+        if not self._loose:
+            return
+        entries = self.entries
+        source = np.concatenate([s for s, _ in self._loose])
+        target = np.concatenate([t for _, t in self._loose])
+        from_row, to_row = entries.row[source], entries.row[target]
+        connected = (from_row >= 0) & (to_row >= 0)
+        given_up = (from_row < 0) & ~entries.queued[source] | (to_row < 0) & ~entries.queued[target]
+        loose = ~connected & ~given_up
+        self._loose = [(source[loose], target[loose])] if loose.any() else []
+        if not connected.any():
+            return
+        # Nearly sorted already, as tasks are numbered in the order of submission: a stable sort costs next to nothing.
+        pairs = np.sort(to_row[connected].astype(np.uint64) << np.uint64(32) | from_row[connected].astype(np.uint64),
+                        kind="stable")
+        pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))][:max(0, 4 * self._n_rows_max - self.edges.n)]
+        to_row, from_row = (pairs >> np.uint64(32)).astype(np.int32), pairs.astype(np.uint32).astype(np.int32)
+        known_with = np.maximum(np.maximum(from_row, to_row), n_rows_before - 1)
+        order = np.argsort(known_with, kind="stable")
+        at = self.edges.extend(len(order))
+        self.edges.source[at] = from_row[order]
+        self.edges.target[at] = to_row[order]
+        self.edges.known_with[at] = known_with[order]
+
+    # --- summaries
+
+    def counts(self) -> Counts:
+        """Tasks by state, those without a row included."""
+        total = dict.fromkeys(Counts.__struct_fields__, 0)
+        for state, name in _COUNTED.items():
+            total[name] += int(self._counts[state])
+        for name, count in self._beyond.counts().items():
+            total[name] += count
+        return Counts(**total)
+
+    @property
+    def n_tasks(self) -> int:
+        """Tasks with a row, and those beyond the bound."""
+        return int(self._counts[:State.RETRYING + 1].sum()) + self._beyond.submitted
+
+    @property
+    def n_aggregated(self) -> int:
+        """Tasks that are only counted."""
+        return self._beyond.submitted
+
+    def actors(self) -> dict[int, ActorLabel]:
+        """Every actor by number. The class is the function of the creation task."""
+        labels = {}
+        for number, actor in enumerate(self._actors.by_number):
+            entry = actor.entry
+            cls = self.functions[self.entries.function[entry]] if entry >= 0 else UNKNOWN
+            labels[number] = ActorLabel(actor.name, cls, actor.state)
+        return labels
+
+    def workers(self) -> dict[int, WorkerLabel]:
+        """Every worker by client index."""
+        return self._workers.labels(self.entries)
+
+    def row_of(self, number: int) -> int:
+        """The row of a task or put number, -1 if it has none (yet)."""
+        entry = self._numbers.find(np.array([number & int(NUMBER_MASK)], np.uint64))[0] if self.entries.n else -1
+        return int(self.entries.row[entry]) if entry >= 0 else -1
+
+    def describe(self, row: int) -> dict[str, Any]:
+        """One row in words; the times that do not exist are None.
+
+        Raises
+        ------
+        IndexError
+            When there is no such row.
+        """
+        if not 0 <= row < self.n_rows:
+            raise IndexError(f"the graph has no row {row}")
+        entries, at = self.entries, int(self._rows.entry[row])
+        parent = int(entries.parent[at])
+        cell = int(entries.cell[at])
+        worker = int(entries.worker[at])
+        sources = self.edges.source[:self.edges.n][self.edges.target[:self.edges.n] == row]
+        targets = self.edges.target[:self.edges.n][self.edges.source[:self.edges.n] == row]
+        return {
+            "row": row, "seq": int(entries.seq[at]), "function": self.functions[entries.function[at]],
+            "kind": Kind(entries.kind[at]).name.lower(), "state": State(entries.state[at]).name.lower(), "cell": cell,
+            "actor": int(entries.actor[at]) - 1 if entries.actor[at] else None,
+            "worker": worker if worker != NO_WORKER else None,
+            "pid": int(self._workers.pid[worker]) if worker != NO_WORKER else None,
+            "submitted": _or_none(entries.submitted[at]), "started": _or_none(entries.started[at]),
+            "finished": _or_none(entries.finished[at]), "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
+            "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
+            "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100]}
+
+
+@dataclass
+class _Aggregate:
+    """What is known of tasks that have no entry: how many of each event there were."""
+
+    submitted: int = 0
+    started: int = 0
+    finished: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+
+    def counts(self) -> dict[str, int]:
+        ok, failed, cancelled, crashed = self.finished.tolist()
+        running = max(0, self.started - ok - failed - crashed)
+        ready = max(0, self.submitted - running - ok - failed - cancelled - crashed)
+        return {"ready": ready, "running": running, "finished": ok, "failed": failed + crashed, "cancelled": cancelled}
+
+
+class _RecentPuts:
+    """The last objects made by put, by number: most are small and nothing depends on them, so they get no entry."""
+
+    _SIZE = 1 << 16
+
+    def __init__(self) -> None:
+        self._number = np.zeros(self._SIZE, np.uint64)
+        self._time = np.zeros(self._SIZE)
+        self._cell = np.zeros(self._SIZE, np.uint32)
+        self._bytes = np.zeros(self._SIZE, np.uint32)
+
+    def remember(self, part: np.ndarray, times: np.ndarray) -> None:
+        at = part["seq"] & np.uint64(self._SIZE - 1)
+        self._number[at], self._time[at], self._cell[at], self._bytes[at] = part["seq"], times, part["b"], part["c"]
+
+    def recall(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(which of the numbers are remembered, times, cells, sizes)."""
+        at = numbers & np.uint64(self._SIZE - 1)
+        return self._number[at] == numbers, self._time[at], self._cell[at], self._bytes[at]
+
+
+@dataclass
+class _Actor:
+    """One actor. `index` is its slot in the segment, which another actor may have had before."""
+
+    index: int
+    since: float
+    entry: int
+    name: str
+    state: str = "pending"
+
+
+class _Actors:
+    """Actors by number, and which of those that shared a slot is meant at a time. Few, so plain Python."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self.by_number: list[_Actor] = []
+        self._of_index: dict[int, list[tuple[float, int]]] = {}  # (since, number), ascending
+        self._states: dict[int, list[tuple[float, str]]] = {}  # (time, state), ascending; the latest ones
+
+    def created(self, index: int, time: float, entry: int) -> int:
+        """An actor began to live in this slot; returns its number."""
+        # A call that was published before its actor's creation was seen has made a stand-in without a time.
+        lives = self._of_index.setdefault(index, [])
+        if lives and lives[0][0] == NEVER and len(lives) == 1:
+            number = lives.pop()[1]
+            self.by_number[number] = _Actor(index, time, entry, self._directory.actor_name(index))
+        else:
+            number = len(self.by_number)
+            self.by_number.append(_Actor(index, time, entry, self._directory.actor_name(index)))
+        bisect.insort(lives, (time, number))
+        self._apply(index)
+        return number
+
+    def changed(self, index: int, time: float, state: str) -> None:
+        states = self._states.setdefault(index, [])
+        bisect.insort(states, (time, state))
+        del states[:-64]
+        self._apply(index)
+
+    def numbers_at(self, index: int, times: np.ndarray) -> np.ndarray:
+        """The numbers of the actors that had this slot at these times."""
+        lives = self._of_index.setdefault(index, [])
+        if not lives:
+            lives.append((NEVER, len(self.by_number)))
+            self.by_number.append(_Actor(index, NEVER, -1, self._directory.actor_name(index)))
+            self._apply(index)
+        at = np.searchsorted([since for since, _ in lives], times, side="right") - 1
+        return np.array([number for _, number in lives], np.uint32)[np.maximum(at, 0)]
+
+    def _apply(self, index: int) -> None:
+        """Each life of a slot has the last state before the next life begins; who is dead stays dead."""
+        states = self._states.get(index, [])
+        lives = self._of_index.get(index)
+        if not lives:
+            return
+        for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), np.inf], strict=True):
+            own = [state for time, state in states if since <= time < end]
+            if own:
+                self.by_number[number].state = "dead" if "dead" in own else own[-1]
+
+
+class _Workers:
+    """What each client slot (at most 255) does, from the events that name it."""
+
+    def __init__(self) -> None:
+        self.pid = np.zeros(256, np.uint32)
+        self._since = np.full(256, NEVER)  # the latest event that says who the worker is
+        self._entry = np.full(256, -1, np.int64)  # what it started last
+        self._busy = np.full(256, NEVER)
+        self._died = np.full(256, NEVER)
+        self._blocked = np.full(256, NEVER)
+        self._unblocked = np.full(256, NEVER)
+
+    def fold_busy(self, workers: np.ndarray, pids: np.ndarray, times: np.ndarray, entries: np.ndarray) -> None:
+        """`times` ascend, so of several records of a worker the latest is assigned last."""
+        new = times >= self._busy[workers]
+        workers, pids, times, entries = workers[new], pids[new], times[new], entries[new]
+        self._busy[workers] = times
+        self._entry[workers] = entries
+        self._identify(workers, pids, times)
+
+    def fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
+        at = part["a"] & np.uint32(255)
+        self._identify(at, part["b"], times)
+
+    def _identify(self, at: np.ndarray, pids: np.ndarray, times: np.ndarray) -> None:
+        new = times >= self._since[at]
+        self._since[at[new]] = times[new]
+        self.pid[at[new]] = pids[new]
+
+    def fold_died(self, part: np.ndarray, times: np.ndarray) -> None:
+        np.maximum.at(self._died, part["a"] & np.uint32(255), times)
+
+    def fold_blocked(self, part: np.ndarray, times: np.ndarray) -> None:
+        np.maximum.at(self._blocked, part["client"], times)
+
+    def fold_unblocked(self, part: np.ndarray, times: np.ndarray) -> None:
+        np.maximum.at(self._unblocked, part["client"], times)
+
+    def labels(self, entries: Columns) -> dict[int, WorkerLabel]:
+        found = {}
+        for index in np.flatnonzero(self._since > NEVER).tolist():
+            entry = int(self._entry[index])
+            if self._died[index] >= self._since[index]:
+                state = "dead"
+            elif self._blocked[index] > max(self._unblocked[index], self._busy[index]):
+                state = "blocked"
+            elif entry >= 0 and entries.worker[entry] == index and entries.state[entry] == State.RUNNING:
+                state = "busy"
+            else:
+                state = "actor" if entry >= 0 and entries.kind[entry] in (Kind.ACTOR_CREATION, Kind.ACTOR_CALL) else "idle"
+            found[index] = WorkerLabel(int(self.pid[index]), state)
+        return found
+
+
+def _number_in(part: np.ndarray) -> np.ndarray:
+    """The 64-bit number in the fields a and b."""
+    return part["a"].astype(np.uint64) | part["b"].astype(np.uint64) << np.uint64(32)
+
+
+def _distinct(values: np.ndarray) -> set[int]:
+    """The distinct values of an array that has long runs."""
+    return set(values[np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))].tolist())
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

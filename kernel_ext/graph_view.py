@@ -1,0 +1,159 @@
+"""What one front end has not seen of a graph: a snapshot, then deltas, each under a budget. Pure."""
+from __future__ import annotations
+
+import numpy as np
+
+from .graph import NEVER, Graph
+from .panel_messages import (
+    BYTES_PER_EDGE,
+    BYTES_PER_NEW,
+    BYTES_PER_UPDATE,
+    ActorLabel,
+    Arrays,
+    Delta,
+    GraphMessage,
+    Kind,
+    Resources,
+    Snapshot,
+    State,
+    Store,
+    WorkerLabel,
+)
+
+
+class GraphView:
+    """A front end's place in a graph.
+
+    Rows go out in order, each with its present state; a row that changes again before its update was sent is sent once, with
+    what it then is. So a slow front end falls behind in time, not in truth, and nothing queues up for it.
+
+    Parameters
+    ----------
+    graph : Graph
+    session : str
+        Goes into each message.
+    """
+
+    def __init__(self, graph: Graph, session: str = "") -> None:
+        self._graph = graph
+        self._session = session
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again: the next message is a snapshot."""
+        self._n = 0
+        self._n_rows = self._n_edges = self._n_functions = 0
+        self._pending = np.zeros(1024, bool)
+        self._turn = 0  # updates are taken from this row on, round and round, so that none starves
+        self._cells_told: set[int] = set()
+        self._actors_told: dict[int, ActorLabel] = {}
+        self._workers_told: dict[int, WorkerLabel] = {}
+        self._facts_told: tuple[object, ...] = ()
+
+    def mark(self, rows: np.ndarray) -> None:
+        """These rows have changed (what `Graph.refresh` returned)."""
+        if len(rows):
+            self._reach(int(rows.max()) + 1)
+            self._pending[rows] = True
+
+    def _reach(self, n_rows: int) -> None:
+        if n_rows > len(self._pending):
+            grown = np.zeros(max(n_rows, 2 * len(self._pending)), bool)
+            grown[:len(self._pending)] = self._pending
+            self._pending = grown
+
+    def next(self, now_s: float, budget_bytes: int = 2**62, resources: Resources = Resources(),
+             store: Store = Store()) -> tuple[GraphMessage, Arrays] | None:
+        """The next message, or None when the front end knows everything.
+
+        Parameters
+        ----------
+        now_s : float
+            Seconds since the session began.
+        budget_bytes : int
+            Bound on the arrays together. New rows get two fifths of it first, since updates and edges need them: in a
+            steady stream a row takes as much as its one update and one or two edges.
+        resources, store : Resources, Store
+            As of now; a change in them alone is worth a message.
+        """
+        graph = self._graph
+        self._reach(graph.n_rows)
+        first = self._n_rows
+        n_new = min(graph.n_rows - first, max(1, budget_bytes * 2 // 5 // BYTES_PER_NEW))
+        self._n_rows += n_new
+        new = graph.order[first:self._n_rows]
+        self._pending[first:self._n_rows] = ~self._is_as_born(new)
+        left = budget_bytes - n_new * BYTES_PER_NEW
+
+        edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], self._n_rows))
+        n_edges = min(edges_end - self._n_edges, max(1, left // 4 // BYTES_PER_EDGE))
+        left -= n_edges * BYTES_PER_EDGE
+        changed, n_changed = self._take(max(1, left // BYTES_PER_UPDATE))
+
+        behind = graph.n_rows - self._n_rows + n_changed - len(changed) + graph.edges.n - self._n_edges - n_edges
+        counts = graph.counts()
+        cells = [(number, label) for number, label in graph.cells.items() if number not in self._cells_told]
+        actors = [(k, label) for k, label in graph.actors().items() if self._actors_told.get(k) != label]
+        workers = [(k, label) for k, label in graph.workers().items() if self._workers_told.get(k) != label]
+        functions = list(enumerate(graph.functions))[self._n_functions:]
+        facts = (counts, resources, store, graph.n_dropped, graph.n_tasks, behind)
+        if (self._n and facts == self._facts_told
+                and not (n_new or len(changed) or n_edges or cells or actors or workers or functions)):
+            return None
+        message = (Delta if self._n else Snapshot)(
+            n=self._n, session=self._session, now=now_s, tasks=graph.n_tasks, aggregated=graph.n_aggregated,
+            dropped=graph.n_dropped, behind=behind, functions=functions, cells=cells, actors=actors, workers=workers,
+            counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges)
+        arrays = Arrays(*self._new_columns(new), *self._update_columns(changed), self._edge_pairs(n_edges))
+        self._n += 1
+        self._n_functions += len(functions)
+        self._cells_told.update(number for number, _ in cells)
+        self._actors_told.update(actors)
+        self._workers_told.update(workers)
+        self._facts_told = facts
+        return message, arrays
+
+    def _is_as_born(self, entries: np.ndarray) -> np.ndarray:
+        columns = self._graph.entries
+        plain = (columns.state[entries] == State.WAITING) & (columns.started[entries] == NEVER)
+        return plain & (columns.kind[entries] != Kind.OBJECT)
+
+    def _take(self, limit: int) -> tuple[np.ndarray, int]:
+        """Up to `limit` rows to update, and how many there were."""
+        waiting = np.flatnonzero(self._pending[:self._n_rows])
+        chosen = waiting
+        if len(waiting) > limit:
+            start = int(np.searchsorted(waiting, self._turn))
+            chosen = np.concatenate((waiting[start:], waiting[:start]))[:limit]
+            self._turn = int(chosen[-1]) + 1
+        self._pending[chosen] = False
+        return chosen, len(waiting)
+
+    def _new_columns(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        columns = self._graph.entries
+        parents = columns.parent[entries]
+        # A parent that became a row only after its child (its own submission was lost) is not known yet.
+        parent_rows = np.where((parents >= 0) & (columns.row[parents] < columns.row[entries]), columns.row[parents] + 1, 0)
+        block = np.empty((5, len(entries)), np.uint32)
+        for at, values in enumerate((columns.function[entries], columns.cell[entries], columns.actor[entries], parent_rows,
+                                     columns.kind[entries])):
+            block[at] = values
+        return block.reshape(-1), columns.submitted[entries]
+
+    def _update_columns(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        columns = self._graph.entries
+        entries = self._graph.order[rows]
+        return (rows.astype(np.uint32), columns.state[entries], columns.worker[entries], _times(columns.started[entries]),
+                _times(columns.finished[entries]), columns.size[entries])
+
+    def _edge_pairs(self, count: int) -> np.ndarray:
+        begin, self._n_edges = self._n_edges, self._n_edges + count
+        edges = self._graph.edges
+        pairs = np.empty((count, 2), np.uint32)
+        pairs[:, 0] = edges.source[begin:self._n_edges]
+        pairs[:, 1] = edges.target[begin:self._n_edges]
+        return pairs.reshape(-1)
+
+
+def _times(values: np.ndarray) -> np.ndarray:
+    return np.where(values == NEVER, np.nan, values)

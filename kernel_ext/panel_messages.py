@@ -1,0 +1,361 @@
+"""Every message between the kernel and the panel, and nothing else defines the format.
+
+Kernel to front end: a *snapshot*, then *deltas* with consecutive numbers, as ``comm_msg`` on iopub: a small JSON header
+(`Snapshot`, `Delta`) and nine typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
+cost a second of parsing where typed arrays are used as they arrive. A gap in the numbers means that something was lost
+on the way; the panel then asks for a new snapshot (`Resync`).
+
+Front end to kernel: a request (`Request`, told apart by ``op``) on the *control* channel, answered by one reply. The
+control channel answers while a cell runs; shell messages would wait for it.
+
+The version stands in each header and in the answer to `Hello`; a panel that knows another version says so instead of
+misreading. The JSON schema of all this is exported with ``python -m cellmesh.kernel_ext.panel_messages`` and lies in
+`labextension/src/protocol.schema.json`; a test fails when they differ.
+"""
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+VERSION = 1
+COMM_TARGET = "cellmesh"  # comms that the panel opens
+ANNOUNCE_TARGET = "cellmesh.announce"  # the comm by which the kernel says that it is there
+REQUEST_TYPE = "cellmesh_request"  # message types on the control channel
+REPLY_TYPE = "cellmesh_reply"
+
+# A frame of a display is 16 ms; half that rate looks continuous, and the server allows 1000 messages/s in all.
+MESSAGES_PER_SECOND = 30
+# What a slow home connection carries beside everything else.
+BYTES_PER_SECOND = 1_000_000
+# After a quiet time this much may go at once: a snapshot of some ten thousand tasks appears in one go.
+BURST_BYTES = 4_000_000
+# One message decodes within a frame.
+MESSAGE_BYTES = 1_000_000
+N_SUBSCRIPTIONS_MAX = 32  # front ends of one kernel; more is a front end that never closes what it opens
+
+
+class State(IntEnum):
+    """A row's state, as in the ``update_state`` column."""
+
+    WAITING = 0  # for tasks it depends on
+    READY = 1  # queued: nothing is missing but a worker
+    RUNNING = 2
+    FINISHED = 3
+    FAILED = 4
+    CANCELLED = 5
+    RETRYING = 6  # an attempt was lost, the next one is queued
+
+
+class Kind(IntEnum):
+    """What a row is, as in the ``new_u32`` columns."""
+
+    TASK = 0
+    ACTOR_CREATION = 1
+    ACTOR_CALL = 2
+    OBJECT = 3  # made by put
+
+
+NO_WORKER = 255
+
+
+class Buffer(NamedTuple):
+    """One binary buffer: its name, numpy dtype and number of items, the latter in terms of the header's fields."""
+
+    name: str
+    dtype: str
+    items: str
+    meaning: str
+
+
+BUFFERS = (
+    Buffer("new_u32", "<u4", "5 * new", "columns of the new rows, column after column: function, cell, actor + 1 (0 none),"
+           " parent row + 1 (0 none), kind"),
+    Buffer("new_submitted", "<f8", "new", "when each new row was submitted; NaN unknown"),
+    Buffer("update_row", "<u4", "updates", "rows that changed, each at most once in a message"),
+    Buffer("update_state", "u1", "updates", "state"),
+    Buffer("update_worker", "u1", "updates", "worker, 255 none"),
+    Buffer("update_started", "<f8", "updates", "start of the latest attempt; NaN none"),
+    Buffer("update_finished", "<f8", "updates", "end; NaN none"),
+    Buffer("update_size", "<f8", "updates", "size of the result in bytes; NaN unknown"),
+    Buffer("edges", "<u4", "2 * edges", "pairs (source row, target row): the target depends on the source"),
+)
+BYTES_PER_NEW = 5 * 4 + 8
+BYTES_PER_UPDATE = 4 + 1 + 1 + 8 + 8 + 8
+BYTES_PER_EDGE = 8
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Row = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
+class CellLabel(msgspec.Struct, frozen=True):
+    """A run of a cell: as the notebook shows it (``"In [3]"``) and the notebook's id of the cell (``""`` if none)."""
+
+    label: str
+    id: str
+
+
+class ActorLabel(msgspec.Struct, frozen=True):
+    """An actor: its name (``""`` if none), class and state (pending, alive, restarting, dead)."""
+
+    name: str
+    cls: str
+    state: str
+
+
+class WorkerLabel(msgspec.Struct, frozen=True):
+    """A worker process and what it does: idle, busy, blocked (in get or wait), actor, dead."""
+
+    pid: int
+    state: str
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Tasks by state; retrying ones are counted as ready. Puts are not tasks."""
+
+    waiting: Count = 0
+    ready: Count = 0
+    running: Count = 0
+    finished: Count = 0
+    failed: Count = 0
+    cancelled: Count = 0
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """Amounts by kind (CPU, GPU, memory, custom ones)."""
+
+    total: dict[str, float] = {}
+    available: dict[str, float] = {}
+
+
+class Store(msgspec.Struct, frozen=True):
+    """The node's shared memory, in bytes, and the number of objects in it."""
+
+    used: Count = 0
+    capacity: Count = 0
+    objects: Count = 0
+
+
+class Header(msgspec.Struct, kw_only=True, tag_field="type"):
+    """What snapshots and deltas have in common. Times are seconds since the session began.
+
+    `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than the
+    graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait for
+    their turn. `functions`, `cells`, `actors` and `workers` hold only entries that are new or have changed.
+    """
+
+    v: int = VERSION
+    n: Count = 0
+    session: str = ""
+    now: float = 0.0
+    tasks: Count = 0
+    aggregated: Count = 0
+    dropped: Count = 0
+    behind: Count = 0
+    functions: list[tuple[Count, str]] = []
+    cells: list[tuple[Count, CellLabel]] = []
+    actors: list[tuple[Count, ActorLabel]] = []
+    workers: list[tuple[Count, WorkerLabel]] = []
+    counts: Counts = Counts()
+    resources: Resources = Resources()
+    store: Store = Store()
+    new: Count = 0
+    updates: Count = 0
+    edges: Count = 0
+
+
+class Snapshot(Header, tag="snapshot"):
+    """Kernel -> panel: forget what you have, rows are numbered from 0 again. `n` is 0.
+
+    Sent after `Open` and `Resync`, and when a new session has begun. What does not fit follows in deltas.
+    """
+
+
+class Delta(Header, tag="delta"):
+    """Kernel -> panel: what is new since the message before, whose number was one less.
+
+    New rows come first in effect: updates and edges may name them. A task row is born waiting, an object row finished.
+    """
+
+
+GraphMessage = Snapshot | Delta
+
+
+class Arrays(NamedTuple):
+    """The arrays of one graph message, in the order of `BUFFERS`."""
+
+    new_u32: np.ndarray
+    new_submitted: np.ndarray
+    update_row: np.ndarray
+    update_state: np.ndarray
+    update_worker: np.ndarray
+    update_started: np.ndarray
+    update_finished: np.ndarray
+    update_size: np.ndarray
+    edges: np.ndarray
+
+
+def encode(header: GraphMessage, arrays: Arrays) -> tuple[dict[str, Any], list[memoryview]]:
+    """A message as JSON-able data and binary buffers.
+
+    The buffers share memory with `arrays`, which must not change afterwards: the socket may still be sending.
+    """
+    buffers = [memoryview(np.ascontiguousarray(array, dtype=spec.dtype)).cast("B") if array.size else memoryview(b"")
+               for spec, array in zip(BUFFERS, arrays, strict=True)]
+    return msgspec.to_builtins(header), buffers
+
+
+def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arrays]:
+    """The inverse of `encode`, as a front end does it.
+
+    Raises
+    ------
+    msgspec.ValidationError, ValueError
+        When the data is no graph message, or a buffer has not the size that the header announces.
+    """
+    header = msgspec.convert(data, GraphMessage)
+    items = {"new": header.new, "updates": header.updates, "edges": header.edges,
+             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges}
+    arrays = [np.frombuffer(buffer, dtype=spec.dtype) for spec, buffer in zip(BUFFERS, buffers, strict=True)]
+    for spec, array in zip(BUFFERS, arrays, strict=True):
+        if len(array) != items[spec.items]:
+            raise ValueError(f"buffer {spec.name} has {len(array)} items, the header says {items[spec.items]}")
+    return header, Arrays(*arrays)
+
+
+class Request(msgspec.Struct, tag_field="op", frozen=True):
+    """Panel -> kernel, on user action only: each one makes JupyterLab believe for a moment that the kernel is idle."""
+
+
+class Hello(Request, tag="hello"):
+    """Is cellmesh there? Answered by `HelloReply` at once."""
+
+
+class Open(Request, tag="open"):
+    """Send the graph to this comm from now on. Opening twice restarts with a snapshot."""
+
+    comm_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+class Close(Request, tag="close"):
+    """Stop sending. Unknown comms are no error: both sides may close."""
+
+    comm_id: str
+
+
+class Resync(Request, tag="resync"):
+    """A delta is missing: start again with a snapshot."""
+
+    comm_id: str
+
+
+class Card(Request, tag="card"):
+    """Everything about one row, with a preview of its value. Answered by `CardReply`."""
+
+    row: Row
+
+
+class Cancel(Request, tag="cancel"):
+    """Cancel a task; `force` kills its worker."""
+
+    row: Row
+    force: bool = False
+
+
+class Fetch(Request, tag="fetch"):
+    """Bind the row's value to a variable of the notebook, by the name."""
+
+    row: Row
+    name: str
+
+
+class Stack(Request, tag="stack"):
+    """Where is that running task now? Answered by `StackReply`."""
+
+    row: Row
+
+
+AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Fetch | Stack
+
+
+class Ok(msgspec.Struct, tag_field="status", tag="ok"):
+    """Done."""
+
+
+class HelloReply(Ok, tag="ok"):
+    """`active` tells whether a session runs, `session` which one (``""`` if none)."""
+
+    version: str
+    active: bool
+    session: str
+    protocol: int = VERSION
+
+
+class CardReply(Ok, tag="ok"):
+    """`html` has no scripts and everything foreign in it is escaped; `text` is for screen readers and copying."""
+
+    html: str
+    text: str
+    data: dict[str, Any]
+
+
+class CancelReply(Ok, tag="ok"):
+    """What was found: pending, running or finished."""
+
+    outcome: str
+
+
+class StackReply(Ok, tag="ok"):
+    """The Python stack of the worker's thread, innermost call last."""
+
+    text: str
+
+
+class Refusal(msgspec.Struct, tag_field="status", tag="error"):
+    """It could not be done: the error's type, and a sentence for people."""
+
+    ename: str
+    evalue: str
+
+
+def parse_request(content: dict[str, Any]) -> AnyRequest:
+    """The request in a message's content.
+
+    Raises
+    ------
+    msgspec.ValidationError
+        When it is none of `AnyRequest`; the text says what is wrong with it.
+    """
+    return msgspec.convert(content, AnyRequest)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of every message, with the buffers and enumerations beside it."""
+    replies = (Ok, HelloReply, CardReply, CancelReply, StackReply, Refusal)
+    _, definitions = msgspec.json.schema_components(
+        [Snapshot, Delta, Hello, Open, Close, Resync, Card, Cancel, Fetch, Stack, *replies],
+        ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "cellmesh panel protocol",
+        "description": "Generated by `python -m cellmesh.kernel_ext.panel_messages`; do not edit.",
+        "version": VERSION,
+        "targets": {"comm": COMM_TARGET, "announce": ANNOUNCE_TARGET, "request": REQUEST_TYPE, "reply": REPLY_TYPE},
+        "buffers": [buffer._asdict() for buffer in BUFFERS],
+        "states": {state.name.lower(): int(state) for state in State},
+        "kinds": {kind.name.lower(): int(kind) for kind in Kind},
+        "no_worker": NO_WORKER,
+        "$defs": {name: definitions[name] for name in sorted(definitions)},
+    }
+
+
+def schema_text() -> str:
+    """The schema file's content."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

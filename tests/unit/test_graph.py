@@ -1,0 +1,377 @@
+"""The graph model: whatever the order and the cutting of a legal event stream, the same graph; snapshots equal deltas."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellmesh.kernel_ext.events import EVENT_DTYPE, EventKind, Status
+from cellmesh.kernel_ext.graph import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
+from cellmesh.kernel_ext.graph_view import GraphView
+from cellmesh.kernel_ext.panel_messages import Arrays, GraphMessage, Kind, Snapshot, State, decode, encode
+
+PUT = 1 << 63
+
+
+class Names:
+    """A directory in which every slot has a function of its number."""
+
+    def function(self, slot: int, generation: int) -> tuple[str, str] | None:
+        return ("function", f"f{slot}") if slot < 90 else None
+
+    def cell(self, number: int) -> tuple[str, str]:
+        return f"In [{number}]", f"id{number}"
+
+    def actor_name(self, actor: int) -> str:
+        return f"actor{actor}"
+
+
+def event(kind: EventKind, t: int, seq: int, **fields: int) -> np.ndarray:
+    record = np.zeros(1, EVENT_DTYPE)
+    for name, value in {"t": t, "seq": seq, "kind": kind, **fields}.items():
+        record[name] = value
+    return record
+
+
+def wide(number: int) -> dict[str, int]:
+    """A 64-bit number in the fields a and b."""
+    return {"a": number & 0xffffffff, "b": number >> 32}
+
+
+@dataclass
+class Task:
+    """What a simple reading of the stream, one event after the other, makes of a task or object."""
+
+    function: str
+    cell: int
+    kind: Kind
+    parent: int = 0
+    state: State = State.WAITING
+    worker: int = 255
+    started: int | None = None
+    finished: int | None = None
+    size: int | None = None
+    actor: int = 0
+    needs: set[int] = field(default_factory=set)
+
+
+@st.composite
+def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[int, Task]]:
+    """A legal event stream in the order of time, and the tasks that it tells of."""
+    records: list[np.ndarray] = []
+    tasks: dict[int, Task] = {}
+    small_puts: dict[int, Task] = {}
+    actors: list[int] = []
+
+    def emit(kind: EventKind, seq: int, **fields: int) -> int:
+        records.append(event(kind, 1000 * (len(records) + 1), seq, **fields))
+        return 1000 * len(records)
+
+    def submit(number: int, function: int, cell: int, actor: int) -> Task:
+        emit(EventKind.SUBMITTED, number, a=function, b=cell, c=actor)
+        task = tasks[number] = Task(f"f{function}", cell, Kind.ACTOR_CALL if actor else Task.kind_of(function), actor=actor)
+        if running := [k for k, other in tasks.items() if other.state == State.RUNNING and k != number]:
+            if draw(st.booleans()):
+                task.parent = draw(st.sampled_from(running))
+                emit(EventKind.PARENT, number, **wide(task.parent))
+        candidates = [k for k in tasks if k != number] + list(small_puts)
+        for needed in draw(st.lists(st.sampled_from(candidates), max_size=3, unique=True)) if candidates else []:
+            emit(EventKind.DEPENDS, number, **wide(needed))
+            task.needs.add(needed)
+            if needed in small_puts:
+                tasks[needed] = small_puts.pop(needed)
+        return task
+
+    Task.kind_of = staticmethod(lambda function: Kind.TASK)
+    for number in range(1, 1 + draw(st.integers(1, n_steps))):
+        step = draw(st.sampled_from(["submit", "submit", "put", "actor", "start", "start", "finish", "retry", "cancel"]))
+        cell = draw(st.integers(0, 3))
+        if step == "submit":
+            submit(number, draw(st.integers(1, 4)), cell, draw(st.sampled_from([0, 0, *[a + 1 for a in actors]])))
+        elif step == "actor":
+            task = submit(number, 9, cell, 0)
+            emit(EventKind.ACTOR_CREATED, number, a=len(actors))
+            emit(EventKind.ACTOR_STATE, 0, a=len(actors), b=draw(st.integers(0, 3)))
+            task.kind, task.actor = Kind.ACTOR_CREATION, len(actors) + 1
+            actors.append(len(actors))
+        elif step == "put":
+            size = draw(st.sampled_from([8, OBJECT_BYTES + 1]))
+            time = emit(EventKind.PUT, PUT | number, b=cell, c=size)
+            made = Task("put", cell, Kind.OBJECT, 0, State.FINISHED, 255, time, time, size)
+            (tasks if size > OBJECT_BYTES else small_puts)[PUT | number] = made
+        else:
+            allowed = {"start": (State.WAITING, State.RETRYING), "finish": (State.RUNNING,), "retry": (State.RUNNING,),
+                       "cancel": (State.WAITING, State.RETRYING)}[step]
+            waiting = [k for k, task in tasks.items() if task.state in allowed]
+            if not waiting:
+                continue
+            chosen = draw(st.sampled_from(waiting))
+            task = tasks[chosen]
+            if step == "start":
+                task.worker = draw(st.integers(2, 5))
+                task.started = emit(EventKind.STARTED, chosen, client=task.worker, b=100 + task.worker)
+                task.state = State.RUNNING
+            elif step == "retry":
+                emit(EventKind.RETRIED, chosen)
+                task.state = State.RETRYING
+            else:
+                status = Status.CANCELLED if step == "cancel" else draw(st.sampled_from(Status))
+                task.size = draw(st.integers(0, 1000))
+                task.finished = emit(EventKind.FINISHED, chosen, b=status, c=task.size)
+                task.state = {Status.OK: State.FINISHED, Status.CANCELLED: State.CANCELLED}.get(status, State.FAILED)
+    for task in tasks.values():
+        if task.state == State.WAITING and not any(tasks[k].state not in (State.FINISHED, State.FAILED, State.CANCELLED)
+                                                   for k in task.needs):
+            task.state = State.READY
+    return records, tasks
+
+
+@st.composite
+def cuts(draw: st.DrawFn, items: list[np.ndarray]) -> list[np.ndarray]:
+    """The records in batches of any sizes."""
+    places = sorted(draw(st.sets(st.integers(1, max(1, len(items) - 1)), max_size=8)))
+    return [np.concatenate(items[begin:end]) for begin, end in zip([0, *places], [*places, len(items)], strict=True)
+            if items[begin:end]]
+
+
+def tasks_of(graph: Graph) -> dict[int, Task]:
+    """What the graph says, in the terms of the simple reading."""
+    found = {}
+    numbers = graph.entries.seq[graph.order]
+    sources, targets = graph.edges.source[:graph.edges.n], graph.edges.target[:graph.edges.n]
+    for row, number in enumerate(numbers.tolist()):
+        facts = graph.describe(row)
+        assert graph.row_of(number) == row
+        ticks = {name: None if facts[name] is None else round(facts[name] * 1e9) for name in ("started", "finished")}
+        found[number] = Task(
+            facts["function"], facts["cell"], Kind[facts["kind"].upper()],
+            int(numbers[facts["parent"]]) if facts["parent"] is not None else 0, State[facts["state"].upper()],
+            255 if facts["worker"] is None else facts["worker"], ticks["started"], ticks["finished"],
+            None if facts["size"] is None else int(facts["size"]),
+            0 if facts["actor"] is None else facts["actor"] + 1, set(numbers[sources[targets == row]].tolist()))
+    return found
+
+
+def names_to_actors(graph: Graph, tasks: dict[int, Task]) -> dict[int, Task]:
+    """Actor numbers depend on the order of arrival; their names do not."""
+    labels = graph.actors()
+    for task in tasks.values():
+        if task.actor:
+            task.actor = int(labels[task.actor - 1].name.removeprefix("actor")) + 1
+    return tasks
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_order_and_any_cutting_of_a_stream_gives_the_same_graph(data: st.DataObject) -> None:
+    records, tasks = data.draw(streams())
+    order = data.draw(st.permutations(range(len(records))))
+    graph = Graph(Names())
+    for batch in data.draw(cuts([records[i] for i in order])):
+        graph.fold(batch)
+    graph.refresh(10.0)
+    assert names_to_actors(graph, tasks_of(graph)) == tasks
+    counts = graph.counts()
+    states = [task.state for task in tasks.values() if task.kind != Kind.OBJECT]
+    assert counts.running == states.count(State.RUNNING)
+    assert counts.failed == states.count(State.FAILED)
+    assert counts.waiting + counts.ready == sum(states.count(s) for s in (State.WAITING, State.READY, State.RETRYING))
+    assert graph.n_tasks == len(states) and graph.is_settled()
+
+
+class Replica:
+    """A front end's model, as the panel keeps it: rows, updates and edges applied as the protocol says."""
+
+    def __init__(self) -> None:
+        self.n = -1
+        self.rows: list[tuple[Any, ...]] = []
+        self.states: dict[int, tuple[Any, ...]] = {}
+        self.edges: set[tuple[int, int]] = set()
+        self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}}
+        self.header: GraphMessage | None = None
+
+    def apply(self, header: GraphMessage, arrays: Arrays) -> None:
+        if isinstance(header, Snapshot):
+            self.__init__()  # type: ignore[misc]
+        assert header.n == self.n + 1
+        self.n, self.header = header.n, header
+        for name, known in self.labels.items():
+            known.update(dict(getattr(header, name)))
+        columns = arrays.new_u32.reshape(5, header.new).T.tolist()
+        for row, submitted in zip(columns, arrays.new_submitted.tolist(), strict=True):
+            function, cell, actor, parent, kind = row
+            assert function in self.labels["functions"] and cell in self.labels["cells"] and parent <= len(self.rows)
+            assert not actor or actor - 1 in self.labels["actors"]
+            self.states[len(self.rows)] = (State.FINISHED if kind == Kind.OBJECT else State.WAITING, 255, None, None, None)
+            self.rows.append((function, cell, actor, parent, kind, submitted))
+        assert len(set(arrays.update_row.tolist())) == header.updates
+        for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
+            assert row < len(self.rows)
+            self.states[row] = (state, worker, *(None if number != number else number for number in numbers))
+        for source, target in arrays.edges.reshape(-1, 2).tolist():
+            assert max(source, target) < len(self.rows)
+            self.edges.add((source, target))
+
+    def content(self) -> tuple[Any, ...]:
+        assert self.header is not None
+        return self.rows, self.states, self.edges, self.labels, self.header.counts
+
+
+def feed(view: GraphView, replica: Replica, now_s: float, budget: int) -> bool:
+    message = view.next(now_s, budget)
+    if message is None:
+        return False
+    data, buffers = encode(*message)
+    assert sum(len(buffer) for buffer in buffers) <= max(budget, 28 + 30 + 8)
+    replica.apply(*decode(data, [bytes(buffer) for buffer in buffers]))
+    return True
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_a_snapshot_equals_the_sum_of_deltas(data: st.DataObject) -> None:
+    records, tasks = data.draw(streams())
+    graph = Graph(Names(), seconds_per_tick=1e-6)  # a millisecond between events: some are not settled yet
+    early, early_replica = GraphView(graph), Replica()
+    budgets = st.sampled_from([1, 100, 400, 10_000])
+    for batch in data.draw(cuts(records)):
+        graph.fold(batch)
+        early.mark(graph.refresh(0.0))
+        for _ in range(data.draw(st.integers(0, 2))):
+            feed(early, early_replica, graph.newest_s, data.draw(budgets))
+        if early_replica.header is not None and data.draw(st.integers(0, 9)) == 0:
+            early.restart()
+    early.mark(graph.refresh(10.0))
+    late, late_replica = GraphView(graph), Replica()
+    while feed(early, early_replica, 10.0, data.draw(budgets)):
+        pass
+    while feed(late, late_replica, 10.0, data.draw(budgets)):
+        pass
+    assert early_replica.content() == late_replica.content()
+    assert early_replica.header is not None and early_replica.header.behind == 0
+    assert len(early_replica.rows) == graph.n_rows == len(tasks)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_refreshing_within_a_slight_disorder_changes_no_row(data: st.DataObject) -> None:
+    records, _ = data.draw(streams())
+    whole = Graph(Names())
+    for record in records:
+        whole.fold(record)
+    whole.refresh(10.0)
+    # Disorder far below SETTLE_S: each record may be late by up to 5 places of a microsecond each.
+    late = data.draw(st.lists(st.integers(0, 5), min_size=len(records), max_size=len(records)))
+    order = [records[i] for i in sorted(range(len(records)), key=lambda i: i + late[i])]
+    graph = Graph(Names())
+    for batch in data.draw(cuts(order)):
+        graph.fold(batch)
+        graph.refresh(0.0)
+    graph.refresh(10.0)
+    assert names_to_actors(graph, tasks_of(graph)) == names_to_actors(whole, tasks_of(whole))
+    assert (graph.entries.seq[graph.order] == whole.entries.seq[whole.order]).all()
+
+
+def fold(graph: Graph, *records: np.ndarray) -> None:
+    graph.fold(np.concatenate(records))
+
+
+def test_a_task_is_no_row_before_it_is_settled() -> None:
+    graph = Graph(Names())
+    fold(graph, event(EventKind.SUBMITTED, 1_000_000, 1, a=1))
+    graph.refresh(0.001 + SETTLE_S / 2)
+    assert graph.n_rows == 0 and not graph.is_settled()
+    graph.refresh(0.001 + SETTLE_S)
+    assert graph.n_rows == 1 and graph.is_settled()
+
+
+def test_a_task_whose_submission_was_lost_is_shown_without_a_function_and_an_unseen_one_is_not() -> None:
+    graph = Graph(Names())
+    fold(graph, event(EventKind.STARTED, 1, 7, client=3, b=99), event(EventKind.DEPENDS, 2, 7, **wide(5)))
+    graph.n_dropped += 40
+    graph.refresh(PATIENCE_S / 2)
+    assert graph.n_rows == 0
+    graph.refresh(2 * PATIENCE_S)
+    assert [graph.describe(row)["seq"] for row in range(graph.n_rows)] == [7]
+    facts = graph.describe(0)
+    assert facts["function"] == "?" and facts["state"] == "running" and facts["pid"] == 99
+    assert graph.edges.n == 0 and graph.is_settled()
+    fold(graph, event(EventKind.SUBMITTED, 1, 5, a=2))  # very late, but here it is
+    graph.refresh(2 * PATIENCE_S)
+    assert graph.describe(1)["function"] == "f2"
+
+
+def test_a_lost_end_is_reconciled_with_what_the_segment_says() -> None:
+    graph = Graph(Names())
+    for number in (1, 2, 3):
+        fold(graph, event(EventKind.SUBMITTED, number, number, a=1), event(EventKind.STARTED, number + 1, number))
+    graph.refresh(1.0)
+    graph.reconcile(np.array([2], np.uint64), 0.5)
+    fold(graph, event(EventKind.SUBMITTED, 900_000_000, 4, a=1))
+    graph.refresh(2.0)
+    assert [graph.describe(row)["state"] for row in range(4)] == ["finished", "running", "finished", "ready"]
+    fold(graph, event(EventKind.FINISHED, 999, 3, b=Status.ERROR))  # the event was only late
+    graph.refresh(2.0)
+    assert graph.describe(2)["state"] == "failed"
+
+
+def test_beyond_the_bound_tasks_are_counted_only() -> None:
+    graph = Graph(Names(), n_rows_max=10)
+    numbers = range(1, 31)
+    fold(graph, *(event(EventKind.SUBMITTED, n, n, a=1) for n in numbers),
+         *(event(EventKind.DEPENDS, 100 + n, n, **wide(n - 1)) for n in numbers[1:]))
+    fold(graph, *(event(EventKind.STARTED, 200 + n, n, client=1) for n in range(1, 26)))
+    fold(graph, *(event(EventKind.FINISHED, 300 + n, n, b=n % 2) for n in range(1, 21)))
+    graph.refresh(1.0)
+    counts = graph.counts()
+    assert graph.n_rows == 10 and graph.n_aggregated == 20 and graph.n_tasks == 30 and graph.edges.n == 9
+    assert (counts.ready, counts.running, counts.finished, counts.failed) == (5, 5, 10, 10)
+
+
+def test_numbers_without_sense_do_no_harm() -> None:
+    graph = Graph(Names())
+    fold(graph, event(EventKind.SUBMITTED, 1, 5, a=1))
+    fold(graph, event(EventKind.SUBMITTED, 2, 2**62, a=95), event(EventKind.DEPENDS, 3, 5, **wide(2**61)),
+         event(EventKind.FINISHED, 4, 2**40, b=77), event(99, 5, 6), event(EventKind.STARTED, 0, 5, client=255))
+    graph.refresh(1.0)
+    assert graph.n_rows == 1 and graph.n_aggregated == 1
+    with pytest.raises(IndexError, match="no row 1"):
+        graph.describe(1)
+
+
+def test_an_actor_slot_that_is_used_again_is_another_actor() -> None:
+    graph = Graph(Names())
+    fold(graph, event(EventKind.SUBMITTED, 10, 1, a=9), event(EventKind.ACTOR_CREATED, 11, 1, a=4),
+         event(EventKind.ACTOR_STATE, 12, 0, a=4, b=1), event(EventKind.SUBMITTED, 13, 2, a=2, c=5),
+         event(EventKind.ACTOR_STATE, 14, 0, a=4, b=3))
+    fold(graph, event(EventKind.SUBMITTED, 20, 3, a=8), event(EventKind.ACTOR_CREATED, 21, 3, a=4),
+         event(EventKind.SUBMITTED, 22, 4, a=2, c=5), event(EventKind.ACTOR_STATE, 23, 0, a=4, b=1))
+    graph.refresh(1.0)
+    assert [graph.describe(row)["actor"] for row in range(4)] == [0, 0, 1, 1]
+    assert [(label.cls, label.state) for label in graph.actors().values()] == [("f9", "dead"), ("f8", "alive")]
+
+
+def test_workers_are_busy_blocked_idle_dead() -> None:
+    graph = Graph(Names())
+    for number, worker in ((1, 2), (2, 3), (3, 4), (4, 5)):
+        fold(graph, event(EventKind.SUBMITTED, number, number, a=1),
+             event(EventKind.STARTED, 10 + number, number, client=worker, b=100 + worker))
+    fold(graph, event(EventKind.BLOCKED, 20, 2, client=3), event(EventKind.FINISHED, 21, 3),
+         event(EventKind.WORKER_DIED, 22, 0, a=5, b=9))
+    graph.refresh(1.0)
+    assert {k: (label.pid, label.state) for k, label in graph.workers().items()} == {
+        2: (102, "busy"), 3: (103, "blocked"), 4: (104, "idle"), 5: (105, "dead")}
+
+
+def test_a_redefined_function_keeps_its_number() -> None:
+    class SameName(Names):
+        def function(self, slot: int, generation: int) -> tuple[str, str] | None:
+            return "function", "add"
+
+    graph = Graph(SameName())
+    fold(graph, *(event(EventKind.SUBMITTED, n, n, a=n, d=n) for n in (1, 2, 3)))
+    assert graph.functions == ["?", "add"]
