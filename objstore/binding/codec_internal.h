@@ -16,6 +16,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#if !PY_LITTLE_ENDIAN
+#error "the codec copies integers as they lie in memory"
+#endif
+
 enum codec_tag {
     TAG_NONE = 1,
     TAG_FALSE,
@@ -37,7 +41,7 @@ enum codec_tag {
     TAG_REF,        /* count: number of the ref */
     TAG_ARRAY,      /* dtype number, order ('C' or 'F'), number of dimensions, 8 bytes per dimension, body */
     TAG_SCALAR,     /* dtype number, body */
-    TAG_PICKLE,     /* count of the buffers that follow it, body: the pickle; then one OUT_OF_BAND per buffer is implied */
+    TAG_PICKLE,     /* count of its buffers, body: the pickle; the buffers are the next ones out of band */
     TAG_DEPENDENCY, /* count: its number; only as an argument */
     TAG_HOLE,       /* only as an argument: the next element of the tuple that follows the arguments */
     N_TAGS

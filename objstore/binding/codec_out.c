@@ -104,8 +104,8 @@ int codec_add_buffer(codec_out *out, Py_buffer *view)
         PyBuffer_Release(view);
         return FAILED;
     }
-    /* Moving a view is sound: what it points to lies with the exporter, and the one-dimensional case of
-     * PyBuffer_FillInfo, whose shape points into the view itself, asks for no shape here. */
+    /* A view may be moved although PyBuffer_FillInfo lets its shape point into itself: only buf and len are read from here
+     * on, and releasing does not look at the shape. */
     out->buffers[out->n_buffers++] = *view;
     return ENCODED;
 }
