@@ -1,0 +1,41 @@
+// Bundles the TypeScript sources: the panel's plugins for the labextension builder, and the notebook widget.
+//
+//     node labextension/build.mjs          lib/index.js and ../kernel_ext/static/widget.js
+//     node labextension/build.mjs --dev    serves dev/index.html, the graph on a synthetic trace, and rebuilds on request
+//
+// Both bundles are made from the same modules. JupyterLab's and Lumino's packages are never bundled: the running
+// application provides them.
+import { build, context } from 'esbuild';
+import { fileURLToPath } from 'node:url';
+
+const here = path => fileURLToPath(new URL(path, import.meta.url));
+const common = {
+  bundle: true,
+  format: 'esm',
+  target: 'es2022',
+  charset: 'utf8',
+  legalComments: 'none',
+  logLevel: 'info',
+  loader: { '.css': 'text', '.svg': 'text' },
+  jsx: 'automatic',
+  jsxImportSource: 'preact'
+};
+
+if (process.argv.includes('--dev')) {
+  const dev = await context({ ...common, entryPoints: [here('dev/main.tsx')], outdir: here('dev/out'), sourcemap: 'inline' });
+  const port = Number(process.argv[process.argv.indexOf('--port') + 1]) || 8123;
+  await dev.serve({ servedir: here('dev'), host: '127.0.0.1', port });
+} else {
+  await build({
+    ...common,
+    entryPoints: [here('src/index.ts')],
+    outfile: here('lib/index.js'),
+    external: ['@jupyterlab/*', '@lumino/*']
+  });
+  await build({
+    ...common,
+    entryPoints: [here('src/widget.ts')],
+    outfile: here('../kernel_ext/static/widget.js'),
+    minify: true
+  });
+}

@@ -1,0 +1,3 @@
+declare module '@jupyterlab/application' {
+  export interface JupyterFrontEndPlugin<T> { id: string; activate: (...args: never[]) => T }
+}
