@@ -1,8 +1,8 @@
 /* Python values to bytes and back.
  *
- * Small plain values (None, bool, int, float, complex, str, bytes, tuple, list, dict, refs, numpy arrays and scalars) have a
- * form of their own, which costs some nanoseconds. A value that this form cannot reproduce exactly, identity of nested
- * mutable objects included, is pickled as a whole by a hook (cloudpickle, protocol 5, buffers out of band).
+ * Small plain values (None, bool, int, float, complex, str, bytes, tuple, list, dict, refs, numpy arrays and scalars)
+ * have a form of their own, which costs some nanoseconds. A value that this form cannot reproduce exactly, identity
+ * of nested mutable objects included, is pickled as a whole by a hook (cloudpickle, protocol 5, buffers out of band).
  *
  * Encoded, a value is a run of bytes and, for large contents, out-of-band buffers that are only referred to until
  * codec_write copies them, once, to where the value shall lie. There the bytes come first and each buffer begins at a
@@ -58,7 +58,7 @@ void codec_out_clear(codec_out *out);
 /* Encodes a value into an initialised or cleared `out`. After a failure `out` must be cleared. */
 int codec_encode(const codec_hooks *hooks, codec_out *out, PyObject *value);
 
-/* Asked once for each argument, in order. 1: it is dependency number *dependency; 0: encode its value; -1: exception. */
+/* Asked once for each argument, in order. 1: it is dependency number *dependency; 0: encode its value; -1: failed. */
 typedef int (*codec_arg_fn)(void *ctx, PyObject *value, uint32_t *dependency);
 
 /* Encodes the arguments of a call, given as for vectorcall. No arguments: 0 bytes. Aliasing is kept between arguments
@@ -70,13 +70,14 @@ int codec_encode_args(const codec_hooks *hooks, codec_out *out, PyObject *const 
 /* Bytes that codec_write will fill. Equal to out->size if there are no buffers. */
 size_t codec_total_size(const codec_out *out);
 
-/* Lays the value out at `dest`, which should be a multiple of 64 if there are buffers. `copy` (NULL: memcpy) copies them. */
+/* Lays the value out at `dest`, which should be a multiple of 64 if there are buffers. `copy` (NULL: memcpy) copies
+ * them. */
 void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy);
 
 /* --- decoding --- */
 
 typedef struct codec_source {
-    PyObject *owner;      /* keeps the encoded bytes alive and unchanged, views refer to it; NULL: everything is copied */
+    PyObject *owner;      /* keeps the encoded bytes as they are, views refer to it; NULL: everything is copied */
     const uint32_t *refs; /* slots of the contained refs */
     uint32_t n_refs;
     PyObject *(*make_ref)(void *ctx, uint32_t slot); /* new reference */
@@ -84,11 +85,12 @@ typedef struct codec_source {
     codec_copy_fn copy; /* for large copies, NULL: memcpy */
 } codec_source;
 
-/* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all arrays
- * in the codec's own form are read-only. ValueError if the bytes are damaged. */
+/* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all
+ * arrays in the codec's own form are read-only. ValueError if the bytes are damaged. */
 PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source);
 
-/* A decoded argument list, ready for PyObject_Vectorcall(f, values, n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames). */
+/* A decoded argument list, ready for PyObject_Vectorcall(f, values, n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
+ * kwnames). */
 typedef struct codec_args {
     PyObject **values; /* positional, then keyword values; values[-1] is free for vectorcall's use */
     Py_ssize_t n_positional, n_values;
@@ -110,8 +112,8 @@ const char *codec_encoding_name(const unsigned char *data, size_t size);
 /* Adds the type Buffer and the function _ref_at to the module. */
 int codec_init(PyObject *module);
 
-/* The body of Ref.__reduce__. While this thread encodes, notes the ref and returns what pickle needs; otherwise TypeError,
- * because a ref that nobody counts would keep nothing alive. */
+/* The body of Ref.__reduce__. While this thread encodes, notes the ref and returns what pickle needs; otherwise
+ * TypeError, because a ref that nobody counts would keep nothing alive. */
 PyObject *codec_reduce_ref(PyObject *ref);
 
 #endif

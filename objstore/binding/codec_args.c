@@ -1,6 +1,6 @@
 /* Argument lists: counts of positional and keyword values, the keywords, then the values in order. A value may be a
- * dependency, known by its number only. If anything needs pickle, all that are not dependencies become holes, filled from one
- * pickled tuple behind them, so that what two arguments share they still share after the journey. */
+ * dependency, known by its number only. If anything needs pickle, all that are not dependencies become holes, filled
+ * from one pickled tuple behind them, so that what two arguments share they still share after the journey. */
 #include "codec_internal.h"
 
 #define PLAIN UINT32_MAX /* no dependency */
@@ -30,12 +30,14 @@ static int ask_for_dependencies(const call *c, codec_arg_fn on_arg, void *ctx)
 static int put_head(encoder *e, const call *c)
 {
     Py_ssize_t n_keywords = c->n_values - c->n_positional;
-    if (codec_put_count(e->out, (size_t)c->n_positional) != ENCODED || codec_put_count(e->out, (size_t)n_keywords) != ENCODED)
+    if (codec_put_count(e->out, (size_t)c->n_positional) != ENCODED ||
+        codec_put_count(e->out, (size_t)n_keywords) != ENCODED)
         return FAILED;
     for (Py_ssize_t i = 0; i < n_keywords; i++) {
         Py_ssize_t size;
         const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(c->kwnames, i), &size);
-        if (name == NULL || codec_put_count(e->out, (size_t)size) != ENCODED || codec_put(e->out, name, (size_t)size) != ENCODED)
+        if (name == NULL || codec_put_count(e->out, (size_t)size) != ENCODED ||
+            codec_put(e->out, name, (size_t)size) != ENCODED)
             return FAILED;
     }
     return ENCODED;

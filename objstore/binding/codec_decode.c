@@ -42,7 +42,8 @@ static int read_frame_header(reader *r, const unsigned char *data, size_t size)
     return 0;
 }
 
-int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source)
+int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *data, size_t size,
+                      const codec_source *source)
 {
     r->at = r->data_start = data;
     r->end = r->data_end = data + size;

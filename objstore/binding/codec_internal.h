@@ -6,7 +6,8 @@
  * If there are buffers, the whole is preceded by a frame header: FRAME, three spare bytes, the number of buffers (4
  * bytes), the size of the in-band bytes (8 bytes) and the size of each buffer (8 bytes each).
  *
- * The format lives as long as one session, between processes of one machine and one version; it carries no version itself.
+ * The format lives as long as one session, between processes of one machine and one version; it carries no version
+ * itself.
  */
 #ifndef CELLMESH_CODEC_INTERNAL_H
 #define CELLMESH_CODEC_INTERNAL_H
@@ -48,7 +49,8 @@ enum codec_tag {
 };
 
 enum { OUT_OF_BAND = 0xfe, WIDE = 0xff };
-enum { FRAME = 0xfe }; /* first byte if a frame header follows: neither a tag nor the count that opens an argument list */
+/* First byte if a frame header follows: neither a tag nor the count that opens an argument list. */
+enum { FRAME = 0xfe };
 
 #define BUFFER_ALIGNMENT 64
 #define FRAME_HEADER 16
@@ -157,7 +159,8 @@ typedef struct body {
 int codec_damaged(void); /* sets ValueError, returns -1 */
 
 /* Understands the frame header if there is one. */
-int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source);
+int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *data, size_t size,
+                      const codec_source *source);
 
 static inline const unsigned char *codec_take(reader *r, size_t n)
 {

@@ -1,5 +1,5 @@
-/* numpy arrays and scalars of the plain number types, without numpy's headers: the buffer protocol says enough, and a build
- * against numpy would tie the wheel to its version.
+/* numpy arrays and scalars of the plain number types, without numpy's headers: the buffer protocol says enough, and a
+ * build against numpy would tie the wheel to its version.
  *
  * numpy is not imported to find out whether a value is its own; only when the type's name says so, or to decode.
  * Everything else of numpy's (subclasses, structured, object, string and time types, foreign byte order) is pickled. */
@@ -41,7 +41,9 @@ static int make_constants(void)
     numpy.copy_name = PyUnicode_InternFromString("copy");
     numpy.fortran = PyUnicode_InternFromString("F");
     numpy.zero = PyLong_FromLong(0);
-    return numpy.dtype_name && numpy.isnative_name && numpy.metadata_name && numpy.copy_name && numpy.fortran && numpy.zero ? 0 : -1;
+    bool all = numpy.dtype_name && numpy.isnative_name && numpy.metadata_name && numpy.copy_name && numpy.fortran &&
+               numpy.zero;
+    return all ? 0 : -1;
 }
 
 /* array_type is set last: it says that the rest is there. */

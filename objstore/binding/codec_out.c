@@ -90,7 +90,8 @@ static int grow_buffers(codec_out *out)
     uint32_t capacity = doubled(out->buffers_capacity);
     if (capacity == 0)
         return -1;
-    Py_buffer *buffers = grown(out->buffers, out->inline_buffers, out->n_buffers * sizeof *buffers, capacity * sizeof *buffers);
+    size_t used_bytes = out->n_buffers * sizeof(Py_buffer), new_bytes = capacity * sizeof(Py_buffer);
+    Py_buffer *buffers = grown(out->buffers, out->inline_buffers, used_bytes, new_bytes);
     if (buffers == NULL)
         return -1;
     out->buffers = buffers;
@@ -104,8 +105,8 @@ int codec_add_buffer(codec_out *out, Py_buffer *view)
         PyBuffer_Release(view);
         return FAILED;
     }
-    /* A view may be moved although PyBuffer_FillInfo lets its shape point into itself: only buf and len are read from here
-     * on, and releasing does not look at the shape. */
+    /* A view may be moved although PyBuffer_FillInfo lets its shape point into itself: only buf and len are read from
+     * here on, and releasing does not look at the shape. */
     out->buffers[out->n_buffers++] = *view;
     return ENCODED;
 }

@@ -1,7 +1,8 @@
 /* Values that go through pickle, and the refs inside them.
  *
- * pickle calls Ref.__reduce__, far from us, in the middle of the hook. The thread-local pointers below say which value this
- * thread is encoding or decoding just then; both nest, because unpickling may run code that gets other objects. */
+ * pickle calls Ref.__reduce__, far from us, in the middle of the hook. The thread-local pointers below say which
+ * value this thread is encoding or decoding just then; both nest, because unpickling may run code that gets other
+ * objects. */
 #include "codec_internal.h"
 
 static _Thread_local codec_out *encoding;
@@ -14,7 +15,7 @@ PyObject *codec_reduce_ref(PyObject *ref)
 {
     if (encoding == NULL) {
         PyErr_SetString(PyExc_TypeError,
-                        "an ObjectRef can only be pickled by cellmesh itself (as part of an argument, a result or put()), "
+                        "an ObjectRef can only be pickled by cellmesh itself (in an argument, a result or put()), "
                         "which keeps its value alive; pickle the value instead: cellmesh.get(ref)");
         return NULL;
     }
@@ -85,7 +86,8 @@ static PyObject *ref_at(PyObject *module, PyObject *argument)
         return NULL;
     if (decoding != NULL)
         return codec_make_ref(decoding, number);
-    PyErr_SetString(PyExc_TypeError, "a pickled ObjectRef can only be read by cellmesh, as part of the value it was written in");
+    PyErr_SetString(PyExc_TypeError,
+                    "a pickled ObjectRef can only be read by cellmesh, as part of the value it was written in");
     return NULL;
 }
 

@@ -1,5 +1,5 @@
-/* The codec alone as an extension module, for tests/objstore/test_codec.py: a dummy Ref, encode and decode for values and
- * argument lists, and loops to time them. */
+/* The codec alone as an extension module, for tests/objstore/test_codec.py: a dummy Ref, encode and decode for values
+ * and argument lists, and loops to time them. */
 #include "codec_internal.h"
 
 #include <structmember.h>
@@ -133,7 +133,8 @@ static PyObject *decode(PyObject *module, PyObject *args)
     int zero_copy = 1;
     input in;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!|p", &data, &PyList_Type, &slots, &zero_copy) || input_open(&in, data, slots, zero_copy) < 0)
+    if (!PyArg_ParseTuple(args, "OO!|p", &data, &PyList_Type, &slots, &zero_copy) ||
+        input_open(&in, data, slots, zero_copy) < 0)
         return NULL;
     PyObject *value = codec_decode(&hooks, in.view.buf, (size_t)in.view.len, &in.source);
     PyBuffer_Release(&in.view);
@@ -192,8 +193,9 @@ static PyObject *call(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OOO!O!", &function, &data, &PyList_Type, &slots, &PyList_Type, &dependencies) ||
         input_open(&in, data, slots, 1) < 0)
         return NULL;
-    int result = codec_decode_args(&hooks, in.view.buf, (size_t)in.view.len, &in.source, ((PyListObject *)dependencies)->ob_item,
-                                   (uint32_t)PyList_GET_SIZE(dependencies), &args);
+    int result = codec_decode_args(&hooks, in.view.buf, (size_t)in.view.len, &in.source,
+                                   ((PyListObject *)dependencies)->ob_item, (uint32_t)PyList_GET_SIZE(dependencies),
+                                   &args);
     PyObject *value = result < 0 ? NULL : call_with(function, &args);
     PyBuffer_Release(&in.view);
     return value;
@@ -263,7 +265,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "codec_test", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "codec_test", .m_size = -1, .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_codec_test(void);
 

@@ -10,9 +10,9 @@
  *    before the larger ones: the 100 MB just freed serve the next 100 MB;
  *  - lists are LIFO (warm in the cache), but a list of large chunks keeps the lower of old and new head in front.
  *
- * What a kill leaves behind. The truth is `check`, `size` and `owner` of the headers that are reached by walking from begin;
- * each step changes it by one store, in program order (ARENA_STEP stops the compiler; a dead process needs no more,
- * and living ones are kept out by the lock):
+ * What a kill leaves behind. The truth is `check`, `size` and `owner` of the headers that are reached by walking from
+ * begin; each step changes it by one store, in program order (ARENA_STEP stops the compiler; a dead process needs no
+ * more, and living ones are kept out by the lock):
  *  - split: the new header is written in full while it is still payload, then the old chunk shrinks by one store;
  *  - merge: the chunk in front grows by one store, then the swallowed header is defaced;
  *  - in use or free: one store of `owner`.
@@ -30,7 +30,7 @@
 #define ARENA_STEP() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
-#define CHUNK_CHECK UINT64_C(0x6d736e65726141a5) /* xor'ed with the header's offset, so that a copied header is refused */
+#define CHUNK_CHECK UINT64_C(0x6d736e65726141a5) /* xor'ed with the header's offset: a copied header is refused */
 #define MIN_CHUNK (2 * ARENA_UNIT)               /* a header and one unit */
 #define LARGE_SIZE (UINT64_C(1) << 20)           /* payload bytes from which the lower address beats the warmer cache */
 #define SHORT_LOOK 4                             /* chunks of the own class tried before going to a larger one */
@@ -500,7 +500,8 @@ static int tally_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
     uint64_t offset = payload - ARENA_UNIT;
     bool chunk_is_free = pack_owner(kind, owner) == 0;
     bool kind_is_missing = kind == ARENA_FREE && owner != 0;
-    if (chunk_seen(tally->base, offset)->previous != tally->previous || (chunk_is_free && tally->was_free) || kind_is_missing)
+    bool was_not_joined = chunk_is_free && tally->was_free;
+    if (chunk_seen(tally->base, offset)->previous != tally->previous || was_not_joined || kind_is_missing)
         return OBJSTORE_CORRUPT;
     tally->previous = offset;
     tally->was_free = chunk_is_free;
@@ -514,9 +515,10 @@ static int tally_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
     return OBJSTORE_OK;
 }
 
-/* Walks one list; every member must be a free chunk of this class that knows its predecessor. Counts down `n_left`, which
- * bounds the walk. */
-static bool list_is_sound(const struct arena *arena, const unsigned char *base, struct size_class class, uint64_t *n_left)
+/* Walks one list; every member must be a free chunk of this class that knows its predecessor. Counts down `n_left`,
+ * which bounds the walk. */
+static bool list_is_sound(const struct arena *arena, const unsigned char *base, struct size_class class,
+                          uint64_t *n_left)
 {
     uint64_t previous = 0;
     uint64_t offset = arena->heads[class.level][class.sublevel];
@@ -525,7 +527,8 @@ static bool list_is_sound(const struct arena *arena, const unsigned char *base, 
             return false;
         const struct chunk *chunk = chunk_seen(base, offset);
         struct size_class own = class_of(size_of(chunk));
-        if (!is_free(chunk) || chunk->previous_free != previous || own.level != class.level || own.sublevel != class.sublevel)
+        bool is_misplaced = own.level != class.level || own.sublevel != class.sublevel;
+        if (!is_free(chunk) || chunk->previous_free != previous || is_misplaced)
             return false;
         --*n_left;
         previous = offset;

@@ -1,8 +1,8 @@
 /* An allocator over one contiguous range of a shared mapping.
  *
  * Everything is an offset from the base of the mapping, because the mapping lies at another address in each process.
- * Nothing here locks, allocates or waits: the caller holds the segment's lock and supplies the memory. All operations but
- * arena_walk, arena_check and arena_rebuild take constant time.
+ * Nothing here locks, allocates or waits: the caller holds the segment's lock and supplies the memory. All operations
+ * but arena_walk, arena_check and arena_rebuild take constant time.
  *
  * Chunks lie next to each other without gaps. Each begins with a header of ARENA_UNIT bytes; its payload follows and is
  * aligned to ARENA_UNIT. The headers are the truth about which memory is free; struct arena and the links inside the
@@ -40,8 +40,9 @@ struct arena {
     uint64_t heads[ARENA_N_LEVELS][ARENA_N_SUBLEVELS]; /* header offset of a list's first free chunk, 0 = empty */
 };
 
-/* Makes one free chunk of the range [begin, end), trimmed to whole units; begin is raised to ARENA_UNIT because offset 0
- * means "none". A range too small for a chunk is allowed: it is always full. `base` must be aligned to ARENA_UNIT. */
+/* Makes one free chunk of the range [begin, end), trimmed to whole units; begin is raised to ARENA_UNIT because
+ * offset 0 means "none". A range too small for a chunk is allowed: it is always full. `base` must be aligned to
+ * ARENA_UNIT. */
 void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64_t end);
 
 /* Returns the payload's offset, or 0 if no chunk fits, size > ARENA_MAX_SIZE or owner_kind is ARENA_FREE.
@@ -57,7 +58,7 @@ void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint3
 /* Payload bytes of a chunk: the size asked for, rounded up to units, or one unit more. */
 uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload);
 
-/* Decides whether a chunk in use is kept. Called once per such chunk, by ascending address. Must not touch the arena. */
+/* Decides whether a chunk in use is kept. Called once per such chunk, by ascending address. Must not use the arena. */
 typedef bool (*arena_keep_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload);
 
 /* After a crash inside the allocator: derives everything from the headers, frees what `keep` rejects (NULL: keeps all).

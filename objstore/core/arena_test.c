@@ -240,7 +240,8 @@ static void test_large_ranges_and_classes(void)
         CHECK(own.level < ARENA_N_LEVELS && own.sublevel < ARENA_N_SUBLEVELS);
         CHECK(fits_index == own_index || fits_index == own_index + 1);
         struct size_class smaller = class_of(size - 64);
-        CHECK(fits_index != own_index || size == 64 || smaller.level * ARENA_N_SUBLEVELS + smaller.sublevel < own_index);
+        unsigned smaller_index = smaller.level * ARENA_N_SUBLEVELS + smaller.sublevel;
+        CHECK(fits_index != own_index || size == 64 || smaller_index < own_index);
     }
 }
 
@@ -427,8 +428,8 @@ static void test_scribbled_memory(void)
         uint64_t at = world.arena.begin + random_below((size - world.arena.begin) / 8) * 8;
         uint64_t value = random_below(4) == 0 ? random_state : random_below(size / 8) * 8;
         memcpy(space + at, &value, 8);
-        if (n % 3 == 0)
-            ((uint64_t *)(void *)&world.arena)[2 + random_below(sizeof world.arena / 8 - 2)] = value; /* not the range */
+        if (n % 3 == 0) /* all but the range */
+            ((uint64_t *)(void *)&world.arena)[2 + random_below(sizeof world.arena / 8 - 2)] = value;
         n_found += arena_check(&world.arena, space) != OBJSTORE_OK;
         if (arena_rebuild(&world.arena, space, NULL, NULL) == OBJSTORE_OK) {
             world.arena.peak_bytes = UINT64_MAX; /* not derivable */
