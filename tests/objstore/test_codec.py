@@ -129,7 +129,8 @@ SIGNALLING_NAN = struct.unpack("d", struct.pack("Q", 0x7FF0_0000_DEAD_BEEF))[0]
 PLAIN = [
     None, True, False, 0, 1, -1, 127, 128, -128, -129, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, 2**63,
     -(2**63), -(2**63) - 1, 2**64, 10**100, -(10**100), 1 << 3000, -(1 << 3000),
-    0.0, -0.0, math.inf, -math.inf, math.nan, NAN_WITH_PAYLOAD, SIGNALLING_NAN, 5e-324, 1j, complex(-0.0, -0.0), complex(math.nan, NAN_WITH_PAYLOAD),
+    0.0, -0.0, math.inf, -math.inf, math.nan, NAN_WITH_PAYLOAD, SIGNALLING_NAN, 5e-324, 1j,
+    complex(-0.0, -0.0), complex(math.nan, NAN_WITH_PAYLOAD),
     "", "a", "é", "abc", "x" * 253, "x" * 254, "x" * 255, "ÿ" * 300, "żółw", "𝄞", "a\0b", "\ud800",
     "a\udfff" * 200, "x" * LARGE, "ż" * LARGE, "𝄞" * LARGE, b"", b"\0", b"x" * 300, bytes(LARGE),
     bytes(range(256)) * 1000,
