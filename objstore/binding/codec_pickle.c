@@ -25,8 +25,16 @@ PyObject *codec_reduce_ref(PyObject *ref)
     return Py_BuildValue("O(I)", ref_at_function, (unsigned int)number);
 }
 
+static PyObject *no_hook(const char *name)
+{
+    return PyErr_Format(PyExc_RuntimeError,
+                        "this value needs the hook \"%s\", and there is none (is the client closed?)", name);
+}
+
 static PyObject *call_pickle(const encoder *e, PyObject *value)
 {
+    if (e->hooks->pickle == NULL)
+        return no_hook("pickle");
     codec_out *outer = encoding;
     encoding = e->out;
     PyObject *result = PyObject_CallOneArg(e->hooks->pickle, value);
@@ -93,6 +101,8 @@ static PyObject *ref_at(PyObject *module, PyObject *argument)
 
 PyObject *codec_call_unpickle(const reader *r, PyObject *pickle, PyObject *buffers)
 {
+    if (r->hooks->unpickle == NULL)
+        return no_hook("unpickle");
     const codec_source *outer = decoding;
     decoding = r->source;
     PyObject *value = PyObject_CallFunctionObjArgs(r->hooks->unpickle, pickle, buffers, NULL);
