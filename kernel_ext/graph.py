@@ -4,6 +4,9 @@
     Graph.refresh(now_s)      before anybody looks; publishes rows and derives states
     GraphView.next(...)       (graph_view.py) what one front end has not seen yet, under a budget
 
+**Time** is kept in ticks of the ring's clock, whose rate is known better and better; seconds are made when somebody looks. So
+what happened later stays later.
+
 **Out of order.** A process may be seen starting a task before its submission is seen, and PARENT and DEPENDS follow
 SUBMITTED. So there are two numbers: an *entry* exists from the first event that mentions a task; it becomes a *row*, which
 front ends know, once it is described and `SETTLE_S` have passed, for a row's function, cell, parent and kind are told once
@@ -33,7 +36,7 @@ SETTLE_S = 0.005  # events that belong together are written within microseconds;
 PATIENCE_S = 1.0  # far longer than any disorder lasts
 OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
 UNKNOWN = "?"
-NEVER = -np.inf
+NEVER = np.uint64(0)  # the time of what has not happened
 
 _COUNTED = {State.WAITING: "waiting", State.READY: "ready", State.RUNNING: "running", State.FINISHED: "finished",
             State.FAILED: "failed", State.CANCELLED: "cancelled", State.RETRYING: "ready"}
@@ -60,7 +63,7 @@ class Graph:
     ----------
     directory : Directory
     ticks0, seconds_per_tick : int, float
-        The ring's clock: a record's time in seconds since the session began is ``(t - ticks0) * seconds_per_tick``.
+        The ring's clock, see `set_clock`.
     n_rows_max : int
         Bound on entries, and so on rows.
 
@@ -71,20 +74,20 @@ class Graph:
     n_rows, n_events, n_dropped : int
     functions : list of str
         Names by function number.
-    newest_s : float
-        Time of the latest event folded.
+    newest : int
+        Time of the latest event folded, in ticks.
     """
 
     def __init__(self, directory: Directory, *, ticks0: int = 0, seconds_per_tick: float = 1e-9,
                  n_rows_max: int = 1_000_000) -> None:
         self._directory = directory
-        self._ticks0, self._seconds_per_tick = np.uint64(ticks0), seconds_per_tick
+        self.set_clock(ticks0, seconds_per_tick)
         self._n_rows_max = n_rows_max
         self.n_events = self.n_dropped = 0
-        self.newest_s = 0.0
+        self.newest = 0
         self.entries = Columns(
-            seq=(np.uint64, 0), seen=(np.float64, 0.0), submitted=(np.float64, np.nan), known=(bool, False),
-            started=(np.float64, NEVER), retried=(np.float64, NEVER), finished=(np.float64, NEVER), size=(np.float64, np.nan),
+            seq=(np.uint64, 0), seen=(np.uint64, 0), submitted=(np.uint64, NEVER), known=(bool, False),
+            started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER), size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
             parent=(np.int32, -1), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
@@ -114,6 +117,20 @@ class Graph:
             EventKind.WORKER_DIED: self._workers.fold_died, EventKind.BLOCKED: self._workers.fold_blocked,
             EventKind.UNBLOCKED: self._workers.fold_unblocked}
 
+    # --- time
+
+    def set_clock(self, ticks0: int, seconds_per_tick: float) -> None:
+        """A record's time in seconds since the session began is ``(t - ticks0) * seconds_per_tick``."""
+        self._ticks0, self._seconds_per_tick = np.uint64(ticks0), seconds_per_tick
+
+    def seconds(self, ticks: np.ndarray) -> np.ndarray:
+        """Ticks as seconds since the session began; NaN for what has not happened."""
+        seconds = (ticks - self._ticks0).view(np.int64) * self._seconds_per_tick
+        return np.where(ticks == NEVER, np.nan, seconds)
+
+    def _ticks(self, seconds: float) -> int:
+        return int(self._ticks0) + int(seconds / self._seconds_per_tick)
+
     # --- events in
 
     def fold(self, records: np.ndarray, n_lost: int = 0) -> None:
@@ -122,11 +139,11 @@ class Graph:
         if not len(records):
             return
         self.n_events += len(records)
-        times = self._seconds(records["t"])
+        times = np.ascontiguousarray(records["t"])
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
             records, times = records[order], times[order]
-        self.newest_s = max(self.newest_s, float(times[-1]))
+        self.newest = max(self.newest, int(times[-1]))
         kinds = np.ascontiguousarray(records["kind"])
         present = np.bincount(kinds, minlength=256)
         for kind, fold in self._folds.items():
@@ -138,17 +155,12 @@ class Graph:
 
     def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:
         """After a loss: tasks submitted before `at_s` that are not among the `unfinished` numbers have finished."""
-        entries = self.entries
-        n = entries.n
-        running = entries.known[:n] & (entries.state[:n] < State.FINISHED) & (entries.submitted[:n] < at_s)
-        running |= entries.known[:n] & (entries.state[:n] == State.RETRYING) & (entries.submitted[:n] < at_s)
-        candidates = np.flatnonzero(running)
+        entries, n = self.entries, self.entries.n
+        unended = (entries.state[:n] < State.FINISHED) | (entries.state[:n] == State.RETRYING)
+        candidates = np.flatnonzero(entries.known[:n] & unended & (entries.submitted[:n] < self._ticks(at_s)))
         ended = candidates[~np.isin(entries.seq[candidates], unfinished)]
         entries.vanished[ended] = True
         entries.dirty[ended] = True
-
-    def _seconds(self, ticks: np.ndarray) -> np.ndarray:
-        return (ticks - self._ticks0).view(np.int64) * self._seconds_per_tick
 
     def _find(self, numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The entries of these task or put numbers; new ones where there are none, -1 when there is no room."""
@@ -340,7 +352,7 @@ class Graph:
         """Publish what is described, derive states; returns the rows that have changed since the last refresh."""
         entries = self.entries
         before = self.n_rows
-        self._publish(max(now_s, self.newest_s))
+        self._publish(max(self._ticks(now_s), self.newest))
         self._derive(np.flatnonzero(entries.dirty[:entries.n]))
         freed = self._close_edges()
         if len(freed):
@@ -357,16 +369,19 @@ class Graph:
         """Whether nothing waits for a later `refresh` to become a row."""
         return not self._queue
 
-    def _publish(self, now_s: float) -> None:
+    def _before(self, now: int, span_s: float) -> np.uint64:
+        return np.uint64(max(0, now - int(span_s / self._seconds_per_tick)))
+
+    def _publish(self, now: int) -> None:
         """Number the entries that can be shown, in the order of their submission."""
         if not self._queue:
             return
         entries = self.entries
         queue = np.concatenate(self._queue)
         known = entries.known[queue]
-        shown = known & (entries.submitted[queue] <= now_s - SETTLE_S)
+        shown = known & (entries.submitted[queue] <= self._before(now, SETTLE_S))
         if not known.all():
-            old = ~known & (entries.seen[queue] <= now_s - PATIENCE_S)
+            old = ~known & (entries.seen[queue] <= self._before(now, PATIENCE_S))
             objects = entries.kind[queue] == Kind.OBJECT
             entries.vanished[queue[old & objects]] = True  # who knows when it was put, but it was
             acted = (entries.started[queue] > NEVER) | (entries.finished[queue] > NEVER) | (entries.retried[queue] > NEVER)
@@ -522,8 +537,8 @@ class Graph:
             "actor": int(entries.actor[at]) - 1 if entries.actor[at] else None,
             "worker": worker if worker != NO_WORKER else None,
             "pid": int(self._workers.pid[worker]) if worker != NO_WORKER else None,
-            "submitted": _or_none(entries.submitted[at]), "started": _or_none(entries.started[at]),
-            "finished": _or_none(entries.finished[at]), "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
+            **{name: _or_none(self.seconds(getattr(entries, name)[at:at + 1])[0])
+               for name in ("submitted", "started", "finished")}, "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
             "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
             "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100]}
 
@@ -569,7 +584,7 @@ class _Actor:
     """One actor. `index` is its slot in the segment, which another actor may have had before."""
 
     index: int
-    since: float
+    since: int  # ticks
     entry: int
     name: str
     state: str = "pending"
@@ -581,14 +596,14 @@ class _Actors:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self.by_number: list[_Actor] = []
-        self._of_index: dict[int, list[tuple[float, int]]] = {}  # (since, number), ascending
-        self._states: dict[int, list[tuple[float, str]]] = {}  # (time, state), ascending; the latest ones
+        self._of_index: dict[int, list[tuple[int, int]]] = {}  # (since, number), ascending
+        self._states: dict[int, list[tuple[int, str]]] = {}  # (time, state), ascending; the latest ones
 
-    def created(self, index: int, time: float, entry: int) -> int:
+    def created(self, index: int, time: int, entry: int) -> int:
         """An actor began to live in this slot; returns its number."""
         # A call that was published before its actor's creation was seen has made a stand-in without a time.
         lives = self._of_index.setdefault(index, [])
-        if lives and lives[0][0] == NEVER and len(lives) == 1:
+        if lives and lives[0][0] == 0 and len(lives) == 1:
             number = lives.pop()[1]
             self.by_number[number] = _Actor(index, time, entry, self._directory.actor_name(index))
         else:
@@ -598,7 +613,7 @@ class _Actors:
         self._apply(index)
         return number
 
-    def changed(self, index: int, time: float, state: str) -> None:
+    def changed(self, index: int, time: int, state: str) -> None:
         states = self._states.setdefault(index, [])
         bisect.insort(states, (time, state))
         del states[:-64]
@@ -608,10 +623,10 @@ class _Actors:
         """The numbers of the actors that had this slot at these times."""
         lives = self._of_index.setdefault(index, [])
         if not lives:
-            lives.append((NEVER, len(self.by_number)))
-            self.by_number.append(_Actor(index, NEVER, -1, self._directory.actor_name(index)))
+            lives.append((0, len(self.by_number)))
+            self.by_number.append(_Actor(index, 0, -1, self._directory.actor_name(index)))
             self._apply(index)
-        at = np.searchsorted([since for since, _ in lives], times, side="right") - 1
+        at = np.searchsorted(np.array([since for since, _ in lives], np.uint64), times, side="right") - 1
         return np.array([number for _, number in lives], np.uint32)[np.maximum(at, 0)]
 
     def _apply(self, index: int) -> None:
@@ -620,7 +635,7 @@ class _Actors:
         lives = self._of_index.get(index)
         if not lives:
             return
-        for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), np.inf], strict=True):
+        for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), 2**64], strict=True):
             own = [state for time, state in states if since <= time < end]
             if own:
                 self.by_number[number].state = "dead" if "dead" in own else own[-1]
@@ -631,12 +646,12 @@ class _Workers:
 
     def __init__(self) -> None:
         self.pid = np.zeros(256, np.uint32)
-        self._since = np.full(256, NEVER)  # the latest event that says who the worker is
+        self._since = np.zeros(256, np.uint64)  # the latest event that says who the worker is
         self._entry = np.full(256, -1, np.int64)  # what it started last
-        self._busy = np.full(256, NEVER)
-        self._died = np.full(256, NEVER)
-        self._blocked = np.full(256, NEVER)
-        self._unblocked = np.full(256, NEVER)
+        self._busy = np.zeros(256, np.uint64)
+        self._died = np.zeros(256, np.uint64)
+        self._blocked = np.zeros(256, np.uint64)
+        self._unblocked = np.zeros(256, np.uint64)
 
     def fold_busy(self, workers: np.ndarray, pids: np.ndarray, times: np.ndarray, entries: np.ndarray) -> None:
         """`times` ascend, so of several records of a worker the latest is assigned last."""

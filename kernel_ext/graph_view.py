@@ -138,13 +138,13 @@ class GraphView:
         for at, values in enumerate((columns.function[entries], columns.cell[entries], columns.actor[entries], parent_rows,
                                      columns.kind[entries])):
             block[at] = values
-        return block.reshape(-1), columns.submitted[entries]
+        return block.reshape(-1), self._graph.seconds(columns.submitted[entries])
 
     def _update_columns(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
         columns = self._graph.entries
         entries = self._graph.order[rows]
-        return (rows.astype(np.uint32), columns.state[entries], columns.worker[entries], _times(columns.started[entries]),
-                _times(columns.finished[entries]), columns.size[entries])
+        return (rows.astype(np.uint32), columns.state[entries], columns.worker[entries],
+                self._graph.seconds(columns.started[entries]), self._graph.seconds(columns.finished[entries]), columns.size[entries])
 
     def _edge_pairs(self, count: int) -> np.ndarray:
         begin, self._n_edges = self._n_edges, self._n_edges + count
@@ -153,7 +153,3 @@ class GraphView:
         pairs[:, 0] = edges.source[begin:self._n_edges]
         pairs[:, 1] = edges.target[begin:self._n_edges]
         return pairs.reshape(-1)
-
-
-def _times(values: np.ndarray) -> np.ndarray:
-    return np.where(values == NEVER, np.nan, values)

@@ -242,7 +242,7 @@ def test_a_snapshot_equals_the_sum_of_deltas(data: st.DataObject) -> None:
         graph.fold(batch)
         early.mark(graph.refresh(0.0))
         for _ in range(data.draw(st.integers(0, 2))):
-            feed(early, early_replica, graph.newest_s, data.draw(budgets))
+            feed(early, early_replica, graph.newest * 1e-6, data.draw(budgets))
         if early_replica.header is not None and data.draw(st.integers(0, 9)) == 0:
             early.restart()
     early.mark(graph.refresh(10.0))
@@ -336,7 +336,7 @@ def test_numbers_without_sense_do_no_harm() -> None:
     graph = Graph(Names())
     fold(graph, event(EventKind.SUBMITTED, 1, 5, a=1))
     fold(graph, event(EventKind.SUBMITTED, 2, 2**62, a=95), event(EventKind.DEPENDS, 3, 5, **wide(2**61)),
-         event(EventKind.FINISHED, 4, 2**40, b=77), event(99, 5, 6), event(EventKind.STARTED, 0, 5, client=255))
+         event(EventKind.FINISHED, 4, 2**40, b=77), event(99, 5, 6), event(EventKind.STARTED, 1, 5, client=255))
     graph.refresh(1.0)
     assert graph.n_rows == 1 and graph.n_aggregated == 1
     with pytest.raises(IndexError, match="no row 1"):
@@ -375,3 +375,13 @@ def test_a_redefined_function_keeps_its_number() -> None:
     graph = Graph(SameName())
     fold(graph, *(event(EventKind.SUBMITTED, n, n, a=n, d=n) for n in (1, 2, 3)))
     assert graph.functions == ["?", "add"]
+
+
+def test_a_clock_that_is_known_better_later_does_not_change_the_order() -> None:
+    graph = Graph(Names(), ticks0=1000, seconds_per_tick=1e-6)
+    fold(graph, event(EventKind.SUBMITTED, 2000, 1, a=1), event(EventKind.STARTED, 10_000, 1))
+    graph.set_clock(1000, 0.9e-6)
+    fold(graph, event(EventKind.FINISHED, 10_001, 1))
+    graph.refresh(1.0)
+    facts = graph.describe(0)
+    assert facts["state"] == "finished" and facts["finished"] == pytest.approx(9001 * 0.9e-6)

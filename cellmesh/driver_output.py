@@ -1,0 +1,280 @@
+"""What tasks print, on the driver's own stdout and stderr: a line says whose it is, many equal lines become one.
+
+    (train pid=4711) epoch 1
+    (train pid=4712) epoch 1
+    (load, 98 more on 4 workers) done
+
+`TaskText` turns pieces of output into such text and is pure. `Pump` collects pieces for a moment, so that a thousand
+small prints become few writes; its thread ends when it has had nothing to do for a while. `start` connects both to a
+session. In a notebook kernel this module prints nothing: the kernel extension takes over and puts output under the cell
+that it belongs to.
+"""
+from __future__ import annotations
+
+import atexit
+import json
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .scheduler.messages import Message, NodeEvent, WorkerOutput
+
+if TYPE_CHECKING:
+    from .session import Session
+
+BATCH_S = 0.03  # pieces that arrive within this time are written together
+HOLD_S = 0.25  # an unfinished line, or the count of equal lines, is shown when nothing else has come for this long
+LINGER_S = 1.0  # the pump's thread ends after that much quiet
+LINE_CHARS_MAX = 100_000  # of an unfinished line the end is kept
+PENDING_CHARS_MAX = 4_000_000  # beyond it pieces are dropped and counted: the reader is slower than the tasks
+
+DIM = ("\x1b[2m", "\x1b[0m")
+
+
+Writer = tuple[int, int]  # (task, pid)
+PLAIN: Writer = (-1, 0)  # who writes text that is passed on as it is
+
+
+@dataclass
+class _Equal:
+    """The last whole line written on a stream, and how many other tasks have printed the same since."""
+
+    name: str
+    line: str
+    task: int
+    count: int = 0
+    pids: set[int] = field(default_factory=set)
+
+
+class TaskText:
+    """The text that a person reads for what tasks print, on one place (a terminal, the output of one cell).
+
+    Parameters
+    ----------
+    dim : (str, str)
+        Written before and after a prefix; empty strings where there are no colours.
+
+    Notes
+    -----
+    While output keeps coming, one unfinished line (a progress bar, ``print(end="")``) is on view per stream; those of
+    other tasks wait until it ends, or several bars would pile up line after line. Whole lines are never held back,
+    except equal ones.
+    """
+
+    def __init__(self, dim: tuple[str, str] = ("", "")) -> None:
+        self._dim = dim
+        self._text: list[tuple[str, list[str]]] = []  # (stream, pieces), consecutive ones of different streams
+        self._partial: dict[tuple[str, Writer], tuple[str, str]] = {}  # unfinished lines not yet written: (prefix, text)
+        self._open: dict[str, Writer | None] = {}  # whose unfinished line a stream ends with
+        self._equal: dict[str, _Equal] = {}
+
+    def add(self, stream: str, text: str, *, task: int, pid: int, name: str) -> None:
+        """A piece of what a task printed; not necessarily whole lines."""
+        writer = (task, pid)
+        prefix = f"{self._dim[0]}({name or 'worker'} pid={pid}){self._dim[1]} "
+        text = self._partial.pop((stream, writer), ("", ""))[1] + text
+        whole, newline, rest = text.rpartition("\n")
+        if newline:
+            for line in whole.split("\n"):
+                self._line(stream, line, prefix, writer, name)
+        if len(rest) > LINE_CHARS_MAX:
+            rest = rest[rest.rfind("\r", 0, -1) + 1:][-LINE_CHARS_MAX:]
+        if rest:
+            self._partial[stream, writer] = (prefix, rest)
+
+    def add_plain(self, stream: str, text: str) -> None:
+        """Text that is passed on as it is."""
+        if text:
+            if self._open.get(stream) != PLAIN:
+                self._end_line(stream)
+            self._write(stream, text)
+            self._open[stream] = None if text.endswith("\n") else PLAIN
+
+    def take(self, quiet: bool = False) -> list[tuple[str, str]]:
+        """What is to be written now, as (stream, text) in order; `quiet`: nothing more comes soon, so hold nothing back."""
+        if quiet:
+            for stream in list(self._equal):
+                self._tell_equal(stream)
+                del self._equal[stream]
+        for (stream, writer), (prefix, text) in list(self._partial.items()):
+            if text != "\r" and (quiet or self._open.get(stream) in (None, writer)):
+                del self._partial[stream, writer]
+                if text.endswith("\r"):  # what comes next is drawn over it
+                    text = text[:-1]
+                    self._partial[stream, writer] = (prefix, "\r")
+                self._write_line(stream, text, prefix, writer)
+                self._open[stream] = writer
+        text, self._text = self._text, []
+        return [(stream, "".join(pieces)) for stream, pieces in text]
+
+    @property
+    def holds(self) -> bool:
+        """Whether `take(quiet=True)` would give something."""
+        return any(text != "\r" for _, text in self._partial.values()) or any(e.count for e in self._equal.values())
+
+    def _line(self, stream: str, line: str, prefix: str, writer: Writer, name: str) -> None:
+        line = line.removesuffix("\r")
+        equal = self._equal.get(stream)
+        if (equal and (name, line) == (equal.name, equal.line) and writer[0] != equal.task
+                and self._open.get(stream) is None):
+            equal.count += 1
+            equal.pids.add(writer[1])
+            return
+        self._tell_equal(stream)
+        self._write_line(stream, line, prefix, writer)
+        self._write(stream, "\n")
+        self._open[stream] = None
+        self._equal[stream] = _Equal(name, line, writer[0])
+
+    def _write_line(self, stream: str, text: str, prefix: str, writer: Writer) -> None:
+        """Write a line or its beginning, or go on with the one that is open; only the last state of what was redrawn."""
+        before, redrawn, last = text.rpartition("\r")
+        if self._open.get(stream) != writer:
+            self._end_line(stream)
+            self._write(stream, prefix + last)
+        else:
+            self._write(stream, f"\r{prefix}{last}" if redrawn else last)
+
+    def _end_line(self, stream: str) -> None:
+        self._tell_equal(stream)
+        self._equal.pop(stream, None)
+        if self._open.get(stream) is not None:
+            self._write(stream, "\n")
+            self._open[stream] = None
+
+    def _tell_equal(self, stream: str) -> None:
+        equal = self._equal.get(stream)
+        if equal and equal.count:
+            workers = f"on {len(equal.pids)} workers" if len(equal.pids) > 1 else "on one worker"
+            before, after = self._dim
+            self._write(stream, f"{before}({equal.name or 'worker'}, {equal.count} more {workers}){after} {equal.line}\n")
+            equal.count = 0
+            equal.pids.clear()
+
+    def _write(self, stream: str, text: str) -> None:
+        if self._text and self._text[-1][0] == stream:
+            self._text[-1][1].append(text)
+        else:
+            self._text.append((stream, [text]))
+
+
+class Pump:
+    """Hands pieces of output to `write` in batches, from a thread of its own that lives only while there are any.
+
+    Parameters
+    ----------
+    write : callable
+        ``write(pieces, quiet)``: the pieces in order; `quiet` when nothing has come for `HOLD_S`. Returns whether it holds
+        something back, and so wants to be called again with `quiet`.
+    """
+
+    def __init__(self, write: Callable[[list[Message], bool], bool]) -> None:
+        self._write = write
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._pieces: deque[Message] = deque()
+        self._n_chars = self._n_dropped = 0
+        self._thread: threading.Thread | None = None
+        self._finished = False
+
+    def add(self, piece: Message) -> None:
+        """Take a piece; never blocks for long."""
+        size = len(piece.text) + len(getattr(piece, "bundle", ""))
+        with self._changed:
+            if self._n_chars + size > PENDING_CHARS_MAX:
+                self._n_dropped += size
+                return
+            self._pieces.append(piece)
+            self._n_chars += size
+            if self._thread is None and not self._finished:
+                self._thread = threading.Thread(target=self._run, name="cellmesh-output", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        if self._finished:
+            self._drain(quiet=True)
+
+    def finish(self) -> None:
+        """Write everything now. What still comes is written at once, by the thread that brings it."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify()
+        self._drain(quiet=True)
+
+    def _drain(self, quiet: bool) -> bool:
+        with self._writing:
+            with self._changed:
+                pieces, self._pieces = list(self._pieces), deque()
+                dropped, self._n_chars, self._n_dropped = self._n_dropped, 0, 0
+            if dropped:
+                pieces.append(NodeEvent("output_lost", f"{dropped:,} characters of output are not shown: they came faster "
+                                                       "than they could be written"))
+            return self._write(pieces, quiet)
+
+    def _run(self) -> None:
+        quiet_since = time.monotonic()
+        holds = False
+        while True:
+            with self._changed:
+                now = time.monotonic()
+                patience = (HOLD_S if holds else LINGER_S) - (now - quiet_since)
+                if not self._pieces and not self._finished and patience > 0:
+                    self._changed.wait(patience)
+                    continue
+                if not self._pieces and not holds:
+                    self._thread = None
+                    return
+                arrived = bool(self._pieces)
+                if arrived and not self._finished:
+                    self._changed.wait_for(lambda: self._finished, BATCH_S)
+            if arrived:
+                quiet_since = time.monotonic()
+            holds = self._drain(quiet=not arrived) and arrived
+
+
+# The kernel extension's function: shows a session's output itself, and says so. None: nobody but this module does.
+taken_over_by: Callable[[Session], bool] | None = None
+
+
+def start(session: Session) -> None:
+    """Show what the tasks of a driver's session print, from now on until the session ends."""
+    if taken_over_by is not None and taken_over_by(session):
+        return
+    texts = TaskText(DIM if _is_terminal() else ("", ""))
+
+    def write(pieces: list[Message], quiet: bool) -> bool:
+        for piece in pieces:
+            _add(texts, piece)
+        for name, text in texts.take(quiet):
+            stream = getattr(sys, name)
+            if stream is not None and not stream.closed:
+                stream.write(text)
+                stream.flush()
+        return texts.holds
+
+    pump = Pump(write)
+    session.node.link.add_listener(lambda message: pump.add(message) if is_output(message) else None)
+    session.node.link.on_lost(lambda reason: pump.finish())
+    atexit.register(pump.finish)
+
+
+def is_output(message: Message) -> bool:
+    """Whether a message is for people to read."""
+    return isinstance(message, WorkerOutput | NodeEvent)
+
+
+def _add(texts: TaskText, piece: Message) -> None:
+    if isinstance(piece, NodeEvent):
+        texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
+    elif isinstance(piece, WorkerOutput) and piece.stream in ("stdout", "stderr"):
+        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name)
+    elif isinstance(piece, WorkerOutput) and piece.stream == "display":
+        text = json.loads(piece.bundle).get("data", {}).get("text/plain", "")
+        texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=piece.name)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout is not None and not sys.stdout.closed and sys.stdout.isatty()
