@@ -24,6 +24,7 @@
 enum { DROP_BUFFER = 32, FUNCTION_CACHE = 1024 };
 #define DROP_AT_ONCE 65536u        /* bytes: larger objects are given up without buffering */
 #define IMPLICIT_PUT 65536u        /* bytes: larger arguments become objects of their own */
+#define IMPLICIT_PUT_BUFFER 1024u  /* bytes: where the codec begins to write arrays out of band, which arguments cannot be */
 #define LOCAL_BUFFERED 0x80000000u /* in local counts: its drop is in the buffer */
 
 typedef struct {
@@ -97,6 +98,7 @@ typedef struct { /* an encoded value on its way into an object */
     codec_out out;
     uint64_t size;
 } Encoded;
+void copy_bytes(void *to, const void *from, size_t n); /* large blocks without the GIL, by several threads */
 int encode_value(ClientObject *c, Encoded *e, PyObject *value);
 void encoded_clear(Encoded *e);
 PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena); /* a Ref */

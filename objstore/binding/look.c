@@ -277,9 +277,10 @@ LOOK(info)
     bool has_task = false;
     segment_lock(&c->s);
     uint32_t state = object_state(o);
-    if (state == OBJECT_PENDING && o->u.pending.task_1) {
-        t = c->s.tasks[o->u.pending.task_1 - 1];
-        has_task = atomic_load(&t.state) != TASK_FREE;
+    uint32_t task = task_producing(&c->s, ref->slot);
+    if (task != UINT32_MAX) {
+        t = c->s.tasks[task];
+        has_task = true;
     }
     uint32_t failure = state == OBJECT_FAILED ? o->u.failure.code : 0;
     segment_unlock(&c->s);

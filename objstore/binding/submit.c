@@ -122,7 +122,7 @@ static bool is_large(PyObject *v)
         PyErr_Clear(); /* no buffer after all (object or datetime arrays): the codec knows what to do */
         return false;
     }
-    bool large = view.len >= (Py_ssize_t)IMPLICIT_PUT;
+    bool large = view.len >= (Py_ssize_t)IMPLICIT_PUT_BUFFER;
     PyBuffer_Release(&view);
     return large;
 }

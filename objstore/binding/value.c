@@ -43,7 +43,7 @@ static void copy_in_parallel(unsigned char *to, const unsigned char *from, size_
             pthread_join(threads[i], NULL);
 }
 
-static void copy_bytes(void *to, const void *from, size_t n)
+void copy_bytes(void *to, const void *from, size_t n)
 {
     if (n < COPY_WITHOUT_GIL) {
         memcpy(to, from, n);
@@ -173,7 +173,7 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = o->offset, size = o->size;
-    codec_source source = {.owner = offset ? owner : NULL, .make_ref = ref_make, .ctx = c};
+    codec_source source = {.owner = offset ? owner : NULL, .make_ref = ref_make, .ctx = c, .copy = copy_bytes};
     const unsigned char *data = o->u.inline_data;
     if (offset) {
         if (offset + size > c->s.size)

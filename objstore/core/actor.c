@@ -250,18 +250,9 @@ static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
         task_seal_failed(s, task, FAILURE_ACTOR_DIED, detail);
         task_finish(s, task, EVENT_ERROR);
         break;
-    default: { /* still queued */
-        uint32_t ignored_task, ignored_worker;
-        if (t->attempt == 0)
-            task_cancel(s, t->result_1 - 1, &ignored_task, &ignored_worker);
-        else { /* its result was sealed by the first life */
-            if (atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY) {
-                s->classes[t->resource_class].n_ready--;
-                s->h->n_ready--;
-            }
-            atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
-        }
-    }
+    default: /* still queued, at first or for a restart; then its result was sealed by the first life */
+        task_seal_failed(s, task, FAILURE_ACTOR_DIED, detail);
+        task_discard(s, task);
     }
 }
 
@@ -271,12 +262,18 @@ void actor_die(struct segment *s, uint32_t actor, int32_t detail)
     if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
         return;
     a->death_detail = detail;
+    set_state(s, actor, ACTOR_DEAD);
+    actor_bury(s, actor);
+}
+
+void actor_bury(struct segment *s, uint32_t actor)
+{
+    struct actor_slot *a = &s->actors[actor];
     uint32_t object = a->object_1 ? a->object_1 - 1 : UINT32_MAX;
     if (object != UINT32_MAX)
         object_pin(s, object); /* the calls that fail below may be all that kept it */
-    set_state(s, actor, ACTOR_DEAD);
     if (a->task_1)
-        end_constructor(s, actor, detail);
+        end_constructor(s, actor, a->death_detail);
     a->worker_1 = 0;
     while (a->head_1) {
         uint32_t task = a->head_1 - 1;
@@ -338,10 +335,10 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL);
     t->attempt++;
-    t->worker = UINT16_MAX;
     set_state(s, actor, ACTOR_RESTARTING);
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
     STEP();
+    t->worker = UINT16_MAX;
     event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, 0, 0, s->me);
     task_enqueue(s, a->task_1 - 1, true);
     return true;
@@ -375,7 +372,7 @@ void actor_unreferenced(struct segment *s, uint32_t actor)
         free_slot(s, actor);
     else if (a->worker_1)
         wake_client(s, a->worker_1 - 1);
-    else if (a->task_1 && atomic_load_explicit(&s->tasks[a->task_1 - 1].state, memory_order_relaxed) != TASK_RUNNING)
+    else if (!a->task_1 || atomic_load_explicit(&s->tasks[a->task_1 - 1].state, memory_order_relaxed) != TASK_RUNNING)
         actor_die(s, actor, 0);
 }
 

@@ -45,6 +45,8 @@ void actor_construction_failed(struct segment *segment, uint32_t actor, uint32_t
 
 /* Ends an actor for good: every queued call fails. */
 void actor_die(struct segment *segment, uint32_t actor, int32_t detail);
+/* What follows from being DEAD; recovery calls it again for an actor whose end was interrupted. */
+void actor_bury(struct segment *segment, uint32_t actor);
 /* Its worker has died: restart or end. True: it will restart. */
 bool actor_worker_died(struct segment *segment, uint32_t actor, int32_t detail);
 /* Marks it for killing; returns the client to kill or UINT32_MAX when it was dealt with here. */

@@ -72,10 +72,8 @@ static void check_object(struct checker *c, uint32_t i)
     expect(c, o->pins || object_held(o), "a living object has a pin or a holder", i, 0, 1);
     if (state != OBJECT_PENDING)
         expect(c, o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
-    else if (o->u.pending.task_1) {
-        struct task_slot *t = &s->tasks[o->u.pending.task_1 - 1];
-        expect(c, atomic_load(&t->state) != TASK_FREE && t->seq == o->creator, "a pending object has its task", i, t->seq, o->creator);
-    }
+    else if (!(o->creator & PUT_BIT))
+        expect(c, o->pins > 0, "a pending result is pinned by its task", i, o->pins, 1);
     if (o->offset && (state == OBJECT_READY || state == OBJECT_ERROR))
         expect(c, o->offset + o->size <= s->size && arena_chunk_size(s->base, o->offset) >= o->size,
                "object's bytes lie in a chunk", i, o->offset, o->size);

@@ -139,6 +139,19 @@ static uint32_t drop_references(struct segment *s, uint32_t client)
     return n;
 }
 
+/* The actor that this client serves or is constructing, by the constructor's task: the client's own note of it is
+ * written last. A constructor belongs to the actor's fate, not to the fate of tasks. */
+static uint32_t actor_of(const struct segment *s, uint32_t client)
+{
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        const struct task_slot *t = &s->tasks[i];
+        uint32_t state = atomic_load(&t->state);
+        if ((state == TASK_RUNNING || state == TASK_HELD) && t->worker == client && (t->flags & TASK_FLAG_ACTOR_CREATION))
+            return t->actor_1;
+    }
+    return 0;
+}
+
 struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
 {
     struct client_losses losses = {0, 0, 0, false};
@@ -150,14 +163,8 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         forget(s, client);
         if (c->role == ROLE_WORKER)
             event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)code, 0, 0, s->me);
-        uint32_t actor_1 = c->actor_1;
+        uint32_t actor_1 = actor_of(s, client);
         c->actor_1 = 0;
-        /* A constructor in flight belongs to the actor's fate, not to the task's. */
-        for (uint32_t i = 0; !actor_1 && i < s->h->touched_tasks; i++) {
-            const struct task_slot *t = &s->tasks[i];
-            if (atomic_load(&t->state) == TASK_RUNNING && t->worker == client && (t->flags & TASK_FLAG_ACTOR_CREATION))
-                actor_1 = t->actor_1;
-        }
         if (actor_1)
             losses.actor_restarts = actor_worker_died(s, actor_1 - 1, code);
         for (uint32_t i = 0; i < s->h->touched_tasks; i++)

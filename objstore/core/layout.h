@@ -73,7 +73,7 @@ struct object_slot {
     union {
         unsigned char inline_data[OBJECT_INLINE_SIZE]; /* READY/ERROR with offset 0 */
         struct { uint32_t n_refs, actor_1; } arena;    /* READY/ERROR in the arena: refs follow the value */
-        struct { uint32_t task_1; } pending;           /* PENDING: the producing task */
+        struct { uint32_t task_1; } pending;           /* PENDING: a hint, see task_producing; a sealer overwrites it */
         struct { uint32_t code; int32_t detail; uint64_t seq; } failure; /* FAILED */
     } u;
     uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set */
@@ -144,7 +144,7 @@ struct actor_slot {
     uint32_t n_running;      /* L */
     uint32_t worker_1;       /* L  client that serves it */
     uint32_t object_1;       /*    the actor object; freed with the last handle */
-    uint32_t task_1;         /*    the constructor's task, kept for restarts */
+    uint32_t task_1;         /* L  the constructor's task, kept for restarts */
     uint32_t death_object_1; /* L  pinned error of the constructor: what every call gets */
     int32_t restarts_left;   /*    -1: for ever */
     int32_t max_task_retries;

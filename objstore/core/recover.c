@@ -80,7 +80,7 @@ static void clear_queues(struct segment *s)
     for (uint32_t i = 0; i < h->touched_actors; i++) {
         struct actor_slot *a = &s->actors[i];
         uint32_t state = atomic_load(&a->state);
-        a->head_1 = a->tail_1 = a->n_pending = a->n_running = 0;
+        a->head_1 = a->tail_1 = a->n_pending = a->n_running = a->task_1 = 0;
         a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
         if (state == ACTOR_FREE) {
             a->next_free_1 = h->free_actor_1;
@@ -112,6 +112,9 @@ static void pin_task(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const uint32_t *refs = task_refs(s, t);
+    task_note_results(s, task);
+    if ((t->flags & TASK_FLAG_ACTOR_CREATION) && atomic_load(&t->state) != TASK_CANCELLED)
+        s->actors[t->actor_1 - 1].task_1 = task + 1;
     object_pin(s, t->function);
     for (uint32_t i = 0; i < t->n_refs; i++)
         object_pin(s, refs[i]);
@@ -119,6 +122,17 @@ static void pin_task(struct segment *s, uint32_t task)
         object_pin(s, task_result(s, t, i));
     if (t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION) && s->actors[t->actor_1 - 1].object_1)
         object_pin(s, s->actors[t->actor_1 - 1].object_1 - 1);
+}
+
+/* Whoever cancels seals the results first, and may die before the task's state tells. */
+static bool was_being_cancelled(struct segment *s, struct task_slot *t)
+{
+    if (!t->n_returns || (t->flags & TASK_FLAG_ACTOR_CREATION))
+        return false; /* a constructor that runs again has sealed its result in its first life */
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        if (!object_sealed(&s->objects[task_result(s, t, i)]))
+            return false;
+    return true;
 }
 
 /* In order of submission every task takes the place that its state tells. */
@@ -147,6 +161,10 @@ static void place_task(struct segment *s, uint32_t task)
         break;
     case TASK_WAITING:
     case TASK_READY:
+        if (was_being_cancelled(s, t)) {
+            task_release(s, task);
+            break;
+        }
         if (call) { /* into the mailbox, as actor_post does, without the pin that pin_task has made */
             if (a->tail_1)
                 s->tasks[a->tail_1 - 1].next_1 = task + 1;
@@ -190,6 +208,15 @@ static void rebuild_tasks(struct segment *s)
     free(order);
 }
 
+static void finish_burials(struct segment *s)
+{
+    for (uint32_t i = 0; i < s->h->touched_actors; i++) {
+        const struct actor_slot *a = &s->actors[i];
+        if (atomic_load(&a->state) == ACTOR_DEAD && (a->head_1 || a->task_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
+            actor_bury(s, i);
+    }
+}
+
 static void free_unreferenced_objects(struct segment *s)
 {
     for (uint32_t i = 0; i < s->h->touched_objects; i++) {
@@ -208,6 +235,7 @@ void recover(struct segment *s)
     rebuild_objects(s);
     clear_queues(s);
     rebuild_tasks(s);
+    finish_burials(s);
     free_unreferenced_objects(s);
     task_wake_workers(s);
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) /* everybody looks again at what it waits for */

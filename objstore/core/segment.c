@@ -17,7 +17,10 @@
 
 #include "recover.h"
 
-enum { LOCK_SPIN = 200, LOCK_PATIENCE_NS = 20 * 1000 * 1000 };
+#ifndef LOCK_PATIENCE_NS
+#define LOCK_PATIENCE_NS (20 * 1000 * 1000)
+#endif
+enum { LOCK_SPIN = 200 };
 
 /* ------------------------------------------------------------------ system */
 
@@ -68,20 +71,20 @@ uint64_t process_start_time(int32_t pid)
 
 /* ------------------------------------------------------------------ format */
 
-static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static uint64_t align_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
 struct plan { uint64_t classes, clients, actors, objects, tasks, events, arena; };
 
 static struct plan plan_of(const struct segment_config *c)
 {
     struct plan p;
-    p.classes = round_up(sizeof(struct header), 4096);
-    p.clients = round_up(p.classes + sizeof(struct resource_class) * MAX_CLASSES, 4096);
-    p.actors = round_up(p.clients + sizeof(struct client_slot) * MAX_CLIENTS, 4096);
-    p.objects = round_up(p.actors + sizeof(struct actor_slot) * (uint64_t)c->n_actors, 4096);
-    p.tasks = round_up(p.objects + sizeof(struct object_slot) * (uint64_t)c->n_objects, 4096);
-    p.events = round_up(p.tasks + sizeof(struct task_slot) * (uint64_t)c->n_tasks, 4096);
-    p.arena = round_up(p.events + sizeof(struct event_record) * (uint64_t)c->n_events, 4096);
+    p.classes = align_up(sizeof(struct header), 4096);
+    p.clients = align_up(p.classes + sizeof(struct resource_class) * MAX_CLASSES, 4096);
+    p.actors = align_up(p.clients + sizeof(struct client_slot) * MAX_CLIENTS, 4096);
+    p.objects = align_up(p.actors + sizeof(struct actor_slot) * (uint64_t)c->n_actors, 4096);
+    p.tasks = align_up(p.objects + sizeof(struct object_slot) * (uint64_t)c->n_objects, 4096);
+    p.events = align_up(p.tasks + sizeof(struct task_slot) * (uint64_t)c->n_tasks, 4096);
+    p.arena = align_up(p.events + sizeof(struct event_record) * (uint64_t)c->n_events, 4096);
     return p;
 }
 

@@ -38,6 +38,14 @@ static uint32_t queue_take(struct segment *s, struct resource_class *c)
     return task;
 }
 
+/* Cancelled tasks stay queued until they come to the front: taking one out of the middle would need a second link. */
+void task_trim_queue(struct segment *s, uint32_t index)
+{
+    struct resource_class *c = &s->classes[index];
+    while (c->head_1 && atomic_load_explicit(&s->tasks[c->head_1 - 1].state, memory_order_relaxed) != TASK_READY)
+        task_release(s, queue_take(s, c));
+}
+
 static uint32_t last_idle(const struct header *h)
 {
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
@@ -253,8 +261,7 @@ static uint32_t oldest_admissible(struct segment *s)
     uint64_t best_seq = UINT64_MAX;
     for (uint32_t c = 0; c < h->n_classes; c++) {
         struct resource_class *class = &s->classes[c];
-        while (class->head_1 && atomic_load_explicit(&s->tasks[class->head_1 - 1].state, memory_order_relaxed) != TASK_READY)
-            task_release(s, queue_take(s, class)); /* cancelled while queued */
+        task_trim_queue(s, c);
         if (!class->head_1 || !resource_admissible(s, c))
             continue;
         uint64_t seq = s->tasks[class->head_1 - 1].seq;
@@ -298,6 +305,7 @@ static uint32_t pop_plain(struct segment *s)
     s->tasks[task].gpu_mask = resource_acquire(s, class->demand);
     STEP();
     start(s, task);
+    task_trim_queue(s, c); /* what is cancelled behind it may hold memory and nobody else comes by */
     task_wake_workers(s);
     return task;
 }
@@ -415,12 +423,13 @@ void task_retry(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     give_back(s, task);
+    task_note_results(s, task);
     t->attempt++;
-    t->worker = UINT16_MAX;
     t->flags &= (uint16_t)~TASK_FLAG_CANCEL;
     STEP();
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
     STEP();
+    t->worker = UINT16_MAX; /* not before: a running task without a worker would be nobody's */
     if (!(t->flags & TASK_FLAG_HIDDEN))
         event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, 0, 0, s->me);
     if (is_call(t))
@@ -429,14 +438,36 @@ void task_retry(struct segment *s, uint32_t task)
         task_enqueue(s, task, true);
 }
 
+uint32_t task_producing(const struct segment *s, uint32_t object)
+{
+    const struct object_slot *o = &s->objects[object];
+    uint32_t task = o->u.pending.task_1 - 1;
+    if (object_state(o) != OBJECT_PENDING || task >= s->h->touched_tasks)
+        return UINT32_MAX;
+    const struct task_slot *t = &s->tasks[task];
+    return atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_FREE && t->seq == o->creator ? task : UINT32_MAX;
+}
+
+void task_note_results(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        struct object_slot *o = &s->objects[task_result(s, t, i)];
+        if (!object_sealed(o))
+            o->u.pending.task_1 = task + 1;
+    }
+}
+
 enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *task, uint32_t *worker)
 {
     struct object_slot *o = &s->objects[object];
     if (o->creator & PUT_BIT)
         return CANCEL_NO_TASK;
-    if (object_sealed(o) || !o->u.pending.task_1)
+    *task = task_producing(s, object);
+    if (*task == UINT32_MAX) {
+        *task = 0;
         return CANCEL_FINISHED;
-    *task = o->u.pending.task_1 - 1;
+    }
     struct task_slot *t = &s->tasks[*task];
     uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
     if (state == TASK_RUNNING) {
@@ -447,22 +478,29 @@ enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *ta
     if (state != TASK_READY && state != TASK_WAITING)
         return CANCEL_FINISHED;
     task_seal_failed(s, *task, FAILURE_CANCELLED, 0);
+    task_discard(s, *task);
+    return CANCEL_PENDING;
+}
+
+void task_discard(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    bool ready = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY, call = is_call(t);
     STEP();
     atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
     STEP();
-    bool call = is_call(t);
-    if (state == TASK_READY && !call) {
+    if (ready && call) {
+        t->flags |= TASK_FLAG_LOOSE;
+    } else if (ready) {
         s->classes[t->resource_class].n_ready--;
         s->h->n_ready--;
     }
-    task_record_finished(s, *task, EVENT_CANCELLED);
-    /* Dependents become ready and fail with this error. The slot, and its pins, stay until a list meets it. */
-    if (call && state == TASK_READY)
-        t->flags |= TASK_FLAG_LOOSE;
-    task_release_results(s, *task);
+    task_record_finished(s, task, EVENT_CANCELLED);
+    task_release_results(s, task);
     if (call)
         actor_wake(s, t->actor_1 - 1);
-    return CANCEL_PENDING;
+    else
+        task_trim_queue(s, t->resource_class);
 }
 
 /* ------------------------------------------------------------------ blocking */

@@ -50,6 +50,11 @@ void task_retry(struct segment *segment, uint32_t task);
 /* Seals all results of a task as failed. Under the lock. */
 void task_seal_failed(struct segment *segment, uint32_t task, uint32_t code, int32_t detail);
 
+/* The task that is to seal a pending object, or UINT32_MAX. The object's own note of it is only a hint, since whoever
+ * seals the object writes over it first, and may die then; the task's fields decide. */
+uint32_t task_producing(const struct segment *segment, uint32_t object);
+void task_note_results(struct segment *segment, uint32_t task); /* writes the hints again. Under the lock */
+
 enum cancel_outcome { CANCEL_FINISHED, CANCEL_PENDING, CANCEL_RUNNING, CANCEL_NO_TASK };
 /* Under the lock. CANCEL_RUNNING: flagged; the caller signals client `*worker` before it unlocks. */
 enum cancel_outcome task_cancel(struct segment *segment, uint32_t object, uint32_t *task, uint32_t *worker);
@@ -57,6 +62,10 @@ enum cancel_outcome task_cancel(struct segment *segment, uint32_t object, uint32
 /* A running task begins or ends sleeping in get/wait: its CPU is given back and taken again. Takes the lock itself. */
 void task_block(struct segment *segment, uint32_t task);
 void task_unblock(struct segment *segment, uint32_t task);
+
+/* Under the lock: a waiting or ready task whose results are sealed will not run. Its dependents move on; the slot, and
+ * its pins, stay until the list that holds it comes by. */
+void task_discard(struct segment *segment, uint32_t task);
 
 /* How many more workers would find something to do. Under the lock. */
 uint32_t task_workers_wanted(struct segment *segment);
@@ -82,6 +91,7 @@ void task_advance(struct segment *segment, uint32_t task);             /* WAITIN
 void task_release(struct segment *segment, uint32_t task);             /* slot, references and memory back */
 void task_release_results(struct segment *segment, uint32_t task);      /* results are sealed: dependents move on */
 void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
+void task_trim_queue(struct segment *segment, uint32_t resource_class); /* drops cancelled tasks at its head */
 void task_wake_workers(struct segment *segment);
 const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */
 

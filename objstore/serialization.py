@@ -1,0 +1,182 @@
+"""Serialization that the C codec leaves to Python: everything beyond builtin scalars, small containers and numpy arrays.
+
+Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas) stay out of the pickle: the
+codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, read-only.
+
+Code (functions and classes) is pickled by value where it comes from a notebook. It may capture refs and actor handles;
+the refs travel beside the pickle, where the segment can count them: an object lives as long as code that captured it.
+"""
+from __future__ import annotations
+
+import io
+import pickle as _pickle
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import cloudpickle
+
+PROTOCOL = 5
+# An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is compacted.
+ARROW_SLACK = 1.5
+
+
+class Pickler(cloudpickle.Pickler):
+    """cloudpickle, except that a slice of an Arrow table is sent without the rest of the table."""
+
+    def __init__(self, file: io.BytesIO, buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None) -> None:
+        if "pyarrow" in sys.modules:  # never imported for this: then there is nothing of it in the value either
+            self.dispatch_table = ChainMap(_arrow_reducers(), cloudpickle.Pickler.dispatch_table)
+        super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
+
+
+def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer]]:
+    """Pickle a value with its buffers out of band.
+
+    Returns
+    -------
+    data : bytes
+    buffers : list of PickleBuffer
+        Each C-contiguous, one-dimensional, of bytes, in the order in which `unpickle` wants them.
+    """
+    buffers: list[_pickle.PickleBuffer] = []
+    file = io.BytesIO()
+    Pickler(file, _flattening(buffers)).dump(value)
+    return file.getvalue(), buffers
+
+
+def unpickle(data: bytes, buffers: Sequence[Any]) -> Any:
+    """The value again; what it holds of `buffers` it refers to without a copy."""
+    return _pickle.loads(data, buffers=buffers)
+
+
+def _flattening(buffers: list[_pickle.PickleBuffer]) -> Callable[[_pickle.PickleBuffer], bool]:
+    def take(buffer: _pickle.PickleBuffer) -> bool:
+        try:
+            raw = buffer.raw()
+        except BufferError:  # not contiguous: pickle copies it into the stream
+            return True
+        buffers.append(_pickle.PickleBuffer(raw))
+        return False
+    return take
+
+
+@cache
+def ref_type() -> type:
+    """The type of refs, which pickle must not touch by itself."""
+    from ._core import Ref
+    return Ref
+
+
+class _CodePickler(Pickler):
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._ref_type = ref_type()
+        self.refs: list[Any] = []
+
+    def persistent_id(self, value: Any) -> int | None:
+        if type(value) is not self._ref_type:
+            return None
+        self.refs.append(value)
+        return len(self.refs) - 1
+
+
+class _CodeUnpickler(_pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, refs: Sequence[Any]) -> None:
+        super().__init__(file)
+        self._refs = refs
+
+    def persistent_load(self, number: int) -> Any:
+        return self._refs[number]
+
+
+def dump_code(code: Callable[..., Any] | type) -> tuple[bytes, tuple[Any, ...]]:
+    """Pickle a function or a class, by value if it comes from a notebook, with the refs that it captured beside it."""
+    file = io.BytesIO()
+    pickler = _CodePickler(file)
+    pickler.dump(code)
+    return file.getvalue(), tuple(pickler.refs)
+
+
+def load_code(data: bytes, refs: Sequence[Any] = ()) -> Any:
+    """The function or class of `dump_code`."""
+    return _CodeUnpickler(io.BytesIO(data), refs).load()
+
+
+# A function object, as tasks refer to it, is a tuple of kind, display name and payload. The payload is the pickled code as
+# bytes, or a method's name; where refs were captured or exceptions are to be retried, it is a tuple of that, the refs, and
+# the pickled exception classes (b"" for none).
+FunctionObject = tuple[str, str, Any]
+
+
+def code_object(kind: str, name: str, code: Any, retry_on: tuple[type, ...] = ()) -> FunctionObject:
+    """What is put into the store for a function or an actor class.
+
+    Parameters
+    ----------
+    kind : {"function", "actor"}
+    name : str
+        The display name.
+    code : callable or type
+    retry_on : tuple of exception classes
+        For which exceptions a task is run again.
+    """
+    data, refs = dump_code(code)
+    return kind, name, _payload(data, refs, retry_on)
+
+
+def load_code_object(value: FunctionObject) -> Any:
+    """The function or class in a function object."""
+    return load_code(value[2]) if isinstance(value[2], bytes) else load_code(*value[2][:2])
+
+
+def method_object(name: str, method: str, retry_on: tuple[type, ...] = ()) -> FunctionObject:
+    """What is put into the store for a method of an actor class; `name` is the display name."""
+    return "method", name, _payload(method, (), retry_on)
+
+
+def load_method(instance: object, payload: Any) -> Any:
+    """The bound method that the payload of a `method_object` names."""
+    return getattr(instance, payload if isinstance(payload, str) else payload[0])
+
+
+def retried_exceptions(value: FunctionObject) -> tuple[type, ...] | None:
+    """For which exceptions a task of this function object is run again; None: for any."""
+    if isinstance(value[2], tuple) and value[2][2]:
+        return _load_types(value[2][2])
+    return None
+
+
+def _payload(code: bytes | str, refs: tuple[Any, ...], retry_on: tuple[type, ...]) -> Any:
+    return (code, refs, dump_code(retry_on)[0] if retry_on else b"") if refs or retry_on else code
+
+
+@lru_cache(maxsize=256)
+def _load_types(data: bytes) -> tuple[type, ...]:
+    return load_code(data)
+
+
+# ---------------------------------------------------------------- Arrow
+@cache
+def _arrow_reducers() -> dict[type, Callable[[Any], Any]]:
+    import pyarrow as pa
+    return {pa.Table: _reduce_tabular, pa.RecordBatch: _reduce_tabular}
+
+
+def _reduce_tabular(table: Any) -> Any:
+    """Of a slice only its own rows, as an Arrow IPC stream; anything else as Arrow does it itself."""
+    if table.get_total_buffer_size() <= ARROW_SLACK * table.nbytes + 4096:
+        return table.__reduce__()
+    import pyarrow as pa
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write(table)
+    return _read_stream, (sink.getvalue(), isinstance(table, pa.RecordBatch))
+
+
+def _read_stream(buffer: Any, one_batch: bool) -> Any:
+    import pyarrow as pa
+    with pa.ipc.open_stream(buffer) as reader:
+        return reader.read_next_batch() if one_batch else reader.read_all()
