@@ -1,0 +1,20 @@
+"""Workers killed at random instants: nothing lost, nothing wrong, nothing left. `make nightly` kills ten thousand."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+N_KILLS = int(os.environ.get("CELLMESH_KILLS", "300"))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_result_is_right_whoever_dies(seed: int) -> None:
+    program = Path(__file__).with_name("kill_stress.py")
+    result = subprocess.run([sys.executable, str(program), str(seed), str(N_KILLS)], capture_output=True, text=True,
+                            timeout=60 + N_KILLS)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "nothing left" in result.stdout
