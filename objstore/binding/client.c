@@ -303,9 +303,10 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
     bool call = outcome == CANCEL_RUNNING && t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
     bool concurrent = call && (c->s.actors[t->actor_1 - 1].max_concurrency > 1 || !(c->s.actors[t->actor_1 - 1].flags & ACTOR_FLAG_ORDERED));
     if (outcome == CANCEL_RUNNING && worker < MAX_CLIENTS) {
-        /* Under the lock the task cannot end, so the process is the right one; its handler looks at the flag. */
+        /* Under the lock the task cannot end, so the process is the right one; its handler looks at the flags
+         * (an asynchronous actor's: which of its coroutines are meant). */
         pid = atomic_load(&c->s.clients[worker].pid);
-        if (pid > 0 && !concurrent)
+        if (pid > 0)
             kill(pid, force && !call ? SIGKILL : SIGINT);
     }
     segment_unlock(&c->s);

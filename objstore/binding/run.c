@@ -545,9 +545,10 @@ PyObject *client_task_info(ClientObject *c, PyObject *number)
                 Py_CLEAR(gpus);
             Py_XDECREF(id);
         }
-    return Py_BuildValue("{sKsIsIsNsNsIsi}", "seq", (unsigned long long)t->seq, "attempt", (unsigned)t->attempt, "origin",
+    return Py_BuildValue("{sKsIsIsNsNsIsisO}", "seq", (unsigned long long)t->seq, "attempt", (unsigned)t->attempt, "origin",
                          t->origin, "name", function_name(c, t->function), "gpu_ids", gpus ? gpus : Py_NewRef(Py_None),
-                         "resource_class", (unsigned)t->resource_class, "actor", (int)t->actor_1 - 1);
+                         "resource_class", (unsigned)t->resource_class, "actor", (int)t->actor_1 - 1, "cancelled",
+                         t->flags & TASK_FLAG_CANCEL ? Py_True : Py_False);
 }
 
 PyObject *client_cancelled(ClientObject *c, PyObject *unused)
