@@ -44,7 +44,7 @@ _END_STATE = np.array([State.FINISHED, State.FAILED, State.CANCELLED, State.FAIL
 
 
 class Directory(Protocol):
-    """What events do not say, asked once for each function, cell and actor."""
+    """What events do not say, asked once for each function and cell, and when there are new actors."""
 
     def function(self, slot: int, generation: int) -> tuple[str, str] | None:
         """(what, name) of a function object: what is "function", "actor" or "method"; None if it is gone."""
@@ -52,8 +52,8 @@ class Directory(Protocol):
     def cell(self, number: int) -> tuple[str, str]:
         """(label, id) of the cell run that has this number."""
 
-    def actor_name(self, actor: int) -> str:
-        """The actor's name, empty if it has none."""
+    def actor_names(self) -> dict[int, str]:
+        """The names of the actors that have one, by their index in the segment."""
 
 
 class Graph:
@@ -104,7 +104,7 @@ class Graph:
         self._function_keys = np.zeros(0, np.uint64)
         self._function_of_key = np.zeros(0, np.int32)
         self.cells: dict[int, CellLabel] = {}
-        self._actors = _Actors(directory)
+        self._actors = _Actors()
         self._workers = _Workers()
         self._counts = np.zeros(256, np.int64)
         self._beyond = _Aggregate()
@@ -155,12 +155,25 @@ class Graph:
 
     def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:
         """After a loss: tasks submitted before `at_s` that are not among the `unfinished` numbers have finished."""
+        candidates = self._unended()
+        candidates = candidates[self.entries.submitted[candidates] < self._ticks(at_s)]
+        ended = candidates[~np.isin(self.entries.seq[candidates], unfinished)]
+        self.entries.vanished[ended] = True
+        self.entries.dirty[ended] = True
+
+    def end(self, at_s: float) -> None:
+        """The session is over, and with it what had not finished; actors and workers are dead."""
+        at = self._unended()
+        self.entries.finished[at] = max(self._ticks(at_s), self.newest)
+        self.entries.status[at] = Status.CANCELLED
+        self.entries.dirty[at] = True
+        self._actors.end()
+        self._workers.end(max(self._ticks(at_s), self.newest))
+
+    def _unended(self) -> np.ndarray:
         entries, n = self.entries, self.entries.n
-        unended = (entries.state[:n] < State.FINISHED) | (entries.state[:n] == State.RETRYING)
-        candidates = np.flatnonzero(entries.known[:n] & unended & (entries.submitted[:n] < self._ticks(at_s)))
-        ended = candidates[~np.isin(entries.seq[candidates], unfinished)]
-        entries.vanished[ended] = True
-        entries.dirty[ended] = True
+        ended = (entries.state[:n] >= State.FINISHED) & (entries.state[:n] != State.RETRYING)
+        return np.flatnonzero(entries.known[:n] & ~ended)
 
     def _find(self, numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The entries of these task or put numbers; new ones where there are none, -1 when there is no room."""
@@ -302,8 +315,9 @@ class Graph:
 
     def _fold_actor_created(self, part: np.ndarray, times: np.ndarray) -> None:
         at = self._find(part["seq"], times)
+        names = self._directory.actor_names()
         for entry, actor, time in zip(at.tolist(), part["a"].tolist(), times.tolist(), strict=True):
-            number = self._actors.created(actor, time, entry)
+            number = self._actors.created(actor, time, entry, names.get(actor, ""))
             if entry >= 0:
                 self.entries.kind[entry] = Kind.ACTOR_CREATION
                 self.entries.actor[entry] = number + 1
@@ -593,22 +607,21 @@ class _Actor:
 class _Actors:
     """Actors by number, and which of those that shared a slot is meant at a time. Few, so plain Python."""
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    def __init__(self) -> None:
         self.by_number: list[_Actor] = []
         self._of_index: dict[int, list[tuple[int, int]]] = {}  # (since, number), ascending
         self._states: dict[int, list[tuple[int, str]]] = {}  # (time, state), ascending; the latest ones
 
-    def created(self, index: int, time: int, entry: int) -> int:
+    def created(self, index: int, time: int, entry: int, name: str) -> int:
         """An actor began to live in this slot; returns its number."""
         # A call that was published before its actor's creation was seen has made a stand-in without a time.
         lives = self._of_index.setdefault(index, [])
         if lives and lives[0][0] == 0 and len(lives) == 1:
             number = lives.pop()[1]
-            self.by_number[number] = _Actor(index, time, entry, self._directory.actor_name(index))
+            self.by_number[number] = _Actor(index, time, entry, name)
         else:
             number = len(self.by_number)
-            self.by_number.append(_Actor(index, time, entry, self._directory.actor_name(index)))
+            self.by_number.append(_Actor(index, time, entry, name))
         bisect.insort(lives, (time, number))
         self._apply(index)
         return number
@@ -624,10 +637,14 @@ class _Actors:
         lives = self._of_index.setdefault(index, [])
         if not lives:
             lives.append((0, len(self.by_number)))
-            self.by_number.append(_Actor(index, 0, -1, self._directory.actor_name(index)))
+            self.by_number.append(_Actor(index, 0, -1, ""))
             self._apply(index)
         at = np.searchsorted(np.array([since for since, _ in lives], np.uint64), times, side="right") - 1
         return np.array([number for _, number in lives], np.uint32)[np.maximum(at, 0)]
+
+    def end(self) -> None:
+        for actor in self.by_number:
+            actor.state = "dead"
 
     def _apply(self, index: int) -> None:
         """Each life of a slot has the last state before the next life begins; who is dead stays dead."""
@@ -678,6 +695,9 @@ class _Workers:
 
     def fold_unblocked(self, part: np.ndarray, times: np.ndarray) -> None:
         np.maximum.at(self._unblocked, part["client"], times)
+
+    def end(self, time: int) -> None:
+        self._died[:] = time
 
     def labels(self, entries: Columns) -> dict[int, WorkerLabel]:
         found = {}

@@ -26,8 +26,8 @@ class Names:
     def cell(self, number: int) -> tuple[str, str]:
         return f"In [{number}]", f"id{number}"
 
-    def actor_name(self, actor: int) -> str:
-        return f"actor{actor}"
+    def actor_names(self) -> dict[int, str]:
+        return {actor: f"actor{actor}" for actor in range(100)}
 
 
 def event(kind: EventKind, t: int, seq: int, **fields: int) -> np.ndarray:
@@ -385,3 +385,16 @@ def test_a_clock_that_is_known_better_later_does_not_change_the_order() -> None:
     graph.refresh(1.0)
     facts = graph.describe(0)
     assert facts["state"] == "finished" and facts["finished"] == pytest.approx(9001 * 0.9e-6)
+
+
+def test_the_end_of_a_session_is_the_end_of_what_ran() -> None:
+    graph = Graph(Names())
+    fold(graph, event(EventKind.SUBMITTED, 10, 1, a=9), event(EventKind.ACTOR_CREATED, 11, 1, a=0),
+         event(EventKind.STARTED, 12, 1, client=2, b=50), event(EventKind.FINISHED, 13, 1),
+         event(EventKind.SUBMITTED, 14, 2, a=1), event(EventKind.STARTED, 15, 2, client=3, b=51))
+    graph.refresh(1.0)
+    graph.end(2.0)
+    graph.refresh(2.0)
+    assert [graph.describe(row)["state"] for row in range(2)] == ["finished", "cancelled"]
+    assert graph.counts().running == 0 and graph.actors()[0].state == "dead"
+    assert {label.state for label in graph.workers().values()} == {"dead"}

@@ -1,0 +1,305 @@
+"""Reads a session's events into its graph, and feeds the front ends that look at it.
+
+Two threads, because of the GIL: while the user's cell runs Python, a thread that needs the GIL waits up to 5 ms for it, each
+time. The *reader* needs it once per read, so it keeps up with the ring whatever the cell does; it only copies. The *folder*
+does the numpy work when it gets to it. Both sleep without a timer while nothing happens, and end with the session.
+"""
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..exceptions import CellmeshError
+from .events import EVENT_DTYPE
+from .graph import Graph
+from .graph_view import GraphView
+from .panel_messages import (
+    BURST_BYTES,
+    BYTES_PER_SECOND,
+    MESSAGE_BYTES,
+    MESSAGES_PER_SECOND,
+    Resources,
+    Store,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from ..session import Session
+    from .cell_registry import CellRegistry
+
+READ_RECORDS = 1 << 17  # the whole ring
+READ_INTERVAL_S = 0.02  # between reads: a full ring a read would be six million events a second
+BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
+FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
+UNWATCHED_INTERVAL_S = 0.25  # between folds while no front end looks
+# Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
+LOOK_INTERVAL_S = 3.0
+RECONCILE_INTERVAL_S = 2.0
+RECONCILE_TASKS = 20_000  # more unfinished tasks than that are not listed, which would hold up the kernel
+MESSAGE_BYTES_MIN = 20_000  # not worth a message
+
+Send = Callable[[dict[str, Any], list[memoryview]], None]
+
+
+class Subscriber:
+    """One front end: where to send to, what it knows, and how much may be sent now."""
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.view: GraphView | None = None  # made when the first message is
+        self._allowance = float(BURST_BYTES)
+        self._at = time.monotonic()
+
+    def allowance(self) -> int:
+        """Bytes that may be sent now."""
+        now = time.monotonic()
+        self._allowance = min(BURST_BYTES, self._allowance + (now - self._at) * BYTES_PER_SECOND)
+        self._at = now
+        return int(min(self._allowance, MESSAGE_BYTES))
+
+    def use(self, n_bytes: int) -> None:
+        """That much has been sent."""
+        self._allowance -= n_bytes
+
+
+class Recorder:
+    """The graph of one session, kept up to date by two threads while the session lives.
+
+    Parameters
+    ----------
+    session : Session
+    registry : CellRegistry
+        Knows the cells.
+    on_change : callable, optional
+        Called from the folding thread after each refresh of the graph.
+
+    Attributes
+    ----------
+    graph : Graph
+        To be used under `lock`.
+    """
+
+    def __init__(self, session: Session, registry: CellRegistry, on_change: Callable[[], None] = lambda: None) -> None:
+        self.session = session
+        self.session_id = str(session.node.session_id)
+        self._client = session.client
+        self._on_change = on_change
+        self.lock = threading.RLock()
+        self._folding = threading.Lock()  # taken before `lock`, never after it
+        self.graph = Graph(SessionDirectory(session, registry))
+        self._unix_ns0 = 0
+        self._set_clock()
+        self._facts = (Resources(), Store())
+        self._subscribers: dict[Any, Subscriber] = {}
+        self._changed = threading.Condition()
+        self._backlog: list[tuple[bytes, int]] = []
+        self._n_backlog = 0
+        self._wanted = False  # somebody wants a refresh although there are no events
+        self._ended = self._stopped = False
+        self._reconciled_at: float | None = None  # None: nothing to reconcile
+        self._threads = [threading.Thread(target=run, name=name, daemon=True)
+                         for run, name in ((self._read, "cellmesh-events"), (self._fold, "cellmesh-graph"))]
+        for thread in self._threads:
+            thread.start()
+
+    # --- for others
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the session goes on."""
+        return not self._ended
+
+    def now_s(self) -> float:
+        """Seconds since the session began."""
+        return (time.time_ns() - self._unix_ns0) * 1e-9
+
+    def unix_time(self, seconds: float) -> float:
+        """A time of the graph as Unix time."""
+        return self._unix_ns0 * 1e-9 + seconds
+
+    def subscribe(self, key: Any, send: Send) -> None:
+        """Send the graph to this front end from now on, beginning with a snapshot."""
+        with self.lock:
+            self._subscribers[key] = Subscriber(send)
+        self.want()
+
+    def unsubscribe(self, key: Any) -> None:
+        """Stop sending; harmless if it is not subscribed."""
+        with self.lock:
+            self._subscribers.pop(key, None)
+
+    def want(self) -> None:
+        """Have the graph refreshed and sent soon."""
+        with self._changed:
+            self._wanted = True
+            self._changed.notify()
+        if self._ended:
+            self._publish()  # the thread is gone; the graph stands still
+
+    @contextmanager
+    def fresh(self) -> Iterator[Graph]:
+        """The graph with every event read so far folded in, locked for the time of the `with` block."""
+        self._take_backlog()
+        with self.lock:
+            self._refresh()
+            yield self.graph
+
+    def stop(self) -> None:
+        """End the threads although the session goes on."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    # --- the reader
+
+    def _read(self) -> None:
+        cursor = 0
+        try:
+            while not self._stopped:
+                if not self._client.wait_events(cursor, LOOK_INTERVAL_S):
+                    continue
+                data, cursor, lost = self._client.events(cursor, READ_RECORDS)
+                self._put(data, lost)
+                time.sleep(READ_INTERVAL_S)
+        except CellmeshError:
+            if not self._client.closed:
+                raise
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify()
+
+    def _put(self, data: bytes, lost: int) -> None:
+        count = len(data) // EVENT_DTYPE.itemsize
+        with self._changed:
+            if self._n_backlog + count > BACKLOG_RECORDS:
+                data, lost, count = b"", lost + count, 0
+            self._backlog.append((data, lost))
+            self._n_backlog += count
+            self._changed.notify()
+
+    # --- the folder
+
+    def _fold(self) -> None:
+        pause_s = None  # None: until there is something
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._backlog or self._wanted or self._ended or self._stopped, pause_s)
+                ended, self._wanted = self._ended or self._stopped, False
+            started = time.monotonic()
+            self._take_backlog()
+            if ended:
+                with self.lock:
+                    if self._client.closed:
+                        self.graph.end(self.now_s())
+                self._publish()
+                return
+            pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else None
+            interval = 1 / MESSAGES_PER_SECOND if self._subscribers else UNWATCHED_INTERVAL_S
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
+                                       max(0.0, started + interval - time.monotonic()))
+
+    def _take_backlog(self) -> None:
+        with self._folding:
+            with self._changed:
+                backlog, self._backlog, self._n_backlog = self._backlog, [], 0
+            for data, lost in backlog:
+                records = np.frombuffer(data, EVENT_DTYPE)
+                for begin in range(0, max(1, len(records)), FOLD_RECORDS):
+                    with self.lock:
+                        self.graph.fold(records[begin:begin + FOLD_RECORDS], lost if begin == 0 else 0)
+                if lost and self._reconciled_at is None:
+                    self._reconciled_at = 0.0
+
+    def _refresh(self) -> None:
+        changed = self.graph.refresh(self.now_s())
+        for subscriber in self._subscribers.values():
+            if subscriber.view is not None:
+                subscriber.view.mark(changed)
+
+    def _publish(self) -> bool:
+        """Refresh the graph and send what is due; whether there is more to come without new events."""
+        with self.lock:
+            if self.is_live:
+                self._look()
+            self._refresh()
+            more = not self.graph.is_settled() or self._reconciled_at is not None
+            for subscriber in self._subscribers.values():
+                more |= self._tell(subscriber)
+        self._on_change()
+        return more
+
+    def _tell(self, subscriber: Subscriber) -> bool:
+        """Send a front end what it does not know, within its allowance; whether there is more for it."""
+        allowed = subscriber.allowance()
+        if allowed < MESSAGE_BYTES_MIN:
+            return True
+        if subscriber.view is None:
+            subscriber.view = GraphView(self.graph, self.session_id)
+        message = subscriber.view.next(self.now_s(), allowed, *self._facts)
+        if message is None:
+            return False
+        data, buffers = encode(*message)
+        subscriber.use(sum(map(len, buffers)) + 1000)  # what the header costs, more or less
+        subscriber.send(data, buffers)
+        return message[0].behind > 0
+
+    def _look(self) -> None:
+        """Ask the segment for what is not in the events."""
+        try:
+            self._set_clock()
+            total, available = self._client.resources()
+            stats = self._client.stats()
+            self._facts = (Resources(total, available),
+                           Store(stats["used_bytes"], stats["capacity_bytes"], stats["n_objects"]))
+            now = time.monotonic()
+            if self._reconciled_at is not None and now > self._reconciled_at + RECONCILE_INTERVAL_S:
+                if stats["n_tasks"] <= RECONCILE_TASKS:
+                    at_s = self.now_s()
+                    numbers = [task["seq"] for task in self._client.tasks(2 * RECONCILE_TASKS)]
+                    self.graph.reconcile(np.array(numbers, np.uint64), at_s)
+                    self._reconciled_at = None
+                else:
+                    self._reconciled_at = now
+        except CellmeshError:
+            if not self._client.closed:
+                raise
+
+    def _set_clock(self) -> None:
+        ticks0, self._unix_ns0, ns_per_tick = self._client.clock()
+        self.graph.set_clock(ticks0, ns_per_tick * 1e-9)
+
+
+class SessionDirectory:
+    """Answers the graph's questions from the segment and the cell registry."""
+
+    def __init__(self, session: Session, registry: CellRegistry) -> None:
+        self._client = session.client
+        self._registry = registry
+
+    def function(self, slot: int, generation: int) -> tuple[str, str] | None:
+        value = self._ask(lambda: self._client.peek(slot, generation))
+        return (str(value[0]), str(value[1])) if isinstance(value, tuple) and len(value) >= 2 else None
+
+    def cell(self, number: int) -> tuple[str, str]:
+        cell = self._registry.cell(number)
+        return cell.label, cell.cell_id
+
+    def actor_names(self) -> dict[int, str]:
+        actors = self._ask(self._client.actors) or []
+        return {actor["index"]: actor["meta"][1] for actor in actors if actor["meta"]}
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """The answer, None when the session is over."""
+        try:
+            return question()
+        except CellmeshError:
+            if not self._client.closed:
+                raise
+            return None
