@@ -1,0 +1,444 @@
+"""The calls of the public API. What they do is done elsewhere; here is what they accept and what they say when it is wrong."""
+from __future__ import annotations
+
+import inspect
+import numbers
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from . import session as sessions
+from .session import current
+
+if TYPE_CHECKING:
+    from .actor import ActorClass, ActorHandle
+    from .context import Context
+    from .refs import ObjectRef
+    from .remote_function import RemoteFunction
+    from .runtime_context import RuntimeContext
+
+
+# ---------------------------------------------------------------- the session
+def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None, memory: float | None = None,
+         resources: dict[str, float] | None = None, object_store_memory: int | None = None, namespace: str | None = None,
+         log_to_driver: bool | None = None, ignore_reinit_error: bool = False, **others: Any) -> Context:
+    """Start a session on this machine, or join one.
+
+    The first use of the API does it too, with the defaults.
+
+    Parameters
+    ----------
+    address : str, optional
+        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this machine.
+        Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+    num_cpus : float, optional
+        How many CPUs tasks may use together; default: those that this process may use.
+    num_gpus : float, optional
+        Likewise for GPUs; default: those in CUDA_VISIBLE_DEVICES, or all.
+    memory : float, bytes, optional
+        What tasks may ask for with `memory=`; default: the machine's memory without the object store.
+    resources : dict of str to float, optional
+        Custom resources.
+    object_store_memory : int, bytes, optional
+        How much the object store can hold; default: 30 % of the memory. It costs only what is used.
+    namespace : str, optional
+        Where actors' names are looked up; default: one of this session alone.
+    log_to_driver : bool, optional
+        Whether what tasks print is shown here; default: True.
+    ignore_reinit_error : bool
+        Return the session that runs, whatever was asked for.
+
+    Returns
+    -------
+    Context
+        Says what runs; ends the session when used in a `with` statement.
+
+    Raises
+    ------
+    AlreadyInitializedError
+        A session runs already, and something else was asked for than it has.
+    ValueError, TypeError
+        An argument has no sense.
+    """
+    from . import startup
+    from .context import Context
+    asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
+                                     "resources": resources, "object_store_memory": object_store_memory, "namespace": namespace,
+                                     "log_to_driver": log_to_driver}, others)
+    running = sessions.current_or_none()
+    if running is not None and running.lost:
+        sessions.shutdown()
+    elif running is not None:
+        startup.compare(running, asked, ignore_reinit_error)
+        if not ignore_reinit_error and not running.is_worker:
+            print("cellmesh runs already; init() has returned the same session.", file=sys.stderr)
+        return Context(running)
+    return Context(sessions.start(startup.make_config(asked)))
+
+
+def shutdown() -> None:
+    """End the session: every task, actor and object of it is gone when this returns. Values fetched before stay valid."""
+    sessions.shutdown()
+
+
+def is_initialized() -> bool:
+    """Whether a session runs in this process."""
+    running = sessions.current_or_none()
+    return running is not None and not running.lost
+
+
+# ---------------------------------------------------------------- tasks and actors
+@overload
+def remote(target: type, /) -> ActorClass: ...
+@overload
+def remote(target: Callable[..., Any], /) -> RemoteFunction[..., Any]: ...
+@overload
+def remote(**options: Any) -> Callable[[Any], Any]: ...
+
+
+def remote(*targets: Any, **options: Any) -> Any:
+    """Make a function a remote function, or a class an actor class.
+
+    As a decorator, plain or with options: `@cellmesh.remote`, `@cellmesh.remote(num_cpus=2)`; or as a call, `cellmesh.remote(f)`.
+
+    Parameters
+    ----------
+    num_cpus, num_gpus, memory : float
+        What a task or actor needs; default 1 CPU for a task; for an actor 1 CPU to be placed, none to stay.
+    resources : dict of str to float
+        Custom resources that it needs.
+    num_returns : int
+        Tasks: how many refs `.remote` returns; default 1. With n > 1 the function returns n values.
+    max_retries : int
+        Tasks: how often to run it again when its worker dies; default 3; -1: for ever.
+    retry_exceptions : bool or list of exception classes
+        Tasks: whether to run it again, also within `max_retries`, when it raises; default False.
+    name : str
+        Tasks: what it is called in listings. Actors: how `get_actor` finds it.
+    namespace, get_if_exists, lifetime, max_restarts, max_task_retries, max_concurrency
+        Actors: where the name is looked up; whether to return the actor of that name if it is alive; "detached" to outlive its
+        handles; how often to start it anew when its process dies, default 0; how often to repeat a call then, default 0; how many
+        calls run at a time, default 1, with async methods 1000.
+    scheduling_strategy : {"DEFAULT", "SPREAD"}
+        Where to place it; on one machine both mean the same.
+    runtime_env : dict
+        `{"env_vars": {...}}`: environment variables for the task or the actor.
+
+    Raises
+    ------
+    TypeError
+        What is decorated is neither a function nor a class, or a function that cannot be a task.
+    ValueError
+        An option is unknown or has a value that it does not take.
+    """
+    if not targets:
+        return lambda target: _make_remote(target, options)
+    if len(targets) > 1 or options:
+        raise TypeError("remote() is used as @remote, as @remote(option=value), or as remote(f) with one function or class; options are "
+                        "keywords: remote(option=value)(f)")
+    return _make_remote(targets[0], {})
+
+
+def _make_remote(target: Any, options: dict[str, Any]) -> Any:
+    if inspect.isclass(target):
+        from .actor import make_actor_class
+        return make_actor_class(target, options)
+    if inspect.isroutine(target):
+        from .remote_function import make_remote_function
+        return make_remote_function(target, options)
+    if hasattr(type(target), "__cellmesh_code__"):
+        raise TypeError(f"{target!r} is remote already: use .options(...) to change its options")
+    raise TypeError(f"remote() needs a function or a class, not {_shown(target)}: wrap it in a function, "
+                    f"@cellmesh.remote above def f(...): ...")
+
+
+def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
+    """The handle of a living actor that was given a name.
+
+    Raises
+    ------
+    ValueError
+        No actor of that name is alive in the namespace.
+    """
+    from .actor import find_actor
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"get_actor() needs the name of an actor, a string that is not empty, not {_shown(name)}")
+    of = current()
+    found = find_actor(of, name, namespace)
+    if found is None:
+        from .state import list_actors
+        known = sorted({row["name"] for row in list_actors() if row["name"] and row["state"] != "dead"})
+        there = f"those with names are {', '.join(map(repr, known))}" if known else "no living actor has a name"
+        raise ValueError(f"no actor named {name!r} is alive in namespace {namespace or of.namespace!r}: {there}")
+    return found
+
+
+def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
+    """End an actor's process at once; running and queued calls raise ActorDiedError.
+
+    Parameters
+    ----------
+    actor : ActorHandle
+    no_restart : bool
+        False: an actor with restarts left is started anew, as after a crash.
+    """
+    from .actor import ActorHandle
+    if not isinstance(actor, ActorHandle):
+        raise TypeError(f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)")
+    current().client.kill_actor(actor._cellmesh_ref, no_restart)
+
+
+def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+    """Cancel the task that makes a value. A task that has ended stays as it is.
+
+    A task that waits is dropped; in one that runs KeyboardInterrupt is raised, in an async actor's call CancelledError. `get` then
+    raises TaskCancelledError. A call that ignores the exception ends with its own result.
+
+    Parameters
+    ----------
+    ref : ObjectRef
+    force : bool
+        Kill the worker of a running task instead. Not for calls of actors.
+    recursive : bool
+        Cancel the tasks that the task has started too.
+    """
+    from .refs import ObjectRef
+    if not isinstance(ref, ObjectRef):
+        from .actor import ActorHandle
+        if isinstance(ref, ActorHandle):
+            raise TypeError("cancel() ends tasks and needs an ObjectRef; actors are ended by cellmesh.kill(actor)")
+        raise TypeError(f"cancel() needs the ObjectRef of a task, not {_shown(ref)}")
+    client = current().client
+    info = client.info(ref)
+    if info["put"]:
+        raise ValueError("this ObjectRef was made by put(), there is no task to cancel; its memory is freed when the last ref goes (del)")
+    if force and info["actor"] >= 0:
+        raise ValueError("force=True would kill the whole actor, with all its calls: use cancel(ref) for this call, or "
+                         "cellmesh.kill(actor)")
+    outcome, pid, seq = client.cancel(ref, force)
+    if outcome == "actor":
+        import os
+        import signal
+        os.kill(pid, signal.SIGINT)  # a concurrent actor's main thread finds which of its calls is meant
+    if recursive and outcome in ("running", "actor"):
+        for child in client.children(seq):
+            cancel(child, force=force and client.info(child)["actor"] < 0, recursive=True)
+
+
+def exit_actor() -> None:
+    """Called by an actor's method: end the actor, without restart. The calls under way and queued raise ActorDiedError.
+
+    `atexit` functions of the actor's process are run.
+    """
+    of = current()
+    info = of.client.actor_info() if of.is_worker else None
+    if info is None:
+        raise RuntimeError("exit_actor() ends the actor whose method calls it, and this is not an actor's process")
+    import atexit
+    import os
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    of.client.kill_actor(info["object"], True)
+    os._exit(0)
+
+
+# ---------------------------------------------------------------- objects
+def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
+    """The value of a ref, or the list of values of a list of refs; waits for what is not there yet.
+
+    Parameters
+    ----------
+    refs : ObjectRef or list of ObjectRef
+    timeout : float, seconds, >= 0, optional
+        How long to wait; 0 only looks.
+
+    Returns
+    -------
+    The value. numpy arrays, Arrow and pandas data lie in the object store, read-only, without a copy.
+
+    Raises
+    ------
+    TaskError
+        A task raised; also an instance of that exception's class. A list raises at its first failure, without waiting for the rest.
+    GetTimeoutError
+        The time is up.
+    CellmeshError
+        What else can become of a task; see `cellmesh.exceptions`.
+    """
+    return current().client.get(refs, timeout)
+
+
+def put(value: Any) -> ObjectRef:
+    """Store a value once, for any number of tasks; returns its ref.
+
+    Raises
+    ------
+    TypeError
+        The value is a ref, or cannot be pickled.
+    ObjectStoreFullError
+        It does not fit.
+    """
+    client = current().client
+    if type(value) is _ref_type():
+        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as a value, put it into "
+                        "a list, put([ref])")
+    return client.put(value)
+
+
+def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None = None,
+         fetch_local: bool = True) -> tuple[list[ObjectRef], list[ObjectRef]]:
+    """Wait until some of the refs are ready.
+
+    Parameters
+    ----------
+    refs : list of ObjectRef
+        Without duplicates.
+    num_returns : int, from 1 to len(refs)
+        How many to wait for.
+    timeout : float, seconds, >= 0, optional
+        How long to wait; then fewer may be ready.
+    fetch_local : bool
+        Without effect on one machine.
+
+    Returns
+    -------
+    ready, rest : list of ObjectRef
+        Both in the order of `refs`; at most `num_returns` are in `ready`. A failed task counts as ready.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `refs` is no list of distinct refs, or `num_returns` does not fit it.
+    """
+    if not isinstance(refs, list):
+        kind = "a single ObjectRef, use wait([ref])" if type(refs) is _ref_type() else _shown(refs)
+        raise TypeError(f"wait() needs a list of ObjectRefs, not {kind}")
+    if not refs:
+        return [], []
+    if _has_duplicates(refs):
+        twice = next(ref for i, ref in enumerate(refs) if ref in refs[:i])
+        raise ValueError(f"wait() needs distinct refs, and {twice!r} occurs more than once: use list(dict.fromkeys(refs))")
+    if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
+        raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, {len(refs)}")
+    return current().client.wait(refs, num_returns, timeout)
+
+
+def _has_duplicates(refs: list[Any]) -> bool:
+    try:
+        return len(set(refs)) < len(refs)
+    except TypeError:  # something that is no ref at all; the core says which
+        return False
+
+
+class as_completed:  # noqa: N801  (used like the function of that name in concurrent.futures)
+    """Iterate over refs in the order in which they become ready, by `for` or `async for`.
+
+    Parameters
+    ----------
+    refs : sequence of ObjectRef
+    timeout : float, seconds, optional
+        For all of them together; then GetTimeoutError is raised. Only for the plain `for`.
+    """
+
+    def __init__(self, refs: Sequence[ObjectRef], timeout: float | None = None) -> None:
+        self._refs = list(dict.fromkeys(refs))
+        self._timeout = timeout
+
+    def __iter__(self) -> Iterator[ObjectRef]:
+        client = current().client
+        end = None if self._timeout is None else time.monotonic() + self._timeout
+        rest = self._refs
+        while rest:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready, _ = client.wait(rest, 1, left)
+            if not ready:
+                from .exceptions import GetTimeoutError
+                raise GetTimeoutError(f"as_completed() gave up after {self._timeout:g} s: {len(rest)} of {len(self._refs)} refs are not "
+                                      f"there yet; the tasks go on")
+            ready, rest = client.wait(rest, len(rest), 0)  # the others that have arrived, at one go
+            yield from ready
+
+    async def __aiter__(self) -> AsyncIterator[ObjectRef]:
+        import asyncio
+        loop = asyncio.get_running_loop()
+        of = current()
+        arrived: asyncio.Queue[ObjectRef] = asyncio.Queue()
+        callbacks = {ref: (lambda ref=ref: arrived.put_nowait(ref)) for ref in self._refs}
+        for ref, callback in callbacks.items():
+            of.notifier.add(ref, loop, callback)
+        try:
+            for _ in self._refs:
+                yield await arrived.get()
+        finally:
+            for ref, callback in callbacks.items():
+                of.notifier.discard(ref, callback)
+
+
+def _ref_type() -> type:
+    from .refs import ObjectRef
+    return ObjectRef
+
+
+# ---------------------------------------------------------------- looking
+def nodes() -> list[dict[str, Any]]:
+    """The machines of the session, with what they have. Starts no session."""
+    of = sessions.running()
+    total, _ = of.client.resources()
+    import os
+    return [{"NodeID": of.node.session_id, "Alive": True, "NodeName": os.uname().nodename, "Resources": total,
+             "SessionDir": str(of.node.session_dir)}]
+
+
+def cluster_resources() -> dict[str, float]:
+    """What all nodes together have: amount by resource name. Starts no session."""
+    return sessions.running().client.resources()[0]
+
+
+def available_resources() -> dict[str, float]:
+    """What of it no task or actor holds now. Starts no session."""
+    return sessions.running().client.resources()[1]
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where the caller runs: which task, actor, worker and node."""
+    from .runtime_context import RuntimeContext
+    return RuntimeContext(current())
+
+
+def get_gpu_ids() -> list[str]:
+    """The GPUs of the running task or actor, as CUDA_VISIBLE_DEVICES names them; [] outside, and without `num_gpus`."""
+    from .hooks import gpu_ids
+    return list(gpu_ids)
+
+
+def error_info() -> list[dict[str, Any]]:
+    """Tasks that failed lately, whether or not anybody fetched their values. Starts no session."""
+    from .history import read_history
+    return [{"task": task.seq, "name": task.name, "type": task.state, "pid": task.pid, "time": task.finished_at}
+            for task in read_history(sessions.running().client) if task.state in ("failed", "crashed")]
+
+
+def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
+    """The recent tasks as a Chrome trace (chrome://tracing, Perfetto): who ran what, when, and what depended on what.
+
+    Parameters
+    ----------
+    filename : str, optional
+        Where to write it; None: return the events instead. Starts no session.
+    """
+    from .trace import chrome_trace
+    events = chrome_trace(sessions.running().client)
+    if filename is None:
+        return events
+    import json
+    with open(filename, "w", encoding="utf-8") as file:
+        json.dump(events, file)
+    return None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+

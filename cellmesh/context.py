@@ -1,0 +1,78 @@
+"""What `init` returns: a look at the session, and its end in a `with` statement."""
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .text import in_bytes, in_resources
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class Context(Mapping[str, Any]):
+    """A running session: a mapping with its address, displayed as a card in a notebook.
+
+    `with cellmesh.init(): ...` ends the session at the end of the block.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """Where the session is: "address" (for `init(address=...)` elsewhere), "session_dir", "node_id", "namespace"."""
+        node = self._session.node
+        return {"address": getattr(node, "address", ""), "session_dir": str(node.session_dir), "node_id": node.session_id,
+                "namespace": self._session.namespace}
+
+    def disconnect(self) -> None:
+        """End the session, if it is still the one that runs."""
+        from . import session as sessions
+        if sessions.current_or_none() is self._session:
+            sessions.shutdown()
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.disconnect()
+
+    def __getitem__(self, key: str) -> Any:
+        return self.address_info[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        return len(self.address_info)
+
+    def _facts(self) -> dict[str, str]:
+        from . import __version__
+        config = self._session.config
+        resources = {name: amount for name, amount in config.resources.items() if name != "memory"}
+        return {
+            "version": __version__,
+            "resources": in_resources(resources),
+            "memory for tasks": in_bytes(config.resources.get("memory", 0.0)),
+            "object store": in_bytes(config.object_store_memory),
+            "session": str(self._session.node.session_dir),
+        }
+
+    def _state(self) -> str:
+        if self._session.lost:
+            return "lost"
+        return "ended" if self._session.client.closed else "running"
+
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name}: {value}" for name, value in self._facts().items())
+        return f"<cellmesh session, {self._state()}; {facts}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f'<tr><td style="text-align:left;opacity:.7;padding:1px 12px 1px 0">{html.escape(name)}</td>'
+                       f'<td style="text-align:left;padding:1px 0">{html.escape(value)}</td></tr>'
+                       for name, value in self._facts().items())
+        return (f'<div style="display:inline-block;border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:8px 14px">'
+                f'<div style="font-weight:600;margin-bottom:4px">cellmesh session, {self._state()}</div>'
+                f'<table style="border:none;margin:0">{rows}</table></div>')

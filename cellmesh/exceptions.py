@@ -1,0 +1,347 @@
+"""Everything that cellmesh raises by itself, as one tree.
+
+    CellmeshError
+    ├── TaskError                  the user's function raised; also an instance of that exception's own class
+    ├── TaskCancelledError         cancel() ended the task
+    ├── WorkerCrashedError         the process that ran the task died, and no retries are left
+    │   └── OutOfMemoryError       ... because it used more memory than there is
+    ├── ActorError
+    │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
+    │   └── ActorUnavailableError  it is being restarted; the call may have been executed
+    ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
+    ├── ObjectLostError            the object's memory is gone
+    ├── ObjectStoreFullError       (also a MemoryError) no room, even after waiting
+    ├── StoreLimitError            one of the store's tables is full
+    ├── StoreCorruptedError        the store contradicts itself: our bug, or somebody wrote into the segment
+    └── SessionError
+        ├── NotInitializedError    the call needs a session that runs
+        ├── AlreadyInitializedError  (also a RuntimeError) init() asks for something else than what runs
+        ├── SessionClosedError     the ref or handle belongs to a session that has been shut down
+        ├── SessionLostError       the local scheduler died, and with it every task of the session
+        └── ForkedClientError      a forked child used its parent's session
+
+Wrong use of an API is Python's own TypeError or ValueError, at the line that did it.
+"""
+from __future__ import annotations
+
+import linecache
+import re
+import signal
+import types
+from functools import lru_cache
+from typing import Any
+
+__all__ = [
+    "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError", "ForkedClientError",
+    "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
+    "ObjectStoreFullError", "OutOfMemoryError", "SessionClosedError", "SessionError", "SessionLostError", "StoreCorruptedError",
+    "StoreLimitError", "TaskCancelledError", "TaskError", "WorkerCrashedError",
+]
+
+
+class CellmeshError(Exception):
+    """The root of the tree."""
+
+
+class TaskError(CellmeshError):
+    """A task's function raised.
+
+    What `get` raises is an instance of a subclass of both this class and the class of the original exception, so that
+    `except ValueError` catches it. That is not possible for SystemExit and other exceptions outside `Exception`, nor for
+    exceptions whose class cannot be found here; then it is a plain TaskError.
+
+    Attributes
+    ----------
+    task_name : str
+        The display name of the function.
+    cause : BaseException or None
+        The original exception; None if it could not be pickled or not be unpickled here.
+    cause_type : str
+        The name of its class.
+    message : str
+        Its text.
+    remote_traceback : str
+        The traceback in the worker.
+    pid : int
+        The worker's process id.
+    task : int
+        The task's number in the session, as in `state.list_tasks()`; 0 if unknown.
+    note : str
+        What else is known, for example why the exception could not be sent as an object.
+    """
+
+    task_name: str = ""
+    cause: BaseException | None = None
+    cause_type: str = ""
+    message: str = ""
+    remote_traceback: str = ""
+    pid: int = 0
+    task: int = 0
+    note: str = ""
+
+    def __str__(self) -> str:
+        note = f"\n\n({self.note})" if self.note else ""
+        return (f"{self.message or self.cause_type}\n\n{self._where()} Its traceback there:\n\n"
+                f"{with_source_lines(self.remote_traceback).rstrip()}{note}")
+
+    def _where(self) -> str:
+        return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _error_of, (self._record, self.task)
+
+
+class TaskCancelledError(CellmeshError):
+    """The task was cancelled before it had a result."""
+
+
+class WorkerCrashedError(CellmeshError):
+    """The process that ran the task died.
+
+    Attributes
+    ----------
+    exit_code : int
+        Its exit status, or minus the number of the signal that killed it.
+    """
+
+    exit_code: int = 0
+
+
+class OutOfMemoryError(WorkerCrashedError):
+    """The worker was killed because memory ran out."""
+
+
+class ActorError(CellmeshError):
+    """An actor could not serve the call."""
+
+
+class ActorDiedError(ActorError):
+    """The actor is dead and will not come back.
+
+    Attributes
+    ----------
+    exit_code : int
+        How its process ended: exit status, or minus the number of a signal; 0 also when the constructor raised.
+    cause : BaseException or None
+        What its constructor raised, if it did and if that could be sent.
+    remote_traceback : str
+        The constructor's traceback in the worker, if it raised.
+    """
+
+    exit_code: int = 0
+    cause: BaseException | None = None
+    remote_traceback: str = ""
+
+
+class ActorUnavailableError(ActorError):
+    """The actor is being restarted. Whether the call was executed is not known."""
+
+
+class GetTimeoutError(CellmeshError, TimeoutError):
+    """The values were not there in time. The tasks go on."""
+
+
+class ObjectLostError(CellmeshError):
+    """The object's memory is gone, and it cannot be computed again."""
+
+
+class ObjectStoreFullError(CellmeshError, MemoryError):
+    """The object does not fit into the object store."""
+
+
+class StoreLimitError(CellmeshError):
+    """One of the store's tables (objects, tasks, actors, clients) is full."""
+
+
+class StoreCorruptedError(CellmeshError):
+    """The store's own records contradict each other."""
+
+
+class SessionError(CellmeshError):
+    """The session is not there."""
+
+
+class NotInitializedError(SessionError):
+    """No session runs in this process."""
+
+
+class AlreadyInitializedError(SessionError, RuntimeError):
+    """A session with other properties runs in this process."""
+
+
+class SessionClosedError(SessionError):
+    """The session has been shut down."""
+
+
+class SessionLostError(SessionError):
+    """The local scheduler died; every task, actor and object of the session is gone."""
+
+
+class ForkedClientError(SessionError):
+    """A child made by os.fork() used the session of its parent."""
+
+
+class InfeasibleResourcesWarning(UserWarning):
+    """A task asks for more than there will ever be; it waits."""
+
+
+class LargeClosureWarning(UserWarning):
+    """A function or class captures much data, which travels with it."""
+
+
+# ---------------------------------------------------------------- from what the store holds
+# A failed object holds a tuple. From workers: (kind, function name, exception type, message, traceback, pickled exception
+# or None, pid, note) with kind "task_error" or "actor_init"; from the core: ("system", code, detail, task number).
+
+def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0) -> BaseException:
+    """The exception that a failed object's tuple describes.
+
+    Parameters
+    ----------
+    record : tuple
+        As the worker or the core wrote it.
+    task_name : str
+        For records of the core, which know only the task's number.
+    task : int
+        The number of the task whose result failed.
+    """
+    kind = record[0]
+    if kind == "system":
+        return _system_error(record, task_name)
+    if kind == "actor_init":
+        return _constructor_error(record)
+    return _error_of(record, task)
+
+
+def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
+    _, name, cause_type, message, remote_traceback, pickled, pid, note = record
+    cause, problem = _load_cause(pickled)
+    # A task that let the error of a task it waited for pass: the class counts that was raised first.
+    original = cause.cause if isinstance(cause, TaskError) and cause.cause is not None else cause
+    error = _instance_of_both(original) if original is not None else TaskError()
+    error.task_name, error.cause, error.cause_type, error.message = name, cause, cause_type, message
+    error.remote_traceback, error.pid, error.task = remote_traceback, pid, task
+    error.note = "; ".join(filter(None, (note, problem)))
+    error._record = record
+    return error
+
+
+def _load_cause(pickled: bytes | None) -> tuple[BaseException | None, str]:
+    if pickled is None:
+        return None, ""
+    from .objstore.serialization import unpickle
+    try:
+        cause = unpickle(pickled, ())
+    except Exception as problem:  # the user's classes may do anything here; the error itself must still arrive
+        return None, f"the exception could not be unpickled here, this is its text: {type(problem).__name__}: {problem}"
+    return cause, ""
+
+
+@lru_cache(maxsize=512)
+def _class_of_both(cause_type: type[Exception]) -> type[TaskError]:
+    """A subclass of TaskError and of the class; TaskError itself where Python does not allow one."""
+    def namespace(body: dict[str, Any]) -> None:
+        body.update(__module__=TaskError.__module__, __doc__=cause_type.__doc__)
+    name = f"TaskError({cause_type.__name__})"
+    try:
+        return types.new_class(name, (TaskError, cause_type), exec_body=namespace)
+    except Exception:  # final classes, conflicting layouts, demanding metaclasses: Python and the user decide, not we
+        return TaskError
+
+
+def _instance_of_both(cause: BaseException) -> TaskError:
+    # A SystemExit that get() raises would end the driver, so what is not an Exception stays text.
+    both = _class_of_both(type(cause)) if isinstance(cause, Exception) else TaskError
+    if both is TaskError:
+        return TaskError()
+    try:
+        return _copy_into(both, cause)
+    except Exception:  # for instance a group that may not nest what it holds
+        return TaskError()
+
+
+def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
+    """An instance that carries everything the cause carries, made without calling the user's `__new__` and `__init__`."""
+    heap_type = 1 << 9
+    builtin = next(c for c in type(cause).__mro__ if not c.__flags__ & heap_type)
+    error = builtin.__new__(both, *cause.args)
+    builtin.__init__(error, *cause.args)
+    error.args = cause.args
+    for cls in type(cause).__mro__[:type(cause).__mro__.index(BaseException)]:
+        for name, member in vars(cls).items():  # fields in C structs (OSError.filename) and __slots__
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    setattr(error, name, getattr(cause, name))
+                except (AttributeError, TypeError):  # unset or read-only: __new__ has made it
+                    continue
+    error.__dict__.update(vars(cause))
+    return error
+
+
+def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
+    _, name, cause_type, message, remote_traceback, pickled, pid, note = record
+    cause, problem = _load_cause(pickled)
+    notes = "; ".join(filter(None, (note, problem)))
+    error = ActorDiedError(f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with "
+                           f"pid {pid}:\n\n{with_source_lines(remote_traceback).rstrip()}" + (f"\n\n({notes})" if notes else ""))
+    error.cause, error.remote_traceback = cause, remote_traceback
+    return error
+
+
+def _system_error(record: tuple[Any, ...], name: str) -> CellmeshError:
+    _, code, detail, seq = record
+    task = f"the task {name!r} (number {seq})" if name else f"task number {seq}"
+    if code == "worker_crashed":
+        return _with_exit_code(WorkerCrashedError(
+            f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left (option max_retries)"), detail)
+    if code == "out_of_memory":
+        return _with_exit_code(OutOfMemoryError(
+            f"the worker that ran {task} was killed because memory ran out: let it hold less at a time, or run fewer at once "
+            f"(option memory or num_cpus)"), detail)
+    if code == "cancelled":
+        return TaskCancelledError(f"{task} was cancelled")
+    if code == "actor_died":
+        ended = f"its process {how_it_ended(detail)}" if detail else "it was ended by kill() or with its last handle"
+        return _with_exit_code(ActorDiedError(f"the actor that {task} calls is dead: {ended}"), detail)
+    if code == "actor_unavailable":
+        return ActorUnavailableError(f"the actor's process ended while it ran {task}, and the actor restarts: the call may have been "
+                                     f"executed or not (option max_task_retries repeats it)")
+    if code == "object_lost":
+        return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
+    if code == "store_full":
+        return ObjectStoreFullError(f"the result of {task} did not fit into the object store, nor did a description of the error: drop "
+                                    f"references that are no longer needed, or start with a larger object_store_memory")
+    return CellmeshError(f"{task} failed: {code} ({detail})")
+
+
+def _with_exit_code(error: Any, exit_code: int) -> Any:
+    error.exit_code = exit_code
+    return error
+
+
+def how_it_ended(exit_code: int) -> str:
+    """'was killed by SIGKILL' for -9, 'ended with exit status 3' for 3."""
+    if exit_code >= 0:
+        return f"ended with exit status {exit_code}"
+    try:
+        return f"was killed by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was killed by signal {-exit_code}"
+
+
+# ---------------------------------------------------------------- source lines
+_FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+), in ')
+
+
+def with_source_lines(text: str) -> str:
+    """A worker's traceback with the source lines that only this process knows: those of notebook cells."""
+    lines = text.split("\n")
+    filled = []
+    for i, line in enumerate(lines):
+        filled.append(line)
+        frame = _FRAME.match(line)
+        if frame and not (i + 1 < len(lines) and lines[i + 1].startswith("    ")):
+            source = linecache.getline(frame["file"], int(frame["line"])).strip()
+            if source:
+                filled.append(f"    {source}")
+    return "\n".join(filled)

@@ -1,0 +1,104 @@
+"""How an exception leaves a worker: as a tuple that always can be stored, whatever the exception is.
+
+The exception itself travels along as a pickle when it can be pickled *and* unpickled; the text always travels.
+"""
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from types import TracebackType
+from typing import Any
+
+MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
+MAX_PICKLE_BYTES = 10 << 20
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
+    """The tuple for `exceptions.make_error`. Never raises.
+
+    Returns
+    -------
+    tuple
+        "task_error", the function's name, the exception's type, its message, the traceback, the pickled exception or
+        None, the pid, a note.
+    """
+    from .exceptions import TaskError
+    pickled, note = _pickled(error)
+    cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
+    return "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
+
+
+def _message(error: BaseException) -> str:
+    from .exceptions import TaskError
+    if isinstance(error, TaskError):  # of a task that this one waited for: its str() would repeat the whole traceback
+        return _shortened(error.message)
+    try:
+        return _shortened(str(error))
+    except Exception as problem:  # the user's __str__
+        return f"<its __str__ raised {type(problem).__name__}>"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return _shortened("".join(traceback.format_exception(type(error), error, _users_part(error.__traceback__))))
+    except Exception as problem:  # the user's __str__, __repr__ or __notes__ again
+        frames = "".join(traceback.format_tb(_users_part(error.__traceback__)))
+        return _shortened(f"Traceback (most recent call last):\n{frames}{type(error).__qualname__}: "
+                          f"<could not be formatted: {type(problem).__name__}>\n")
+
+
+def _users_part(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames that lead from the worker's loop into the user's function."""
+    start = tb
+    while start is not None and os.path.abspath(start.tb_frame.f_code.co_filename).startswith(_PACKAGE):
+        start = start.tb_next
+    return start if start is not None else tb
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n[... {len(text) - MAX_TEXT} characters left out ...]\n{text[-half:]}"
+
+
+def _pickled(error: BaseException) -> tuple[bytes | None, str]:
+    """The exception pickled, or why that is not possible."""
+    import cloudpickle
+    data, problem = None, ""
+    for candidate in (error, Parts(error)):
+        try:
+            attempt = cloudpickle.dumps(candidate, protocol=5)
+            pickle.loads(attempt)
+        except Exception as reason:  # the user's classes again; next candidate
+            problem = problem or f"{type(reason).__name__}: {reason}"
+            continue
+        data = attempt
+        break
+    if data is None:
+        return None, f"the exception itself could not be sent, this is its text: {problem}"
+    if len(data) > MAX_PICKLE_BYTES:
+        return None, f"the exception itself was not sent, this is its text: it holds {len(data) >> 20} MiB"
+    return data, ""
+
+
+class Parts:
+    """Pickles as an exception of the same class, made without its `__init__`.
+
+    Many exception classes cannot be unpickled, because their `__init__` wants other arguments than `args` holds.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_parts, (type(self.error), self.error.args, dict(vars(self.error)))
+
+
+def _from_parts(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

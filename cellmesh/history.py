@@ -1,0 +1,103 @@
+"""What the event ring tells about tasks, folded into one record each; for listings, the timeline and error messages.
+
+The ring holds the last 100,000 or so events; of older tasks nothing is known here any more.
+"""
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .objstore._core import Client
+
+RECORD = struct.Struct("<QQIIIHBB")  # as EVENT_DTYPE: t, seq, a, b, c, d, kind, client
+SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, WORKER_STARTED = 1, 2, 3, 4, 5, 6, 11
+ENDS = {0: "finished", 1: "failed", 2: "cancelled", 3: "crashed"}
+PUT_BIT = 1 << 63
+BATCH = 1 << 16  # records fetched at a time
+
+
+@dataclass(slots=True)
+class TaskHistory:
+    """One task, as far as the ring goes back. Times are in Unix seconds."""
+
+    seq: int
+    name: str = ""
+    origin: int = 0
+    actor: int = -1
+    parent: int = 0
+    depends_on: list[int] = field(default_factory=list)
+    state: str = "pending"
+    attempt: int = 0
+    worker: int = -1
+    pid: int = 0
+    size: int = 0
+    submitted_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+
+
+def records(client: Client) -> list[tuple[int, int, int, int, int, int, int, int]]:
+    """All records that the ring still holds, the oldest first."""
+    found = []
+    cursor = 0
+    while True:
+        data, cursor, _ = client.events(cursor, BATCH)
+        if not data:
+            return found
+        found += RECORD.iter_unpack(data)
+
+
+def read_history(client: Client) -> list[TaskHistory]:
+    """The tasks of the ring, in the order of their numbers."""
+    tasks: dict[int, TaskHistory] = {}
+    names: dict[tuple[int, int], str] = {}
+    ticks_0, ns_0, ns_per_tick = client.clock()
+
+    def unix(t: int) -> float:
+        return (ns_0 + (t - ticks_0) * ns_per_tick) / 1e9
+
+    for t, seq, a, b, c, d, kind, worker in records(client):
+        if kind not in (SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED):
+            continue
+        task = tasks.get(seq) or tasks.setdefault(seq, TaskHistory(seq))
+        if kind == SUBMITTED:
+            if (a, d) not in names:
+                names[a, d] = _function_name(client, a, d)
+            task.name, task.origin, task.actor, task.submitted_at = names[a, d], b, c - 1, unix(t)
+        elif kind == PARENT:
+            task.parent = a | b << 32
+        elif kind == DEPENDS:
+            task.depends_on.append(a | b << 32)
+        elif kind == STARTED:
+            task.state, task.attempt, task.worker, task.pid, task.started_at = "running", a, worker, b, unix(t)
+        elif kind == RETRIED:
+            task.state, task.attempt, task.started_at = "pending", a, None
+        else:
+            task.state, task.size, task.finished_at = ENDS.get(b, "finished"), c, unix(t)
+    return [tasks[seq] for seq in sorted(tasks)]
+
+
+def name_of_task(client: Client, seq: int) -> str:
+    """The display name of a task, "" if neither the listings nor the ring know it any more."""
+    if client.closed:
+        return ""
+    wanted = struct.pack("<Q", seq)
+    cursor = 0
+    while True:
+        data, cursor, _ = client.events(cursor, BATCH)
+        if not data:
+            return ""
+        at = data.find(wanted)
+        while at >= 0:
+            if at % RECORD.size == 8:
+                record = RECORD.unpack_from(data, at - 8)
+                if record[6] == SUBMITTED:
+                    return _function_name(client, record[2], record[5])
+            at = data.find(wanted, at + 1)
+
+
+def _function_name(client: Client, slot: int, generation: int) -> str:
+    value = client.peek(slot, generation)
+    return value[1] if isinstance(value, tuple) and len(value) == 3 else "?"

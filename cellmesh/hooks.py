@@ -1,0 +1,114 @@
+"""What the C core asks of Python: serialization, the user's code, exceptions, futures.
+
+One object of class `Hooks` serves a process, driver or worker alike; the core looks each attribute up once.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from . import exceptions, failures, session
+from .serializability import pickling_error
+
+if TYPE_CHECKING:
+    from pickle import PickleBuffer
+
+    from .objstore._core import Ref
+
+# The notebook shows refs as cards; it puts its function here, and takes it out again.
+display_ref: Callable[[Any], Any] | None = None
+
+# In a worker: the GPUs of the task or actor that it runs, as CUDA_VISIBLE_DEVICES names them.
+gpu_ids: list[str] = []
+
+
+class Hooks:
+    """The hooks of a process."""
+
+    # ---- values
+    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer]]:
+        """What the codec does not encode itself; the error names the variable and the member that cannot be pickled."""
+        from .objstore import serialization
+        try:
+            return serialization.pickle(value)
+        except Exception as reason:  # whatever the user's classes raise
+            raise pickling_error(value, reason) from reason
+
+    def unpickle(self, data: bytes, buffers: Sequence[Any]) -> Any:
+        from .objstore import serialization
+        return serialization.unpickle(data, buffers)
+
+    # ---- code
+    def load_function(self, value: tuple[str, str, Any]) -> Any:
+        """The function, or the actor's class, in a function object."""
+        from .objstore import serialization
+        return serialization.load_code_object(value)
+
+    def load_method(self, instance: object, payload: Any) -> Callable[..., Any]:
+        """The bound method that a call of an actor names."""
+        from .objstore import serialization
+        return serialization.load_method(instance, payload)
+
+    def should_retry(self, error: BaseException, function: tuple[str, str, Any]) -> bool:
+        """Whether a task whose function raised is to run again, retries being left and `retry_exceptions` set."""
+        from .objstore import serialization
+        wanted = serialization.retried_exceptions(function)
+        return isinstance(error, Exception) if wanted is None else isinstance(error, wanted)
+
+    # ---- around tasks that have GPUs
+    def __init__(self) -> None:
+        self._mask = os.environ.get("CUDA_VISIBLE_DEVICES")  # what the node may use
+
+    def enter_task(self, info: dict[str, Any]) -> None:
+        """Show the task its GPUs, and no others. For an actor's constructor this is for good."""
+        devices = [device.strip() for device in self._mask.split(",")] if self._mask else []
+        gpu_ids.extend(devices[i] if i < len(devices) else str(i) for i in info["gpu_ids"])
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
+
+    def leave_task(self, info: dict[str, Any]) -> None:
+        gpu_ids.clear()
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+    # ---- errors
+    def error_value(self, error: BaseException, function_name: str) -> tuple[Any, ...]:
+        return failures.describe(error, function_name)
+
+    def make_error(self, record: tuple[Any, ...], ref: Ref) -> BaseException:
+        seq = record[3] if record[0] == "system" else ref.creator
+        name = ""
+        if record[0] == "system":
+            from .history import name_of_task
+            name = name_of_task(ref.client, seq)
+        return exceptions.make_error(record, name, seq)
+
+    def timeout_error(self, refs: Ref | list[Ref], timeout: float) -> BaseException:
+        listed = refs if isinstance(refs, list) else [refs]
+        pending = [ref for ref in listed if not ref.client.ready(ref)]
+        which = f"{len(pending)} of {len(listed)} refs are not there yet" if len(listed) > 1 else "the value is not there yet"
+        first = f" (the first is {_what_it_waits_for(pending[0])})" if pending else ""
+        return exceptions.GetTimeoutError(f"get() gave up after {timeout:g} s: {which}{first}; the tasks go on")
+
+    def store_error(self, code: str, detail: str) -> BaseException:
+        return session.store_error(code, detail)
+
+    # ---- futures
+    def await_ref(self, ref: Ref) -> Awaitable[Any]:
+        from .notifier import await_ref
+        return await_ref(ref)
+
+    def ref_future(self, ref: Ref) -> Future[Any]:
+        from .notifier import future_of
+        return future_of(ref)
+
+    def ref_mimebundle(self, ref: Ref) -> Any:
+        return display_ref(ref) if display_ref is not None else None
+
+
+def _what_it_waits_for(ref: Ref) -> str:
+    info = ref.client.info(ref)
+    what = f"a result of {info['name']!r}" if info["name"] else ref.hex()
+    states = {"waiting": "waits for its arguments", "ready": "waits for a worker or for resources",
+              "running": f"runs in pid {info['pid']}"}
+    return f"{what}, which {states.get(info['state'], info['state'])}"

@@ -1,0 +1,332 @@
+"""The session of this process: its attachment to the node's segment, and what is tied to that.
+
+A driver starts a session with `init`, or at first use; a worker is given one when it is forked. `current()` is where every
+call of the API begins.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from . import exceptions
+from .text import in_resources, warn_user
+
+if TYPE_CHECKING:
+    from .objstore._core import Client, Ref
+    from .exports import Export
+    from .notifier import Notifier
+
+HOOKS = "cellmesh.hooks:Hooks"
+WORKER_SETUP = "cellmesh.session:adopt_worker"
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a session was started with, defaults filled in.
+
+    Attributes
+    ----------
+    resources : dict of str to float
+        What tasks may ask for: "CPU", "GPU", "memory" (bytes) and custom ones.
+    object_store_memory : int
+        Bytes for values.
+    namespace : str
+        Where names of actors are looked up.
+    log_to_driver : bool
+        Whether what workers print is shown.
+    address : str
+        Of the session that was joined; "" for one that was started.
+    """
+
+    resources: dict[str, float]
+    object_store_memory: int
+    namespace: str
+    log_to_driver: bool = True
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerNode:
+    """A worker's view of its node, in place of the driver's `scheduler.node.Node`."""
+
+    link: Any
+    session_id: str
+    session_dir: str
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Nothing: the session is the driver's."""
+
+
+class Session:
+    """A process's attachment to a node.
+
+    Attributes
+    ----------
+    node : Node or WorkerNode
+    client : Client
+        The C core's view of the segment.
+    config : Config
+    is_worker : bool
+    started_at : float
+        Unix time.
+    lost : str
+        Why the local scheduler is gone; "" while it is there.
+    tracks_code : bool
+        Whether `forget_changed_code` will be called; then what exported code uses is remembered.
+    """
+
+    def __init__(self, node: Any, client: Client, config: Config, *, is_worker: bool = False) -> None:
+        self.node = node
+        self.client = client
+        self.config = config
+        self.is_worker = is_worker
+        self.started_at = time.time()
+        self.lost = ""
+        self.tracks_code = False
+        self.exports: weakref.WeakKeyDictionary[Export, dict[Any, Ref]] = weakref.WeakKeyDictionary()
+        self.exported_uses: weakref.WeakKeyDictionary[Export, list[tuple[dict[str, Any], str, Any]]] = weakref.WeakKeyDictionary()
+        self.bound: weakref.WeakSet[Any] = weakref.WeakSet()  # whatever holds a submitter of this session; has unbind()
+        self.method_functions: dict[tuple[str, str, tuple[type, ...]], Ref] = {}
+        self._resource_classes: dict[Any, int] = {}
+        self._notifier: Notifier | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def namespace(self) -> str:
+        """Where names of actors are looked up unless a call says otherwise."""
+        return self.config.namespace
+
+    @property
+    def notifier(self) -> Notifier:
+        """The thread that resumes coroutines; started at its first use."""
+        with self._lock:
+            if self._notifier is None:
+                from .notifier import Notifier
+                self._notifier = Notifier(self.client)
+            return self._notifier
+
+    def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str) -> int:
+        """The number of a resource shape; warns at once, and once, of a shape that this node can never satisfy."""
+        key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None)
+        number = self._resource_classes.get(key)
+        if number is None:
+            number = self.client.resource_class(demand, hold)
+            self._resource_classes[key] = number
+            if not self.client.feasible(number):
+                self._warn_of_infeasible(demand, owner)
+        return number
+
+    def _warn_of_infeasible(self, demand: dict[str, float], owner: str) -> None:
+        total, _ = self.client.resources()
+        lacking = {name: amount for name, amount in demand.items() if amount > total.get(name, 0.0)}
+        there = {name: total.get(name, 0.0) for name in lacking}
+        warn_user(f"{owner!r} asks for {in_resources(lacking)}, but all this node has is {in_resources(there)}: it will wait for ever. "
+                  f"Ask for less, or start the session with more, cellmesh.shutdown() and cellmesh.init(...).",
+                  exceptions.InfeasibleResourcesWarning)
+
+    def forget_changed_code(self) -> None:
+        """Have functions and classes exported anew at their next use if a global they use is another object now.
+
+        For the notebook, between cells. What is changed in place (an item of a list) is not noticed.
+        """
+        for export, used in list(self.exported_uses.items()):
+            from .exports import MISSING
+            if any(namespace.get(name, MISSING) is not value for namespace, name, value in used):
+                del self.exported_uses[export]
+                self.exports.pop(export, None)
+                for bound in list(self.bound):
+                    if bound.uses_export(export):
+                        bound.unbind()
+
+    def close(self) -> None:
+        """Detach; a driver that started the session ends all its processes."""
+        for bound in list(self.bound):
+            bound.unbind()
+        self.exports.clear()
+        self.exported_uses.clear()
+        self.method_functions.clear()
+        self.client.close()
+        if self._notifier is not None:
+            self._notifier.close()
+        self.node.close()
+
+    def _on_lost(self, reason: str) -> None:
+        self.lost = reason or "the connection ended"
+        self.client.close()  # every wait and every call raises from now on
+        self.client.wake()
+
+
+# ---------------------------------------------------------------- the process's one session
+@dataclass
+class _Process:
+    """The session of this process, and what became of others."""
+
+    session: Session | None = None
+    is_forked: bool = False                               # from a process with a session, and not shut down since
+    parents: list[Session] = field(default_factory=list)  # of a forked child; kept, so that nothing of theirs is released
+    starting: threading.RLock = field(default_factory=threading.RLock)
+
+
+_process = _Process()
+
+
+def current() -> Session:
+    """This process's session; the driver's is started if there is none.
+
+    Raises
+    ------
+    ForkedClientError
+        In a child of a process with a session.
+    SessionLostError
+        If the local scheduler has died.
+    """
+    session = _process.session
+    if session is None:
+        return _start_implicitly()
+    if session.lost:
+        raise lost_error(session)
+    return session
+
+
+def current_or_none() -> Session | None:
+    """This process's session if there is one; never starts one."""
+    return _process.session
+
+
+def running() -> Session:
+    """This process's session; for calls that do not start one.
+
+    Raises
+    ------
+    NotInitializedError
+        If there is none.
+    """
+    if _process.session is None and not _process.is_forked:
+        raise exceptions.NotInitializedError("no cellmesh session runs in this process: call cellmesh.init(), or use any task, first")
+    return current()
+
+
+def of_client(client: Client) -> Session:
+    """The session that a ref's client belongs to, if it is this process's."""
+    session = _process.session
+    if session is None or session.client is not client:
+        raise exceptions.SessionClosedError("this ref belongs to a session that has been shut down")
+    return session
+
+
+def _start_implicitly() -> Session:
+    from .api import init
+    with _process.starting:
+        if _process.session is None:
+            init()
+        assert _process.session is not None
+        return _process.session
+
+
+def start(config: Config) -> Session:
+    """Start or join a session and make it this process's. The caller has seen to it that there is none."""
+    with _process.starting:
+        refuse_after_fork()
+        from .objstore import _core
+        from .scheduler.node import Node
+        from .hooks import Hooks
+        if config.address:
+            node = Node.connect(config.address)
+        else:
+            node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
+                              log_to_driver=config.log_to_driver, namespace=config.namespace)
+        try:
+            client = _core.Client(node.fd, _core.ROLE_DRIVER, Hooks())
+        except BaseException:
+            node.close()
+            raise
+        if config.address:
+            config = replace(config, resources=client.resources()[0], object_store_memory=client.stats()["capacity_bytes"])
+        session = Session(node, client, config)
+        node.link.on_lost(session._on_lost)
+        _process.session = session
+        if config.log_to_driver:
+            from . import driver_output
+            driver_output.start(session)
+        return session
+
+
+def adopt_worker(client: Client, link: Any, config: Any) -> Session:
+    """Make a worker's attachment its session. Called once in each worker, by the scheduler's worker.
+
+    Parameters
+    ----------
+    client : Client
+        Of role worker.
+    link : Link
+        The worker's connection to the local scheduler.
+    config : SessionConfig
+        As `scheduler.messages` has it.
+    """
+    total = dict(config.total)
+    if total.get("GPU"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tasks see the GPUs that they asked for
+    own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
+    _process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
+    return _process.session
+
+
+def shutdown() -> None:
+    """End this process's session, if there is one. In a worker: nothing, as the session is the driver's."""
+    with _process.starting:
+        _process.is_forked = False
+        session = _process.session
+        if session is None or session.is_worker:
+            return
+        _process.session = None
+        session.close()
+
+
+def store_error(code: str, detail: str) -> BaseException:
+    """The exception for a refusal of the store."""
+    if code == "closed":
+        session = _process.session
+        if session is not None and session.lost:
+            return lost_error(session)
+        return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() starts a new one")
+    if code == "forked":
+        return _forked_error()
+    kinds = {"full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
+    return kinds.get(code, exceptions.CellmeshError)(detail)
+
+
+def lost_error(session: Session) -> exceptions.SessionLostError:
+    """Why nothing works any more."""
+    return exceptions.SessionLostError(
+        f"the session's local scheduler is gone ({session.lost}), and with it every task, actor and object. Call cellmesh.init() to begin "
+        f"anew, then run again what made the values you need")
+
+
+def refuse_after_fork() -> None:
+    """Raises ForkedClientError in a child of a process with a session."""
+    if _process.is_forked:
+        raise _forked_error()
+
+
+def _forked_error() -> exceptions.ForkedClientError:
+    return exceptions.ForkedClientError(
+        "this process was forked from one that uses cellmesh, and a session cannot be shared that way. Start processes with "
+        "multiprocessing's 'spawn' method or subprocess, run the work as a cellmesh task, or call cellmesh.shutdown() here first to "
+        "begin a session of this process's own")
+
+
+def _after_fork_in_child() -> None:
+    _process.starting = threading.RLock()
+    if _process.session is not None:
+        _process.parents.append(_process.session)
+        _process.session = None
+        _process.is_forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(shutdown)

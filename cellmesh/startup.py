@@ -1,0 +1,120 @@
+"""The arguments of `init`: checked, filled in with what the machine has, compared with the session that runs."""
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from . import machine
+from .exceptions import AlreadyInitializedError
+from .session import Config, Session
+from .text import user_frame
+
+LEAST_STORE_BYTES = 1 << 20
+# Arguments of ray.init() that programs are full of and that have no meaning here.
+WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level", "logging_format",
+                   "log_level", "local_mode", "_temp_dir", "_memory", "_system_config", "_node_ip_address", "job_config", "runtime_env"}
+
+
+def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Those arguments of `init` that were given.
+
+    Raises
+    ------
+    TypeError
+        For a keyword that `init` does not have.
+    ValueError
+        For a value that an argument does not take.
+    """
+    for name in others:
+        if name in WITHOUT_MEANING:
+            warnings.warn(f"init({name}=...) has no meaning in cellmesh and is ignored", UserWarning, stacklevel=user_frame()[1] + 1)
+            continue
+        close = difflib.get_close_matches(name, arguments, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise TypeError(f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, ignore_reinit_error")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    for name, value in given.items():
+        allowed = _refusal(name, value)
+        if allowed:
+            raise ValueError(f"init({name}={value!r}): must be {allowed}")
+    return given
+
+
+def _refusal(name: str, value: Any) -> str:
+    """What the argument must be, if it is not."""
+    if name in ("num_cpus", "num_gpus", "memory"):
+        return "" if _is_amount(value) else "a number >= 0"
+    if name == "object_store_memory":
+        fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and value >= LEAST_STORE_BYTES and math.isfinite(value)
+        return "" if fits else f"a number of bytes, at least {LEAST_STORE_BYTES:,}"
+    if name == "resources":
+        fits = (isinstance(value, Mapping) and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value)
+                and all(map(_is_amount, value.values())))
+        return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU and memory use num_cpus, num_gpus and memory"
+    if name in ("address", "namespace"):
+        return "" if isinstance(value, str) and value else "a string that is not empty"
+    return "" if isinstance(value, bool) else "True or False"  # log_to_driver
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+
+
+def make_config(given: Mapping[str, Any]) -> Config:
+    """What to start a session with."""
+    namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
+    address = given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
+    if address != "local":
+        if refused := sorted(set(given) - {"address", "namespace", "log_to_driver"}):
+            raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out {', '.join(refused)}, or "
+                             f"use address=\"local\" for a session of your own")
+        return Config({}, 0, namespace, given.get("log_to_driver", True), _address(address))
+    store = int(given.get("object_store_memory", machine.default_store_bytes()))
+    resources = {
+        "CPU": float(given.get("num_cpus", machine.usable_cpus())),
+        "GPU": float(given.get("num_gpus", machine.usable_gpus())),
+        "memory": float(given.get("memory", max(0, machine.usable_memory() - store))),
+        **{name: float(amount) for name, amount in given.get("resources", {}).items()},
+    }
+    return Config({name: amount for name, amount in resources.items() if amount}, store, namespace, given.get("log_to_driver", True))
+
+
+def _address(address: str) -> str:
+    if address != "auto":
+        if not os.path.exists(address):
+            raise ValueError(f"init(address={address!r}): there is no such session. Use \"auto\" for the youngest one on this machine, the "
+                             f"path of a node.sock as `cellmesh status` lists them, or no address for a session of your own")
+        return address
+    from .scheduler import session_dir
+    alive = session_dir.alive()
+    if not alive:
+        raise ValueError('init(address="auto"): no session of yours runs on this machine; leave the address out to start one')
+    return str(alive[0] / session_dir.SOCKET_NAME)
+
+
+def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
+    """See to it that the session that runs is the one that is asked for.
+
+    Raises
+    ------
+    AlreadyInitializedError
+        Names the first argument that differs.
+    """
+    if ignore:
+        return
+    config = running.config
+    has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0), "num_gpus": config.resources.get("GPU", 0.0),
+           "memory": config.resources.get("memory", 0.0), "object_store_memory": config.object_store_memory,
+           "namespace": config.namespace, "log_to_driver": config.log_to_driver,
+           "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
+    for name, asked in given.items():
+        wanted = asked if name != "address" else "" if asked == "local" else _address(asked)
+        if wanted != has[name]:
+            raise AlreadyInitializedError(
+                f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call cellmesh.shutdown() first, "
+                f"leave the argument out, or pass ignore_reinit_error=True to keep what runs")

@@ -1,0 +1,44 @@
+"""Small things for messages: amounts in words, and warnings that point at the user's line."""
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from types import FrameType
+
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def in_bytes(n: float) -> str:
+    """1536 -> '1.5 KiB'."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024 or unit == "GiB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1024
+    raise AssertionError("the loop returns at GiB")
+
+
+def in_resources(amounts: Mapping[str, float]) -> str:
+    """{'CPU': 2.0, 'memory': 1024} -> 'CPU: 2, memory: 1.0 KiB'."""
+    parts = [f"{name}: {in_bytes(amount) if name == 'memory' else f'{amount:g}'}" for name, amount in amounts.items()]
+    return ", ".join(parts) or "nothing"
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of this package."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
+
+
+def user_frame() -> tuple[FrameType | None, int]:
+    """The nearest frame outside this package, and how many frames the caller of this function lies below it."""
+    frame: FrameType | None = sys._getframe(1)
+    n_ours = 0
+    while frame is not None and is_ours(frame):
+        frame, n_ours = frame.f_back, n_ours + 1
+    return frame, n_ours
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn, pointing at the user's line."""
+    warnings.warn(message, category, stacklevel=user_frame()[1] + 1)

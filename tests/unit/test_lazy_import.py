@@ -1,0 +1,35 @@
+"""`import cellmesh` and decorating functions must cost next to nothing: they happen in every notebook, used or not."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numpy", "pyarrow", "pandas", "asyncio", "IPython", "msgspec", "cloudpickle", "zmq", "psutil", "multiprocessing"}
+
+
+def modules_after(code: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("code", [
+    "import cellmesh", "import cellmesh as cm\n@cm.remote\ndef f(x): return x\n@cm.remote(num_cpus=1)\nclass A: pass",
+    "import cellmesh; cellmesh.exceptions.TaskError; cellmesh.is_initialized()",
+])
+def test_nothing_heavy_is_imported(code: str) -> None:
+    assert not modules_after(code) & HEAVY
+
+
+def test_import_alone_imports_nothing_of_ours() -> None:
+    assert {name for name in modules_after("import cellmesh") if name.startswith("cellmesh.")} == set()
+
+
+def test_every_public_name_is_there() -> None:
+    import cellmesh
+    for name in cellmesh.__all__:
+        assert getattr(cellmesh, name) is not None
+    assert set(cellmesh.__all__) <= set(dir(cellmesh))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        cellmesh.nonsense

@@ -1,0 +1,139 @@
+"""What cannot be pickled is named: the variable, the way to the member, the remedy."""
+from __future__ import annotations
+
+import threading
+import types
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from cellmesh.serializability import captured, find_path, inspect_serializability, pickling_error
+
+LOCK = threading.Lock()
+
+
+class Session:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+@dataclass
+class Model:
+    name: str = "m"
+    parts: dict[str, Any] = field(default_factory=dict)
+
+
+class Slotted:
+    __slots__ = ("inner", "unset")
+
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+
+class Temporary:
+    """Its state holds something that it is not itself made of."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ([("lock", threading.Lock())],)
+
+
+class Refuses:
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise RuntimeError("never")
+
+
+def local_function(body: str, **names: object) -> Any:
+    """A function that pickles by value, as one from a notebook cell does."""
+    namespace: dict[str, Any] = {"__name__": "__main__", **names}
+    exec(body, namespace)
+    return namespace["f"]
+
+
+@pytest.mark.parametrize("value, path", [
+    (threading.Lock(), "v"),
+    ({"a": [1, (2, threading.Lock())]}, "v['a'][1][1]"),
+    (Session(), "v.lock"),
+    (Model(parts={"s": Session()}), "v.parts['s'].lock"),
+    (Slotted(Session()), "v.inner.lock"),
+    (deque([1, Session()]), "v[1].lock"),
+    (types.SimpleNamespace(x=Session()), "v.x.lock"),
+    ({1: (i for i in ())}, "v[1]"),
+], ids=lambda v: v if isinstance(v, str) else type(v).__name__)
+def test_the_way_to_the_culprit(value: object, path: str) -> None:
+    found = inspect_serializability(value, "v")
+    assert not found
+    assert [failure.path for failure in found.failures] == [path]
+
+
+def test_what_can_be_pickled_is_true() -> None:
+    found = inspect_serializability({"a": [1, 2]}, "v")
+    assert found and str(found) == "v can be pickled."
+
+
+def test_all_culprits_are_found() -> None:
+    found = inspect_serializability({"a": Session(), "b": [threading.Lock(), open], "c": (i for i in ())}, "v")
+    assert {failure.path for failure in found.failures} == {"v['a'].lock", "v['b'][0]", "v['c']"}
+
+
+def test_cycles_end() -> None:
+    a: list[Any] = [1]
+    a.append({"again": a, "session": Session()})
+    assert inspect_serializability(a, "a").failures[0].path == "a[1]['session'].lock"
+
+
+def test_a_function_is_told_by_what_it_captures() -> None:
+    f = local_function("def f():\n    return model.parts['s']", model=Model(parts={"s": Session()}))
+    found = inspect_serializability(f)
+    assert found.name == "f"
+    assert found.failures[0].path == "model (which f uses).parts['s'].lock"
+    assert "lock" in found.failures[0].type_name
+
+
+def test_closures_defaults_and_inner_functions_count() -> None:
+    def outer(lock: Any) -> Any:
+        def inner() -> Any:
+            return lambda: lock
+        return inner
+    assert dict(captured(outer(3))) == {"lock": 3}
+    f = local_function("def f(a, b=lock, *, c=other):\n    return [g for _ in a]", lock=1, other=2, g=4)
+    assert dict(captured(f)) == {"b": 1, "c": 2, "g": 4}
+
+
+def test_attribute_names_are_no_globals() -> None:
+    f = local_function("def f(x):\n    return x.lock", lock=LOCK)
+    assert captured(f) == []
+
+
+def test_what_pickling_makes_on_the_way_is_said_to_be_so() -> None:
+    found = inspect_serializability([Temporary()], "v")
+    assert "v[0]" in found.failures[0].path and "lock" in found.failures[0].type_name
+
+
+def test_what_the_class_itself_says_is_passed_on() -> None:
+    found = inspect_serializability({"r": Refuses()}, "v")
+    assert found.failures[0].path == "v['r']" and found.failures[0].reason == "RuntimeError: never"
+
+
+def test_the_error_names_the_variable_of_the_caller() -> None:
+    my_model = Model(parts={"s": Session()})
+    reason = TypeError("cannot pickle '_thread.lock' object")
+    error = pickling_error(my_model, reason)
+    assert str(error).startswith("my_model cannot be sent to another process: my_model.parts['s'].lock is a _thread.lock: ")
+    assert "inside the function" in str(error)
+
+
+def test_no_property_is_run() -> None:
+    class Careful:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        @property
+        def explosive(self) -> None:
+            raise AssertionError("a property was run")
+    assert find_path(Careful(), object(), "c") is None
+
+
+def test_it_is_cheap_for_large_values() -> None:
+    value = {"numbers": list(range(100_000)), "session": Session()}
+    assert inspect_serializability(value, "v").failures[0].path == "v['session'].lock"

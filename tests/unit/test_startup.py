@@ -1,0 +1,82 @@
+"""The arguments of init: refused by name, filled in, compared with what runs."""
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cellmesh import startup
+from cellmesh.exceptions import AlreadyInitializedError
+from cellmesh.session import Config
+
+ARGUMENTS = dict.fromkeys(("address", "num_cpus", "num_gpus", "memory", "resources", "object_store_memory", "namespace",
+                           "log_to_driver"))
+
+
+def checked(others: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
+    return startup.checked_arguments({**ARGUMENTS, **given}, others or {})
+
+
+def test_only_what_was_given_is_kept() -> None:
+    assert checked() == {}
+    assert checked(num_cpus=2, resources={"disk": 1}) == {"num_cpus": 2, "resources": {"disk": 1}}
+
+
+@pytest.mark.parametrize("name, value", [
+    ("num_cpus", -1), ("num_cpus", "4"), ("num_gpus", True), ("memory", float("nan")), ("resources", {"CPU": 4}),
+    ("resources", {"disk": "much"}), ("object_store_memory", 100), ("object_store_memory", "1GB"), ("namespace", ""),
+    ("log_to_driver", "yes"), ("address", 3),
+])
+def test_a_wrong_value_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(ValueError) as raised:
+        checked(**{name: value})
+    assert f"init({name}={value!r}): must be " in str(raised.value)
+
+
+def test_an_unknown_keyword_names_the_nearest() -> None:
+    with pytest.raises(TypeError, match="no argument 'num_cpu': did you mean 'num_cpus'"):
+        checked({"num_cpu": 3})
+
+
+def test_ray_arguments_without_meaning_are_ignored_aloud() -> None:
+    with pytest.warns(UserWarning, match="include_dashboard.*ignored"):
+        assert checked({"include_dashboard": False}) == {}
+
+
+def test_defaults_come_from_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CELLMESH_ADDRESS", raising=False)
+    monkeypatch.setattr(startup.machine, "usable_cpus", lambda: 6)
+    monkeypatch.setattr(startup.machine, "usable_gpus", lambda: 0)
+    monkeypatch.setattr(startup.machine, "usable_memory", lambda: 1000 << 20)
+    config = startup.make_config({})
+    assert config.resources == {"CPU": 6.0, "memory": float(700 << 20)}
+    assert config.object_store_memory == 300 << 20
+    assert config.namespace != startup.make_config({}).namespace, "names of one session are not seen in another"
+
+
+def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="leave out num_cpus"):
+        startup.make_config({"address": "/x/node.sock", "num_cpus": 2})
+    with pytest.raises(ValueError, match="there is no such session"):
+        startup.make_config({"address": "/x/node.sock"})
+
+
+RUNNING = SimpleNamespace(config=Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here"))
+
+
+@pytest.mark.parametrize("given", [{}, {"num_cpus": 2}, {"num_cpus": 2.0, "namespace": "here", "resources": {"disk": 1}},
+                                   {"num_gpus": 0}, {"address": "local"}])
+def test_asking_for_what_runs_is_fine(given: dict[str, Any]) -> None:
+    startup.compare(RUNNING, given, ignore=False)
+
+
+@pytest.mark.parametrize("given, words", [({"num_cpus": 4}, "num_cpus=2.0 runs already, and init() asks for num_cpus=4"),
+                                          ({"namespace": "there"}, "namespace='here'"),
+                                          ({"resources": {"disk": 2}}, "resources={'disk': 1.0}"),
+                                          ({"log_to_driver": False}, "log_to_driver=True")])
+def test_asking_for_something_else_names_what_differs(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(AlreadyInitializedError) as raised:
+        startup.compare(RUNNING, given, ignore=False)
+    assert words in str(raised.value) and "shutdown()" in str(raised.value)
+    assert isinstance(raised.value, RuntimeError)
+    startup.compare(RUNNING, given, ignore=True)
