@@ -1,0 +1,130 @@
+"""A driver's connection to its local scheduler: listeners instead of a loop.
+
+One daemon thread reads and calls the listeners, because the driver's main thread belongs to the user. Nothing here is
+needed to run tasks.
+"""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .messages import Message
+from .transport import Channel, ConnectionLost, ProtocolError
+
+Listener = Callable[[Message], None]
+
+
+class Link:
+    """Sends to the local scheduler and tells listeners what arrives.
+
+    Listeners run in the reading thread, one message after another: they must be quick. A listener that raises ends with a
+    traceback on stderr (`threading.excepthook`) and is not called again; the others are not disturbed.
+
+    Parameters
+    ----------
+    channel : Channel
+        Connected and greeted.
+    explain : callable, optional
+        Makes of the bare fact that the connection ended what is told to those who asked `on_lost`.
+    """
+
+    def __init__(self, channel: Channel, explain: Callable[[str], str] = str) -> None:
+        self._channel = channel
+        self._explain = explain
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._listeners: list[Listener] = []
+        self._lost_listeners: list[Callable[[str], None]] = []
+        self._lost: str | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._read, name="cellmesh-link", daemon=True)
+        _after_fork.add(self)
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        """Send `message`; raises `ConnectionLost` when the local scheduler has gone."""
+        self._channel.send(message)
+
+    def add_listener(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(message)` for everything that arrives from now on; returns the function that ends it."""
+        with self._lock:
+            self._listeners = [*self._listeners, listener]
+        return lambda: self.remove_listener(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Undo `add_listener`; harmless if it is not there."""
+        with self._lock:
+            self._listeners = [known for known in self._listeners if known is not listener]
+
+    def on_lost(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(reason)` once, if the connection ends unexpectedly; at once if it has already.
+
+        Who was added last is told first, so that who was there before can clean up behind the others.
+        """
+        with self._lock:
+            if self._lost is None:
+                self._lost_listeners.append(listener)
+                return
+        listener(self._lost)
+
+    def expect_end(self) -> None:
+        """From now on the connection's end is no loss."""
+        self._closing = True
+
+    def close(self) -> None:
+        """End the connection and the thread. Harmless when repeated."""
+        self._closing = True
+        if self._pid != os.getpid():
+            return
+        self._channel.shut_down()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        self._channel.close()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                message, fds = self._channel.receive()
+            except (ConnectionLost, ProtocolError) as error:
+                reason = str(error)
+                break
+            for fd in fds:  # only answers to `Node.connect` carry any, and it reads them itself
+                os.close(fd)
+            self._tell(message)
+        if self._closing:
+            return
+        reason = self._explain(reason)
+        with self._lock:
+            self._lost = reason
+            listeners = list(reversed(self._lost_listeners))
+        for listener in listeners:
+            listener(reason)
+
+    def _tell(self, message: Message) -> None:
+        for listener in self._listeners:
+            try:
+                listener(message)
+            except Exception as error:  # theirs, not ours: shown, and they are out
+                self.remove_listener(listener)
+                self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, self._thread)))
+
+    def _close_in_child(self) -> None:
+        self._channel.close()
+
+
+# A forked child of the driver must not hold the connection, or the scheduler would not see the driver let go of it.
+_after_fork: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for link in list(_after_fork):
+        link._close_in_child()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,0 +1,1 @@
+"""The one process a node that keeps the worker pool: `core` and `policy` decide, `server` performs."""

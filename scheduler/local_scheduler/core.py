@@ -1,0 +1,341 @@
+"""The worker pool's logic: `step(pool, event, now) -> actions`. No clock, no socket and no process in here.
+
+The segment decides which task runs where. What is left to decide: how many workers there should be, what an exit means,
+and when the session is over. The shell (`server.py`) turns what it sees into events and performs the actions in order.
+
+Every event may make it worth looking at the demand again, so the shell sends `DemandSeen` after whatever else it did.
+Time comes back through `next_deadline`: the shell sends `DemandSeen` when it has passed.
+"""
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from ..states import WorkerState, next_state
+from . import policy
+from .policy import Limits
+
+N_STORY = 200  # events kept for reports
+
+
+# ---- events
+@dataclass(frozen=True)
+class DemandSeen:
+    """What the segment says: tasks that could run if there were workers for them (beyond the idle ones), the indices of
+    idle workers, and how many workers serve an actor."""
+    n_wanted: int
+    idle: frozenset[int] = frozenset()
+    n_actors: int = 0
+
+
+@dataclass(frozen=True)
+class WorkerForked:
+    """The zygote has forked a worker that was asked for."""
+    pid: int
+
+
+@dataclass(frozen=True)
+class ForkFailed:
+    """The zygote could not fork one that was asked for."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerAttached:
+    """A worker has attached to the segment, as client `index`, and said so. May overtake its `WorkerForked`."""
+    pid: int
+    index: int
+
+
+@dataclass(frozen=True)
+class WorkerRetired:
+    """The idle worker `index` has been asked to leave, and will."""
+    index: int
+
+
+@dataclass(frozen=True)
+class WorkerExited:
+    """A worker has ended. `index` from the segment: the client slot it holds, None if it never got that far."""
+    pid: int
+    code: int
+    index: int | None = None
+    tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ZygoteLost:
+    """The zygote has ended; its workers end with it and are reported one by one."""
+    code: int
+
+
+@dataclass(frozen=True)
+class DriverLost:
+    """A driver's process has ended or it let go of its connection. `owner`: it is the one that started the session."""
+    pid: int
+    index: int | None
+    owner: bool
+
+
+@dataclass(frozen=True)
+class ShutdownAsked:
+    """The owner wants the session to end."""
+
+
+Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost | DriverLost
+         | ShutdownAsked)
+
+
+# ---- actions
+@dataclass(frozen=True)
+class Fork:
+    """Ask the zygote for `n` workers."""
+    n: int
+
+
+@dataclass(frozen=True)
+class Retire:
+    """Ask the idle worker `index` to leave; `WorkerRetired` if it was still idle."""
+    index: int
+
+
+@dataclass(frozen=True)
+class DeclareDead:
+    """Tell the segment that client `index` is no more. `unexpected`: tell the drivers as well, before."""
+    index: int
+    pid: int
+    code: int
+    unexpected: bool
+
+
+@dataclass(frozen=True)
+class Notify:
+    """Tell the drivers something that people should read; `kind` as in `messages.NodeEvent`."""
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RestartZygote:
+    """Start another zygote."""
+
+
+@dataclass(frozen=True)
+class EndSession:
+    """Kill every process of the session, remove its folder, end."""
+    reason: str
+
+
+Action = Fork | Retire | DeclareDead | Notify | RestartZygote | EndSession
+
+
+# ---- state
+@dataclass(frozen=True)
+class Worker:
+    """One worker process."""
+    pid: int
+    state: WorkerState = WorkerState.STARTING
+    index: int | None = None
+
+
+@dataclass
+class Pool:
+    """The local scheduler's state. Changed by `step` alone."""
+    limits: Limits
+    workers: dict[int, Worker] = field(default_factory=dict)     # by pid
+    pid_of: dict[int, int] = field(default_factory=dict)         # by index: the attached ones
+    early: dict[int, int] = field(default_factory=dict)          # pid -> index: attached before their fork was reported
+    n_forking: int = 0                                           # asked of the zygote, not answered yet
+    demand: DemandSeen = DemandSeen(0)                           # when last looked
+    looked_at: float = 0.0
+    idle_since: dict[int, float] = field(default_factory=dict)   # by index, as far as has been looked
+    n_failures: int = 0                                          # starts in a row that failed
+    no_start_before: float = 0.0
+    zygote_restarts: list[float] = field(default_factory=list)   # times, within RESTART_WINDOW_S
+    ended: bool = False
+    story: deque[str] = field(default_factory=lambda: deque(maxlen=N_STORY))
+
+    @property
+    def n_starting(self) -> int:
+        """Starts under way: asked for, or forked and not attached."""
+        return self.n_forking + sum(w.state is WorkerState.STARTING for w in self.workers.values())
+
+    @property
+    def n_alive(self) -> int:
+        """Processes that are there or will be."""
+        return self.n_forking + len(self.workers)
+
+    @property
+    def n_plain(self) -> int:
+        """Those of them that serve no actor."""
+        return max(0, self.n_alive - self.demand.n_actors)
+
+
+class BrokenInvariant(AssertionError):
+    """Our bug. Its text ends with the pool's story."""
+
+
+def step(pool: Pool, event: Event, now: float) -> list[Action]:
+    """Take in one event at time `now` (seconds, monotonic) and return what is to be done, in that order."""
+    pool.story.append(f"{now:.3f} {event}")
+    return [] if pool.ended else _HANDLERS[type(event)](pool, event, now)
+
+
+def next_deadline(pool: Pool) -> float | None:
+    """When to send `DemandSeen` although nothing has happened; None: never. A pool at its usual size has no deadline."""
+    if pool.ended:
+        return None
+    deadlines = []
+    if pool.n_failures and _n_missing(pool):
+        deadlines.append(pool.no_start_before)
+    if pool.n_plain > pool.limits.n_keep:
+        deadlines.append(pool.looked_at + policy.LOOK_S)  # nobody tells that workers have become idle
+    return min(deadlines, default=None)
+
+
+def _n_missing(pool: Pool) -> int:
+    return policy.n_to_start(pool.limits, n_wanted=pool.demand.n_wanted, n_plain=pool.n_plain, n_alive=pool.n_alive,
+                             n_starting=pool.n_starting)
+
+
+# ---- one handler per event
+def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
+    pool.demand, pool.looked_at = event, now
+    ready = {index for index in event.idle if index in pool.pid_of and _worker(pool, index).state is WorkerState.READY}
+    pool.idle_since = {index: pool.idle_since.get(index, now) for index in sorted(ready)}
+    actions: list[Action] = []
+    n = _n_missing(pool) if now >= pool.no_start_before else 0
+    if n:
+        pool.n_forking += n
+        actions.append(Fork(n))
+    actions += [Retire(index) for index in policy.to_retire(pool.limits, pool.idle_since, now)]
+    return actions
+
+
+def _worker_forked(pool: Pool, event: WorkerForked, now: float) -> list[Action]:
+    pool.n_forking -= 1
+    pool.workers[event.pid] = Worker(event.pid)
+    if event.pid in pool.early:
+        return _worker_attached(pool, WorkerAttached(event.pid, pool.early.pop(event.pid)), now)
+    return []
+
+
+def _fork_failed(pool: Pool, event: ForkFailed, now: float) -> list[Action]:
+    pool.n_forking -= 1
+    return _start_failed(pool, f"the operating system refuses further processes ({event.reason})", (), now)
+
+
+def _worker_attached(pool: Pool, event: WorkerAttached, now: float) -> list[Action]:
+    if event.pid not in pool.workers:
+        if len(pool.early) < pool.limits.max_workers:
+            pool.early[event.pid] = event.index
+        return []
+    _change(pool, event.pid, "attached", index=event.index)
+    pool.pid_of[event.index] = event.pid
+    told = pool.n_failures >= policy.N_FAILURES_TOLD
+    pool.n_failures, pool.no_start_before = 0, 0.0
+    return [Notify("workers_start_again", "Workers start again.")] if told else []
+
+
+def _worker_retired(pool: Pool, event: WorkerRetired, now: float) -> list[Action]:
+    _change(pool, pool.pid_of[event.index], "retired")
+    pool.idle_since.pop(event.index, None)
+    return []
+
+
+def _worker_exited(pool: Pool, event: WorkerExited, now: float) -> list[Action]:
+    worker = pool.workers.get(event.pid)
+    pool.early.pop(event.pid, None)
+    if worker is not None:
+        _change(pool, event.pid, "exited")
+        if worker.index is not None:
+            del pool.pid_of[worker.index]
+            pool.idle_since.pop(worker.index, None)
+    index = event.index if event.index is not None or worker is None else worker.index
+    if index is not None:
+        # A worker leaves with status 0 when it was told to, or when its actor has ended.
+        return [DeclareDead(index, event.pid, event.code, unexpected=event.code != 0)]
+    if worker is None:
+        return []
+    how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
+    return _start_failed(pool, f"a worker ended with {how} before it was ready", event.tail, now)
+
+
+def _start_failed(pool: Pool, what: str, tail: tuple[str, ...], now: float) -> list[Action]:
+    pool.n_failures += 1
+    pause = policy.backoff_s(pool.n_failures)
+    pool.no_start_before = now + pause
+    if not policy.tells_failure(pool.n_failures):
+        return []
+    said = "".join(f"\n  {line}" for line in tail) or " (nothing)"
+    text = (f"Workers do not start, {pool.n_failures} times in a row by now: {what}. Tasks wait until one does; "
+            f"the next attempt is in {pause:.3g} s. Its last words on stderr:{said}")
+    return [Notify("workers_do_not_start", text)]
+
+
+def _zygote_lost(pool: Pool, event: ZygoteLost, now: float) -> list[Action]:
+    pool.n_forking = 0
+    how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
+    pool.zygote_restarts = [t for t in pool.zygote_restarts if now - t < policy.RESTART_WINDOW_S] + [now]
+    if len(pool.zygote_restarts) > policy.N_RESTARTS:
+        return _end(pool, f"the process that forks workers has ended again and again (now with {how})")
+    return [Notify("zygote_restarted", f"The process that forks workers has ended with {how} and took all workers with it. "
+                                       "Another one starts; what ran is retried where that is allowed."), RestartZygote()]
+
+
+def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
+    if event.owner:
+        return _end(pool, f"the driver that started the session (process {event.pid}) has ended")
+    return [] if event.index is None else [DeclareDead(event.index, event.pid, 0, unexpected=False)]
+
+
+def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
+    return _end(pool, "it was shut down")
+
+
+def _end(pool: Pool, reason: str) -> list[Action]:
+    pool.ended = True
+    return [Notify("session_ends", f"The session ends: {reason}."), EndSession(reason)]
+
+
+_HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed, WorkerAttached: _worker_attached,
+             WorkerRetired: _worker_retired, WorkerExited: _worker_exited, ZygoteLost: _zygote_lost, DriverLost: _driver_lost,
+             ShutdownAsked: _shutdown_asked}
+
+
+def _worker(pool: Pool, index: int) -> Worker:
+    return pool.workers[pool.pid_of[index]]
+
+
+def _change(pool: Pool, pid: int, event: str, index: int | None = None) -> None:
+    worker = pool.workers[pid]
+    state = next_state(worker.state, event)
+    if state is None:
+        del pool.workers[pid]
+    else:
+        pool.workers[pid] = replace(worker, state=state, index=worker.index if index is None else index)
+
+
+def check(pool: Pool) -> None:
+    """The invariants, as assertions.
+
+    Raises
+    ------
+    BrokenInvariant
+        With the first one that does not hold and the pool's story.
+    """
+    attached = {w.pid: w.index for w in pool.workers.values() if w.state is not WorkerState.STARTING}
+    starting = [w for w in pool.workers.values() if w.state is WorkerState.STARTING]
+    facts = {
+        "workers stand under their own pid": all(pid == w.pid for pid, w in pool.workers.items()),
+        "attached workers, and only they, have an index": {p: i for i, p in pool.pid_of.items()} == attached
+                                                          and all(w.index is None for w in starting),
+        "starts asked for are not negative": pool.n_forking >= 0,
+        "the pool keeps its limits": pool.n_alive <= pool.limits.max_workers and pool.n_starting <= pool.limits.max_starting,
+        "only ready workers are idle": all(index in pool.pid_of and _worker(pool, index).state is WorkerState.READY
+                                           for index in pool.idle_since),
+        "early workers are not known yet": not pool.early.keys() & pool.workers.keys(),
+        "a start is put off only after a failure": pool.no_start_before == 0.0 or pool.n_failures > 0,
+    }
+    for fact, holds in facts.items():
+        if not holds:
+            raise BrokenInvariant(f"{fact}: broken. What happened:\n" + "\n".join(pool.story))

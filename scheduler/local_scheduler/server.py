@@ -1,0 +1,407 @@
+"""The local scheduler's process: sockets, pipes, signals and the segment, wired to the logic in `core`.
+
+One thread selects and acts. A second one sleeps in the segment until the core wants attention and says so through an
+eventfd. When nothing happens nothing runs: there is no tick.
+
+Who has died is learnt from the kernel: a worker's exit from the zygote that reaps it, a driver's from its pidfd, either's
+letting go from the socket. The end of the session is the end of this process, which kills everything before.
+"""
+from __future__ import annotations
+
+import _thread
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...objstore import _core
+from .. import messages, processes, session_dir, transport
+from ..messages import (ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
+                        StackReply, StackRequest, ToZygote, Welcome, WorkerDied, WorkerOutput)
+from ..transport import Channel, ConnectionLost, Listener, ProtocolError
+from . import core, policy
+from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
+
+KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
+SCHEDULER_FOLDER = str(Path(__file__).parent.parent)
+
+
+def run(config: SessionConfig, listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int, zygote: int,
+        zygote_link: Channel) -> None:
+    """Serve a session until it ends, and end with it.
+
+    Parameters
+    ----------
+    listen_fd, segment_fd, driver_fd, config_fd : int
+        The listening socket, the segment, a pidfd of the driver, the configuration.
+    zygote : int
+        Its pid.
+    """
+    server = Server(config, Listener.inherit(listen_fd), segment_fd, driver_fd, config_fd, zygote, zygote_link)
+    try:
+        server.run()
+    except BaseException:  # a bug: end loudly, and take everything along
+        sys.excepthook(*sys.exc_info())
+        print("what happened:", *server.pool.story, sep="\n  ", file=sys.stderr, flush=True)
+        server.kill_everything()
+        os._exit(70)
+    sys.stderr.flush()
+    os._exit(0)  # the other thread sleeps in the segment and need not be woken for this
+
+
+class Peer:
+    """A connection on node.sock."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.role = ""            # until `Hello`
+        self.pid = 0
+        self.is_owner = False
+
+
+class Server:
+    """The loop and its handlers. Decides nothing: see `core`."""
+
+    def __init__(self, config: SessionConfig, listener: Listener, segment_fd: int, driver_fd: int, config_fd: int, zygote: int,
+                 zygote_link: Channel) -> None:
+        self._config, self._listener = config, listener
+        self._segment_fd, self._driver_fd, self._config_fd = segment_fd, driver_fd, config_fd
+        self._zygote, self._zygote_link = zygote, zygote_link
+        self._client = _core.Client(segment_fd, _core.ROLE_SCHEDULER, None)
+        self._selector = selectors.DefaultSelector()
+        self._peers: dict[int, Peer] = {}               # by descriptor of the connection
+        self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
+        self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, with the request's number
+        self._owner_known = False
+        self._n_output_lost = 0
+        self._look = True                               # the demand may have changed
+        self._done = False
+        self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)))
+
+    # ---- the loop
+    def run(self) -> None:
+        """Serve until the session has ended."""
+        self._listener.set_blocking(False)
+        self._watch(self._listener.fileno(), self._accept)
+        self._watch(self._zygote_link.fileno(), self._read_zygote)
+        self._watch(self._driver_fd, self._owner_ended)
+        self._watch(self._catch_signals(), self._read_signals)
+        self._watch(self._start_demand_thread(), self._demand_changed)
+        while not self._done:
+            if self._look:
+                self._look = False
+                self._see_demand()
+            for key, _ in self._selector.select(self._timeout()):
+                if key.fd in self._selector.get_map():  # not forgotten by a handler before it
+                    key.data(key.fd)
+            self._pass_deadlines()
+        self.kill_everything()
+        session_dir.remove(Path(self._config.session_dir))
+
+    def _watch(self, fd: int, handler: Callable[[int], None]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, handler)
+
+    def _timeout(self) -> float | None:
+        deadlines = [p.stacks.deadline for p in self._pipes.values() if p.stacks.deadline is not None]
+        if (deadline := core.next_deadline(self.pool)) is not None:
+            deadlines.append(deadline)
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _pass_deadlines(self) -> None:
+        now = time.monotonic()
+        deadline = core.next_deadline(self.pool)
+        if deadline is not None and now >= deadline:
+            self._look = True
+        for pid, pipes in self._pipes.items():
+            if pipes.stacks.deadline is not None and now >= pipes.stacks.deadline:
+                self._answer_stack(pid, pipes)
+
+    def _step(self, event: core.Event) -> None:
+        for action in core.step(self.pool, event, time.monotonic()):
+            self._perform(action)
+        if not isinstance(event, core.DemandSeen):
+            self._look = True
+
+    def _see_demand(self) -> None:
+        n_actors = sum(entry["role"] == "worker" and entry["actor"] >= 0 for entry in self._client.clients())
+        self._step(core.DemandSeen(self._client.workers_wanted(), frozenset(self._client.idle_workers()), n_actors))
+
+    # ---- actions
+    def _perform(self, action: core.Action) -> None:
+        match action:
+            case core.Fork(n):
+                self._zygote_link.post(ForkWorkers(n))
+            case core.Retire(index):
+                if self._client.retire(index):
+                    self._step(core.WorkerRetired(index))
+            case core.DeclareDead():
+                self._declare_dead(action)
+            case core.Notify(kind, text):
+                self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]))
+            case core.RestartZygote():
+                self._restart_zygote()
+            case core.EndSession(reason):
+                print(f"the session ends: {reason}", file=sys.stderr)
+                self._done = True
+
+    def _declare_dead(self, action: core.DeclareDead) -> None:
+        if action.unexpected:
+            task = next((entry["task"] for entry in self._client.clients() if entry["index"] == action.index), 0)
+            self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, list(self._tail_of(action.pid))))
+        self._client.client_died(action.index, action.code)
+
+    def _tell_drivers(self, message: messages.Message, droppable: bool = False) -> None:
+        for peer in self._peers.values():
+            if peer.role == "driver":
+                if not peer.channel.post(message, droppable=droppable):
+                    self._n_output_lost += 1
+                self._want_writing(peer)
+
+    def _want_writing(self, peer: Peer) -> None:
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.channel.has_backlog else 0)
+        if self._selector.get_key(peer.channel.fileno()).events != events:
+            self._selector.modify(peer.channel.fileno(), events, self._serve_peer)
+
+    # ---- the segment and the system
+    def _start_demand_thread(self) -> int:
+        wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+        def watch() -> None:
+            try:
+                while not self._client.closed:
+                    if self._client.next_demand(None):
+                        os.eventfd_write(wakeup, 1)
+            except BaseException:  # without this thread no worker would ever be started again
+                sys.excepthook(*sys.exc_info())
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        _thread.start_new_thread(watch, ())
+        return wakeup
+
+    def _demand_changed(self, fd: int) -> None:
+        os.eventfd_read(fd)
+        self._look = True
+
+    def _catch_signals(self) -> int:
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for signum in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(signum, lambda signum, frame: None)  # the byte in the pipe is what counts
+        return reader
+
+    def _read_signals(self, fd: int) -> None:
+        arrived = os.read(fd, 4096)
+        if signal.SIGTERM in arrived:
+            self._step(core.ShutdownAsked())
+        self._reap()
+
+    def _reap(self) -> None:
+        """Children of this process: the zygote, and whoever lost his parent."""
+        for pid, code in processes.reap(lambda pid: pid in self.pool.workers):
+            if pid == self._zygote:
+                self._lose_zygote(code)
+            elif pid in self.pool.workers or self._index_of(pid) is not None:
+                self._worker_exited(pid, code)
+
+    def _owner_ended(self, fd: int) -> None:
+        self._selector.unregister(fd)
+        self._step(core.DriverLost(self._config.driver_pid, None, owner=True))
+
+    # ---- the zygote
+    def _read_zygote(self, fd: int) -> None:
+        try:
+            received = self._zygote_link.receive_ready()
+        except (ConnectionLost, ProtocolError):
+            self._selector.unregister(fd)  # it has ended; SIGCHLD says how
+            return
+        for message, fds in received:
+            match message:
+                case messages.WorkerForked(pid):
+                    self._add_pipes(pid, fds)
+                    self._step(core.WorkerForked(pid))
+                case messages.ForkFailed(reason):
+                    self._step(core.ForkFailed(reason))
+                case messages.WorkerExited(pid, code):
+                    self._worker_exited(pid, code)
+
+    def _lose_zygote(self, code: int) -> None:
+        if self._zygote_link.fileno() in self._selector.get_map():
+            self._read_zygote(self._zygote_link.fileno())  # what it still said
+        if self._zygote_link.fileno() in self._selector.get_map():
+            self._selector.unregister(self._zygote_link.fileno())
+        self._zygote_link.close()
+        self._step(core.ZygoteLost(code))
+
+    def _restart_zygote(self) -> None:
+        self._zygote_link, there = transport.pair(FromZygote, ToZygote)
+        fds = (there.fileno(), self._segment_fd, self._config_fd)
+        for fd in fds:
+            os.set_inheritable(fd, True)
+        command = [sys.executable, "-P", "-m", "cellmesh.scheduler.worker.zygote", *map(str, fds), str(os.getpid())]
+        self._zygote = os.posix_spawn(sys.executable, command, os.environ)
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        there.close()
+        self._watch(self._zygote_link.fileno(), self._read_zygote)
+
+    # ---- workers
+    def _index_of(self, pid: int) -> int | None:
+        return next((entry["index"] for entry in self._client.clients() if entry["pid"] == pid), None)
+
+    def _worker_exited(self, pid: int, code: int) -> None:
+        if (pipes := self._pipes.get(pid)) is not None:
+            for pipe in pipes.outputs:
+                self._read_output(pid, pipe, to_the_end=True)
+        self._step(core.WorkerExited(pid, code, self._index_of(pid), self._tail_of(pid)))
+        if (pipes := self._pipes.pop(pid, None)) is not None:
+            self._answer_stack(pid, pipes)
+            for fd in pipes.fds():
+                if fd in self._selector.get_map():
+                    self._selector.unregister(fd)
+            pipes.close()
+
+    def _add_pipes(self, pid: int, fds: list[int]) -> None:
+        stdout, stderr, stacks = fds
+        pipes = self._pipes[pid] = WorkerPipes(stdout, stderr, stacks, time.monotonic())
+        for pipe in pipes.outputs:
+            self._watch(pipe.fd, lambda fd, pipe=pipe: self._read_output(pid, pipe))
+        self._watch(pipes.stacks.fd, lambda fd: self._read_stack(pipes))
+
+    def _tail_of(self, pid: int) -> tuple[str, ...]:
+        pipes = self._pipes.get(pid)
+        return pipes.tail.lines() if pipes is not None else ()
+
+    def _read_output(self, pid: int, pipe: OutputPipe, to_the_end: bool = False) -> None:
+        while (text := pipe.read(time.monotonic())) is not None:
+            if text and self._config.log_to_driver:
+                self._relay_raw(pid, pipe.stream, text)
+            if not to_the_end or not text:
+                return
+        if pipe.fd in self._selector.get_map():
+            self._selector.unregister(pipe.fd)
+
+    def _relay_raw(self, pid: int, stream: str, text: str) -> None:
+        entry = next((e for e in self._client.clients() if e["pid"] == pid), None)
+        task, origin = (entry["task"], entry.get("origin", 0)) if entry is not None else (0, 0)
+        self._relay(WorkerOutput(task, origin, stream, pid, text))
+
+    def _relay(self, message: WorkerOutput) -> None:
+        if self._config.log_to_driver:
+            self._tell_drivers(message, droppable=True)
+
+    # ---- stacks
+    def _ask_stack(self, peer: Peer, request: StackRequest) -> None:
+        pipes = self._pipes.get(request.pid)
+        if pipes is None:
+            peer.channel.post(StackReply(request.request, error=f"process {request.pid} is no worker of this session (any more)"))
+            return
+        self._asked.setdefault(request.pid, []).append((peer, request.request))
+        if pipes.stacks.deadline is None:
+            pipes.stacks.expect(time.monotonic() + messages.STACK_TIMEOUT_S)
+            processes.kill_quietly(request.pid, signal.SIGUSR2)
+
+    def _read_stack(self, pipes: WorkerPipes) -> None:
+        if not pipes.stacks.read(time.monotonic()):
+            self._selector.unregister(pipes.stacks.fd)
+
+    def _answer_stack(self, pid: int, pipes: WorkerPipes) -> None:
+        text = readable_stack(pipes.stacks.take(), SCHEDULER_FOLDER)
+        for peer, request in self._asked.pop(pid, []):
+            if peer.channel.closed:
+                continue
+            if text:
+                peer.channel.post(StackReply(request, text[:messages.MAX_TEXT_CHARS]))
+            else:
+                peer.channel.post(StackReply(request, error=f"process {pid} does not answer; it is stopped or has just ended"))
+            self._want_writing(peer)
+
+    # ---- peers
+    def _accept(self, fd: int) -> None:
+        channel = self._listener.accept(FromPeer)
+        if channel is None:
+            return
+        if len(self._peers) >= messages.MAX_LINKS:
+            channel.close()
+            return
+        self._peers[channel.fileno()] = Peer(channel)
+        self._watch(channel.fileno(), self._serve_peer)
+
+    def _serve_peer(self, fd: int) -> None:
+        peer = self._peers[fd]
+        peer.channel.flush()
+        try:
+            for message, fds in peer.channel.receive_ready():
+                for given in fds:  # nobody has any to give
+                    os.close(given)
+                self._obey(peer, message)
+        except ConnectionLost:
+            self._forget(peer)
+            return
+        except ProtocolError as error:
+            print(f"process {peer.pid or peer.channel.peer()[0]} is cut off: {error}", file=sys.stderr)
+            self._forget(peer)
+            return
+        if not peer.channel.closed:
+            self._tell_losses(peer)
+            self._want_writing(peer)
+
+    def _obey(self, peer: Peer, message: messages.Message) -> None:
+        match message:
+            case Hello():
+                self._greet(peer, message)
+            case WorkerOutput() if peer.role == "worker":
+                if message.stream == "stderr" and (pipes := self._pipes.get(peer.pid)) is not None:
+                    pipes.tail.add(message.text)
+                self._relay(message)
+            case StackRequest() if peer.role == "driver":
+                self._ask_stack(peer, message)
+            case Shutdown() if peer.is_owner:
+                self._step(core.ShutdownAsked())
+            case _:
+                raise ProtocolError(f"a {peer.role or 'stranger'} may not send {type(message).__name__}")
+
+    def _greet(self, peer: Peer, hello: Hello) -> None:
+        if peer.role:
+            raise ProtocolError("a second greeting")
+        if hello.version != messages.PROTOCOL_VERSION:
+            reason = (f"this session speaks version {messages.PROTOCOL_VERSION} of cellmesh's protocol, process {hello.pid} "
+                      f"speaks {hello.version}: use the same cellmesh in both")
+            peer.channel.post(Refused(reason))
+            raise ProtocolError(reason)
+        peer.role, peer.pid = hello.role, hello.pid
+        if hello.role == "worker":
+            self._step(core.WorkerAttached(hello.pid, hello.index))
+            return
+        if hello.pid == self._config.driver_pid and not self._owner_known:
+            peer.is_owner = self._owner_known = True
+        welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total)
+        peer.channel.post(welcome, (self._segment_fd,) if hello.want_fd else ())
+
+    def _forget(self, peer: Peer) -> None:
+        fd = peer.channel.fileno()
+        self._selector.unregister(fd)
+        del self._peers[fd]
+        peer.channel.close()
+        if peer.role == "driver" and not self._done:
+            index = None if peer.is_owner else self._index_of(peer.pid)
+            self._step(core.DriverLost(peer.pid, index, peer.is_owner))
+
+    def _tell_losses(self, peer: Peer) -> None:
+        if self._n_output_lost and peer.role == "driver" and not peer.channel.has_backlog:
+            text = f"{self._n_output_lost:,} pieces of output were lost: they came faster than a driver reads them"
+            self._n_output_lost = 0
+            self._tell_drivers(NodeEvent("output_lost", text))
+
+    # ---- the end
+    def kill_everything(self) -> None:
+        """SIGKILL to every process of the session, and to what they started, until nothing is left; waits of drivers end."""
+        self._client.end_session()
+        processes.kill_quietly(self._zygote)  # first: it could fork
+        for pid in self.pool.workers:
+            processes.kill_group(pid)
+        for pid in processes.kill_children(KILL_TIMEOUT_S):
+            print(f"process {pid} does not die", file=sys.stderr)

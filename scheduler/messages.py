@@ -1,0 +1,182 @@
+"""Everything that crosses a process boundary within one node, and its limits. Nothing else defines a wire format here.
+
+Tasks, objects and their states are not here: they lie in the shared segment. These messages carry what has no place
+there: greetings, output, deaths, orders to fork. Encoding is msgpack; three links, one union per direction:
+
+    driver, worker -> local scheduler   FromPeer         node.sock
+    local scheduler -> driver           FromScheduler    node.sock (workers only send)
+    local scheduler <-> zygote          ToZygote, FromZygote    a socket pair
+
+A decoder accepts only its own union, so a message on the wrong link is refused as such.
+"""
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, msgpack
+
+# In the first message of either side; bump it with any change to this file. Peers of another version are refused by name.
+PROTOCOL_VERSION = 1
+
+# One display with a large picture fits; anything larger belongs into the object store.
+MAX_MESSAGE_BYTES = 8 << 20
+# What one message of text holds at most; longer texts are cut into several messages by whoever prints.
+MAX_TEXT_CHARS = 32 << 10
+# Peers on one node.sock: every client slot of a segment, and as many again for commands that only look.
+MAX_LINKS = 512
+# A process that answers no request for its stack within this time is stopped or stuck in the kernel.
+STACK_TIMEOUT_S = 1.0
+# Lines of a worker's stderr kept for the report of its death.
+N_TAIL_LINES = 20
+
+Pid = Annotated[int, Meta(ge=1, le=1 << 22)]          # the kernel's own limit of pids
+Index = Annotated[int, Meta(ge=-1, le=255)]           # client slots of a segment; -1: none (yet)
+Seq = Annotated[int, Meta(ge=0)]
+Origin = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Name = Annotated[str, Meta(max_length=256)]
+Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
+Bundle = Annotated[str, Meta(max_length=MAX_MESSAGE_BYTES)]
+Count = Annotated[int, Meta(ge=1, le=256)]
+
+
+class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """Base of all messages."""
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """Driver or worker -> local scheduler, first on every connection; a second one ends it.
+
+    A driver is answered by `Welcome` or `Refused`; a worker, which runs the scheduler's own code, by nothing. The segment's
+    descriptor rides along with the answer if `want_fd`. `index` is the client slot of a worker; a driver has none yet.
+    """
+    role: Literal["driver", "worker"]
+    pid: Pid
+    version: int = PROTOCOL_VERSION
+    package: Name = ""
+    index: Index = -1
+    want_fd: bool = False
+
+
+class Welcome(Message, frozen=True, tag="welcome"):
+    """Local scheduler -> driver: the answer to `Hello`, once."""
+    session: Name
+    scheduler_pid: Pid
+    namespace: Name
+    total: dict[Name, float]
+    version: int = PROTOCOL_VERSION
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """Local scheduler -> driver: `Hello` was not acceptable; the connection ends. `reason` is a sentence for people."""
+    reason: Text
+
+
+class WorkerOutput(Message, frozen=True, tag="worker_output"):
+    """Worker -> local scheduler -> every driver: something that a task printed or displayed.
+
+    In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker prints
+    more than its budget (told within the text). `task` 0: printed outside any task. `stream` "display",
+    "update_display" and "clear_output" carry `bundle`, JSON of {"data", "metadata", "transient"} ("clear_output": {"wait"}).
+    """
+    task: Seq
+    origin: Origin
+    stream: Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+    pid: Pid
+    text: Text = ""
+    bundle: Bundle = ""
+    name: Name = ""
+
+
+class WorkerDied(Message, frozen=True, tag="worker_died"):
+    """Local scheduler -> every driver: a worker ended without having been asked to.
+
+    Sent before its task is retried or failed, so it is on its way before the error is. `code`: -signal or exit status.
+    `task`: what it was executing, 0 if nothing. `tail`: the last lines that it wrote to stderr.
+    """
+    pid: Pid
+    index: Index
+    code: int
+    task: Seq = 0
+    tail: Annotated[list[Text], Meta(max_length=N_TAIL_LINES)] = []
+
+
+class NodeEvent(Message, frozen=True, tag="node_event"):
+    """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
+    kind: Literal["workers_do_not_start", "workers_start_again", "zygote_restarted", "output_lost", "session_ends"]
+    text: Text
+
+
+class StackRequest(Message, frozen=True, tag="stack_request"):
+    """Driver -> local scheduler: where is the process `pid` (a worker of this node) now? Answered once by `StackReply`."""
+    request: int
+    pid: Pid
+
+
+class StackReply(Message, frozen=True, tag="stack_reply"):
+    """Local scheduler -> the driver that asked, within `STACK_TIMEOUT_S`. `text` is empty where `error` says why."""
+    request: int
+    text: Text = ""
+    error: Text = ""
+
+
+class Shutdown(Message, frozen=True, tag="shutdown"):
+    """Driver that started the session -> local scheduler: end it. The connection's end is the answer."""
+
+
+FromPeer = Hello | WorkerOutput | StackRequest | Shutdown
+FromScheduler = Welcome | Refused | WorkerOutput | WorkerDied | NodeEvent | StackReply
+
+
+class ForkWorkers(Message, frozen=True, tag="fork_workers"):
+    """Local scheduler -> zygote: fork that many workers. Each is answered by one `WorkerForked` or `ForkFailed`."""
+    n: Count
+
+
+class WorkerForked(Message, frozen=True, tag="worker_forked"):
+    """Zygote -> local scheduler, with the reading ends of three pipes: the worker's stdout, its stderr, its stack dumps."""
+    pid: Pid
+
+
+class ForkFailed(Message, frozen=True, tag="fork_failed"):
+    """Zygote -> local scheduler: one fork did not work (processes or memory exhausted)."""
+    reason: Text
+
+
+class WorkerExited(Message, frozen=True, tag="worker_exited"):
+    """Zygote -> local scheduler, after `WorkerForked` of that pid, once. Its process group has been killed by then."""
+    pid: Pid
+    code: int  # -signal or exit status
+
+
+ToZygote = ForkWorkers
+FromZygote = WorkerForked | ForkFailed | WorkerExited
+
+
+class SessionConfig(Struct, frozen=True):
+    """What the driver tells the processes that it starts; read once, at their start, from an inherited descriptor.
+
+    `hooks` and `worker_setup` name things of higher layers as "module:attribute": they are resolved when a worker starts,
+    so that this layer imports nothing above itself.
+    """
+    session: str                    # hex
+    session_dir: str
+    driver_pid: int                 # of the owner: when it ends, so does the session
+    namespace: str
+    total: dict[str, float]         # resources of the node
+    log_to_driver: bool
+    sys_path: list[str]             # the driver's; takes effect in workers
+    python_path: str | None         # the driver's PYTHONPATH, which the start of the processes may have extended
+    hooks: str                      # callable () -> object with the client's hooks; "" for none
+    worker_setup: str               # callable (client, link, config) run once per worker; "" for none
+    preload: list[str]              # modules that the zygote imports before the first worker
+    preload_idle: list[str]         # and when there is nothing else to do
+    version: int = PROTOCOL_VERSION
+
+    def to_bytes(self) -> bytes:
+        """For the descriptor that the started processes inherit."""
+        return msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SessionConfig:
+        """What `to_bytes` made; raises `msgspec.ValidationError` if it is anything else."""
+        return msgpack.decode(data, type=cls)

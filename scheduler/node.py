@@ -1,0 +1,270 @@
+"""A driver's node: starts the processes of a session, or joins them, and ends them.
+
+Starting is quick because it waits for nobody: the segment and the listening socket exist before the local scheduler does,
+so the driver attaches, connects and submits while the other processes are still importing.
+"""
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..objstore import _core
+from . import processes, session_dir, transport
+from .link import Link
+from .messages import FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
+from .transport import ConnectionLost, Listener
+
+DEFAULT_STORE_BYTES = 2 << 30
+CONNECT_TIMEOUT_S = 5.0
+# Named here because workers begin with them; the modules belong to the layer above, which may name others.
+HOOKS = "cellmesh.hooks:Hooks"
+WORKER_SETUP = "cellmesh.session:adopt_worker"
+# Imported once, in the zygote, instead of in every worker by its first task.
+PRELOAD = ("cellmesh.session", "cellmesh.hooks", "cellmesh.failures", "cellmesh.objstore.serialization", "cellmesh.api")
+# Heavy ones, only if the driver uses them too: a task will then, and 110 ms and 40 MB are wasted on nobody.
+PRELOAD_IF_USED = ("pyarrow",)
+
+
+class JoinError(ConnectionError):
+    """No session could be joined; the text says why."""
+
+
+class Node:
+    """This machine's node, as a driver sees it.
+
+    Attributes
+    ----------
+    fd : int
+        The segment. Stays open until `close`.
+    session_id : str
+        Hex.
+    session_dir : Path
+        Of mode 0700; goes with the session.
+    address : str
+        Path of the node's socket: what `connect` takes.
+    scheduler_pid : int
+        Of the local scheduler.
+    namespace : str
+    resources : dict of str to float
+        What the node has in total.
+    link : Link
+        To the local scheduler.
+    """
+
+    def __init__(self, *, fd: int, directory: Path, link: Link, scheduler_pid: int, namespace: str, resources: dict[str, float],
+                 process: subprocess.Popen[bytes] | None) -> None:
+        self.fd = fd
+        self.session_dir = directory
+        self.session_id = directory.name.removeprefix("session-")
+        self.address = str(directory / session_dir.SOCKET_NAME)
+        self.scheduler_pid = scheduler_pid
+        self.namespace = namespace
+        self.resources = resources
+        self.link = link
+        self._process = process  # None: the session is somebody else's
+        self._pid = os.getpid()
+        self._closed = False
+        if process is not None:
+            link.on_lost(self._scheduler_lost)
+
+    # ---- beginning
+    @classmethod
+    def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
+              namespace: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP, preload: Sequence[str] = PRELOAD) -> Node:
+        """Start a session whose owner is this process. Does not wait for the processes it starts.
+
+        Parameters
+        ----------
+        resources : dict of str to float
+            What the node offers: "CPU", "GPU", "memory" (bytes), custom kinds.
+        object_store_memory : int, bytes, optional
+            Size of the segment's arena; memory is used as it fills. Default 2 GiB.
+        log_to_driver : bool
+            Whether output of workers is relayed to drivers.
+        namespace : str
+            Where named actors of this session are looked up by default.
+        hooks, worker_setup : str
+            As in `messages.SessionConfig`.
+        preload : sequence of str
+            Modules that every worker finds imported.
+
+        Raises
+        ------
+        OSError
+            If the operating system refuses a process, memory or a socket; nothing is left behind then.
+        """
+        session_dir.sweep()
+        session, directory = session_dir.create()
+        config = SessionConfig(session=session, session_dir=str(directory), driver_pid=os.getpid(), namespace=namespace,
+                               total=resources, log_to_driver=log_to_driver, sys_path=_absolute_sys_path(),
+                               python_path=os.environ.get("PYTHONPATH"), hooks=hooks, worker_setup=worker_setup,
+                               preload=list(preload), preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules])
+        fd, process, link = -1, None, None
+        try:
+            fd = _core.create_segment(object_store_memory or DEFAULT_STORE_BYTES)
+            _offer(fd, resources)
+            process = _start_scheduler(config, directory, fd)
+            link = _greet_own(directory, process)
+        except BaseException:
+            if process is not None:
+                process.kill()
+                process.wait()
+            if fd >= 0:
+                os.close(fd)
+            session_dir.remove(directory)
+            raise
+        return cls(fd=fd, directory=directory, link=link, scheduler_pid=process.pid, namespace=namespace, resources=resources,
+                   process=process)
+
+    @classmethod
+    def connect(cls, address: str) -> Node:
+        """Join a session of this user on this machine.
+
+        Parameters
+        ----------
+        address : str
+            Of the session's socket (`Node.address`), or "auto": the youngest session there is.
+
+        Raises
+        ------
+        JoinError
+            If nobody serves there, or it is a session of another version.
+        """
+        if address == "auto":
+            found = session_dir.alive()
+            if not found:
+                raise JoinError(f"no cellmesh session of yours runs on this machine (looked in {session_dir.runtime_root()})")
+            address = str(found[0] / session_dir.SOCKET_NAME)
+        try:
+            channel = transport.connect(address, FromScheduler, CONNECT_TIMEOUT_S)
+        except OSError as error:
+            raise JoinError(f"no cellmesh session is served at {address}: {error.strerror or error}") from error
+        try:
+            channel.send(Hello("driver", os.getpid(), want_fd=True))
+            answer, fds = channel.receive()
+            if isinstance(answer, Refused) or not isinstance(answer, Welcome) or len(fds) != 1:
+                raise JoinError(answer.reason if isinstance(answer, Refused) else f"{address} does not answer as a local scheduler does")
+        except (ConnectionLost, transport.ProtocolError) as error:
+            channel.close()
+            raise JoinError(f"the session at {address} does not let us in: {error}") from error
+        except BaseException:
+            channel.close()
+            raise
+        channel.set_timeout(None)
+        return cls(fd=fds[0], directory=Path(address).parent, link=Link(channel), scheduler_pid=answer.scheduler_pid,
+                   namespace=answer.namespace, resources=dict(answer.total), process=None)
+
+    # ---- end
+    def close(self, timeout_s: float = 3.0) -> None:
+        """End the session if this process started it, otherwise leave it. Harmless when repeated.
+
+        When it returns, every process of the session is gone and its folder removed. A local scheduler that does not end
+        by itself within `timeout_s` is killed, and what it leaves is cleaned up here.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self._pid != os.getpid():  # a forked child has nothing to end; its copies of descriptors end with it
+            return
+        if self._process is not None:
+            self._end_session(timeout_s)
+        self.link.close()
+        os.close(self.fd)
+
+    def _end_session(self, timeout_s: float) -> None:
+        assert self._process is not None
+        self.link.expect_end()
+        try:
+            self.link.send(Shutdown())
+        except ConnectionLost:  # it is ending, or has ended
+            pass
+        if not _has_ended(self._process.pid, timeout_s):
+            self._process.kill()
+        self._process.wait()
+        if self.session_dir.exists():  # it was killed before it could clean up
+            self._clean_up()
+
+    def _scheduler_lost(self, reason: str) -> None:
+        """In the link's thread: the local scheduler has died; workers die with it, what they started may not."""
+        if not self._closed:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        processes.kill_session(self.session_id, timeout_s=1.0)
+        session_dir.remove(self.session_dir)
+
+
+def _offer(fd: int, resources: dict[str, float]) -> None:
+    """Write into the segment what the node has, before anybody can ask."""
+    client = _core.Client(fd, _core.ROLE_DRIVER, None)
+    try:
+        client.set_total(resources)
+    finally:
+        client.client_died(client.index, 0)  # gives its slot back
+        client.close()
+
+
+def _start_scheduler(config: SessionConfig, directory: Path, segment_fd: int) -> subprocess.Popen[bytes]:
+    listener = Listener.create(str(directory / session_dir.SOCKET_NAME))
+    fds = [os.dup(listener.fileno()), os.dup(segment_fd), os.pidfd_open(os.getpid()),
+           processes.memory_file("cellmesh-config", config.to_bytes())]
+    listener.close()
+    log = os.open(directory / session_dir.LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
+    command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, fds)]
+    try:
+        # A session of its own, because Jupyter interrupts, and kills, by process group.
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
+                                env=_environment(config))
+    finally:
+        for fd in [*fds, log]:
+            os.close(fd)
+
+
+def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
+    channel = transport.connect(str(directory / session_dir.SOCKET_NAME), FromScheduler)
+    channel.send(Hello("driver", os.getpid()))
+
+    def explain(reason: str) -> str:
+        if not _has_ended(process.pid, 1.0):
+            return f"process {process.pid}: {reason}"
+        code = process.wait()
+        how = f"signal {-code}" if code < 0 else f"exit status {code}"
+        said = session_dir.log_tail(directory)
+        return f"process {process.pid} ended with {how}" + (f"; its last words:\n{said}" if said else "")
+
+    return Link(channel, explain)
+
+
+def _interpreter_flags() -> list[str]:
+    return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses for this too
+
+
+def _environment(config: SessionConfig) -> dict[str, str]:
+    environment = {**os.environ, processes.SESSION_VARIABLE: config.session}
+    root = str(Path(__file__).parent.parent.parent)
+    known = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    known |= set((config.python_path or "").split(os.pathsep))
+    if root in sys.path and root not in known:  # cellmesh was found by way of a sys.path that a fresh interpreter lacks
+        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [config.python_path])])
+    return environment
+
+
+def _absolute_sys_path() -> list[str]:
+    return [os.path.abspath(path) for path in sys.path]
+
+
+def _has_ended(pid: int, timeout_s: float) -> bool:
+    """Wait for a child to end, without polling and without reaping it."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+    finally:
+        os.close(pidfd)

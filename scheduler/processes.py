@@ -1,0 +1,158 @@
+"""What Linux offers for keeping processes together, as far as Python's `os` does not."""
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+# An environment variable that every process of a session inherits, tasks' own child processes included. It finds those
+# that outlived everybody who could have known them.
+SESSION_VARIABLE = "CELLMESH_SESSION"
+
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: ctypes.c_ulong | ctypes.c_char_p) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; ends it now if that has happened already.
+
+    The kernel watches the *thread* that forked, so this is sound only under parents that fork in their main thread.
+    """
+    _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose parent ends ("subreaper"): none of them can get lost."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+
+
+def set_process_name(name: str) -> None:
+    """The name in `ps` and `top`, at most 15 bytes."""
+    _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]))
+
+
+def line_buffer_c_output() -> None:
+    """Have C code's `printf` flush at newlines although stdout is a pipe. Inherited by forked processes."""
+    _libc.setvbuf(ctypes.c_void_p.in_dll(_libc, "stdout"), None, 1, ctypes.c_size_t(0))
+
+
+def memory_file(name: str, data: bytes) -> int:
+    """A descriptor of an anonymous file with that content: for passing more to a child than a command line should hold."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(fd), "wb") as file:
+        file.write(data)
+    return fd
+
+
+def read_all(fd: int) -> bytes:
+    """The whole content of a file, wherever its offset stands."""
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def kill_quietly(pid: int, signum: int = signal.SIGKILL) -> None:
+    """Signal a process that may be gone already."""
+    try:
+        os.kill(pid, signum)
+    except ProcessLookupError:
+        pass
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to the process group that `pid` leads; a group that is gone, or never was, is fine."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def reap(leads_group: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    """Collect children that have ended: their pids and codes (-signal or exit status). Never waits.
+
+    Of those that `leads_group`, the process group is killed first: the zombie still holds the number, so the group cannot be
+    anybody else's yet.
+    """
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None:
+            return
+        if leads_group(ended.si_pid):
+            kill_group(ended.si_pid)
+        os.waitpid(ended.si_pid, 0)
+        yield ended.si_pid, ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
+def _pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def children(parent: int) -> list[int]:
+    """Pids of the living children of `parent`, zombies included. Looks at every process of the machine."""
+    found = []
+    for pid in _pids():
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                stat = file.read()
+        except OSError:  # gone meanwhile
+            continue
+        if int(stat[stat.rindex(b")") + 2:].split()[1]) == parent:
+            found.append(pid)
+    return found
+
+
+def session_processes(session: str) -> list[int]:
+    """Pids of all processes that were started in a session, wherever they have moved since, without the caller."""
+    marker = f"{SESSION_VARIABLE}={session}".encode()
+    found = []
+    for pid in _pids():
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                environment = file.read()
+        except OSError:  # gone, or another user's
+            continue
+        if pid != os.getpid() and marker in environment.split(b"\0"):
+            found.append(pid)
+    return found
+
+
+def kill_session(session: str, timeout_s: float) -> list[int]:
+    """SIGKILL everything that belongs to a session until nothing is left; returns what still is after `timeout_s`."""
+    return _kill_until_gone(lambda: session_processes(session), timeout_s)
+
+
+def kill_children(timeout_s: float) -> list[int]:
+    """SIGKILL and reap all children of this process, and theirs as they become ours. For a process that adopts orphans."""
+    def left() -> list[int]:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return []
+        return children(os.getpid())
+    return _kill_until_gone(left, timeout_s)
+
+
+def _kill_until_gone(look: Callable[[], list[int]], timeout_s: float) -> list[int]:
+    # Dying takes the kernel a moment and says nothing to those who are not the parent, hence the looking again.
+    end = time.monotonic() + timeout_s
+    pause = 0.0005
+    while left := look():
+        for pid in left:
+            kill_quietly(pid)
+        if time.monotonic() > end:
+            break
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+    return left

@@ -1,0 +1,109 @@
+"""Where a session keeps its one socket, and how folders of dead sessions disappear.
+
+    <runtime root>/cellmesh-<uid>/session-<id>/node.sock       everything of mode 0700
+                                              /scheduler.log   what the local scheduler had to say on stderr
+
+Who listens on the socket is alive, whoever does not is dead: the kernel keeps that book, there are no pid files and no
+lock files. The memory of a session has no name at all, so a folder is all that a killed session can leave behind.
+"""
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+from . import processes, transport
+
+SOCKET_NAME = "node.sock"
+LOG_NAME = "scheduler.log"
+# Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
+NEWBORN_S = 60.0
+
+
+class UnsafeDirectory(PermissionError):
+    """Another user could have prepared the folder, so nothing of ours goes there."""
+
+
+def runtime_root() -> Path:
+    """The folder for this user's sessions, made if necessary: in $XDG_RUNTIME_DIR if that is usable, else in the temporary folder.
+
+    Raises
+    ------
+    UnsafeDirectory
+        If the folder exists and belongs to somebody else or is open to others.
+    """
+    import tempfile  # 11 ms that the local scheduler, which also imports this module, need not spend
+    name = f"cellmesh-{os.getuid()}"
+    candidates = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]
+    parent = next((c for c in candidates if c and _usable(c) and _fits(os.path.join(c, name))), None)
+    if parent is None:
+        raise FileNotFoundError(f"no folder for cellmesh's socket: none of {', '.join(c for c in candidates if c)} can be written to "
+                                f"and has a path short enough; set TMPDIR to one that has")
+    root = Path(parent, name)
+    try:
+        root.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise UnsafeDirectory(f"{root} must be a folder of yours with mode 0700, which it is not; remove it or set TMPDIR to another place")
+    return root
+
+
+def _usable(path: str) -> bool:
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
+
+
+def _fits(root: str) -> bool:
+    longest = os.path.join(root, f"session-{'0' * 12}", SOCKET_NAME + "~")
+    return len(os.fsencode(longest)) <= transport.MAX_PATH_BYTES
+
+
+def create() -> tuple[str, Path]:
+    """Make the folder of a new session: its id and its path."""
+    session = os.urandom(6).hex()
+    path = runtime_root() / f"session-{session}"
+    path.mkdir(mode=0o700)
+    return session, path
+
+
+def remove(path: Path) -> None:
+    """Remove a session's folder; one that has gone, or goes at this moment, is fine."""
+    import shutil  # as above
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def log_tail(path: Path) -> str:
+    """The end of what the session's local scheduler wrote to its log; empty if there is nothing."""
+    try:
+        return (path / LOG_NAME).read_text(errors="replace")[-2000:].strip()
+    except FileNotFoundError:
+        return ""
+
+
+def is_dead(path: Path) -> bool:
+    """Whether nobody serves the session in that folder any more."""
+    socket_path = path / SOCKET_NAME
+    try:
+        if not socket_path.exists() and time.time() - path.stat().st_mtime < NEWBORN_S:
+            return False
+    except FileNotFoundError:  # removed by its own session
+        return False
+    return not transport.is_alive(str(socket_path))
+
+
+def sweep() -> list[str]:
+    """End what dead sessions of this user left: folders, and processes should any have survived. Returns their ids."""
+    dead = [path for path in runtime_root().glob("session-*") if is_dead(path)]
+    for path in dead:
+        session = path.name.removeprefix("session-")
+        processes.kill_session(session, timeout_s=0.5)
+        remove(path)
+    return [path.name.removeprefix("session-") for path in dead]
+
+
+def alive() -> list[Path]:
+    """Folders of this user's sessions that are served now, the youngest first."""
+    found = [path for path in runtime_root().glob("session-*") if not is_dead(path)]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,0 +1,1 @@
+"""What executes tasks: the zygote, which forks workers, and the workers themselves."""

@@ -1,0 +1,112 @@
+"""IPython's `display()` inside tasks: computed here, shown in the notebook. IPython is imported by the task or not at all.
+
+Without a shell IPython's `display` prints a repr. When a task imports IPython's display module, its three functions that
+need a shell are replaced: they make the bundle of representations and hand it to the worker's output.
+"""
+from __future__ import annotations
+
+import base64
+import importlib.abc
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+MODULE = "IPython.core.display_functions"
+# Points to a model in the kernel, which does not know the widgets of a worker.
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
+# (stream, data, metadata, transient), as `Output.show`
+Show = Callable[[str, dict[str, Any], dict[str, Any], dict[str, Any]], None]
+
+
+def install(show: Show) -> None:
+    """Route displays to `show`, now if IPython is there, otherwise when it is imported."""
+    if MODULE in sys.modules:
+        replace_functions(sys.modules[MODULE], show)
+    else:
+        sys.meta_path.insert(0, _Hook(show))
+
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: lets the others find the module, and replaces its functions once it has been executed."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_replace(module: ModuleType) -> None:
+                execute(module)
+                replace_functions(module, self._show)
+
+            spec.loader.exec_module = execute_and_replace  # type: ignore[method-assign]
+        return spec
+
+
+def replace_functions(module: ModuleType, show: Show) -> None:
+    """Give IPython.core.display_functions ways to display without a shell. The rest of it is built on these three."""
+    formats = _Formats()
+
+    def publish_display_data(data: dict[str, Any], metadata: dict[str, Any] | None = None, *, source: str | None = None,
+                             transient: dict[str, Any] | None = None, update: bool = False, **ignored: Any) -> None:
+        """Show a bundle of representations in the notebook that submitted this task."""
+        shown = {mime: _as_json(value) for mime, value in data.items() if mime != WIDGET_MIME}
+        show("update_display" if update else "display", shown, metadata or {}, transient or {})
+
+    def display(*objs: Any, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None,
+                metadata: dict[str, Any] | None = None, transient: dict[str, Any] | None = None, display_id: Any = None,
+                raw: bool = False, clear: bool = False, **kwargs: Any) -> Any:
+        """Show objects in the notebook that submitted this task; parameters as IPython's `display`."""
+        transient = dict(transient or {})
+        if display_id is True:
+            display_id = os.urandom(16).hex()
+        if display_id is None and kwargs.get("update"):
+            raise TypeError("display_id required for update_display")
+        if display_id is not None:
+            transient["display_id"] = display_id
+        if clear:
+            clear_output(wait=True)
+        for obj in objs:
+            data, described = (obj, {}) if raw else formats(obj, include, exclude)
+            if data:
+                publish_display_data(data, {**described, **(metadata or {})}, transient=transient, **kwargs)
+        return module.DisplayHandle(display_id) if display_id is not None else None
+
+    def clear_output(wait: bool = False) -> None:
+        """Clear the output of the cell that submitted this task."""
+        show("clear_output", {"wait": wait}, {}, {})
+
+    module.publish_display_data, module.display, module.clear_output = publish_display_data, display, clear_output
+
+
+class _Formats:
+    """IPython's formatters without a shell; made at the first display."""
+
+    def __init__(self) -> None:
+        self._formatter: Any = None
+
+    def __call__(self, obj: Any, include: Iterable[str] | None, exclude: Iterable[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self._formatter is None:
+            from IPython.core.formatters import DisplayFormatter
+            self._formatter = DisplayFormatter()
+            self._formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _figure_png)
+        return self._formatter.format(obj, include=include, exclude=exclude)
+
+
+def _figure_png(figure: Any) -> Any:
+    from IPython.core.pylabtools import print_figure
+    return print_figure(figure, fmt="png", base64=True)
+
+
+def _as_json(value: Any) -> Any:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else value

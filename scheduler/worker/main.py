@@ -1,0 +1,96 @@
+"""A worker from its fork to its end: attach to the segment, then execute what comes.
+
+`client.run()` is the whole loop for plain tasks; it lives in C and returns when the worker is to leave, or with the
+constructor of an actor, which this process then serves until the actor ends.
+"""
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import os
+import signal
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ...objstore import _core
+from .. import processes, transport
+from ..messages import FromScheduler, Hello, SessionConfig
+from ..session_dir import SOCKET_NAME
+from . import actor
+from .output import Output
+
+# The kernel's choice when memory runs out: workers before the notebook, whose state nobody can compute again.
+OOM_SCORE = 300
+# Asks a worker where it is: dumps every thread's stack without needing the interpreter, so it works in stuck C code too.
+STACK_SIGNAL = signal.SIGUSR2
+
+
+def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int) -> int:
+    """Run a worker in this freshly forked process; the exit status.
+
+    Parameters
+    ----------
+    segment_fd : int
+        The node's segment.
+    stdout, stderr, stacks : int
+        Writing ends of pipes to the local scheduler.
+    """
+    zygote = os.getppid()
+    os.setsid()  # a group of its own: whatever tasks start is killed with the worker
+    processes.die_with_parent(zygote)
+    processes.set_process_name("cellmesh-worker")
+    _take_pipes(stdout, stderr, stacks)
+    _prepare_interpreter(config)
+    hooks = resolve(config.hooks)() if config.hooks else None
+    client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
+    signal.signal(signal.SIGINT, _interrupter(client))
+    channel = transport.connect(os.path.join(config.session_dir, SOCKET_NAME), FromScheduler)
+    channel.send(Hello("worker", os.getpid(), index=client.index))
+    output = Output(client, channel)
+    output.install()
+    if config.worker_setup:
+        resolve(config.worker_setup)(client, channel, config)
+    while (task := client.run()) >= 0:
+        if (instance := actor.construct(client, hooks, task)) is not None:
+            actor.serve(client, instance)
+            break
+    output.flush()
+    return 0
+
+
+def resolve(name: str) -> Any:
+    """The object called "module:attribute"."""
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    os.close(stdout)
+    os.close(stderr)
+    faulthandler.enable(2)  # a crash in C code: its Python stack is on stderr, so in the report of the death
+    faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
+
+
+def _prepare_interpreter(config: SessionConfig) -> None:
+    """What a task may expect of its process: the driver's import path, an empty __main__, random numbers of its own."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(OOM_SCORE))
+    own = [path for path in sys.path if path not in config.sys_path]
+    sys.path[:] = [*config.sys_path, *own]
+    sys.argv[:] = [""]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:  # Python's own generator seeds itself after a fork, this one does not
+        numpy_random.seed()
+
+
+def _interrupter(client: Any) -> Callable[[int, object], None]:
+    """SIGINT is how the core interrupts a task that is to be cancelled; by the time it arrives, another one may run."""
+    def interrupt(signum: int, frame: object) -> None:
+        if client.cancelled():
+            raise KeyboardInterrupt
+    return interrupt

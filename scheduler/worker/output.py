@@ -1,0 +1,255 @@
+"""What tasks print: from `sys.stdout` and `sys.stderr` to the drivers, with the task and the cell that it came from.
+
+The streams here replace Python's own. Text goes out at a newline, or 50 ms after the last piece of an unfinished line;
+when a task prints line after line, lines that follow within 20 ms travel together. Nothing waits for the end of a task:
+each piece is tagged when it is written. What C code and child processes write to the descriptors 1 and 2 does not pass
+here: the local scheduler reads those pipes itself, so that the last words of a crashed worker are not lost with it.
+
+A worker that prints more than its budget is cut off here, at the source, and says how much was dropped.
+"""
+from __future__ import annotations
+
+import codecs
+import contextvars
+import io
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..budget import Budget, Throttle
+from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, WorkerOutput
+from ..transport import Channel, ConnectionLost
+from . import display
+
+# Text per worker: enough to print a large table, far below what a notebook can take in a second.
+TEXT_RATE, TEXT_BURST = 256 << 10, 1 << 20
+# Pictures are larger; ten plots at once pass.
+DISPLAY_RATE, DISPLAY_BURST = 2 << 20, 16 << 20
+JOIN_S = 0.02      # lines that follow each other within this time are sent together
+PARTIAL_S = 0.05   # an unfinished line is sent when nothing has been added for this long
+NOTE_S = 1.0       # the note about what was dropped comes at least this often
+
+# In an async actor: the handle of the call that a coroutine belongs to. The core knows only what a *thread* executes.
+current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Who printed: the task's number and its cell's; zeros outside any task."""
+    task: int = 0
+    origin: int = 0
+
+
+class Output:
+    """Sends what this worker's tasks print and display.
+
+    Parameters
+    ----------
+    client : Client
+        Says which task the calling thread executes.
+    channel : Channel
+        To the local scheduler.
+    """
+
+    def __init__(self, client: Any, channel: Channel) -> None:
+        self._client, self._channel = client, channel
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
+        self._pieces: dict[str, tuple[Tag, list[str]]] = {}  # by stream: not sent yet
+        now = time.monotonic()
+        self._throttle = {name: Throttle(TEXT_RATE, TEXT_BURST, now) for name in ("stdout", "stderr")}
+        self._displays = Budget(DISPLAY_RATE, DISPLAY_BURST, now)
+        self._sent_at = 0.0
+        self._due: float | None = None
+        self._due_changed = threading.Condition(self._lock)
+        self._flusher_runs = False
+        self._last_tag = Tag()
+
+    def install(self) -> None:
+        """Replace sys.stdout and sys.stderr and catch IPython's `display` should it be imported."""
+        sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
+        # A forked child has no task and no link, but its descriptors 1 and 2 lead to the local scheduler as well.
+        os.register_at_fork(after_in_child=_use_descriptors)
+        display.install(self.show)
+
+    # ---- text
+    def write(self, stream: str, text: str) -> None:
+        """Take a piece of text for "stdout" or "stderr"."""
+        tag = self._tag()
+        with self._lock:
+            known, pieces = self._pieces.get(stream, (tag, None))
+            if pieces is not None and known != tag:
+                self._send(stream)
+                pieces = None
+            if pieces is None:
+                pieces = []
+                self._pieces[stream] = (tag, pieces)
+            pieces.append(text)
+            now = time.monotonic()
+            if "\n" not in text:
+                self._flush_at(now + PARTIAL_S)
+            elif now - self._sent_at < JOIN_S:
+                self._flush_at(self._sent_at + JOIN_S)
+            else:
+                self._send(stream)
+
+    def flush(self) -> None:
+        """Send what has been written so far."""
+        with self._lock:
+            for stream in list(self._pieces):
+                self._send(stream)
+
+    def flush_soon(self) -> None:
+        """What the user's `flush` does: a loop that flushes each of its lines must not make a message of each."""
+        with self._lock:
+            if time.monotonic() - self._sent_at < JOIN_S:
+                self._flush_at(self._sent_at + JOIN_S)
+            else:
+                self.flush()
+
+    def _send(self, stream: str) -> None:
+        tag, pieces = self._pieces.pop(stream)
+        throttle = self._throttle[stream]
+        now = time.monotonic()
+        self._sent_at = now
+        text = throttle.admit("".join(pieces), now)
+        if throttle.n_bytes:
+            self._flush_at(now + NOTE_S)
+        self._send_text(stream, tag, text)
+
+    def _send_text(self, stream: str, tag: Tag, text: str) -> None:
+        for start in range(0, len(text), MAX_TEXT_CHARS):
+            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS]))
+
+    def _post(self, message: WorkerOutput) -> None:
+        try:
+            self._channel.send(message)
+        except ConnectionLost:
+            # The local scheduler has gone and the kernel is about to end this process; the user's print is not to blame.
+            self._pieces.clear()
+
+    # ---- displays
+    def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
+        """Send a rich display. `stream`: "display", "update_display" or "clear_output"."""
+        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr)
+        tag = self._tag()
+        with self._lock:
+            self.flush()  # what was printed before comes before
+            if len(bundle) > MAX_MESSAGE_BYTES // 2:
+                self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
+                                               f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object and look at its future]\n")
+            elif self._displays.take(len(bundle), time.monotonic()):
+                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle))
+            else:
+                self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker displays more "
+                                               f"than {DISPLAY_RATE >> 20} MB/s]\n")
+
+    # ---- who prints
+    def _tag(self) -> Tag:
+        call = current_call.get()
+        if call is not None:
+            info = self._client.task_info(call)
+            return Tag(info["seq"], info["origin"])
+        task, origin = self._client.current_task, 0
+        if not task and threading.current_thread() is not threading.main_thread():
+            # A thread that a task has started: what it prints belongs to what this process executes.
+            mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
+            task, origin = mine["task"], mine.get("origin", 0)
+        if self._last_tag.task != task:
+            self._last_tag = Tag(task, origin or self._client.origin)
+        return self._last_tag
+
+    # ---- the flusher: a thread that exists once something had to wait, and sleeps unless something waits
+    def _flush_at(self, due: float) -> None:
+        if self._due is None or due < self._due:
+            self._due = due
+            self._due_changed.notify()
+        if not self._flusher_runs:
+            self._flusher_runs = True
+            threading.Thread(target=self._run_flusher, name="cellmesh-output", daemon=True).start()
+
+    def _run_flusher(self) -> None:
+        with self._lock:
+            while True:
+                if self._due is None:
+                    self._due_changed.wait()
+                elif (left := self._due - time.monotonic()) > 0:
+                    self._due_changed.wait(left)
+                else:
+                    self._due = None
+                    self.flush()
+                    self._tell_dropped()
+
+    def _tell_dropped(self) -> None:
+        for stream, throttle in self._throttle.items():
+            self._send_text(stream, self._last_tag, throttle.note())
+
+
+class TaskStream(io.TextIOBase):
+    """`sys.stdout` or `sys.stderr` of a worker."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    newlines = None
+    line_buffering = True
+
+    def __init__(self, output: Output, name: str, fd: int) -> None:
+        self._output, self.name, self._fd = output, name, fd
+        self.buffer = ByteStream(self, fd)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if text:
+            self._output.write(self.name, text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        self._output.flush_soon()
+
+    def fileno(self) -> int:
+        return self._fd  # for child processes: the local scheduler reads it
+
+    def isatty(self) -> bool:
+        return False
+
+    def reconfigure(self, **options: object) -> None:
+        """Accepted and without effect: there is no encoding between a task and its notebook to choose."""
+
+
+class ByteStream(io.RawIOBase):
+    """`sys.stdout.buffer`: bytes, decoded as UTF-8."""
+
+    def __init__(self, text: TaskStream, fd: int) -> None:
+        self._text, self._fd = text, fd
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        data = bytes(data)
+        self._text.write(self._decoder.decode(data))
+        return len(data)
+
+    def flush(self) -> None:
+        self._text.flush()
+
+    def fileno(self) -> int:
+        return self._fd
+
+
+def _use_descriptors() -> None:
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)

@@ -1,0 +1,158 @@
+"""The process that forks workers: imports what every task needs once, then forks in milliseconds.
+
+Nothing else in a session forks without exec: a process with threads must not (the child would inherit locked locks), and
+this one never has any. It holds no connection to the segment either, so a worker begins without anybody's state.
+
+It is also who learns first that a worker has ended, and kills what the worker has started.
+"""
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import selectors
+import signal
+import sys
+import traceback
+
+from .. import processes, transport
+from ..messages import ForkFailed, ForkWorkers, SessionConfig, ToZygote, WorkerExited, WorkerForked
+from ..transport import Channel, ConnectionLost
+from . import main as worker
+
+# Reading a value of a task needs these, whoever the user is. In this order: the first worker waits for them.
+PRELOADED = ("cloudpickle", "numpy")
+# OpenBLAS starts its threads when it is loaded, unless told otherwise. They must not exist before a fork, and a worker is
+# one of several on its machine.
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def main(channel: Channel, segment_fd: int, config: SessionConfig, parent: int) -> None:
+    """Serve the local scheduler, process `parent`, until it ends. Workers never return from here."""
+    processes.die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.set_process_name("cellmesh-zygote")
+    restore_python_path(config.python_path)
+    processes.line_buffer_c_output()
+    preload([*PRELOADED, *config.preload])
+    # What is alive now stays: collections in workers would touch, and so copy, every page of it.
+    gc.collect()
+    gc.freeze()
+    Zygote(channel, segment_fd, config).serve()
+
+
+def restore_python_path(python_path: str | None) -> None:
+    """The driver may have extended PYTHONPATH for our start; tasks and their child processes see their own again."""
+    if python_path is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = python_path
+
+
+def preload(names: list[str]) -> None:
+    """Import what workers will need, without starting a thread. A module that is absent or broken is the task's affair."""
+    ours = {} if any(name in os.environ for name in BLAS_VARIABLES) else {"OPENBLAS_NUM_THREADS": "1"}
+    if "JE_ARROW_MALLOC_CONF" not in os.environ:
+        ours["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
+    os.environ.update(ours)
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception:  # whatever it does: the import in the task will raise it again, where it can be seen
+            traceback.print_exc()
+    for name in ours:
+        del os.environ[name]
+
+
+class Zygote:
+    """The loop: orders from the local scheduler, exits of workers."""
+
+    def __init__(self, channel: Channel, segment_fd: int, config: SessionConfig) -> None:
+        self._channel, self._segment_fd, self._config = channel, segment_fd, config
+        self._idle_imports = list(config.preload_idle)
+        # SIGCHLD writes a byte here; the handler itself has nothing to do.
+        self._signal_reader, self._signal_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._signal_writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda signum, frame: None)
+
+    def serve(self) -> None:
+        """Serve until the local scheduler has gone."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._channel, selectors.EVENT_READ)
+            selector.register(self._signal_reader, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select(0 if self._idle_imports else None)}
+                try:
+                    if self._signal_reader in ready:
+                        self._reap()
+                    if self._channel in ready:
+                        for message, _ in self._channel.receive_ready():
+                            self._obey(message)
+                except ConnectionLost:
+                    return
+                if not ready and self._idle_imports:
+                    preload([self._idle_imports.pop(0)])
+
+    def _obey(self, order: ForkWorkers) -> None:
+        for _ in range(order.n):
+            self._fork()
+            self._reap()  # many forks take their time; an exit should not wait for the last
+
+    def _fork(self) -> None:
+        pipes: list[int] = []
+        try:
+            for _ in range(3):
+                pipes += os.pipe2(os.O_CLOEXEC)
+            pid = os.fork()
+        except OSError as error:
+            self._channel.send(ForkFailed(str(error)))
+            _close_all(pipes)
+            return
+        if pid == 0:
+            self._become_worker(pipes)
+        self._channel.send(WorkerForked(pid), tuple(pipes[0::2]))
+        _close_all(pipes)
+
+    def _become_worker(self, pipes: list[int]) -> None:
+        """Never returns."""
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._channel.close()
+            _close_all([self._signal_reader, self._signal_writer, *pipes[0::2]])
+            stdout, stderr, stacks = pipes[1::2]
+            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks)
+        except BaseException:  # the last one who can say it, on the stderr that the local scheduler reads
+            traceback.print_exc()
+        finally:
+            # Not sys.exit: what the zygote registered with atexit, and its buffers, are not the worker's.
+            os._exit(code)
+
+    def _reap(self) -> None:
+        try:
+            while os.read(self._signal_reader, 4096):
+                continue
+        except BlockingIOError:
+            pass
+        for pid, code in processes.reap(leads_group=lambda pid: True):
+            self._channel.send(WorkerExited(pid, code))
+
+
+def _close_all(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def start(argv: list[str]) -> None:
+    """Entry of a zygote that is started anew, because a process with threads cannot fork one.
+
+    `argv`: the descriptors of link, segment and configuration, and the local scheduler's pid.
+    """
+    link, segment_fd, config_fd, parent = (int(argument) for argument in argv)
+    config = SessionConfig.from_bytes(processes.read_all(config_fd))
+    main(transport.inherit(link, ToZygote), segment_fd, config, parent)
+
+
+if __name__ == "__main__":
+    start(sys.argv[1:])
