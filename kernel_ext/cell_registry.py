@@ -81,8 +81,8 @@ class CellRegistry:
         return cell
 
     def leave(self, run: object) -> None:
-        """A run has ended. If it was nested in another (`run_cell` within a cell), that one is the current one again."""
-        self._running = [entry for entry in self._running if entry[0] is not run]
+        """A run has ended, the innermost one for None. If it was nested in another, that one is the current one again."""
+        self._running = [entry for entry in self._running if entry[0] is not run] if run is not None else self._running[:-1]
         if self._running:
             self._current = self._running[-1][1]
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from io import StringIO
 from types import CodeType
 
+from IPython.core import inputtransformer2 as ipython
+
 from . import dataflow
 
 # What a module's namespace has anyhow, on a worker too.
@@ -25,11 +27,17 @@ Statement = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import |
 
 
 class CellError(ValueError):
-    """A cell that cannot become a task, for a reason that its author can remove. The message names line and remedy."""
+    """What the author of a cell or of a magic's line has to change. The message names it and the remedy.
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    Attributes
+    ----------
+    shown_as : Exception or None
+        What Python itself would have raised; None where the mistake is one of usage.
+    """
+
+    def __init__(self, message: str, line: int | None = None, *, shown_as: Exception | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")
-        self.line = line
+        self.shown_as = shown_as
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Body:
     maybe_writes : frozenset of str
         Those of `writes` that the cell may also leave unassigned.
     keeps : frozenset of str
-        Those of `maybe_writes` that then have the value the notebook held before.
+        Those of `maybe_writes`, not in `reads`, that then have the value the notebook held before.
     deletes : tuple of str
         Names that the notebook does not have any more after the cell.
     imports : tuple of str
@@ -132,12 +140,13 @@ def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", f
     CellError
         The cell is empty, uses IPython's own syntax, or a star import outside of a cell of definitions.
     """
-    source = "\n" * n_lines_before + text
+    lines = _undressed(text)
+    source = "\n" * n_lines_before + "".join(lines)
     try:
         tree = _parse(source, filename, flags)
-    except SyntaxError as error:
-        source = _without_ipython_syntax(text, n_lines_before, error)
-        tree = _parse(source, filename, flags)
+    except SyntaxError:
+        _refuse_ipython_syntax(lines, n_lines_before)
+        raise
     if not tree.body:
         raise CellError("the cell is empty: there is nothing to run")
     if _only_defines(tree):
@@ -239,33 +248,22 @@ def _ends_with_semicolon(source: str) -> bool:
 
 # ---- IPython's syntax
 
-def _without_ipython_syntax(text: str, n_lines_before: int, error: SyntaxError) -> str:
-    """What the parser refused: plain Python in a notebook's dress (indented, with prompts), or IPython's own syntax.
-
-    Returns the undressed source. Raises `CellError` for the second and `error` for what is neither.
-    """
-    from IPython.core import inputtransformer2 as ipython
+def _undressed(text: str) -> list[str]:
+    """The lines of a cell without what IPython takes away from every cell: common indentation and pasted prompts."""
     lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
-    if (found := _first_special_line(ipython, lines)) is not None:
-        raise CellError(_refusal(lines[found].strip()), found + 1 + n_lines_before) from None
     for undress in (ipython.leading_indent, ipython.classic_prompt, ipython.ipython_prompt):
         lines = undress(lines)
-    undressed = "".join(lines)
-    if undressed.rstrip("\n") == text.rstrip("\n"):
-        raise error
-    return "\n" * n_lines_before + undressed
+    return lines
 
 
-def _first_special_line(ipython: object, lines: list[str]) -> int | None:
-    """Index of the first line that IPython would have rewritten, if there is one."""
-    if lines and lines[0].startswith("%%"):
-        return 0
-    tokens = ipython.make_tokens_by_line(lines)
+def _refuse_ipython_syntax(lines: list[str], n_lines_before: int) -> None:
+    """Raise `CellError` if there is a line that IPython would have rewritten. Called when the parser has refused a cell."""
+    ended = [line if line.endswith("\n") else line + "\n" for line in lines]
+    tokens = ipython.make_tokens_by_line(ended)
     kinds = (ipython.MagicAssign, ipython.SystemAssign, ipython.EscapedCommand, ipython.HelpEnd)
     places = [place.start_line for kind in kinds if (place := kind.find(tokens)) is not None]
-    return min(places, default=None)
+    if places:
+        raise CellError(_refusal(lines[min(places)].strip()), min(places) + 1 + n_lines_before) from None
 
 
 def _refusal(line: str) -> str:

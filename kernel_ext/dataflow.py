@@ -95,7 +95,7 @@ class Flow:
     reads : tuple of str
         Read, on some path, from what the notebook holds.
     certain_reads : frozenset of str
-        Those of `reads` that the cell has assigned on no path that leads to one of its reads.
+        Those of `reads` of which some read stands where no path has assigned the name.
     needed : dict of str to int
         Those of `reads` without which the cell cannot come to its end, and the line of the first read.
     writes : tuple of str
@@ -103,7 +103,7 @@ class Flow:
     maybe_writes : frozenset of str
         Those of `writes` that some path does not assign.
     keeps : frozenset of str
-        Those of `maybe_writes` for which some path leaves what the notebook held.
+        Those of `maybe_writes` which some path leaves as the notebook holds them, without a read on any.
     deletes : tuple of str
         What the cell deletes on every path.
     imports : tuple of str
@@ -149,7 +149,8 @@ class Walker:
     def __init__(self, *, lazy_annotations: bool = False) -> None:
         self.lazy_annotations = lazy_annotations
         self.state: State | None = State()
-        self.reads: dict[str, int] = {}          # name -> bits, joined over its reads
+        self.reads: dict[str, None] = {}
+        self.certain_reads: set[str] = set()
         self.needed: dict[str, int] = {}         # name -> line
         self.order: dict[str, None] = {}         # every module-level name ever bound or deleted
         self.import_bound: set[str] = set()
@@ -183,12 +184,18 @@ class Walker:
         key = self.key(name)
         if key != name and not self.comprehensions and self.state.of(key) == ASSIGNED:
             return  # the class body's own
+        self.take(name)
+        if self.state.of(name) == UNTOUCHED and not self.unsure:
+            self.needed.setdefault(name, line)
+        self.release(self.state.latent.get(name, ()))
+
+    def take(self, name: str) -> None:
+        """Note a read of a module-level name; it concerns the notebook if the cell may not have touched the name."""
         bits = self.state.of(name)
         if bits & UNTOUCHED:
-            self.reads[name] = self.reads.get(name, 0) | bits
-            if bits == UNTOUCHED and not self.unsure:
-                self.needed.setdefault(name, line)
-        self.release(self.state.latent.get(name, ()))
+            self.reads.setdefault(name)
+        if bits == UNTOUCHED:
+            self.certain_reads.add(name)
 
     def write(self, name: str, latent: frozenset[Effects] = frozenset(), *, bound_by: set[str] | None = None) -> None:
         if self.state is None:
@@ -233,9 +240,7 @@ class Walker:
             seen.add(effects)
             self.dynamic |= dict.fromkeys(sorted(effects.reads & DYNAMIC))
             for name in sorted(effects.reads):
-                bits = self.state.of(name)
-                if bits & UNTOUCHED:
-                    self.reads[name] = self.reads.get(name, 0) | bits
+                self.take(name)
                 self.exposed.add(name)
                 pending.extend(self.state.latent.get(name, ()))
             for name in sorted(effects.writes):
@@ -273,14 +278,16 @@ class Walker:
             bits[name] |= DELETED
         imports = tuple(n for n in bits if n in self.import_bound and n not in self.bound)
         writes = tuple(n for n, b in bits.items() if n not in imports and b & (ASSIGNED | DELETED) and b != DELETED)
-        reads = tuple(self.reads)
+        # A name that is gone at the end was deleted, or never there. For those where it may be both, the cell gets the
+        # notebook's value at the start: then what is there at the end tells.
+        reads = dict.fromkeys([*self.reads, *(n for n in writes if bits[n] & UNTOUCHED and bits[n] & DELETED)])
         return Flow(
-            reads=reads,
-            certain_reads=frozenset(n for n, b in self.reads.items() if b == UNTOUCHED),
+            reads=tuple(reads),
+            certain_reads=frozenset(self.certain_reads),
             needed={} if self.dynamic else dict(self.needed),
             writes=writes,
             maybe_writes=frozenset(n for n in writes if bits[n] != ASSIGNED),
-            keeps=frozenset(n for n in writes if bits[n] & UNTOUCHED),
+            keeps=frozenset(n for n in writes if bits[n] & UNTOUCHED and n not in reads),
             deletes=tuple(n for n, b in bits.items() if b == DELETED),
             imports=imports,
             mutated=tuple(n for n in self.mutated if n in reads and n not in writes),
@@ -309,7 +316,7 @@ class Walker:
 
     def chain(self, operands: Iterable[ast.AST]) -> None:
         """Operands of which evaluation may stop after any (`and`, `or`, chained comparisons)."""
-        stopped = self.state
+        stopped = self.state.copy() if self.state else None
         with self.perhaps():
             for operand in operands:
                 self.visit(operand)
@@ -567,9 +574,12 @@ class Walker:
                         writes.add(symbol.get_name())
                 elif table.get_type() == "class" and symbol.is_local() and symbol.is_referenced():
                     reads.add(symbol.get_name())  # a class body looks among the globals for what it has not assigned yet
-        deletes = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)} & writes
+        # The table calls the targets of `del` and of `+=` assigned, and does not say that they have to be there before.
+        deleted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
+        augmented = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+        reads |= writes & (deleted | augmented)
         hidden = frozenset().union(*self.shadows)
-        return Effects(frozenset(reads) - hidden, frozenset(writes) - hidden, frozenset(deletes) - hidden)
+        return Effects(frozenset(reads) - hidden, frozenset(writes) - hidden, frozenset(writes & deleted) - hidden)
 
     # ---- control flow
 
@@ -603,12 +613,12 @@ class Walker:
             self.state = start.copy()
             if is_while:
                 self.block(head)
-            tested = self.state
+            tested = self.state.copy()
             with self.perhaps():
                 self.block(node.body if is_while else [*head, *node.body])
             loop = self.loops.pop()
             end = join(self.state, *loop.continues)
-            start = join(entry, end)
+            start = join(start, entry, end)
         if is_while:
             exhausted = None if _truth(node.test) is True else tested
         else:
@@ -619,7 +629,7 @@ class Walker:
         self.state = join(self.state, *loop.breaks)
 
     def n_found(self) -> tuple[int, ...]:
-        return len(self.reads), len(self.exposed), len(self.wild_writes), len(self.wild_deletes), sum(self.reads.values())
+        return len(self.reads), len(self.exposed), len(self.wild_writes), len(self.wild_deletes)
 
     def visit_Break(self, node: ast.Break) -> None:
         self.loops[-1].breaks.append(self.state)

@@ -1,0 +1,245 @@
+"""The flags of the magics: one table, from which parsing, `?`, completion and the documentation are made."""
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import shlex
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from IPython.core.error import UsageError
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One flag or positional argument of a magic.
+
+    Attributes
+    ----------
+    name : str
+        ``--cpus``, or ``names`` for a positional one.
+    help : str
+    metavar : str
+        What stands for the value in the documentation; ``""`` for a flag without value.
+    parse : callable
+        From the text to the value; its ValueError's text is what the user reads.
+    many : bool
+        Positional: takes any number.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    parse: Callable[[str], Any] = str
+    many: bool = False
+
+    @property
+    def key(self) -> str:
+        return self.name.lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Magic:
+    """A magic's command line, and what its documentation says."""
+
+    name: str
+    summary: str
+    flags: tuple[Flag, ...] = ()
+    details: str = ""
+
+    def parse(self, line: str) -> argparse.Namespace:
+        """Parse what stands behind the magic's name.
+
+        Raises
+        ------
+        UsageError
+            In words for the user; IPython shows it without a traceback.
+        """
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise UsageError(f"{self.name}: {str(error).lower()}; {self.name}? shows how it is used") from None
+        return self._parser().parse_args(words)
+
+    def documentation(self) -> str:
+        """What `?` shows."""
+        usage = " ".join([self.name, *(_in_usage(flag) for flag in self.flags)])
+        rows = [f"{_in_list(flag):<22} {line}" if not number else f"{'':<22} {line}" for flag in self.flags
+                for number, line in enumerate(textwrap.wrap(flag.help, 76))]
+        parts = [self.summary, textwrap.fill(usage, 100, initial_indent="    ", subsequent_indent=" " * (5 + len(self.name)),
+                                             break_on_hyphens=False),
+                 "\n".join(f"    {row}" for row in rows), textwrap.dedent(self.details).strip("\n")]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _parser(self) -> Parser:
+        parser = Parser(self)
+        for flag in self.flags:
+            if not flag.name.startswith("-"):
+                parser.add_argument(flag.name, nargs="*" if flag.many else "?", default=[] if flag.many else None,
+                                    type=_typed(flag.parse))
+            elif flag.metavar:
+                parser.add_argument(flag.name, dest=flag.key, type=_typed(flag.parse))
+            else:
+                parser.add_argument(flag.name, dest=flag.key, action="store_true")
+        return parser
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, except that a mistake is a UsageError instead of the end of the process."""
+
+    def __init__(self, magic: Magic) -> None:
+        super().__init__(prog=magic.name, add_help=False, allow_abbrev=False)
+        self._magic = magic
+
+    def error(self, message: str) -> NoReturn:
+        hint = ""
+        if message.startswith("unrecognized arguments: "):
+            wrong = message.removeprefix("unrecognized arguments: ").split()[0]
+            close = difflib.get_close_matches(wrong, [flag.name for flag in self._magic.flags], n=1)
+            message = f"there is no {wrong}"
+            hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"{self._magic.name}: {message}{hint} ({self._magic.name}? shows how it is used)")
+
+
+def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return convert
+
+
+def _in_usage(flag: Flag) -> str:
+    if not flag.name.startswith("-"):
+        return f"[{flag.name} ...]" if flag.many else f"[{flag.name}]"
+    return f"[{flag.name} {flag.metavar}]" if flag.metavar else f"[{flag.name}]"
+
+
+def _in_list(flag: Flag) -> str:
+    return f"{flag.name} {flag.metavar}".rstrip()
+
+
+# ---- values
+
+def amount(text: str) -> float:
+    """A number of CPUs or the like, fractions allowed."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not 0 <= value < float("inf"):
+        raise ValueError(f"{text!r} is not an amount: it must be 0 or more")
+    return int(value) if value == int(value) else value
+
+
+def count(text: str) -> int:
+    """A whole number >= 0, or -1 for "for ever"."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
+    if value < -1:
+        raise ValueError(f"{text!r} must be 0 or more, or -1 for no limit")
+    return value
+
+
+def size(text: str) -> int:
+    """A number of bytes: 1000000, 500M, 2G, 1.5GiB."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    number = text.upper().removesuffix("B").removesuffix("I")
+    unit = number[-1:] if number[-1:] in "KMGT" else ""
+    try:
+        return int(amount(number.removesuffix(unit)) * units[unit])
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of bytes, such as 500M or 2G") from None
+
+
+def resources(text: str) -> dict[str, float]:
+    """Custom resources: disk=1,licence=0.5 or JSON."""
+    try:
+        if text.startswith("{"):
+            return {str(name): amount(str(value)) for name, value in json.loads(text).items()}
+        pairs = [part.partition("=") for part in text.split(",") if part]
+        if any(not name or not equals for name, equals, _ in pairs):
+            raise ValueError
+        return {name.strip(): amount(value) for name, _, value in pairs}
+    except ValueError:
+        raise ValueError(f"{text!r} is not of the form name=amount,name=amount") from None
+
+
+def names(text: str) -> list[str]:
+    """Variables, separated by commas; empty for none."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    for name in found:
+        if not name.isidentifier():
+            raise ValueError(f"{name!r} is not the name of a variable")
+    return found
+
+
+def names_or_count(text: str) -> list[str] | int:
+    return int(text) if text.isdigit() else names(text)
+
+
+# ---- the magics
+
+REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make what it defines remote.", (
+    Flag("--cpus", "CPUs that the task (actor) needs; 1 by default, fractions allowed.", "N", amount),
+    Flag("--gpus", "GPUs that it needs.", "N", amount),
+    Flag("--memory", "Memory that it needs, such as 500M or 2G.", "BYTES", size),
+    Flag("--resources", "Custom resources that it needs: name=amount,name=amount.", "LIST", resources),
+    Flag("--name", "What the task is called in listings; how get_actor() finds the actors of the class.", "NAME"),
+    Flag("--retries", "How often a task is run again when its process dies (3 by default), or an actor started again (0); -1 "
+                      "for no limit.", "N", count),
+    Flag("--retry-exceptions", "Run a task again, within --retries, also when it raises."),
+    Flag("--returns", "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none. In a cell "
+                      "of definitions: how many values a function returns.", "NAMES", names_or_count),
+    Flag("--inputs", "Exactly these variables go along, in place of all that the cell reads; empty ('') for none.", "NAMES", names),
+    Flag("--wait", "Return when the task has ended; raise its error here."),
+    Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
+), """
+    A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions, its
+    classes actor classes: f.remote(...), Simulator.remote(...). Exceptions, enums, records without methods, generators and
+    async functions stay what they are.
+
+    Any other cell becomes one task. The variables that it reads are sent along: values by value (large ones through the
+    store, once, until they change), futures as dependencies, which arrive as their values. The variables that it assigns
+    are futures at once, so the next %%remote cell can use them. The value of a last expression is the cell's result. Names
+    that it imports are imported here, too.
+
+    What the cell changes in place (results.append(x), df["a"] = 1) changes on the worker only; assign it to get it back.
+    Workers run plain Python: no !commands and no %magics.
+
+        %%remote --cpus 2
+        model = train(data)
+        model.score(test)
+""")
+
+FETCH = Magic("%fetch", "Replace futures with their values: %fetch a b waits for a and b and binds their values.", (
+    Flag("names", "Variables that hold futures, or lists, tuples or dicts of futures.", parse=str, many=True),
+    Flag("--timeout", "Give up after that many seconds.", "SECONDS", amount),
+))
+
+MESH = Magic("%mesh", "Start, look at, or stop the session.", (
+    Flag("action", "start, status (the default), stop, or connect.", parse=str),
+    Flag("address", "connect: a session's address, or auto.", parse=str),
+    Flag("--cpus", "start: how many CPUs tasks may use together.", "N", amount),
+    Flag("--gpus", "start: how many GPUs.", "N", amount),
+    Flag("--resources", "start: custom resources, name=amount,name=amount.", "LIST", resources),
+    Flag("--store", "start: room for values, such as 2G.", "BYTES", size),
+))
+
+FUTURES = Magic("%futures", "List the futures among the notebook's variables, with their state.")
+
+GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.")
+
+CANCEL = Magic("%cancel", "Cancel tasks: those of the last cell that has any, of a cell (%cancel 3), or of futures (%cancel a b).", (
+    Flag("what", "Numbers of cells, or variables that hold futures.", parse=str, many=True),
+    Flag("--all", "All tasks of the session."),
+    Flag("--force", "Kill the processes of tasks that run, in place of interrupting them."),
+))
+
+ALL = (REMOTE, FETCH, MESH, FUTURES, GRAPH, CANCEL)

@@ -1,0 +1,73 @@
+"""`%cancel`: ends tasks by cell, by future, or all of them."""
+from __future__ import annotations
+
+from typing import Any
+
+from .cell_registry import registry
+from .cells import CellError
+
+
+def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = False, force: bool = False) -> None:
+    """Cancel tasks and say how many.
+
+    Parameters
+    ----------
+    what : list of str
+        Numbers of cells as the notebook shows them, and names of variables that hold futures. Without any, and without
+        `everything`: the last cell that has unfinished tasks.
+    namespace : dict
+        The notebook's.
+    everything : bool
+        All tasks that this session has submitted.
+    force : bool
+        Kill the processes of running tasks.
+
+    Raises
+    ------
+    CellError
+        A name is no future, or a number no cell.
+    """
+    from ..session import current_or_none
+    session = current_or_none()
+    named = [ref for word in what if not word.isdigit() for ref in _futures(word, namespace)]
+    if session is None or session.client.closed:
+        print("No session runs: there is nothing to cancel.")
+        return
+    by_cell = _unfinished_by_cell(session.client)
+    if everything:
+        numbers = list(by_cell)
+    elif what:
+        wanted = {f"In [{word}]" for word in what if word.isdigit()}
+        numbers = [number for number in by_cell if registry.cell(number).label in wanted]
+    else:
+        numbers = [max(by_cell)] if by_cell else []
+    refs = list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])]))
+    for ref in refs:
+        _cancel(ref, force)
+    cells = sorted({registry.cell(number).label for number in numbers} - {""})
+    tasks = "1 task" if len(refs) == 1 else f"{len(refs)} tasks"
+    print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}." if refs else "There are no such tasks: nothing to cancel.")
+
+
+def _unfinished_by_cell(client: Any) -> dict[int, list[Any]]:
+    """Refs of what the driver has submitted and has not ended, by the number of the cell."""
+    found: dict[int, list[Any]] = {}
+    for ref in client.children(0):
+        found.setdefault(client.info(ref)["origin"], []).append(ref)
+    return found
+
+
+def _futures(name: str, namespace: dict[str, Any]) -> list[Any]:
+    from ..refs import ObjectRef
+    value = namespace.get(name)
+    found = [ref for ref in (value if isinstance(value, list | tuple) else [value]) if isinstance(ref, ObjectRef)]
+    if not found:
+        raise CellError(f"%cancel: {name!r} is neither a future nor the number of a cell")
+    return found
+
+
+def _cancel(ref: Any, force: bool) -> None:
+    from ..api import cancel as cancel_ref
+    info = ref.client.info(ref)
+    if not info["put"]:
+        cancel_ref(ref, force=force and info["actor"] < 0)

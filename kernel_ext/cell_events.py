@@ -1,0 +1,90 @@
+"""Before and after each cell: its number goes with whatever it submits, and a stopped cell says what goes on."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import IPython
+
+from .. import driver_output
+from .cell_registry import registry
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+
+    from ..session import Session
+    from .capture import Shipper
+
+# From IPython 9.8 on, the counter has already moved on when `pre_run_cell` tells of a cell.
+COUNTS_BEFORE = IPython.version_info[:2] >= (9, 8)
+
+
+class CellEvents:
+    """Listens to IPython's events around cells."""
+
+    def __init__(self, shell: InteractiveShell, shipper: Shipper) -> None:
+        self.shell = shell
+        self.shipper = shipper
+        self.raw_cell = ""
+        self._follow: Callable[[Session], bool] | None = None
+
+    def start(self) -> None:
+        self.shell.events.register("pre_run_cell", self.before)
+        self.shell.events.register("post_run_cell", self.after)
+        self._follow, driver_output.taken_over_by = driver_output.taken_over_by, self.session_begins
+
+    def stop(self) -> None:
+        self.shell.events.unregister("pre_run_cell", self.before)
+        self.shell.events.unregister("post_run_cell", self.after)
+        driver_output.taken_over_by = self._follow
+
+    def session_begins(self, session: Session) -> bool:
+        """A cell has started a session: what it submits already is its own. Whether the output is taken over."""
+        attach(session)
+        return self._follow is not None and self._follow(session)
+
+    def before(self, info: ExecutionInfo) -> None:
+        """A cell begins."""
+        self.raw_cell = info.raw_cell
+        parent = self.shell.get_parent() if hasattr(self.shell, "get_parent") else {}  # only kernels have messages
+        number = self.shell.execution_count - (COUNTS_BEFORE and info.store_history)
+        transformed = getattr(info, "transformed_cell", None) or info.raw_cell
+        registry.enter(
+            info,
+            label=f"In [{number}]" if info.store_history else "In [ ]",
+            cell_id=info.cell_id or parent.get("metadata", {}).get("cellId", ""),
+            parent=parent,
+            filename=self.shell.compile.get_code_name(info.raw_cell, transformed, number),
+        )
+        self.shipper.forget_rebound(self.shell.user_ns)
+        from ..session import current_or_none
+        session = current_or_none()
+        if session is not None and not session.client.closed:
+            attach(session)
+            session.forget_changed_code()
+
+    def after(self, result: ExecutionResult | None) -> None:
+        """A cell has ended; None: it was cancelled while it awaited something."""
+        run = registry.current
+        registry.leave(result.info if result is not None else None)
+        if result is None or isinstance(result.error_in_exec, KeyboardInterrupt):
+            n_left = n_unfinished().get(run.number, 0)
+            if n_left:
+                tasks, run_on, them = ("1 task", "runs on", "it") if n_left == 1 else (f"{n_left} tasks", "run on", "them")
+                print(f"Stopped. {tasks} of this cell {run_on}; %cancel ends {them}.")
+
+
+def attach(session: Session) -> None:
+    """Have what is submitted from now on carry the number of the cell that runs."""
+    session.client.origin = registry.current.number
+    session.tracks_code = True
+
+
+def n_unfinished() -> Counter[int]:
+    """How many tasks of each cell have not ended, by the number of the cell."""
+    from ..session import current_or_none
+    session = current_or_none()
+    if session is None or session.client.closed:
+        return Counter()
+    return Counter(task["origin"] for task in session.client.tasks(1 << 20))

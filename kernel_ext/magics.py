@@ -1,0 +1,155 @@
+"""`%load_ext cellmesh`: the magics. They parse a line and call what does the work; importing this module is quick."""
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+from . import arguments, host
+from .cell_events import CellEvents
+from .cells import CellError
+from .remote_cell import RemoteCells
+
+if TYPE_CHECKING:
+    from IPython.core.completer import CompletionContext, SimpleMatcherResult
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+@magics_class
+class CellmeshMagics(Magics):
+    """The magics of one notebook."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self.cells = RemoteCells(shell)
+        self.events = CellEvents(shell, self.cells.shipper)
+
+    @cell_magic
+    def remote(self, line: str, cell: str) -> Any:
+        __tracebackhide__ = True
+        options = arguments.REMOTE.parse(line)
+        with _Mistakes(self.shell):
+            return self.cells.run(cell, _lines_above(cell, self.events.raw_cell), options)
+
+    @line_magic
+    def fetch(self, line: str) -> None:
+        from .fetch import fetch
+        __tracebackhide__ = True
+        options = arguments.FETCH.parse(line)
+        with _Mistakes(self.shell):
+            fetch(options.names, self.shell.user_ns, options.timeout, self.cells.shipper)
+
+    @line_magic
+    def mesh(self, line: str) -> Any:
+        from .mesh import mesh
+        __tracebackhide__ = True
+        options = arguments.MESH.parse(line)
+        with _Mistakes(self.shell):
+            return mesh(options)
+
+    @line_magic
+    def futures(self, line: str) -> Any:
+        from .card import FuturesTable
+        arguments.FUTURES.parse(line)
+        return FuturesTable(host.install(self.shell).cards, self.shell.user_ns)
+
+    @line_magic
+    def graph(self, line: str) -> Any:
+        from .widget import graph_view
+        arguments.GRAPH.parse(line)
+        return graph_view()
+
+    @line_magic
+    def cancel(self, line: str) -> None:
+        from .cancel import cancel
+        __tracebackhide__ = True
+        options = arguments.CANCEL.parse(line)
+        with _Mistakes(self.shell):
+            cancel(options.what, self.shell.user_ns, everything=options.all, force=options.force)
+
+
+for _magic in arguments.ALL:
+    getattr(CellmeshMagics, _magic.name.strip("%")).__doc__ = _magic.documentation()
+
+
+class _Mistakes:
+    """Shows a mistake of a cell's author in one sentence, or as IPython shows a syntax error: without our frames."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        if not isinstance(error, CellError):
+            return False
+        if error.shown_as is None:
+            raise UsageError(str(error)) from None
+        self.show(error.shown_as)
+        return True
+
+    def show(self, error: Exception) -> None:
+        """Show an error without a traceback; the cell counts as failed."""
+        result = self.shell.displayhook.exec_result
+        if result is None:  # not called from a cell
+            raise error
+        result.error_in_exec = error
+        if isinstance(error, SyntaxError):
+            stack = self.shell.SyntaxTB.structured_traceback(type(error), error, [])
+            self.shell._showtraceback(type(error), error, stack)
+        else:
+            self.shell.showtraceback((type(error), error, None))
+
+
+def _lines_above(body: str, raw_cell: str) -> list[str]:
+    """The lines of the notebook's cell above the magic's body, so that lines are counted as the notebook counts them."""
+    if body and raw_cell.endswith(body):
+        return raw_cell.removesuffix(body).splitlines()
+    return ["%%remote"]  # called by other means than a cell of its own
+
+
+# ---- completion
+
+@context_matcher()
+def complete_flags(context: CompletionContext) -> SimpleMatcherResult:
+    """The flags of the magic in whose line the cursor is, where a flag has begun."""
+    words = context.text_until_cursor.split()
+    magic = next((magic for magic in arguments.ALL if words and magic.name == words[0]), None)
+    token = context.token
+    if magic is None or not token.startswith("-"):
+        return {"completions": []}
+    used = set(words[1:]) - {token}
+    flags = [flag.name for flag in magic.flags if flag.name.startswith(token) and flag.name not in used]
+    return {"completions": [SimpleCompletion(flag, type="param") for flag in flags], "suppress": bool(flags), "ordered": True}
+
+
+# ---- the extension
+
+_loaded: dict[InteractiveShell, CellmeshMagics] = {}
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext cellmesh`; harmless when repeated."""
+    if shell in _loaded:
+        return
+    magics = _loaded[shell] = CellmeshMagics(shell)
+    shell.register_magics(magics)
+    shell.Completer.custom_matchers.append(complete_flags)
+    host.install(shell)
+    magics.events.start()
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """`%unload_ext cellmesh`: what was loaded is gone; the session and its futures stay."""
+    magics = _loaded.pop(shell, None)
+    if magics is None:
+        return
+    magics.events.stop()
+    host.uninstall(shell)
+    shell.Completer.custom_matchers.remove(complete_flags)
+    for magic in arguments.ALL:
+        shell.magics_manager.magics["cell" if magic.name.startswith("%%") else "line"].pop(magic.name.strip("%"), None)

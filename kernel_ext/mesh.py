@@ -1,0 +1,70 @@
+"""`%mesh`: start, look at, join and stop the session."""
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from typing import Any
+
+from .cells import CellError
+
+ACTIONS = ("start", "status", "stop", "connect")
+ONLY_START = ("cpus", "gpus", "resources", "store")
+
+
+def mesh(options: argparse.Namespace) -> Any:
+    """Do what the line asks for.
+
+    Returns
+    -------
+    Context or None
+        What runs, for display.
+
+    Raises
+    ------
+    CellError
+        The line makes no sense.
+    """
+    action = options.action or "status"
+    if action not in ACTIONS:
+        raise CellError(f"%mesh {action}: there is no such action; there are {', '.join(ACTIONS)}")
+    if given := [name for name in ONLY_START if getattr(options, name) is not None and action != "start"]:
+        raise CellError(f"%mesh {action}: --{given[0]} belongs to %mesh start")
+    if options.address and action != "connect":
+        raise CellError(f"%mesh {action} takes no address; %mesh connect does")
+    if action == "start":
+        from ..api import init
+        return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources, object_store_memory=options.store)
+    if action == "connect":
+        from ..api import init
+        return init(address=options.address or "auto")
+    if action == "stop":
+        return _stop()
+    return _status()
+
+
+def _stop() -> None:
+    from ..api import is_initialized, shutdown
+    was_running = is_initialized()
+    shutdown()
+    print("The session has ended; its processes and its memory are gone." if was_running else "No session runs.")
+
+
+def _status() -> Any:
+    from ..context import Context
+    from ..session import current_or_none
+    from ..text import in_bytes
+    session = current_or_none()
+    if session is None:
+        print("No session runs; the first task starts one, and so does %mesh start.")
+        return None
+    if not session.client.closed:
+        workers = Counter(client["state"] for client in session.client.clients() if client["role"] == "worker")
+        tasks = Counter(task["state"] for task in session.client.tasks(1 << 20))
+        stats = session.client.stats()
+        print(f"workers: {_counted(workers)}; tasks: {_counted(tasks)}; "
+              f"store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}")
+    return Context(session)
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{n} {state}" for state, n in sorted(counts.items())) or "none"

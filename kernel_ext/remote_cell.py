@@ -1,0 +1,235 @@
+"""What `%%remote` does: a cell becomes remote functions and actor classes, or one task whose names are futures at once."""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import enum
+import inspect
+import types
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import cell_events
+from .capture import Captured, Shipper, capture
+from .cell_registry import Cell, registry
+from .cell_task import FUTURE_FLAGS, CellCode, execute, run_cell, show_source
+from .cells import Body, CellError, Definitions, read_cell
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ..session import Session
+
+# Flags that one kind of cell has no use for.
+ONLY_BODIES = ("inputs", "wait")
+
+
+class RemoteCells:
+    """Runs the `%%remote` cells of one notebook."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+        self.shipper = Shipper()
+
+    def run(self, text: str, head: list[str], options: argparse.Namespace) -> Any:
+        """Run a cell.
+
+        Parameters
+        ----------
+        text : str
+            What stands below the ``%%remote`` line.
+        head : list of str
+            The lines above it, that line included.
+        options : argparse.Namespace
+            As `arguments.REMOTE` parses them.
+
+        Returns
+        -------
+        ObjectRef or None
+            The future of the cell's last expression.
+
+        Raises
+        ------
+        CellError
+            The cell cannot be run, or an option is wrong.
+        """
+        __tracebackhide__ = True
+        run = registry.current
+        filename = _filename(run)
+        whole = "".join(f"{line}\n" for line in head) + text
+        flags = self.shell.compile.flags & FUTURE_FLAGS
+        show_source(filename, whole)  # before anything can fail: the error shows the line
+        try:
+            cell = read_cell(text, n_lines_before=len(head), filename=filename, flags=flags)
+        except SyntaxError as error:
+            raise CellError(str(error), shown_as=error) from None
+        if isinstance(cell, Definitions):
+            return self.define(cell, filename, flags, options)
+        code = CellCode(text=whole, source=cell.source, filename=filename, flags=flags,
+                        has_last_expression=cell.has_last_expression)
+        return self.submit(cell, code, run, options)
+
+    # ---- definitions
+
+    def define(self, cell: Definitions, filename: str, flags: int, options: argparse.Namespace) -> None:
+        """Run a cell of definitions here, then make what it has defined remote."""
+        __tracebackhide__ = True
+        if given := [name for name in ONLY_BODIES if getattr(options, name) not in (None, False)]:
+            raise CellError(f"--{given[0]} is for cells that become a task, and this one only defines")
+        if isinstance(options.returns, list):
+            raise CellError("--returns in a cell of definitions is a number: how many values a function returns")
+        n_defined = len(cell.functions) + len(cell.classes)
+        if options.name and n_defined != 1:
+            raise CellError(f"--name names one thing, and the cell defines {n_defined}")
+        namespace = self.shell.user_ns
+        before = {name: namespace.get(name) for name in (*cell.functions, *cell.classes)}
+        execute(cell.source, namespace, filename, flags)
+        for name, old in before.items():
+            value = namespace.get(name)
+            if value is not None and value is not old:  # a definition in a branch may not have been reached
+                namespace[name] = _made_remote(name, value, options)
+
+    # ---- bodies
+
+    def submit(self, body: Body, code: CellCode, run: Cell, options: argparse.Namespace) -> Any:
+        """Submit a cell as a task; bind what it assigns to futures."""
+        __tracebackhide__ = True
+        from ..session import current
+        returns = _checked_returns(options.returns)
+        task_options = {**_placement(options), **_options(name=options.name or run.label or "cell", max_retries=options.retries,
+                                                          retry_exceptions=options.retry_exceptions or None)}
+        namespace = self.shell.user_ns
+        session = current()
+        cell_events.attach(session)
+        captured = capture(body, namespace, self.shipper, session.client, inputs=options.inputs, own=self.shell.user_ns_hidden)
+        writes = tuple(body.writes if returns is None else returns)
+        refs = _submit(session, dataclasses.replace(code, writes=writes, **_for_code(captured, writes)), captured.values, task_options)
+        self._say_what_goes_on(writes, run)
+        namespace.update(zip(writes, refs, strict=False))
+        for name in body.deletes:
+            namespace.pop(name, None)
+        self._import(body.import_statements)
+        for name in body.mutates:
+            print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, assign {name}.")
+        if options.wait:
+            session.client.get(refs[-1])
+        return refs[-1] if body.has_last_expression else None
+
+    def _import(self, statements: Iterable[str]) -> None:
+        """What a cell imports at its top is there in the notebook afterwards, as with any cell."""
+        for statement in statements:
+            try:
+                exec(statement, self.shell.user_ns)
+            except Exception as error:  # whatever a module does when it is imported; the task goes on
+                print(f"{statement}: not possible in the notebook itself ({type(error).__name__}: {error})")
+
+    def _say_what_goes_on(self, writes: Iterable[str], run: Cell) -> None:
+        """The futures that are about to be replaced may be of an earlier run of this cell that goes on."""
+        from ..refs import ObjectRef
+        for name in writes:
+            old = self.shell.user_ns.get(name)
+            if isinstance(old, ObjectRef) and not old.client.closed and not old.client.ready(old):
+                earlier = registry.cell(old.client.info(old)["origin"])
+                if earlier.cell_id and earlier.cell_id == run.cell_id and earlier.number != run.number:
+                    number = earlier.label.strip("In []")
+                    print(f"The earlier run of this cell, {earlier.label}, goes on; %cancel {number} ends it.")
+                    return
+
+
+def _filename(run: Cell) -> str:
+    """What code of the cell is compiled with: tracebacks name the cell as its author knows it."""
+    if run.label.strip("In []"):
+        return f"Cell {run.label.replace(' ', '')}"
+    return f"Cell run {run.number}"
+
+
+def _submit(session: Session, code: CellCode, values: list[Any], options: dict[str, Any]) -> list[Any]:
+    n_returns = len(code.writes) + 1
+    submitted = _remote(run_cell, {"num_returns": n_returns, **options}).remote(code, *values)
+    return submitted if n_returns > 1 else [submitted]
+
+
+def _for_code(captured: Captured, writes: tuple[str, ...]) -> dict[str, Any]:
+    kept = {name: value for name, value in captured.kept.items() if name in writes}
+    return {"names": tuple(captured.names), "modules": captured.modules, "functions": frozenset(captured.functions),
+            "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent, "wants_display": captured.wants_display}
+
+
+def _checked_returns(returns: list[str] | int | None) -> list[str] | None:
+    if isinstance(returns, int):
+        raise CellError("--returns in a cell that becomes a task names variables: --returns a,b")
+    return returns
+
+
+# ---- options
+
+def _options(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _remote(code: Any, options: dict[str, Any]) -> Any:
+    from ..api import remote
+    try:
+        return remote(**options)(code)
+    except (ValueError, TypeError) as error:  # an option that does not go with it
+        raise CellError(str(error)) from None
+
+
+def _placement(options: argparse.Namespace) -> dict[str, Any]:
+    """What tasks and actors take alike."""
+    if options.node is not None:
+        _check_node(options.node)
+    return _options(num_cpus=options.cpus, num_gpus=options.gpus, memory=options.memory, resources=options.resources)
+
+
+def _check_node(wanted: str) -> None:
+    """All nodes of a session are this machine, so the right name is already the place."""
+    from ..api import nodes
+    from ..session import current
+    current()
+    there = {name for node in nodes() for name in (node["NodeName"], node["NodeID"])}
+    if wanted not in there:
+        raise CellError(f"--node {wanted}: there is no such node; the session has {', '.join(sorted(there))}")
+
+
+# ---- what a definition becomes
+
+def _made_remote(name: str, value: Any, options: argparse.Namespace) -> Any:
+    """The remote twin of a function or class; the thing itself, and a line that says why, where there is none."""
+    if why := _stays_local(value):
+        if why != "remote already":
+            print(f"{name} stays as it is: {why}.")
+        return value
+    if inspect.isclass(value):
+        given = _options(name=options.name, max_restarts=options.retries)
+    else:
+        given = _options(name=options.name, max_retries=options.retries, num_returns=options.returns,
+                         retry_exceptions=options.retry_exceptions or None)
+    return _remote(value, given | _placement(options))
+
+
+def _stays_local(value: Any) -> str:
+    """Why a definition is not made remote; "" if it is."""
+    if hasattr(type(value), "__cellmesh_code__"):
+        return "remote already"
+    if inspect.isclass(value):
+        if issubclass(value, BaseException):
+            return "an exception class"
+        if issubclass(value, enum.Enum | tuple | dict):
+            return "a class of values"
+        if getattr(value, "_is_protocol", False):
+            return "a protocol"
+        if dataclasses.is_dataclass(value) and not _public_methods(value):
+            return "a record without methods"
+        return ""
+    if not isinstance(value, types.FunctionType):
+        return f"its decorator has made a {type(value).__name__} of it"
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        return "an async function; async methods of an actor class run remotely"
+    if inspect.isgeneratorfunction(value):
+        return "a generator; a task returns its values at its end"
+    return ""
+
+
+def _public_methods(cls: type) -> list[str]:
+    return [name for name, member in vars(cls).items() if not name.startswith("_") and callable(getattr(member, "__func__", member))]
