@@ -48,6 +48,7 @@ typedef struct {
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
+    int depth;      /* tasks being run inside the waits of others */
     int spin_score; /* did looking before sleeping pay, lately? */
     uint32_t watch_seen;
     Hooks hooks;
@@ -124,6 +125,8 @@ uint64_t actor_name_hash(const char *name, const char *scope);
 
 /* ---- run.c */
 PyObject *client_run(ClientObject *c, PyObject *unused);
+/* Runs the task that makes `object` here and now, on top of the task that waits for it. False: it cannot be had. */
+bool run_awaited(ClientObject *c, uint32_t object);
 PyObject *client_next(ClientObject *c, PyObject *timeout);
 PyObject *client_load(ClientObject *c, PyObject *task);
 PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);

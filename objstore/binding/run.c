@@ -343,6 +343,7 @@ static void seal_like_dependency(ClientObject *c, uint32_t task, uint32_t bad)
 static uint32_t execute(ClientObject *c, uint32_t task)
 {
     uint32_t bad = UINT32_MAX, status = EVENT_OK;
+    uint32_t outer_1 = current_task_of(c);
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
     set_current(c, task + 1);
     if (env)
@@ -359,7 +360,7 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     Py_XDECREF(value);
     if (env)
         call_env_hook(c, c->hooks.leave_task, task);
-    set_current(c, 0);
+    set_current(c, outer_1);
     return status;
 }
 
@@ -391,6 +392,19 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
             PyErr_Clear(); /* an interrupt meant for the task that has just ended */
     }
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
+}
+
+bool run_awaited(ClientObject *c, uint32_t object)
+{
+    segment_lock(&c->s);
+    uint32_t task = task_claim(&c->s, object);
+    segment_unlock(&c->s);
+    if (task == UINT32_MAX)
+        return false;
+    c->depth++;
+    end_task(c, task, execute(c, task));
+    c->depth--;
+    return true;
 }
 
 /* ------------------------------------------------------------------ the same in steps, for Python */

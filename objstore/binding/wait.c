@@ -6,6 +6,8 @@
 
 #define SLICE_NS (50 * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
 #define SPIN_NS 12000
+/* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
+#define DEPTH_MAX 40
 enum { SPIN_BEST = 16, SPIN_PROBE = 32, ALWAYS_NOTIFY = INT_MIN / 2 };
 
 int parse_timeout(PyObject *timeout, double *seconds)
@@ -75,11 +77,27 @@ static void look(ClientObject *c, Watch *w, bool mark)
     w->n_pending = kept;
 }
 
+/* A worker blocked in get runs what it waits for itself, where it stands, as far as nobody else has begun it. Only what it
+ * waits for: any other task might in turn wait for the one beneath it on the stack. 1: ran something. */
+static int help(ClientObject *c, const Watch *w, uint32_t task_1)
+{
+    int ran = 0;
+    for (Py_ssize_t i = 0; i < w->n_pending; i++) {
+        ran |= run_awaited(c, ((RefObject *)w->refs[w->pending[i]])->slot);
+        if (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL) { /* asked while an inner task had the interrupt's attention */
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+            return -1;
+        }
+    }
+    return ran;
+}
+
 static int wait_loop(ClientObject *c, Watch *w, double timeout)
 {
     struct client_slot *me = &c->s.clients[c->s.me];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
     uint32_t task_1 = current_task_of(c);
+    bool helps = w->fail_fast && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
     bool blocked = false;
     int result = 0;
     for (;;) {
@@ -100,6 +118,15 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         if (!blocked && task_1) {
             task_block(&c->s, task_1 - 1);
             blocked = true;
+        }
+        if (helps && c->depth < DEPTH_MAX) {
+            int ran = help(c, w, task_1);
+            if (ran < 0) {
+                result = -1;
+                break;
+            }
+            if (ran)
+                continue;
         }
         flush_drops(c);
         c->n_waiting++;
@@ -207,7 +234,7 @@ PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, P
     if (check_ref(c, refs, "get") < 0)
         return NULL;
     if (!object_sealed(&c->s.objects[((RefObject *)refs)->slot])) {
-        int result = wait_refs(c, &refs, 1, 1, timeout, false);
+        int result = wait_refs(c, &refs, 1, 1, timeout, true);
         if (result > 0)
             raise_timeout(c, refs, timeout_object);
         if (result != 0)

@@ -87,8 +87,9 @@ static void check_queues(struct checker *c)
         uint32_t n_ready = 0, steps = 0, last_1 = 0;
         for (uint32_t at_1 = s->classes[k].head_1; at_1 && steps <= s->h->n_tasks; steps++) {
             uint32_t state = atomic_load(&s->tasks[at_1 - 1].state);
-            expect(c, state == TASK_READY || state == TASK_CANCELLED, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
-            n_ready += state == TASK_READY;
+            expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
+            expect(c, s->tasks[at_1 - 1].next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, s->tasks[at_1 - 1].next_waiting_1, last_1);
+            n_ready++;
             last_1 = at_1;
             at_1 = s->tasks[at_1 - 1].next_1;
         }

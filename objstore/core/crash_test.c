@@ -201,10 +201,17 @@ static void victim_script(void)
     segment_unlock(&s);
     drop(dependent);
     CHECK(work() && work());
+    uint32_t claimed = submit(NULL, 0, 0, 8, 1, 0, r), other;
     segment_lock(&s);
     task = task_pop(&s);
+    other = task_claim(&s, claimed);
     segment_unlock(&s);
-    CHECK(task != UINT32_MAX);
+    CHECK(task != UINT32_MAX && other != UINT32_MAX);
+    object_seal_inline(&s, claimed, OBJECT_READY, "ok", 2);
+    segment_lock(&s);
+    task_finish(&s, other, EVENT_OK);
+    segment_unlock(&s);
+    drop(claimed);
     task_block(&s, task);
     task_unblock(&s, task);
     segment_lock(&s);

@@ -86,7 +86,7 @@ enum task_state {
     TASK_WAITING = 1,   /* in the waiting list of its dependency number `cursor` (actor calls: also in the mailbox) */
     TASK_READY = 2,     /* in the queue of its class, or in its actor's mailbox */
     TASK_RUNNING = 3,   /* on client `worker`, in no list */
-    TASK_CANCELLED = 4, /* results sealed; still linked where it was, dropped when met */
+    TASK_CANCELLED = 4, /* results sealed; still in a waiting list or mailbox, dropped when met */
     TASK_HELD = 5       /* the finished constructor of an actor, kept for restarts */
 };
 enum task_flags {
@@ -102,7 +102,7 @@ enum task_flags {
 struct task_slot {
     _Atomic uint32_t state;
     uint32_t next_1;         /* L  queue, mailbox or free list */
-    uint32_t next_waiting_1; /* L  waiting list of an object */
+    uint32_t next_waiting_1; /* L  waiting list of an object; in a queue: the previous task */
     uint32_t result_1;       /*    first return's object slot; further ones follow the refs */
     uint32_t function;       /*    object slot of the function */
     uint16_t n_returns;

@@ -13,37 +13,38 @@ static bool is_call(const struct task_slot *t) { return t->actor_1 && !(t->flags
 static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
 {
     struct task_slot *t = &s->tasks[task];
-    if (first || !c->tail_1) {
-        t->next_1 = c->head_1;
-        c->head_1 = task + 1;
-        if (!c->tail_1)
-            c->tail_1 = task + 1;
-    } else {
-        t->next_1 = 0;
-        s->tasks[c->tail_1 - 1].next_1 = task + 1;
+    t->next_1 = first ? c->head_1 : 0;
+    t->next_waiting_1 = first ? 0 : c->tail_1;
+    if (t->next_1)
+        s->tasks[t->next_1 - 1].next_waiting_1 = task + 1;
+    else
         c->tail_1 = task + 1;
-    }
+    if (t->next_waiting_1)
+        s->tasks[t->next_waiting_1 - 1].next_1 = task + 1;
+    else
+        c->head_1 = task + 1;
     STEP();
     c->n_ready++;
     s->h->n_ready++;
 }
 
-static uint32_t queue_take(struct segment *s, struct resource_class *c)
+static void queue_remove(struct segment *s, uint32_t task)
 {
-    uint32_t task = c->head_1 - 1;
-    c->head_1 = s->tasks[task].next_1;
-    if (!c->head_1)
-        c->tail_1 = 0;
+    struct task_slot *t = &s->tasks[task];
+    struct resource_class *c = &s->classes[t->resource_class];
+    uint32_t next_1 = t->next_1, previous_1 = t->next_waiting_1;
+    if (next_1)
+        s->tasks[next_1 - 1].next_waiting_1 = previous_1;
+    else
+        c->tail_1 = previous_1;
+    if (previous_1)
+        s->tasks[previous_1 - 1].next_1 = next_1;
+    else
+        c->head_1 = next_1;
+    t->next_1 = t->next_waiting_1 = 0;
     STEP();
-    return task;
-}
-
-/* Cancelled tasks stay queued until they come to the front: taking one out of the middle would need a second link. */
-void task_trim_queue(struct segment *s, uint32_t index)
-{
-    struct resource_class *c = &s->classes[index];
-    while (c->head_1 && atomic_load_explicit(&s->tasks[c->head_1 - 1].state, memory_order_relaxed) != TASK_READY)
-        task_release(s, queue_take(s, c));
+    c->n_ready--;
+    s->h->n_ready--;
 }
 
 static uint32_t last_idle(const struct header *h)
@@ -260,11 +261,10 @@ static uint32_t oldest_admissible(struct segment *s)
     uint32_t best = UINT32_MAX;
     uint64_t best_seq = UINT64_MAX;
     for (uint32_t c = 0; c < h->n_classes; c++) {
-        struct resource_class *class = &s->classes[c];
-        task_trim_queue(s, c);
-        if (!class->head_1 || !resource_admissible(s, c))
+        uint32_t head_1 = s->classes[c].head_1;
+        if (!head_1 || !resource_admissible(s, c))
             continue;
-        uint64_t seq = s->tasks[class->head_1 - 1].seq;
+        uint64_t seq = s->tasks[head_1 - 1].seq;
         if (seq < best_seq) {
             best = c;
             best_seq = seq;
@@ -298,15 +298,28 @@ static uint32_t pop_plain(struct segment *s)
         *idle |= my_bit;
         return UINT32_MAX;
     }
-    struct resource_class *class = &s->classes[c];
-    uint32_t task = queue_take(s, class);
-    class->n_ready--;
-    h->n_ready--;
-    s->tasks[task].gpu_mask = resource_acquire(s, class->demand);
+    uint32_t task = s->classes[c].head_1 - 1;
+    queue_remove(s, task);
+    s->tasks[task].gpu_mask = resource_acquire(s, s->classes[c].demand);
     STEP();
     start(s, task);
-    task_trim_queue(s, c); /* what is cancelled behind it may hold memory and nobody else comes by */
     task_wake_workers(s);
+    return task;
+}
+
+uint32_t task_claim(struct segment *s, uint32_t object)
+{
+    uint32_t task = task_producing(s, object);
+    if (task == UINT32_MAX)
+        return UINT32_MAX;
+    struct task_slot *t = &s->tasks[task];
+    if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 || (t->flags & TASK_FLAG_ENV) ||
+        s->classes[t->resource_class].demand[KIND_GPU] || !resource_admissible(s, t->resource_class))
+        return UINT32_MAX;
+    queue_remove(s, task);
+    resource_acquire(s, s->classes[t->resource_class].demand);
+    STEP();
+    start(s, task);
     return task;
 }
 
@@ -489,18 +502,16 @@ void task_discard(struct segment *s, uint32_t task)
     STEP();
     atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
     STEP();
-    if (ready && call) {
+    if (ready && call)
         t->flags |= TASK_FLAG_LOOSE;
-    } else if (ready) {
-        s->classes[t->resource_class].n_ready--;
-        s->h->n_ready--;
-    }
+    else if (ready)
+        queue_remove(s, task);
     task_record_finished(s, task, EVENT_CANCELLED);
     task_release_results(s, task);
     if (call)
         actor_wake(s, t->actor_1 - 1);
-    else
-        task_trim_queue(s, t->resource_class);
+    else if (ready)
+        task_release(s, task); /* else the waiting list drops it */
 }
 
 /* ------------------------------------------------------------------ blocking */

@@ -40,6 +40,10 @@ int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t 
  * call. UINT32_MAX: nothing; then the client counts as idle and will be notified. Under the lock. */
 uint32_t task_pop(struct segment *segment);
 
+/* A client that is blocked on `object` takes its producing task, now RUNNING, to run it where it stands: recursion of any
+ * depth then needs neither more CPUs nor a process per level. UINT32_MAX: not a ready, plain task that fits. Under the lock. */
+uint32_t task_claim(struct segment *segment, uint32_t object);
+
 /* Ends a task whose results are sealed, or seals what is missing as `status` tells (EVENT_OK: nothing is missing):
  * gives back its resources and references, and makes dependents ready. Under the lock. */
 void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
@@ -91,7 +95,6 @@ void task_advance(struct segment *segment, uint32_t task);             /* WAITIN
 void task_release(struct segment *segment, uint32_t task);             /* slot, references and memory back */
 void task_release_results(struct segment *segment, uint32_t task);      /* results are sealed: dependents move on */
 void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
-void task_trim_queue(struct segment *segment, uint32_t resource_class); /* drops cancelled tasks at its head */
 void task_wake_workers(struct segment *segment);
 const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */
 

@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 import cloudpickle
+import numpy as np  # here, not in the task: a fresh worker would be killed before it has imported it
 from cellmesh.objstore import _core
 
 N_WORKERS = 3
@@ -51,7 +52,6 @@ def add(*xs: Any) -> int:
 
 
 def spread(x: int) -> Any:
-    import numpy as np
     return np.full(3000, x)  # an object in the arena
 
 
