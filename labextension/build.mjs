@@ -22,7 +22,7 @@ const common = {
 };
 
 if (process.argv.includes('--dev')) {
-  const dev = await context({ ...common, entryPoints: [here('dev/main.tsx')], outdir: here('dev/out'), sourcemap: 'inline' });
+  const dev = await context({ ...common, entryPoints: [here('dev/main.tsx')], outdir: here('dev'), write: false, sourcemap: 'inline' });
   const port = Number(process.argv[process.argv.indexOf('--port') + 1]) || 8123;
   await dev.serve({ servedir: here('dev'), host: '127.0.0.1', port });
 } else {

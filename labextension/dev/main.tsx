@@ -1,0 +1,86 @@
+// The panel on a synthetic session, without JupyterLab: `npm run dev`, then http://127.0.0.1:8123/?scenario=quickstart
+//
+// Parameters: scenario (quickstart, server, map, large, search, none), dark=1, at=SECONDS (stop there), speed, view.
+
+import { render } from 'preact';
+import { Connection, type Transport } from '../src/connection';
+import { Body } from '../src/panels/graph/body';
+import { PanelState } from '../src/panels/graph/state';
+import { BUFFERS, type GraphMessage, type ReplyContent, type Request, VERSION } from '../src/protocol';
+import { installStyles } from '../src/styles';
+import { type Scenario, Simulation, mapReduce, parameterServer, quickstart, recursion } from './trace';
+
+const options = new URLSearchParams(location.search);
+const scenarios: Record<string, () => Scenario> = {
+  quickstart,
+  server: () => parameterServer(),
+  map: () => mapReduce(128, 0.15, 8),
+  large: () => mapReduce(46_000, 0.004, 64),
+  search: () => recursion(),
+  none: () => ({ nWorkers: 0, cells: [], actors: [], plans: [] })
+};
+
+const CARD = `<table><tr><th>type</th><td>numpy.ndarray</td></tr><tr><th>shape</th><td>(1000, 8)</td></tr><tr><th>dtype</th><td>float64</td></tr>
+<tr><th>mean</th><td>0.0021</td></tr><tr><th>from, to</th><td>-4.41, 4.26</td></tr></table>
+<pre>array([[ 0.12573022, -0.13210486,  0.64042265],
+       [-0.53566937,  0.36159505,  1.30400005], ...])</pre><img src="https://example.invalid/never-loaded.png" alt=""><script>parent.document.title = 'hostile'</script>`;
+
+/** Stands in for the kernel. */
+class SyntheticTransport implements Transport {
+  readonly label = 'synthetic.ipynb';
+  private receive: ((data: unknown, buffers: readonly ArrayBuffer[]) => void) | null = null;
+  private n = 0;
+
+  async request(request: Request): Promise<ReplyContent> {
+    if (request.op === 'card') {
+      return { status: 'ok', html: CARD, text: 'an array', data: {} };
+    }
+    return { status: 'ok', version: '0', active: true, session: 's', protocol: VERSION };
+  }
+
+  subscribe(_commId: string, receive: (data: unknown, buffers: readonly ArrayBuffer[]) => void): () => void {
+    this.receive = receive;
+    return () => {
+      this.receive = null;
+    };
+  }
+
+  reveal(cellId: string): void {
+    console.info('reveal', cellId);
+  }
+
+  send({ header, arrays }: GraphMessage): void {
+    const columns = Object.values(arrays) as Uint8Array<ArrayBuffer>[];
+    console.assert(columns.length === BUFFERS.length);
+    this.receive?.({ ...header, v: VERSION, n: header.type === 'snapshot' ? (this.n = 0) : ++this.n }, columns.map(column => column.slice().buffer));
+  }
+}
+
+async function main(): Promise<void> {
+  const root = document.getElementById('root')!;
+  document.body.dataset['jpThemeLight'] = options.get('dark') === '1' ? 'false' : 'true';
+  installStyles(root);
+  const state = new PanelState();
+  render(<Body state={state} options={{ wheel: 'always' }} />, root);
+  const transport = new SyntheticTransport();
+  const connection = new Connection(transport);
+  state.connect(connection);
+  await connection.start();
+  const simulation = new Simulation((scenarios[options.get('scenario') ?? 'quickstart'] ?? quickstart)());
+  const stop = Number(options.get('at') ?? 1e9);
+  const speed = Number(options.get('speed') ?? 1);
+  const begin = performance.now();
+  Object.assign(window, { panel: { state, connection, simulation } });
+  const play = () => {
+    const now = Math.min(stop, ((performance.now() - begin) / 1000) * speed);
+    transport.send(simulation.step(now));
+    if (now < stop && !simulation.isOver) {
+      setTimeout(play, 33);
+    } else {
+      document.body.dataset['ready'] = 'true';
+    }
+  };
+  play();
+}
+
+void main();

@@ -1,0 +1,104 @@
+// Keeps the two layouts of a graph, one of its rows and one of its groups, up with the model.
+
+import { type Direction, GROUP_METRICS, LayeredLayout, NONE, TASK_METRICS, slotsFor } from './layout';
+import type { TaskGraph } from './model';
+
+const GROUP_SLOTS: Record<Direction, number> = { right: 5, down: 3 };
+
+/** A layout that follows a growing graph and begins again when the graph does. */
+abstract class Follower {
+  layout: LayeredLayout;
+  /** Changes whenever the layout is a new one. */
+  generation = 0;
+  private epoch = NONE;
+
+  constructor(protected readonly graph: TaskGraph) {
+    this.layout = this.fresh('down');
+  }
+
+  /** Place what has appeared since the last time, in a picture that flows in that direction. */
+  update(direction: Direction): void {
+    if (this.epoch !== this.graph.epoch || direction !== this.layout.direction || this.isOutgrown()) {
+      this.epoch = this.graph.epoch;
+      this.generation++;
+      this.layout = this.fresh(direction);
+    }
+    while (this.layout.n < this.count()) {
+      this.place(this.layout.n);
+    }
+  }
+
+  protected abstract fresh(direction: Direction): LayeredLayout;
+  protected abstract count(): number;
+  protected abstract isOutgrown(): boolean;
+  protected abstract place(box: number): void;
+}
+
+/** A box for each row: dependencies, the submitting task, and the actor's previous call count as parents. */
+export class TaskArrangement extends Follower {
+  /** Edges seen so far; a late one may show that a row was placed too far left. */
+  private nEdges = 0;
+  private nViolated = 0;
+
+  override update(direction: Direction): void {
+    super.update(direction);
+    const { graph, layout } = this;
+    for (; this.nEdges < graph.nEdges; this.nEdges++) {
+      const source = graph.source[this.nEdges]!;
+      const target = graph.target[this.nEdges]!;
+      this.nViolated += Number(layout.depth[source]! >= layout.depth[target]!);
+    }
+  }
+
+  protected fresh(direction: Direction): LayeredLayout {
+    this.nEdges = this.nViolated = 0;
+    return new LayeredLayout(TASK_METRICS[direction], slotsFor(this.graph.n, direction), direction);
+  }
+
+  protected count(): number {
+    return this.graph.n;
+  }
+
+  protected isOutgrown(): boolean {
+    // Edges that came after their rows are put right once, when the kernel has caught up.
+    const isLate = this.nViolated > 0 && this.graph.behind === 0;
+    return isLate || slotsFor(this.graph.n, this.layout.direction) > this.layout.nSlots;
+  }
+
+  protected place(row: number): void {
+    const { graph } = this;
+    const parents: number[] = [];
+    for (const source of graph.dependencies(row)) {
+      if (source < row) {
+        parents.push(source);
+      }
+    }
+    const submitter = graph.parent[row]! - 1;
+    if (!parents.length && submitter >= 0 && submitter < row) {
+      parents.push(submitter);
+    }
+    this.layout.add({ parents, continues: graph.previousCall[row]!, block: graph.cell[row]! });
+  }
+}
+
+/** A box for each group; its parents are the groups that fed it when it appeared. */
+export class GroupArrangement extends Follower {
+  protected fresh(direction: Direction): LayeredLayout {
+    return new LayeredLayout(GROUP_METRICS[direction], GROUP_SLOTS[direction], direction);
+  }
+
+  protected count(): number {
+    return this.graph.groups.list.length;
+  }
+
+  protected isOutgrown(): boolean {
+    return false;
+  }
+
+  protected place(box: number): void {
+    const parents = this.graph.groups.edges
+      .filter(({ source, target }) => target === box && source < box)
+      .map(({ source }) => source);
+    this.layout.add({ parents, continues: NONE, block: this.graph.groups.list[box]!.cell });
+  }
+}

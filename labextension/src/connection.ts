@@ -1,0 +1,176 @@
+// One panel's subscription to one kernel: is cellmesh there, open, follow, and ask again when something was lost.
+//
+// How messages travel is the transport's business: the control channel and a comm in JupyterLab, widget messages
+// elsewhere. What they mean is the model's.
+
+import { signal } from '@preact/signals';
+import { type Buffer, decodeGraphMessage } from './decode';
+import { TaskGraph } from './model';
+import { NoAnswer, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
+
+/** Time for an answer to `hello`: a kernel that does not know the message never answers. */
+const HELLO_MS = 2000;
+/** Other requests may make a worker compute something. */
+const REQUEST_MS = 30_000;
+/** Unreadable snapshots in a row before giving up. */
+const N_RESYNCS_MAX = 3;
+
+export type Status =
+  /** No notebook, or none with a kernel. */
+  | 'none'
+  | 'connecting'
+  /** A kernel that does not know cellmesh. */
+  | 'absent'
+  | 'live'
+  /** The kernel has gone, or the way to it; the last picture stays. */
+  | 'lost'
+  /** `problem` says what is wrong. */
+  | 'failed';
+
+export interface Transport {
+  /** What the reader knows the other side by: the notebook's name. */
+  readonly label: string;
+  /** Rejects with `Refusal` when the kernel says no, with `NoAnswer` when it says nothing in time. */
+  request(request: Request, timeoutMs: number): Promise<ReplyContent>;
+  /** Hand over what arrives for this comm; returns how to stop that. */
+  subscribe(commId: string, receive: (data: unknown, buffers: readonly Buffer[]) => void): () => void;
+  /** Load cellmesh into the kernel; absent where nobody can. */
+  load?(): void;
+  /** Show a cell of the notebook; absent where nobody can. */
+  reveal?(cellId: string): void;
+}
+
+function randomId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+export class Connection {
+  readonly status = signal<Status>('connecting');
+  readonly problem = signal('');
+  readonly graph = new TaskGraph();
+  /** Called after each message that changed the graph. */
+  onChange: (() => void) | null = null;
+  private readonly commId = randomId();
+  private unsubscribe: (() => void) | null = null;
+  private expected = 0;
+  private isResyncing = false;
+  private nResyncs = 0;
+  /** Which of several overlapping attempts to start counts. */
+  private attempt = 0;
+  private isDisposed = false;
+
+  constructor(readonly transport: Transport) {}
+
+  /** Say hello and open the subscription; may be called again at any time (the kernel has restarted, was announced). */
+  async start(): Promise<void> {
+    const attempt = ++this.attempt;
+    const isCurrent = () => attempt === this.attempt && !this.isDisposed;
+    if (this.status.value !== 'lost') {
+      this.status.value = 'connecting';
+    }
+    try {
+      const hello = await this.transport.request({ op: 'hello' }, HELLO_MS);
+      if (!isCurrent()) {
+        return;
+      }
+      if (hello['protocol'] !== undefined && hello['protocol'] !== VERSION) {
+        this.fail(`The kernel's cellmesh ${String(hello['version'])} and this panel do not understand each other. Install the same version for both.`);
+        return;
+      }
+      this.unsubscribe ??= this.transport.subscribe(this.commId, (data, buffers) => this.receive(data, buffers));
+      this.isResyncing = true;
+      await this.transport.request({ op: 'open', comm_id: this.commId }, HELLO_MS);
+      if (isCurrent()) {
+        this.status.value = 'live';
+      }
+    } catch (error) {
+      if (!isCurrent()) {
+        return;
+      }
+      if (error instanceof NoAnswer) {
+        this.status.value = 'absent';
+      } else {
+        this.fail(message(error));
+      }
+    }
+  }
+
+  /** The kernel has gone or the way to it is cut. */
+  lose(): void {
+    this.attempt++;
+    this.status.value = 'lost';
+  }
+
+  /** Ask something about a row. */
+  ask(request: Request): Promise<ReplyContent> {
+    return this.transport.request(request, REQUEST_MS);
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this.isDisposed = true;
+    if (this.unsubscribe) {
+      this.unsubscribe();
+      // The kernel forgets the comm; nobody waits for the answer, and a kernel that has gone has forgotten it already.
+      this.transport.request({ op: 'close', comm_id: this.commId }, HELLO_MS).catch(() => undefined);
+    }
+    this.onChange = null;
+  }
+
+  private receive(data: unknown, buffers: readonly Buffer[]): void {
+    if (this.isDisposed) {
+      return;
+    }
+    try {
+      const decoded = decodeGraphMessage(data, buffers);
+      const { type, n } = decoded.header;
+      if (type === 'delta' && this.isResyncing) {
+        return; // from before the snapshot that was asked for
+      }
+      if (type === 'delta' && n !== this.expected) {
+        this.resync();
+        return;
+      }
+      this.graph.apply(decoded, performance.now());
+      this.expected = n + 1;
+      this.isResyncing = false;
+      this.nResyncs = 0;
+      this.status.value = 'live';
+      this.onChange?.();
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) {
+        throw error;
+      }
+      if (this.nResyncs < N_RESYNCS_MAX) {
+        this.resync();
+      } else {
+        this.fail(error.message);
+      }
+    }
+  }
+
+  private resync(): void {
+    this.isResyncing = true;
+    this.nResyncs++;
+    this.transport.request({ op: 'resync', comm_id: this.commId }, HELLO_MS).catch(error => {
+      if (!this.isDisposed) {
+        this.fail(message(error));
+      }
+    });
+  }
+
+  private fail(problem: string): void {
+    this.problem.value = problem;
+    this.status.value = 'failed';
+  }
+}
+
+/** An error in words for people. */
+export function message(error: unknown): string {
+  if (error instanceof Refusal || error instanceof NoAnswer || error instanceof ProtocolError) {
+    return error.message;
+  }
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+}

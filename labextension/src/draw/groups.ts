@@ -1,0 +1,265 @@
+// The graph as a few boxes, one per cell and function: a ring of progress, the numbers, and a waffle of states in which
+// the front of the work is seen moving.
+
+import { duration, plural, short, size } from '../format';
+import { type Group, WAFFLE_CELLS } from '../groups';
+import { NONE } from '../layout';
+import { Kind, N_STATES, State } from '../protocol';
+import { drawMark, drawObjectMark } from './marks';
+import { type Pen, ellipsis } from './pen';
+import { DIMMED, type Scene, connect, enterWorld, phase } from './scene';
+import { type Theme, mix } from './theme';
+
+const TURN = 2 * Math.PI;
+const PADDING = 12;
+const RING_R = 17;
+const WAFFLE_HEIGHT = 23;
+const WAFFLE_ROWS = 3;
+/** Below this zoom only ring and name are drawn. */
+const NUMBERS_ZOOM = 0.4;
+const N_SHARES = 8;
+
+export function drawGroups(pen: Pen, scene: Scene, boxes: readonly number[]): void {
+  enterWorld(pen, scene);
+  drawEdges(pen, scene);
+  for (const box of boxes) {
+    pen.globalAlpha = scene.lit && !scene.lit(box) ? DIMMED * 1.8 : 1;
+    drawGroup(pen, scene, scene.graph.groups.list[box]!);
+  }
+  pen.globalAlpha = 1;
+  pen.restore();
+}
+
+export function isAnimated({ graph }: Scene, boxes: readonly number[]): boolean {
+  return boxes.some(box => graph.groups.list[box]!.counts[State.running]! > 0);
+}
+
+function drawEdges(pen: Pen, scene: Scene): void {
+  const { graph, layout, starts, theme } = scene;
+  const { width, height } = layout.metrics;
+  pen.lineCap = 'round';
+  for (const { source, target, n } of graph.groups.edges) {
+    const isLit = scene.lit !== null && scene.lit(source) && scene.lit(target);
+    const from = graph.groups.list[source]!;
+    const isFlowing = graph.groups.list[target]!.counts[State.running]! > 0 && from.ended > 0;
+    pen.globalAlpha = scene.lit && !isLit ? 0.25 : 0.75;
+    pen.strokeStyle = isFlowing || isLit ? theme.accent : theme.edge;
+    pen.lineWidth = Math.min(9, 1.25 + 0.45 * Math.log2(n));
+    pen.beginPath();
+    const [x1, y1] = [layout.x(source, starts), layout.y(source, starts)];
+    if (source === target) {
+      // What follows its own kind: a loop over the corner.
+      const corner = x1 + width;
+      pen.moveTo(corner - 46, y1);
+      pen.bezierCurveTo(corner - 46, y1 - 26, corner + 26, y1 - 26, corner + 26, y1 + 6);
+      pen.bezierCurveTo(corner + 26, y1 + 22, corner + 14, y1 + 28, corner, y1 + 28);
+    } else if (layout.along(target, starts) <= layout.along(source, starts)) {
+      // Back to an earlier layer, or across one: round the side.
+      const [x2, y2] = [layout.x(target, starts), layout.y(target, starts)];
+      const side = Math.max(x1, x2) + width + 44;
+      pen.moveTo(x1 + width, y1 + height / 2);
+      pen.bezierCurveTo(side, y1 + height / 2, side, y2 + height / 2, x2 + width, y2 + height / 2);
+    } else {
+      connect(pen, scene, source, target);
+    }
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawGroup(pen: Pen, scene: Scene, group: Group): void {
+  const { graph, layout, starts, theme, camera } = scene;
+  const { width, height } = layout.metrics;
+  const [x, y] = [layout.x(group.index, starts), layout.y(group.index, starts)];
+  const isSelected = scene.selected === group.index;
+  const isHovered = scene.hovered === group.index;
+  const alpha = pen.globalAlpha;
+  const nRunning = group.counts[State.running]!;
+  const nFailed = group.counts[State.failed]!;
+
+  // Three thin cards: many, not one.
+  pen.lineWidth = 1;
+  pen.strokeStyle = theme.border;
+  pen.fillStyle = theme.surface;
+  for (let behind = Math.min(2, group.n - 1); behind > 0; behind--) {
+    pen.beginPath();
+    pen.roundRect(x + 5 * behind, y + 3.5 * behind, width - 10 * behind, height, 12);
+    pen.fill();
+    pen.stroke();
+  }
+  pen.beginPath();
+  pen.roundRect(x, y, width, height, 12);
+  pen.fill();
+  if (nRunning > 0) {
+    pen.globalAlpha = alpha * 0.16;
+    pen.strokeStyle = theme.states[State.running]!.solid;
+    pen.lineWidth = 5;
+    pen.stroke();
+    pen.globalAlpha = alpha;
+  }
+  pen.lineWidth = isSelected ? 2.25 : 1;
+  pen.strokeStyle = isSelected || isHovered ? theme.accent : nFailed ? theme.states[State.failed]!.solid : nRunning ? theme.states[State.running]!.solid : theme.border;
+  pen.stroke();
+
+  drawRing(pen, scene, group, x + PADDING + RING_R, y + PADDING + RING_R + 2);
+  const left = x + PADDING + 2 * RING_R + 12;
+  const room = x + width - PADDING - left;
+  pen.textBaseline = 'alphabetic';
+  pen.textAlign = 'left';
+  pen.fillStyle = theme.text;
+  pen.font = `600 14px ${theme.font}`;
+  const name = group.kind === Kind.object ? 'put' : (graph.functions.get(group.fn) ?? 'task');
+  pen.fillText(ellipsis(pen, name, room), left, y + 27);
+  if (camera.zoom < NUMBERS_ZOOM) {
+    drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
+    return;
+  }
+  pen.fillStyle = theme.textSoft;
+  pen.font = `400 11px ${theme.font}`;
+  const cell = graph.cells.get(group.cell)?.label ?? '';
+  pen.fillText(ellipsis(pen, [cell, ...numbers(group)].filter(Boolean).join('  ·  '), room), left, y + 45);
+  drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
+}
+
+function numbers(group: Group): string[] {
+  if (group.kind === Kind.object) {
+    return [plural(group.n, 'object'), size(group.bytes)];
+  }
+  const nFailed = group.counts[State.failed]!;
+  const mean = duration(group.meanSeconds);
+  const all = group.ended === group.n ? plural(group.n, 'task') : `${short(group.ended)} of ${short(group.n)}`;
+  return [all, nFailed ? `${short(nFailed)} failed` : mean && `${mean} each`];
+}
+
+function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): void {
+  const { theme } = scene;
+  if (group.kind === Kind.object) {
+    drawObjectMark(pen, theme.textSoft, x, y, RING_R * 0.72);
+    return;
+  }
+  const share = group.n ? group.ended / group.n : 0;
+  pen.lineWidth = 4.5;
+  pen.lineCap = 'butt';
+  pen.strokeStyle = theme.states[State.waiting]!.tint === theme.surface ? theme.border : mixTrack(theme);
+  pen.beginPath();
+  pen.arc(x, y, RING_R - 2, 0, TURN);
+  pen.stroke();
+  let from = -TURN / 4;
+  for (const state of [State.finished, State.failed, State.cancelled, State.running] as const) {
+    const sweep = (group.counts[state]! / Math.max(1, group.n)) * TURN;
+    if (sweep > 0) {
+      pen.strokeStyle = theme.states[state]!.solid;
+      pen.beginPath();
+      pen.arc(x, y, RING_R - 2, from, from + Math.max(sweep, 0.05));
+      pen.stroke();
+      from += sweep;
+    }
+  }
+  if (share === 1) {
+    const state = group.counts[State.failed] ? State.failed : group.counts[State.cancelled] === group.n ? State.cancelled : State.finished;
+    drawMark(pen, theme, state, x, y, 8, 0);
+    return;
+  }
+  if (group.counts[State.running] && scene.isMoving) {
+    // A small light on the ring: work goes on even when the share stands still.
+    const angle = phase(scene) * TURN - TURN / 4;
+    pen.fillStyle = theme.states[State.running]!.solid;
+    pen.beginPath();
+    pen.arc(x + (RING_R - 2) * Math.cos(angle), y + (RING_R - 2) * Math.sin(angle), 3.4, 0, TURN);
+    pen.fill();
+  }
+  pen.fillStyle = theme.text;
+  pen.font = `600 10.5px ${theme.font}`;
+  pen.textAlign = 'center';
+  pen.textBaseline = 'middle';
+  pen.fillText(`${Math.floor(share * 100)}%`, x, y + 0.5);
+}
+
+// ---- the waffle
+
+function mixTrack(theme: Theme): string {
+  return mix(theme.states[State.waiting]!.solid, theme.states[State.waiting]!.tint, theme.isDark ? 0.55 : 0.62);
+}
+
+const shareColours = new WeakMap<Theme, string[]>();
+
+/** Colours from "nothing done" to "all done". */
+function shares(theme: Theme): string[] {
+  let colours = shareColours.get(theme);
+  if (!colours) {
+    const track = mixTrack(theme);
+    const done = theme.states[State.finished]!.solid;
+    colours = Array.from({ length: N_SHARES + 1 }, (_, i) => mix(track, done, i / N_SHARES));
+    shareColours.set(theme, colours);
+  }
+  return colours;
+}
+
+/** What a bucket of rows looks like: work in progress, else the share that is done. Failures are drawn over it. */
+export function bucketColour(theme: Theme, counts: Uint32Array, bucket: number): string {
+  const at = bucket * N_STATES;
+  if (counts[at + State.running]) {
+    return theme.states[State.running]!.solid;
+  }
+  if (counts[at + State.retrying]) {
+    return theme.states[State.retrying]!.solid;
+  }
+  const [finished, cancelled] = [counts[at + State.finished]!, counts[at + State.cancelled]!];
+  if (cancelled > finished) {
+    return theme.states[State.cancelled]!.solid;
+  }
+  const open = counts[at + State.waiting]! + counts[at + State.ready]!;
+  return shares(theme)[Math.floor((N_SHARES * (finished + cancelled)) / Math.max(1, finished + cancelled + open))]!;
+}
+
+/** The share of a bucket that failed: never invisible, never more than it is by much. */
+export function failedShare(counts: Uint32Array, bucket: number): number {
+  const at = bucket * N_STATES;
+  const failed = counts[at + State.failed]!;
+  if (!failed) {
+    return 0;
+  }
+  let all = 0;
+  for (let state = 0; state < N_STATES; state++) {
+    all += counts[at + state]!;
+  }
+  return Math.max(0.3, failed / all);
+}
+
+function drawWaffle(pen: Pen, theme: Theme, group: Group, x: number, y: number, width: number): void {
+  const { waffle } = group;
+  const { nBuckets } = waffle;
+  const perRow = WAFFLE_CELLS / WAFFLE_ROWS;
+  const nRows = Math.min(WAFFLE_ROWS, Math.ceil(nBuckets / perRow));
+  const nColumns = Math.ceil(nBuckets / nRows);
+  const gap = 1.25;
+  const cellWidth = Math.min(20, (width + gap) / nColumns - gap);
+  const cellHeight = (WAFFLE_HEIGHT + gap) / nRows - gap;
+  for (let bucket = 0; bucket < nBuckets; bucket++) {
+    const left = x + Math.floor(bucket / nRows) * (cellWidth + gap);
+    const top = y + (bucket % nRows) * (cellHeight + gap);
+    pen.fillStyle = group.kind === Kind.object ? theme.edge : bucketColour(theme, waffle.counts, bucket);
+    pen.fillRect(left, top, cellWidth, cellHeight);
+    const failed = failedShare(waffle.counts, bucket);
+    if (failed) {
+      pen.fillStyle = theme.states[State.failed]!.solid;
+      pen.fillRect(left, top + cellHeight * (1 - failed), cellWidth, cellHeight * failed);
+    }
+  }
+}
+
+/** Groups that a group reaches or is reached from in one step, itself included. */
+export function groupNeighbours({ graph }: Pick<Scene, 'graph'>, group: number): Set<number> {
+  const found = new Set([group]);
+  if (group !== NONE) {
+    for (const { source, target } of graph.groups.edges) {
+      if (source === group) {
+        found.add(target);
+      }
+      if (target === group) {
+        found.add(source);
+      }
+    }
+  }
+  return found;
+}

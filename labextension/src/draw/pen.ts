@@ -1,0 +1,69 @@
+// The part of a canvas that drawing uses. Tests draw to a recorder of the same shape.
+
+export type Pen = Pick<
+  CanvasRenderingContext2D,
+  | 'arc'
+  | 'beginPath'
+  | 'bezierCurveTo'
+  | 'clearRect'
+  | 'closePath'
+  | 'fill'
+  | 'fillRect'
+  | 'fillText'
+  | 'lineTo'
+  | 'measureText'
+  | 'moveTo'
+  | 'restore'
+  | 'roundRect'
+  | 'save'
+  | 'setLineDash'
+  | 'setTransform'
+  | 'stroke'
+  | 'translate'
+  | 'scale'
+> & {
+  fillStyle: string | CanvasGradient | CanvasPattern;
+  strokeStyle: string | CanvasGradient | CanvasPattern;
+  font: string;
+  globalAlpha: number;
+  lineCap: CanvasLineCap;
+  lineJoin: CanvasLineJoin;
+  lineWidth: number;
+  textAlign: CanvasTextAlign;
+  textBaseline: CanvasTextBaseline;
+};
+
+/** No letter at the sizes used here is wider. */
+const WIDEST_PX = 14;
+const shortened = new Map<string, string>();
+const N_SHORTENED_MAX = 4000;
+
+/** The text, cut with an ellipsis where it would be wider than `width`; the pen's font must be set. */
+export function ellipsis(pen: Pen, text: string, width: number): string {
+  if (text.length * WIDEST_PX < width) {
+    return text;
+  }
+  const key = `${pen.font}\n${Math.round(width)}\n${text}`;
+  const known = shortened.get(key);
+  if (known !== undefined) {
+    return known;
+  }
+  let fitting = text;
+  if (pen.measureText(text).width > width) {
+    let [low, high] = [0, text.length];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (pen.measureText(`${text.slice(0, middle)}…`).width <= width) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    fitting = low > 0 ? `${text.slice(0, low).trimEnd()}…` : '';
+  }
+  if (shortened.size > N_SHORTENED_MAX) {
+    shortened.clear();
+  }
+  shortened.set(key, fitting);
+  return fitting;
+}

@@ -1,0 +1,90 @@
+// What one picture is made from, and the few steps that every picture shares.
+
+import type { Camera, Size } from '../camera';
+import type { LayeredLayout } from '../layout';
+import type { TaskGraph } from '../model';
+import type { Pen } from './pen';
+import type { Theme } from './theme';
+
+export interface Scene {
+  graph: TaskGraph;
+  layout: LayeredLayout;
+  /** Where the layers begin as shown; they may still be gliding towards `layout.starts()`. */
+  starts: Float64Array;
+  camera: Camera;
+  view: Size;
+  theme: Theme;
+  /** Seconds since the session began. */
+  now: number;
+  /** The caller's clock, milliseconds: what `born` and `changed` are measured on. */
+  clockMs: number;
+  /** False when the reader wants things to stand still. */
+  isMoving: boolean;
+  hovered: number;
+  selected: number;
+  /** When set, everything else is dimmed. */
+  lit: ((box: number) => boolean) | null;
+}
+
+export const DIMMED = 0.16;
+const TURN_MS = 1400;
+const BORN_MS = 200;
+const FLASH_MS = 600;
+
+/** Draw in world units: zoom and position of the camera are in the pen until `restore`. */
+export function enterWorld(pen: Pen, { camera }: Scene): void {
+  pen.save();
+  pen.scale(camera.zoom, camera.zoom);
+  pen.translate(-camera.x, -camera.y);
+}
+
+/** 0 to 1, once round in a little more than a second; marks that turn stand still for those who want that. */
+export function phase({ clockMs, isMoving }: Scene): number {
+  return isMoving ? (clockMs % TURN_MS) / TURN_MS : 0.12;
+}
+
+/** How far something that appeared at `bornMs` has faded in. */
+export function fadeIn({ clockMs, isMoving }: Scene, bornMs: number): number {
+  return isMoving ? Math.min(1, Math.max(0, (clockMs - bornMs) / BORN_MS)) : 1;
+}
+
+/** 1 just after `changedMs`, then falling to 0. */
+export function flash({ clockMs, isMoving }: Scene, changedMs: number): number {
+  return isMoving ? Math.max(0, 1 - (clockMs - changedMs) / FLASH_MS) : 0;
+}
+
+/** Whether anything fades at this time, given when the graph last changed. */
+export function isSettled(clockMs: number, changedMs: number): boolean {
+  return clockMs - changedMs > FLASH_MS;
+}
+
+/** Faint dots, so that panning over empty space is felt. */
+export function drawGrid(pen: Pen, { camera, view, theme }: Scene): void {
+  let step = 24 * camera.zoom;
+  while (step < 16) {
+    step *= 2;
+  }
+  const from = (at: number) => ((-at * camera.zoom) % step + step) % step;
+  pen.fillStyle = theme.grid;
+  for (let y = from(camera.y); y < view.height; y += step) {
+    for (let x = from(camera.x); x < view.width; x += step) {
+      pen.fillRect(x - 0.75, y - 0.75, 1.5, 1.5);
+    }
+  }
+}
+
+/** A soft S from the end of one box to the beginning of another, along the flow. */
+export function connect(pen: Pen, { layout, starts }: Scene, source: number, target: number): void {
+  const { width, height } = layout.metrics;
+  const [x1, y1] = [layout.x(source, starts), layout.y(source, starts)];
+  const [x2, y2] = [layout.x(target, starts), layout.y(target, starts)];
+  if (layout.direction === 'right') {
+    const bend = Math.max(18, Math.abs(x2 - x1 - width) * 0.45);
+    pen.moveTo(x1 + width, y1 + height / 2);
+    pen.bezierCurveTo(x1 + width + bend, y1 + height / 2, x2 - bend, y2 + height / 2, x2, y2 + height / 2);
+  } else {
+    const bend = Math.max(16, Math.abs(y2 - y1 - height) * 0.5);
+    pen.moveTo(x1 + width / 2, y1 + height);
+    pen.bezierCurveTo(x1 + width / 2, y1 + height + bend, x2 + width / 2, y2 - bend, x2 + width / 2, y2);
+  }
+}

@@ -1,0 +1,105 @@
+// Colours and fonts. State colours are our own, so that a state looks the same in every theme and pairs stay apart for
+// colour-blind readers (blue, green-blue, vermilion and amber after Okabe and Ito, adjusted for contrast); everything
+// else follows JupyterLab's variables through the style sheet.
+
+import { N_STATES, State } from '../protocol';
+
+export interface StateColours {
+  /** Marks, bars, small boxes. */
+  solid: string;
+  /** The tint of a large box. */
+  tint: string;
+}
+
+export interface Theme {
+  isDark: boolean;
+  background: string;
+  surface: string;
+  border: string;
+  text: string;
+  textSoft: string;
+  /** Text on a solid state colour. */
+  inverse: string;
+  edge: string;
+  edgeDone: string;
+  accent: string;
+  grid: string;
+  font: string;
+  states: readonly StateColours[];
+  /** For actors: hues that are no state's. */
+  actors: readonly string[];
+}
+
+const LIGHT: Record<keyof typeof State, StateColours> = {
+  waiting: { solid: '#b4bac6', tint: '#f7f8fa' },
+  ready: { solid: '#7d889c', tint: '#f1f3f7' },
+  running: { solid: '#2573e0', tint: '#e8f1fe' },
+  finished: { solid: '#12937c', tint: '#f2faf8' },
+  failed: { solid: '#d2411e', tint: '#fdeeea' },
+  cancelled: { solid: '#a0937f', tint: '#f6f3ee' },
+  retrying: { solid: '#dd9a00', tint: '#fdf5e0' }
+};
+
+const DARK: Record<keyof typeof State, StateColours> = {
+  waiting: { solid: '#585f6e', tint: '#24272d' },
+  ready: { solid: '#8c97ab', tint: '#2a2e36' },
+  running: { solid: '#5b9dff', tint: '#1c2d49' },
+  finished: { solid: '#35b89b', tint: '#1b2e2b' },
+  failed: { solid: '#ff7752', tint: '#42241d' },
+  cancelled: { solid: '#9a8d78', tint: '#2e2a24' },
+  retrying: { solid: '#f2b632', tint: '#3b2f15' }
+};
+
+const ACTORS_LIGHT = ['#8250c4', '#b0468f', '#4f62c9', '#a0602c', '#6a7f1f', '#2f7f96'];
+const ACTORS_DARK = ['#b48cf0', '#e07fbd', '#8c9cf5', '#d69a68', '#adc34e', '#6dbdd6'];
+
+function byState(colours: Record<keyof typeof State, StateColours>): readonly StateColours[] {
+  const list: StateColours[] = new Array(N_STATES);
+  for (const [name, state] of Object.entries(State)) {
+    list[state] = colours[name as keyof typeof State];
+  }
+  return list;
+}
+
+export const STATES_LIGHT = byState(LIGHT);
+export const STATES_DARK = byState(DARK);
+
+/** `#rrggbb` as a little-endian RGBA word, as ImageData holds it. */
+export function rgba(hex: string): number {
+  const value = Number.parseInt(hex.slice(1), 16);
+  const [r, g, b] = [value >> 16, (value >> 8) & 255, value & 255];
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+/** Share `t` of the way from one `#rrggbb` to another. */
+export function mix(from: string, to: string, t: number): string {
+  const [a, b] = [Number.parseInt(from.slice(1), 16), Number.parseInt(to.slice(1), 16)];
+  const channel = (shift: number) => Math.round(((a >> shift) & 255) * (1 - t) + ((b >> shift) & 255) * t);
+  return `#${((channel(16) << 16) | (channel(8) << 8) | channel(0)).toString(16).padStart(6, '0')}`;
+}
+
+/** A theme from the custom properties that the style sheet sets (`--cm-*`), as `read` returns them. */
+export function makeTheme(read: (name: string) => string, isDark: boolean): Theme {
+  const pick = (name: string, light: string, dark: string) => read(`--cm-${name}`).trim() || (isDark ? dark : light);
+  return {
+    isDark,
+    background: pick('background', '#ffffff', '#16181c'),
+    surface: pick('surface', '#ffffff', '#1f2227'),
+    border: pick('border', '#dde1e8', '#3a3f48'),
+    text: pick('text', '#1d2129', '#e8eaee'),
+    textSoft: pick('text-soft', '#626b7a', '#9aa3b2'),
+    inverse: isDark ? '#101216' : '#ffffff',
+    edge: isDark ? '#58606e' : '#b9c0cc',
+    edgeDone: isDark ? '#2f6b5f' : '#9ed3c7',
+    accent: pick('accent', '#2573e0', '#5b9dff'),
+    grid: isDark ? '#24272d' : '#eceef2',
+    font: pick('font', 'system-ui, sans-serif', 'system-ui, sans-serif'),
+    states: isDark ? STATES_DARK : STATES_LIGHT,
+    actors: isDark ? ACTORS_DARK : ACTORS_LIGHT
+  };
+}
+
+/** An actor's hue. */
+export function actorColour(theme: Theme, actor: number): string {
+  return theme.actors[actor % theme.actors.length]!;
+}

@@ -1,0 +1,124 @@
+// Groups of rows: one per cell, function and sort of row. They keep a graph of a hundred thousand tasks readable.
+//
+// Everything a group's picture needs is maintained as rows come and change, so that drawing a group costs the same
+// whether it stands for ten tasks or a million.
+
+import { Kind, N_STATES, State } from './protocol';
+
+/** Cells of a group's waffle; a bucket stands for one row until there are more rows than this. */
+export const WAFFLE_CELLS = 108;
+
+/**
+ * The states of a group's rows in order of submission, in at most `WAFFLE_CELLS` buckets of equal size.
+ *
+ * When the rows outgrow the buckets, neighbours are merged and each bucket stands for twice as many rows.
+ */
+export class Waffle {
+  /** Rows per bucket, a power of two. */
+  bucketSize = 1;
+  nRows = 0;
+  /** `counts[bucket * N_STATES + state]` rows. */
+  readonly counts = new Uint32Array(WAFFLE_CELLS * N_STATES);
+
+  get nBuckets(): number {
+    return Math.ceil(this.nRows / this.bucketSize);
+  }
+
+  /** Add the next row; returns its rank. */
+  add(state: State): number {
+    const rank = this.nRows++;
+    if (this.nRows > WAFFLE_CELLS * this.bucketSize) {
+      this.merge();
+    }
+    this.at(rank, state, 1);
+    return rank;
+  }
+
+  change(rank: number, from: State, to: State): void {
+    this.at(rank, from, -1);
+    this.at(rank, to, 1);
+  }
+
+  private at(rank: number, state: State, by: number): void {
+    const i = Math.floor(rank / this.bucketSize) * N_STATES + state;
+    this.counts[i] = this.counts[i]! + by;
+  }
+
+  private merge(): void {
+    const { counts } = this;
+    const half = WAFFLE_CELLS / 2;
+    for (let bucket = 0; bucket < WAFFLE_CELLS; bucket++) {
+      for (let state = 0; state < N_STATES; state++) {
+        const low = 2 * bucket * N_STATES + state;
+        counts[bucket * N_STATES + state] = bucket < half ? counts[low]! + counts[low + N_STATES]! : 0;
+      }
+    }
+    this.bucketSize *= 2;
+  }
+}
+
+/** Rows of one cell that run the same function (or are its puts). */
+export class Group {
+  n = 0;
+  readonly counts = new Uint32Array(N_STATES);
+  readonly waffle = new Waffle();
+  /** Seconds spent in rows that ended, and how many those are. */
+  seconds = 0;
+  nTimed = 0;
+  bytes = 0;
+
+  constructor(
+    readonly index: number,
+    readonly fn: number,
+    readonly cell: number,
+    readonly kind: Kind,
+    readonly firstRow: number
+  ) {}
+
+  get ended(): number {
+    return this.counts[State.finished]! + this.counts[State.failed]! + this.counts[State.cancelled]!;
+  }
+
+  get meanSeconds(): number {
+    return this.nTimed ? this.seconds / this.nTimed : Number.NaN;
+  }
+}
+
+/** An edge between groups: `n` edges between their rows. */
+export interface GroupEdge {
+  source: number;
+  target: number;
+  n: number;
+}
+
+/** All groups, in order of appearance. */
+export class Groups {
+  readonly list: Group[] = [];
+  readonly edges: GroupEdge[] = [];
+  private readonly byKey = new Map<string, Group>();
+  private readonly edgeByKey = new Map<string, GroupEdge>();
+
+  /** The group that such a row belongs to, made on demand. */
+  find(fn: number, cell: number, kind: Kind, row: number): Group {
+    const key = `${cell}:${fn}:${kind}`;
+    let group = this.byKey.get(key);
+    if (!group) {
+      group = new Group(this.list.length, fn, cell, kind, row);
+      this.byKey.set(key, group);
+      this.list.push(group);
+    }
+    return group;
+  }
+
+  connect(source: number, target: number): void {
+    const key = `${source}:${target}`;
+    const edge = this.edgeByKey.get(key);
+    if (edge) {
+      edge.n++;
+    } else {
+      const made = { source, target, n: 1 };
+      this.edgeByKey.set(key, made);
+      this.edges.push(made);
+    }
+  }
+}

@@ -1,0 +1,462 @@
+// The task graph as the panel knows it: columns of typed arrays, a row per task or put object, in order of appearance.
+//
+// No DOM and no clock in here. A snapshot starts a new epoch, deltas extend it; layout and drawing read the columns and
+// catch up on their own. Edges hang in linked lists of indices, so that adding one costs the same at any size.
+
+import { Groups } from './groups';
+import {
+  type ActorLabel,
+  type CellLabel,
+  type Counts,
+  type GraphMessage,
+  Kind,
+  N_STATES,
+  NO_WORKER,
+  ProtocolError,
+  type Resources,
+  State,
+  type Store,
+  type WorkerLabel
+} from './protocol';
+
+const NONE = -1;
+const FIRST_CAPACITY = 1024;
+/** Rate samples are kept this long; the header draws them as a line. */
+export const HISTORY_S = 60;
+
+export interface RateSample {
+  /** Seconds since the session began. */
+  now: number;
+  /** Tasks that have ended. */
+  ended: number;
+}
+
+export interface ActorCalls {
+  /** Rows: the creation if it is known, and the latest call. */
+  first: number;
+  last: number;
+  n: number;
+  ended: number;
+}
+
+function grown<T extends Uint8Array | Uint32Array | Int32Array | Float64Array>(column: T, capacity: number, fill: number): T {
+  const larger = new (column.constructor as new (n: number) => T)(capacity);
+  larger.fill(fill);
+  larger.set(column as never);
+  return larger;
+}
+
+function noCounts(): Counts {
+  return { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 };
+}
+
+export class TaskGraph {
+  /** Changes with each snapshot: whoever caught up with an older epoch begins again. */
+  epoch = 0;
+  /** Changes with each message. */
+  version = 0;
+
+  // ---- rows. Columns are longer than `n`; what lies beyond is undefined.
+  n = 0;
+  fn = new Uint32Array(0);
+  cell = new Uint32Array(0);
+  /** Actor index + 1, 0 for none. */
+  actor = new Uint32Array(0);
+  /** Row of the task that submitted it + 1, 0 for none. */
+  parent = new Uint32Array(0);
+  kind = new Uint8Array(0);
+  state = new Uint8Array(0);
+  worker = new Uint8Array(0);
+  submitted = new Float64Array(0);
+  started = new Float64Array(0);
+  finished = new Float64Array(0);
+  size = new Float64Array(0);
+  group = new Uint32Array(0);
+  /** The row's place in its group. */
+  rank = new Uint32Array(0);
+  /** The previous call of the same actor, or NONE. Calls of an actor run in order: each follows the one before. */
+  previousCall = new Int32Array(0);
+  /** When the row appeared and when its state last changed, on the caller's clock, milliseconds. Drawing fades with it. */
+  born = new Float64Array(0);
+  changed = new Float64Array(0);
+
+  // ---- edges, and for each row the list of those that end and begin there
+  nEdges = 0;
+  source = new Uint32Array(0);
+  target = new Uint32Array(0);
+  private nextIn = new Int32Array(0);
+  private nextOut = new Int32Array(0);
+  private firstIn = new Int32Array(0);
+  private firstOut = new Int32Array(0);
+  /** First and next nested task, so that a task's children are found. */
+  private firstChild = new Int32Array(0);
+  private nextChild = new Int32Array(0);
+
+  groups = new Groups();
+  functions = new Map<number, string>();
+  cells = new Map<number, CellLabel>();
+  actors = new Map<number, ActorLabel>();
+  workers = new Map<number, WorkerLabel>();
+  /** What each actor was asked to do, by actor index. */
+  readonly calls = new Map<number, ActorCalls>();
+
+  // ---- the latest header
+  session = '';
+  now = 0;
+  /** The caller's clock when `now` was true, milliseconds. */
+  receivedAt = 0;
+  tasks = 0;
+  aggregated = 0;
+  dropped = 0;
+  behind = 0;
+  counts: Counts = noCounts();
+  resources: Resources = { total: {}, available: {} };
+  store: Store = { used: 0, capacity: 0, objects: 0 };
+  readonly history: RateSample[] = [];
+  /** When the present stretch of work began; the last one ended at `busyUntil` (Infinity while it goes on). */
+  busySince = 0;
+  busyUntil = 0;
+
+  private capacity = 0;
+  private edgeCapacity = 0;
+
+  /** Follow a message. Throws `ProtocolError`, and leaves the graph as it was, when it names rows that do not exist. */
+  apply(message: GraphMessage, clockMs: number): void {
+    const { header } = message;
+    const before = header.type === 'snapshot' ? 0 : this.n;
+    this.check(message, before + header.new);
+    if (header.type === 'snapshot') {
+      this.reset();
+    }
+    for (const [index, name] of header.functions) {
+      this.functions.set(index, name);
+    }
+    for (const [index, label] of header.cells) {
+      this.cells.set(index, label);
+    }
+    for (const [index, label] of header.actors) {
+      this.actors.set(index, label);
+    }
+    for (const [index, label] of header.workers) {
+      this.workers.set(index, label);
+    }
+    this.session = header.session;
+    this.now = header.now;
+    this.receivedAt = clockMs;
+    this.tasks = header.tasks;
+    this.aggregated = header.aggregated;
+    this.dropped = header.dropped;
+    this.behind = header.behind;
+    this.counts = header.counts;
+    this.resources = header.resources;
+    this.store = header.store;
+    this.addRows(message, clockMs);
+    this.addEdges(message);
+    this.updateRows(message, clockMs);
+    this.remember();
+    this.version++;
+  }
+
+  /** The session's clock at this moment of the caller's clock. */
+  time(clockMs: number): number {
+    return this.n || this.session ? this.now + Math.max(0, clockMs - this.receivedAt) / 1000 : 0;
+  }
+
+  /** How long the present or last stretch of work has taken. */
+  elapsed(clockMs: number): number {
+    return Math.min(this.time(clockMs), this.busyUntil) - this.busySince;
+  }
+
+  /** Tasks that ended per second, over the last `windowS` seconds. */
+  rate(windowS = 2): number {
+    const { history } = this;
+    const last = history[history.length - 1];
+    if (!last) {
+      return 0;
+    }
+    let first = last;
+    for (let i = history.length - 1; i >= 0 && last.now - history[i]!.now <= windowS; i--) {
+      first = history[i]!;
+    }
+    const seconds = last.now - first.now;
+    return seconds > 0 ? (last.ended - first.ended) / seconds : 0;
+  }
+
+  name(row: number): string {
+    if (this.kind[row] === Kind.object) {
+      return 'put';
+    }
+    return this.functions.get(this.fn[row]!) ?? 'task';
+  }
+
+  cellLabel(row: number): CellLabel | undefined {
+    return this.cells.get(this.cell[row]!);
+  }
+
+  /** Seconds from start to end, or to now while it runs; NaN when it has not started. */
+  duration(row: number, now: number): number {
+    const end = this.finished[row]!;
+    const start = this.started[row]!;
+    return Number.isNaN(end) ? (this.state[row] === State.running ? now - start : Number.NaN) : end - start;
+  }
+
+  /** Rows that this row depends on. */
+  *dependencies(row: number): Generator<number> {
+    for (let e = this.firstIn[row]!; e !== NONE; e = this.nextIn[e]!) {
+      yield this.source[e]!;
+    }
+  }
+
+  /** Rows that depend on this row. */
+  *dependents(row: number): Generator<number> {
+    for (let e = this.firstOut[row]!; e !== NONE; e = this.nextOut[e]!) {
+      yield this.target[e]!;
+    }
+  }
+
+  /** Tasks that this task submitted. */
+  *children(row: number): Generator<number> {
+    for (let c = this.firstChild[row]!; c !== NONE; c = this.nextChild[c]!) {
+      yield c;
+    }
+  }
+
+  /** Everything before and after a row along dependencies and nesting, at most `limit` rows, the row itself included. */
+  relatives(row: number, limit: number): Set<number> {
+    const found = new Set([row]);
+    for (const step of ['up', 'down'] as const) {
+      const queue = [row];
+      while (queue.length && found.size < limit) {
+        const at = queue.pop()!;
+        const parent = this.parent[at]! - 1;
+        const next = step === 'up' ? [...this.dependencies(at), ...(parent >= 0 ? [parent] : [])] : [...this.dependents(at), ...this.children(at)];
+        for (const other of next) {
+          if (!found.has(other)) {
+            found.add(other);
+            queue.push(other);
+          }
+        }
+      }
+    }
+    return found;
+  }
+
+  private check({ header, arrays }: GraphMessage, nRows: number): void {
+    const { newU32, updateRow, updateState, edges } = arrays;
+    const known = (rows: Uint32Array) => rows.every(row => row < nRows);
+    const nNew = header.new;
+    if (!known(updateRow) || !known(edges)) {
+      throw new ProtocolError('an update or an edge of an unknown row');
+    }
+    if (updateState.some(state => state >= N_STATES) || newU32.subarray(4 * nNew).some(kind => kind > Kind.object)) {
+      throw new ProtocolError('an unknown state or kind');
+    }
+    if (newU32.subarray(3 * nNew, 4 * nNew).some(parent => parent > nRows)) {
+      throw new ProtocolError('a nested task of an unknown row');
+    }
+  }
+
+  private reset(): void {
+    this.epoch++;
+    this.n = this.nEdges = this.capacity = this.edgeCapacity = 0;
+    this.allocateRows(FIRST_CAPACITY);
+    this.allocateEdges(FIRST_CAPACITY);
+    this.groups = new Groups();
+    this.functions = new Map();
+    this.cells = new Map();
+    this.actors = new Map();
+    this.workers = new Map();
+    this.calls.clear();
+    this.history.length = 0;
+    this.busySince = this.busyUntil = 0;
+  }
+
+  private allocateRows(capacity: number): void {
+    if (capacity <= this.capacity) {
+      return;
+    }
+    this.capacity = Math.max(capacity, 2 * this.capacity);
+    const n = this.capacity;
+    // After a reset the old content is overwritten row by row before anybody reads it.
+    this.fn = grown(this.fn.subarray(0, this.n), n, 0);
+    this.cell = grown(this.cell.subarray(0, this.n), n, 0);
+    this.actor = grown(this.actor.subarray(0, this.n), n, 0);
+    this.parent = grown(this.parent.subarray(0, this.n), n, 0);
+    this.kind = grown(this.kind.subarray(0, this.n), n, 0);
+    this.state = grown(this.state.subarray(0, this.n), n, 0);
+    this.worker = grown(this.worker.subarray(0, this.n), n, NO_WORKER);
+    this.submitted = grown(this.submitted.subarray(0, this.n), n, Number.NaN);
+    this.started = grown(this.started.subarray(0, this.n), n, Number.NaN);
+    this.finished = grown(this.finished.subarray(0, this.n), n, Number.NaN);
+    this.size = grown(this.size.subarray(0, this.n), n, Number.NaN);
+    this.group = grown(this.group.subarray(0, this.n), n, 0);
+    this.rank = grown(this.rank.subarray(0, this.n), n, 0);
+    this.previousCall = grown(this.previousCall.subarray(0, this.n), n, NONE);
+    this.born = grown(this.born.subarray(0, this.n), n, 0);
+    this.changed = grown(this.changed.subarray(0, this.n), n, 0);
+    this.firstIn = grown(this.firstIn.subarray(0, this.n), n, NONE);
+    this.firstOut = grown(this.firstOut.subarray(0, this.n), n, NONE);
+    this.firstChild = grown(this.firstChild.subarray(0, this.n), n, NONE);
+    this.nextChild = grown(this.nextChild.subarray(0, this.n), n, NONE);
+  }
+
+  private allocateEdges(capacity: number): void {
+    if (capacity <= this.edgeCapacity) {
+      return;
+    }
+    this.edgeCapacity = Math.max(capacity, 2 * this.edgeCapacity);
+    const n = this.edgeCapacity;
+    this.source = grown(this.source.subarray(0, this.nEdges), n, 0);
+    this.target = grown(this.target.subarray(0, this.nEdges), n, 0);
+    this.nextIn = grown(this.nextIn.subarray(0, this.nEdges), n, NONE);
+    this.nextOut = grown(this.nextOut.subarray(0, this.nEdges), n, NONE);
+  }
+
+  private addRows({ header, arrays }: GraphMessage, clockMs: number): void {
+    const nNew = header.new;
+    const base = this.n;
+    this.allocateRows(base + nNew);
+    const { newU32, newSubmitted } = arrays;
+    this.fn.set(newU32.subarray(0, nNew), base);
+    this.cell.set(newU32.subarray(nNew, 2 * nNew), base);
+    this.actor.set(newU32.subarray(2 * nNew, 3 * nNew), base);
+    this.parent.set(newU32.subarray(3 * nNew, 4 * nNew), base);
+    this.kind.set(newU32.subarray(4 * nNew, 5 * nNew), base);
+    this.submitted.set(newSubmitted, base);
+    this.born.fill(clockMs, base, base + nNew);
+    this.changed.fill(clockMs, base, base + nNew);
+    this.n = base + nNew;
+    for (let row = base; row < this.n; row++) {
+      const kind = this.kind[row] as Kind;
+      const state = kind === Kind.object ? State.finished : State.waiting;
+      this.state[row] = state;
+      const group = this.groups.find(this.fn[row]!, this.cell[row]!, kind, row);
+      this.group[row] = group.index;
+      this.rank[row] = group.waffle.add(state);
+      group.n++;
+      group.counts[state]!++;
+      const parent = this.parent[row]! - 1;
+      if (parent >= 0) {
+        this.nextChild[row] = this.firstChild[parent]!;
+        this.firstChild[parent] = row;
+        this.connectGroups(parent, row);
+      }
+      this.followActor(row, kind);
+    }
+  }
+
+  private followActor(row: number, kind: Kind): void {
+    const actor = this.actor[row]! - 1;
+    if (actor < 0 || kind === Kind.object) {
+      return;
+    }
+    const calls = this.calls.get(actor);
+    if (calls) {
+      this.previousCall[row] = calls.last;
+      calls.last = row;
+      calls.n++;
+    } else {
+      this.calls.set(actor, { first: row, last: row, n: kind === Kind.actor_call ? 1 : 0, ended: 0 });
+    }
+  }
+
+  private addEdges({ header, arrays }: GraphMessage): void {
+    this.allocateEdges(this.nEdges + header.edges);
+    const { edges } = arrays;
+    for (let i = 0; i < edges.length; i += 2) {
+      const source = edges[i]!;
+      const target = edges[i + 1]!;
+      const e = this.nEdges++;
+      this.source[e] = source;
+      this.target[e] = target;
+      this.nextIn[e] = this.firstIn[target]!;
+      this.firstIn[target] = e;
+      this.nextOut[e] = this.firstOut[source]!;
+      this.firstOut[source] = e;
+      this.connectGroups(source, target);
+    }
+  }
+
+  private connectGroups(source: number, target: number): void {
+    this.groups.connect(this.group[source]!, this.group[target]!);
+  }
+
+  private updateRows({ arrays }: GraphMessage, clockMs: number): void {
+    const { updateRow, updateState, updateWorker, updateStarted, updateFinished, updateSize } = arrays;
+    for (let i = 0; i < updateRow.length; i++) {
+      const row = updateRow[i]!;
+      const from = this.state[row] as State;
+      const to = updateState[i] as State;
+      const group = this.groups.list[this.group[row]!]!;
+      const secondsBefore = this.finished[row]! - this.started[row]!;
+      if (!Number.isNaN(secondsBefore)) {
+        group.seconds -= secondsBefore;
+        group.nTimed--;
+      }
+      this.worker[row] = updateWorker[i]!;
+      this.started[row] = updateStarted[i]!;
+      this.finished[row] = updateFinished[i]!;
+      const seconds = this.finished[row]! - this.started[row]!;
+      if (!Number.isNaN(seconds)) {
+        group.seconds += seconds;
+        group.nTimed++;
+      }
+      const sizeBefore = this.size[row]!;
+      this.size[row] = updateSize[i]!;
+      group.bytes += (updateSize[i]! || 0) - (sizeBefore || 0);
+      if (from !== to) {
+        this.state[row] = to;
+        this.changed[row] = clockMs;
+        group.counts[from]!--;
+        group.counts[to]!++;
+        group.waffle.change(this.rank[row]!, from, to);
+        if (this.kind[row] === Kind.actor_call) {
+          const calls = this.calls.get(this.actor[row]! - 1);
+          if (calls) {
+            calls.ended += Number(isEnded(to)) - Number(isEnded(from));
+          }
+        }
+      }
+    }
+  }
+
+  private firstSubmitted(): number {
+    for (let row = 0; row < this.n; row++) {
+      if (this.kind[row] !== Kind.object && !Number.isNaN(this.submitted[row])) {
+        return this.submitted[row]!;
+      }
+    }
+    return this.now;
+  }
+
+  private remember(): void {
+    const { waiting, ready, running, finished, failed, cancelled } = this.counts;
+    const sample = { now: this.now, ended: finished + failed + cancelled };
+    const isBusy = waiting + ready + running > 0;
+    if (isBusy && this.busyUntil !== Infinity) {
+      this.busySince = this.history.length ? this.now : this.firstSubmitted();
+      this.busyUntil = Infinity;
+    } else if (!isBusy && this.busyUntil === Infinity) {
+      this.busyUntil = this.now;
+    } else if (!isBusy && !this.history.length) {
+      // Joined after the fact: the rows know when the work was.
+      this.busySince = this.firstSubmitted();
+      this.busyUntil = this.finished.subarray(0, this.n).reduce((last, at) => (at > last ? at : last), this.busySince);
+    }
+    const last = this.history[this.history.length - 1];
+    // A tenth of a second apart is as fine as anything that shows them.
+    if (last && this.history.length > 1 && sample.now - this.history[this.history.length - 2]!.now < 0.1) {
+      Object.assign(last, sample);
+    } else {
+      this.history.push(sample);
+    }
+    while (this.history.length && sample.now - this.history[0]!.now > HISTORY_S) {
+      this.history.shift();
+    }
+  }
+}
+
+/** Nothing will happen to a row in this state any more. */
+export function isEnded(state: number): boolean {
+  return state === State.finished || state === State.failed || state === State.cancelled;
+}

@@ -1,0 +1,60 @@
+// The actors in a few lines below the graph.
+
+import { useState } from 'preact/hooks';
+import { actorColour, makeTheme } from '../../draw/theme';
+import { integer, plural } from '../../format';
+import type { TaskGraph } from '../../model';
+import type { PanelState } from './state';
+
+/** More are counted, not listed. */
+const N_ACTORS_MAX = 200;
+
+const LIGHT = makeTheme(() => '', false);
+const DARK = makeTheme(() => '', true);
+
+export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }) {
+  state.tick.value;
+  const [isOpen, setOpen] = useState(true);
+  const actors = [...graph.actors.entries()];
+  if (!actors.length) {
+    return null;
+  }
+  const nAlive = actors.filter(([, actor]) => actor.state === 'alive').length;
+  return (
+    <details class="cm-actors" open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>
+        {plural(actors.length, 'actor')}
+        {nAlive !== actors.length && <span class="cm-soft"> · {integer(nAlive)} alive</span>}
+      </summary>
+      <ul>
+        {actors.slice(0, N_ACTORS_MAX).map(([index, actor]) => {
+          const calls = graph.calls.get(index);
+          const nOpen = calls ? calls.n - calls.ended : 0;
+          return (
+            <li key={index}>
+              <button
+                type="button"
+                disabled={!calls}
+                title={`Show the latest call of this ${actor.cls}`}
+                onClick={() => calls && state.choose({ kind: 'task', index: calls.last })}
+              >
+                <i
+                  class="cm-hue"
+                  style={{ '--cm-hue-light': actorColour(LIGHT, index), '--cm-hue-dark': actorColour(DARK, index) }}
+                />
+                <span class="cm-actor-name">
+                  {actor.name || actor.cls}
+                  {actor.name && <span class="cm-soft"> {actor.cls}</span>}
+                </span>
+                <span class="cm-soft">{calls ? plural(calls.n, 'call') : ''}</span>
+                <span class={`cm-queue${nOpen ? '' : ' cm-none'}`}>{nOpen ? `${integer(nOpen)} open` : ''}</span>
+                <span class={`cm-actor-state cm-actor-${actor.state}`}>{actor.state}</span>
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+      {actors.length > N_ACTORS_MAX && <p class="cm-soft">and {integer(actors.length - N_ACTORS_MAX)} more</p>}
+    </details>
+  );
+}

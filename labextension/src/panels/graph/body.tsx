@@ -1,0 +1,222 @@
+// The whole panel: header, graph or list, card, actors; or a sentence where there is nothing to show.
+
+import { effect, untracked } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import type { TaskGraph } from '../../model';
+import { Actors } from './actors';
+import { type CanvasOptions, GraphCanvas, type Show } from './canvas';
+import { Card } from './card';
+import { describeGroup, describeRow, summary } from './describe';
+import { Header } from './header';
+import { Emblem, Glyph } from './icons';
+import { List } from './list';
+import type { PanelState } from './state';
+
+/** A screen reader is told of progress this often. */
+const SPOKEN_MS = 6000;
+
+export interface BodyProps {
+  state: PanelState;
+  options: CanvasOptions;
+}
+
+export function Body({ state, options }: BodyProps) {
+  const status = state.status.value;
+  const connection = state.connection.value;
+  state.tick.value;
+  const hasPicture = connection !== null && connection.graph.n > 0 && (status === 'live' || status === 'lost' || status === 'connecting');
+  return (
+    <div class={`cm-panel cm-is-${status}`}>
+      {hasPicture ? <Live state={state} graph={connection.graph} options={options} /> : <Nothing state={state} />}
+      <Spoken state={state} />
+    </div>
+  );
+}
+
+function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
+  const isLost = state.status.value === 'lost';
+  return (
+    <>
+      {isLost && (
+        <div class="cm-banner" role="status">
+          The kernel has gone. This is the last that was seen.
+        </div>
+      )}
+      <Header state={state} graph={graph} />
+      <div class="cm-stage">
+        {state.view.value === 'graph' ? (
+          <Graph state={state} graph={graph} options={options} />
+        ) : (
+          <List state={state} graph={graph} />
+        )}
+        <Tools state={state} />
+        <Card state={state} graph={graph} />
+      </div>
+      <Actors state={state} graph={graph} />
+    </>
+  );
+}
+
+function Graph({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
+  const host = useRef<HTMLDivElement>(null);
+  const canvas = useRef<GraphCanvas | null>(null);
+  useEffect(() => {
+    const view = new GraphCanvas(
+      host.current!,
+      graph,
+      {
+        onSelect: picked => state.choose(picked),
+        onOpen: picked => {
+          state.choose(picked);
+          if (picked.kind === 'group') {
+            view.expand(picked.index);
+          } else {
+            host.current?.parentElement?.querySelector<HTMLElement>('.cm-actions button')?.focus();
+          }
+        },
+        onView: ({ isFollowing, showsGroups }) => {
+          state.isFollowing.value = isFollowing;
+          state.showsGroups.value = showsGroups;
+        }
+      },
+      options
+    );
+    view.setShow(state.show.peek());
+    canvas.current = view;
+    state.canvas.value = view;
+    state.onChange = () => view.refresh();
+    const stops = [
+      effect(() => view.filter(state.stateFilter.value)),
+      effect(() => {
+        const picked = state.selection.value;
+        untracked(() => view.select(picked));
+      })
+    ];
+    return () => {
+      stops.forEach(stop => stop());
+      state.onChange = null;
+      state.canvas.value = null;
+      view.dispose();
+    };
+  }, []);
+  useEffect(() => canvas.current?.setGraph(graph), [graph]);
+  return <div ref={host} class="cm-graph" />;
+}
+
+function Tools({ state }: { state: PanelState }) {
+  const canvas = state.canvas.value;
+  const isList = state.view.value === 'list';
+  const showsGroups = state.showsGroups.value;
+  const tab = (label: string, isCurrent: boolean, onClick: () => void, title: string) => (
+    <button type="button" role="radio" aria-checked={isCurrent} title={title} onClick={onClick}>
+      {label}
+    </button>
+  );
+  const show = (what: Show) => {
+    state.view.value = 'graph';
+    state.show.value = what;
+    state.canvas.peek()?.setShow(what);
+  };
+  return (
+    <>
+      <div class="cm-tabs" role="radiogroup" aria-label="View">
+        {tab('Groups', !isList && showsGroups, () => show('groups'), 'One box for each cell and function (G)')}
+        {tab('Tasks', !isList && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
+        {tab('List', isList, () => (state.view.value = 'list'), 'All tasks in a list')}
+      </div>
+      {!isList && canvas && (
+        <div class="cm-zoom" role="toolbar" aria-label="Point of view">
+          <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => canvas.zoom(1 / 1.5)}>
+            <Glyph name="minus" />
+          </button>
+          <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => canvas.zoom(1.5)}>
+            <Glyph name="plus" />
+          </button>
+          <button type="button" aria-label="Show everything" title="Show everything (F)" onClick={() => canvas.fit()}>
+            <Glyph name="fit" />
+          </button>
+          <button
+            type="button"
+            aria-label="Follow the work"
+            title="Follow the work (L)"
+            aria-pressed={state.isFollowing.value}
+            onClick={() => canvas.follow(!canvas.isFollowing)}
+          >
+            <Glyph name="follow" />
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Nothing({ state }: { state: PanelState }) {
+  const connection = state.connection.value;
+  const load = connection?.transport.load;
+  const sentence = {
+    none: 'Open a notebook, and the tasks that it starts appear here.',
+    connecting: 'Saying hello to the kernel …',
+    absent: 'This kernel does not use cellmesh yet.',
+    live: 'Nothing has run yet. Tasks, puts and actors appear here the moment they are made.',
+    lost: 'The kernel has gone; this panel comes back with it.',
+    failed: connection?.problem.value ?? ''
+  }[state.status.value];
+  return (
+    <div class="cm-nothing">
+      <Emblem />
+      <p>{sentence}</p>
+      {state.status.value === 'absent' && load && (
+        <button type="button" class="cm-primary" onClick={() => load.call(connection.transport)}>
+          Load cellmesh
+        </button>
+      )}
+      {state.status.value === 'failed' && (
+        <button type="button" class="cm-primary" onClick={() => void connection?.start()}>
+          Try again
+        </button>
+      )}
+      {state.status.value === 'live' && (
+        <pre class="cm-hint">{'%%remote\ntotal = sum(range(10_000_000))'}</pre>
+      )}
+    </div>
+  );
+}
+
+/** What the picture shows, in words, for those who hear it. */
+function Spoken({ state }: { state: PanelState }) {
+  const region = useRef<HTMLDivElement>(null);
+  const spokenAt = useRef(-SPOKEN_MS);
+  const tick = state.tick.value;
+  const picked = state.selection.value;
+  useEffect(() => {
+    const graph = state.connection.peek()?.graph;
+    if (!region.current || !graph) {
+      return;
+    }
+    const now = performance.now();
+    if (picked?.kind === 'task' && picked.index < graph.n) {
+      region.current.textContent = describeRow(graph, picked.index, graph.time(now)).join(', ');
+    } else if (picked?.kind === 'group' && picked.index < graph.groups.list.length) {
+      region.current.textContent = describeGroup(graph, picked.index).join(', ');
+    }
+  }, [picked]);
+  useEffect(() => {
+    const graph = state.connection.peek()?.graph;
+    const now = performance.now();
+    if (!region.current || !graph?.n) {
+      return;
+    }
+    const { counts } = graph;
+    const isDone = counts.waiting + counts.ready + counts.running === 0;
+    if (isDone || now - spokenAt.current > SPOKEN_MS) {
+      const nTasks = counts.waiting + counts.ready + counts.running + counts.finished + counts.failed + counts.cancelled;
+      const text = summary(counts, nTasks, graph.elapsed(now));
+      if (region.current.dataset['summary'] !== text) {
+        region.current.dataset['summary'] = text;
+        region.current.textContent = text;
+        spokenAt.current = now;
+      }
+    }
+  }, [tick]);
+  return <div ref={region} class="cm-spoken" aria-live="polite" />;
+}

@@ -1,0 +1,215 @@
+// Everything about the chosen box, and what can be done with it. What a task made is shown as text, or as HTML inside a
+// frame in which nothing runs and from which nothing can be loaded.
+
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { duration, integer } from '../../format';
+import { type TaskGraph, isEnded } from '../../model';
+import { Kind, State } from '../../protocol';
+import { describeGroup, describeRow, rowState, rowTitle } from './describe';
+import { Glyph, Mark, ObjectMark } from './icons';
+import type { Card as CardData, PanelState } from './state';
+
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:";
+const INHERITED = ['background', 'surface', 'border', 'text', 'text-soft', 'accent', 'font', 'mono'];
+
+/** A page around a card's HTML: no scripts, no requests, the panel's colours. */
+export function cardPage(html: string, read: (name: string) => string, isDark: boolean): string {
+  const inherited = INHERITED.map(name => `--cm-${name}:${read(`--cm-${name}`).replace(/[<>{};]/g, '')}`).join(';');
+  return (
+    `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
+    `<style>:root{color-scheme:${isDark ? 'dark' : 'light'};${inherited}}` +
+    'body{margin:0;padding:2px 14px 14px;background:transparent;color:var(--cm-text);font:12.5px/1.5 var(--cm-font);overflow-wrap:anywhere}' +
+    'table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:2px 10px 2px 0;text-align:left;vertical-align:top}' +
+    'th{color:var(--cm-text-soft);font-weight:500}pre,code{font:11.5px/1.45 var(--cm-mono)}pre{white-space:pre-wrap;margin:6px 0}' +
+    `img{max-width:100%}</style><body>${html}`
+  );
+}
+
+export function Card({ state, graph }: { state: PanelState; graph: TaskGraph }) {
+  const picked = state.selection.value;
+  const tick = state.tick.value;
+  const row = picked?.kind === 'task' && picked.index < graph.n ? picked.index : -1;
+  const rowStateNow = row >= 0 ? graph.state[row]! : -1;
+  const loadedFor = useRef('');
+  useEffect(() => {
+    const key = `${row} ${rowStateNow}`;
+    if (row >= 0 && loadedFor.current !== key) {
+      const isSameRow = loadedFor.current.startsWith(`${row} `);
+      loadedFor.current = key;
+      if (isSameRow) {
+        void state.loadCard(row);
+      }
+    }
+  }, [row, rowStateNow, tick]);
+  if (!picked) {
+    return null;
+  }
+  if (picked.kind === 'group') {
+    return picked.index < graph.groups.list.length ? <GroupCard state={state} graph={graph} group={picked.index} /> : null;
+  }
+  return row >= 0 ? <TaskCard state={state} graph={graph} row={row} /> : null;
+}
+
+function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; row: number }) {
+  const connection = state.connection.value;
+  const [isNaming, setNaming] = useState(false);
+  useEffect(() => setNaming(false), [row]);
+  const current = graph.state[row] as State;
+  const isObject = graph.kind[row] === Kind.object;
+  const cell = graph.cellLabel(row);
+  const reveal = connection?.transport.reveal;
+  const [, , ...details] = describeRow(graph, row, graph.time(performance.now()));
+  return (
+    <section class="cm-card" aria-label={`Card of ${rowTitle(graph, row)}`}>
+      <div class="cm-card-head">
+        {isObject ? <ObjectMark /> : <Mark state={current} />}
+        <div class="cm-card-title">
+          <b>{rowTitle(graph, row)}</b>
+          <span>{rowState(graph, row, graph.time(performance.now()))}</span>
+        </div>
+        <CloseButton state={state} />
+      </div>
+      <div class="cm-card-details">{details.join('  ·  ')}</div>
+      <div class="cm-actions">
+        {cell && (
+          <button type="button" disabled={!cell.id || !reveal} onClick={() => connection?.transport.reveal?.(cell.id)}>
+            <Glyph name="cell" />
+            {cell.label ? `Go to ${cell.label}` : 'Go to cell'}
+          </button>
+        )}
+        {!isEnded(current) && !isObject && (
+          <button type="button" onClick={() => void state.cancel(row, false)}>
+            <Glyph name="stop" />
+            Cancel
+          </button>
+        )}
+        {(current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
+          <button type="button" aria-expanded={isNaming} onClick={() => setNaming(!isNaming)}>
+            <Glyph name="fetch" />
+            Fetch …
+          </button>
+        )}
+      </div>
+      {isNaming && <FetchForm state={state} row={row} suggestion={variableName(graph.name(row))} onDone={() => setNaming(false)} />}
+      {state.notice.value && (
+        <div class="cm-notice" role="status">
+          {state.notice.value}
+        </div>
+      )}
+      <CardBody card={state.card.value} />
+    </section>
+  );
+}
+
+function CloseButton({ state }: { state: PanelState }) {
+  return (
+    <button type="button" class="cm-quiet" aria-label="Close the card" title="Close (Esc)" onClick={() => state.choose(null)}>
+      <Glyph name="close" />
+    </button>
+  );
+}
+
+/** A name for a variable that holds a function's result. */
+export function variableName(functionName: string): string {
+  const name = functionName.replace(/[^\p{L}\p{N}_]+/gu, '_').replace(/^(?=\p{N})/u, '_').replace(/^_+|_+$/g, '');
+  return name === '' || name === 'put' ? 'value' : `${name.toLowerCase()}_result`;
+}
+
+function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row: number; suggestion: string; onDone: () => void }) {
+  const [name, setName] = useState(suggestion);
+  const isName = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name);
+  return (
+    <form
+      class="cm-fetch"
+      onSubmit={event => {
+        event.preventDefault();
+        if (isName) {
+          onDone();
+          void state.fetch(row, name);
+        }
+      }}
+    >
+      <label>
+        into variable{' '}
+        <input
+          value={name}
+          spellcheck={false}
+          aria-invalid={!isName}
+          ref={input => input?.select()}
+          onInput={event => setName(event.currentTarget.value.trim())}
+          onKeyDown={event => {
+            event.stopPropagation();
+            if (event.key === 'Escape') {
+              onDone();
+            }
+          }}
+        />
+      </label>
+      <button type="submit" class="cm-primary" disabled={!isName}>
+        Fetch
+      </button>
+    </form>
+  );
+}
+
+function CardBody({ card }: { card: CardData | null }) {
+  const frame = useRef<HTMLIFrameElement>(null);
+  useEffect(() => {
+    const element = frame.current;
+    if (element && card?.html) {
+      const style = getComputedStyle(element);
+      const page = cardPage(card.html, name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
+      if (element.srcdoc !== page) {
+        element.srcdoc = page;
+      }
+    }
+  }, [card?.html]);
+  if (!card) {
+    return null;
+  }
+  if (card.error) {
+    return <div class="cm-card-text cm-soft">{card.error}</div>;
+  }
+  if (card.html) {
+    return <iframe ref={frame} class="cm-frame" sandbox="" title="Preview of the value" referrerpolicy="no-referrer" />;
+  }
+  if (card.text) {
+    return <pre class="cm-card-text">{card.text}</pre>;
+  }
+  return card.isLoading ? <div class="cm-card-text cm-soft cm-loading">Looking …</div> : null;
+}
+
+function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGraph; group: number }) {
+  const { cell, kind, meanSeconds, seconds } = graph.groups.list[group]!;
+  const label = graph.cells.get(cell);
+  const reveal = state.connection.value?.transport.reveal;
+  const [title, ...lines] = describeGroup(graph, group);
+  return (
+    <section class="cm-card cm-card-small" aria-label={`Card of ${title}`}>
+      <div class="cm-card-head">
+        {kind === Kind.object && <ObjectMark />}
+        <div class="cm-card-title">
+          <b>{title}</b>
+          <span>{lines[0]}</span>
+        </div>
+        <CloseButton state={state} />
+      </div>
+      <div class="cm-card-details">
+        {lines.slice(1).join('')}
+        {Number.isFinite(meanSeconds) && `  ·  ${duration(seconds)} of work in all`}
+      </div>
+      <div class="cm-actions">
+        <button type="button" onClick={() => state.canvas.value?.expand(group)}>
+          <Glyph name="expand" />
+          Show {integer(graph.groups.list[group]!.n)} {kind === Kind.object ? 'objects' : 'tasks'}
+        </button>
+        {label && (
+          <button type="button" disabled={!label.id || !reveal} onClick={() => state.connection.value?.transport.reveal?.(label.id)}>
+            <Glyph name="cell" />
+            {label.label ? `Go to ${label.label}` : 'Go to cell'}
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,215 @@
+// The numbers: how far the work is, what it is made of, and what the machine is doing.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { clock, integer, short, size } from '../../format';
+import type { TaskGraph } from '../../model';
+import { type Counts, State } from '../../protocol';
+import { STATE_HINTS, STATE_NAMES } from './describe';
+import { Mark } from './icons';
+import type { PanelState } from './state';
+
+/** In the order of a task's life; the bar shows them from the finished end. */
+const CHIPS = [State.running, State.ready, State.waiting, State.finished, State.failed, State.cancelled] as const;
+const BAR = [State.finished, State.failed, State.cancelled, State.running, State.ready, State.waiting] as const;
+/** So many CPUs are drawn as one cell each. */
+const CPU_CELLS_MAX = 16;
+
+function countOf(counts: Counts, state: State): number {
+  switch (state) {
+    case State.waiting:
+      return counts.waiting;
+    case State.ready:
+      return counts.ready;
+    case State.running:
+      return counts.running;
+    case State.finished:
+      return counts.finished;
+    case State.failed:
+      return counts.failed;
+    case State.cancelled:
+      return counts.cancelled;
+    default:
+      return 0;
+  }
+}
+
+/** Render again while time goes by. */
+function useSeconds(isRunning: boolean): void {
+  const [, setNow] = useState(0);
+  useEffect(() => {
+    if (!isRunning) {
+      return undefined;
+    }
+    const timer = setInterval(() => setNow(n => n + 1), 1000);
+    return () => clearInterval(timer);
+  }, [isRunning]);
+}
+
+export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }) {
+  state.tick.value;
+  const { counts } = graph;
+  const ended = counts.finished + counts.failed + counts.cancelled;
+  const open = counts.waiting + counts.ready + counts.running;
+  useSeconds(open > 0);
+  return (
+    <header class="cm-header">
+      <div class="cm-headline">
+        <span class="cm-big">{integer(ended)}</span>
+        <span class="cm-of">of {integer(ended + open)} tasks</span>
+        <span class="cm-spring" />
+        <Rate graph={graph} isBusy={open > 0} />
+        <span class="cm-clock" title="Time this work has taken">
+          {clock(graph.elapsed(performance.now()))}
+        </span>
+      </div>
+      <Bar counts={counts} />
+      <div class="cm-chips" role="group" aria-label="States; press one to light its tasks">
+        {CHIPS.filter(s => countOf(counts, s) > 0 || state.stateFilter.value === s).map(s => (
+          <button
+            type="button"
+            key={s}
+            class="cm-chip"
+            aria-pressed={state.stateFilter.value === s}
+            title={`${STATE_HINTS[s]}; press to light them`}
+            onClick={() => {
+              state.stateFilter.value = state.stateFilter.value === s ? null : s;
+            }}
+          >
+            <Mark state={s} />
+            <b>{integer(countOf(counts, s))}</b> {STATE_NAMES[s]}
+          </button>
+        ))}
+      </div>
+      <div class="cm-meters">
+        <Cpu graph={graph} />
+        <Store graph={graph} />
+      </div>
+      <Notes graph={graph} />
+    </header>
+  );
+}
+
+function Bar({ counts }: { counts: Counts }) {
+  const total = BAR.reduce<number>((sum, state) => sum + countOf(counts, state), 0);
+  return (
+    <div
+      class="cm-bar"
+      role="progressbar"
+      aria-label="Tasks ended"
+      aria-valuemin={0}
+      aria-valuemax={total}
+      aria-valuenow={counts.finished + counts.failed + counts.cancelled}
+    >
+      {BAR.map(state => {
+        const n = countOf(counts, state);
+        return n > 0 && <i key={state} class={`cm-fill-${state}`} style={`flex-grow: ${n}`} />;
+      })}
+    </div>
+  );
+}
+
+const LINE_WIDTH = 72;
+const LINE_HEIGHT = 18;
+const LINE_S = 20;
+const LINE_STEPS = 40;
+
+/** Tasks per second now, and over the last seconds as a line. */
+function Rate({ graph, isBusy }: { graph: TaskGraph; isBusy: boolean }) {
+  const { history } = graph;
+  const last = history[history.length - 1];
+  const rate = graph.rate();
+  if (!last || (!isBusy && rate === 0)) {
+    return null;
+  }
+  const seconds = Math.min(LINE_S, last.now - history[0]!.now);
+  const rates: number[] = [];
+  let at = 0;
+  for (let step = 0; step <= LINE_STEPS; step++) {
+    // The number of tasks that had ended at evenly spaced times; differences are rates.
+    const now = last.now - seconds + (step * seconds) / LINE_STEPS;
+    while (at + 1 < history.length && history[at + 1]!.now <= now) {
+      at++;
+    }
+    const here = history[at]!;
+    const next = history[at + 1];
+    const share = next && next.now > here.now ? Math.max(0, now - here.now) / (next.now - here.now) : 0;
+    rates.push(here.ended + (next ? (next.ended - here.ended) * Math.min(1, share) : 0));
+  }
+  const steps = rates.slice(1).map((ended, i) => ended - rates[i]!);
+  const top = Math.max(...steps, 1e-9);
+  const points = steps.map((step, i) => `${((i * LINE_WIDTH) / (steps.length - 1)).toFixed(1)},${(LINE_HEIGHT - 1 - (step / top) * (LINE_HEIGHT - 3)).toFixed(1)}`);
+  return (
+    <span class="cm-rate" title={`Tasks that ended per second, over the last ${LINE_S} seconds`}>
+      <svg class="cm-line" viewBox={`0 0 ${LINE_WIDTH} ${LINE_HEIGHT}`} width={LINE_WIDTH} height={LINE_HEIGHT} aria-hidden="true">
+        <path class="cm-line-area" d={`M0,${LINE_HEIGHT} L${points.join(' L')} L${LINE_WIDTH},${LINE_HEIGHT} Z`} />
+        <path class="cm-line-top" d={`M${points.join(' L')}`} />
+      </svg>
+      <span>
+        <b>{short(rate)}</b>/s
+      </span>
+    </span>
+  );
+}
+
+function Meter({ label, value, children }: { label: string; value: string; children: ComponentChildren }) {
+  return (
+    <div class="cm-meter">
+      <span class="cm-label">{label}</span>
+      {children}
+      <span class="cm-value">{value}</span>
+    </div>
+  );
+}
+
+function Cpu({ graph }: { graph: TaskGraph }) {
+  const total = graph.resources.total['CPU'] ?? 0;
+  if (!total) {
+    return null;
+  }
+  const used = Math.max(0, total - (graph.resources.available['CPU'] ?? 0));
+  const cells = Math.round(total);
+  return (
+    <Meter label="CPU" value={`${short(used)} / ${short(total)}`}>
+      {cells <= CPU_CELLS_MAX ? (
+        <span class="cm-cells" aria-hidden="true">
+          {Array.from({ length: cells }, (_, i) => (
+            <i key={i} style={{ '--cm-share': Math.min(1, Math.max(0, used - i)) }} />
+          ))}
+        </span>
+      ) : (
+        <Gauge share={used / total} kind="cm-busy" />
+      )}
+    </Meter>
+  );
+}
+
+function Store({ graph }: { graph: TaskGraph }) {
+  const { used, capacity } = graph.store;
+  if (!capacity) {
+    return null;
+  }
+  return (
+    <Meter label="Store" value={`${size(used)} / ${size(capacity)}`}>
+      <Gauge share={used / capacity} kind={used > 0.9 * capacity ? 'cm-tight' : ''} />
+    </Meter>
+  );
+}
+
+function Gauge({ share, kind }: { share: number; kind: string }) {
+  return (
+    <span class={`cm-gauge ${kind}`} aria-hidden="true">
+      <i style={{ width: `${Math.min(100, share * 100).toFixed(1)}%` }} />
+    </span>
+  );
+}
+
+/** What the picture does not show, said openly. */
+function Notes({ graph }: { graph: TaskGraph }) {
+  const notes = [
+    graph.aggregated > 0 && `${integer(graph.aggregated)} earlier tasks are counted but not drawn`,
+    graph.dropped > 0 && `${integer(graph.dropped)} events came too fast and were not seen`,
+    graph.behind > 5000 && `catching up: ${short(graph.behind)} changes to come`
+  ].filter(Boolean);
+  return notes.length ? <div class="cm-notes">{notes.join('  ·  ')}</div> : null;
+}

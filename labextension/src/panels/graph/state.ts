@@ -1,0 +1,141 @@
+// What the panel's parts share: which connection, what is chosen, what the card says. Views read the signals; truth
+// about tasks stays in the model.
+
+import { batch, computed, signal } from '@preact/signals';
+import { type Connection, message } from '../../connection';
+import type { State } from '../../protocol';
+import type { GraphCanvas, Picked, Show } from './canvas';
+
+/** Numbers in the header change at most this often; faster could not be read. */
+const TICK_MS = 120;
+
+export type View = 'graph' | 'list';
+
+export interface Card {
+  row: number;
+  isLoading: boolean;
+  html: string;
+  text: string;
+  error: string;
+}
+
+export class PanelState {
+  readonly connection = signal<Connection | null>(null);
+  readonly view = signal<View>('graph');
+  readonly show = signal<Show>('auto');
+  /** The canvas, while there is one. */
+  readonly canvas = signal<GraphCanvas | null>(null);
+  readonly showsGroups = signal(false);
+  readonly isFollowing = signal(true);
+  readonly stateFilter = signal<State | null>(null);
+  readonly selection = signal<Picked | null>(null);
+  readonly card = signal<Card | null>(null);
+  /** What an action on the chosen row led to. */
+  readonly notice = signal('');
+  /** Changes when the header's numbers should be read again. */
+  readonly tick = signal(0);
+  readonly status = computed(() => this.connection.value?.status.value ?? 'none');
+  /** Called after each message; the canvas draws. */
+  onChange: (() => void) | null = null;
+  private timer = 0;
+
+  connect(connection: Connection | null): void {
+    const before = this.connection.peek();
+    if (before === connection) {
+      return;
+    }
+    if (before) {
+      before.onChange = null;
+    }
+    if (connection) {
+      connection.onChange = () => this.changed();
+    }
+    batch(() => {
+      this.connection.value = connection;
+      this.choose(null);
+      this.stateFilter.value = null;
+      this.show.value = 'auto';
+      this.tick.value++;
+    });
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+    this.connect(null);
+    this.onChange = null;
+  }
+
+  choose(picked: Picked | null): void {
+    batch(() => {
+      this.selection.value = picked;
+      this.notice.value = '';
+      if (picked?.kind !== 'task') {
+        this.card.value = null;
+      }
+    });
+    if (picked?.kind === 'task') {
+      void this.loadCard(picked.index);
+    }
+  }
+
+  /** Read a row's card again: its state has changed. */
+  async loadCard(row: number): Promise<void> {
+    const connection = this.connection.peek();
+    if (!connection) {
+      return;
+    }
+    const before = this.card.peek();
+    const isSame = before?.row === row;
+    this.card.value = isSame ? { ...before, isLoading: true } : { row, isLoading: true, html: '', text: '', error: '' };
+    const card: Card = { row, isLoading: false, html: '', text: '', error: '' };
+    try {
+      const reply = await connection.ask({ op: 'card', row });
+      card.html = typeof reply['html'] === 'string' ? reply['html'] : '';
+      card.text = typeof reply['text'] === 'string' ? reply['text'] : '';
+    } catch (error) {
+      card.error = message(error);
+    }
+    if (this.card.peek()?.row === row) {
+      this.card.value = card;
+    }
+  }
+
+  async cancel(row: number, force: boolean): Promise<void> {
+    await this.act(async connection => {
+      const reply = await connection.ask({ op: 'cancel', row, force });
+      return reply['outcome'] === 'finished' ? 'It had already ended.' : force ? 'Its worker was ended.' : 'Cancelled.';
+    });
+  }
+
+  async fetch(row: number, name: string): Promise<void> {
+    await this.act(async connection => {
+      await connection.ask({ op: 'fetch', row, name });
+      return `The value is now in the notebook as ${name}.`;
+    });
+  }
+
+  private async act(action: (connection: Connection) => Promise<string>): Promise<void> {
+    const connection = this.connection.peek();
+    if (!connection) {
+      return;
+    }
+    const chosen = this.selection.peek();
+    let notice: string;
+    try {
+      notice = await action(connection);
+    } catch (error) {
+      notice = message(error);
+    }
+    if (this.selection.peek() === chosen) {
+      this.notice.value = notice;
+    }
+  }
+
+  private changed(): void {
+    this.onChange?.();
+    this.timer ||= window.setTimeout(() => {
+      this.timer = 0;
+      this.tick.value++;
+    }, TICK_MS);
+  }
+}

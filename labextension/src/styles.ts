@@ -1,0 +1,17 @@
+// The style sheet travels inside the bundle, so that panel and widget need no second file.
+
+import css from '../style/panel.css';
+
+const ID = 'cellmesh-style';
+
+/** Put the style sheet into the document or shadow tree that holds the element, once. */
+export function installStyles(inside: Node): void {
+  const root = inside.getRootNode();
+  const home = root instanceof ShadowRoot ? root : document.head;
+  if (!home.querySelector(`#${ID}`)) {
+    const style = document.createElement('style');
+    style.id = ID;
+    style.textContent = css;
+    home.append(style);
+  }
+}
