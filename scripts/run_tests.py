@@ -95,7 +95,8 @@ def run(kind: Kind, fast: bool) -> Outcome:
     if reason := kind.missing():
         print(f"NOT RUN: {reason}", flush=True)
         return Outcome(kind, "NOT RUN", time.monotonic() - started, note=reason)
-    environment = {**os.environ, "PYTHONSAFEPATH": "1", "FORCE_COLOR": "0"}
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", "NO_COLOR": "1"}
+    environment.pop("FORCE_COLOR", None)
     if fast:
         environment["CELLMESH_NOTEBOOK_FAST"] = "1"
     process = subprocess.Popen(kind.command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
