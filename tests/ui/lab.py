@@ -120,7 +120,7 @@ class Lab:
         self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
         self.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext", timeout=START_S * 1000)
         self.page.evaluate("""async () => {
-            const widget = window.jupyterapp.shell.currentWidget;
+            const widget = window.notebookPanel = window.jupyterapp.shell.currentWidget;
             await widget.context.ready; await widget.sessionContext.ready; await widget.sessionContext.session.kernel.info;
         }""")
 
@@ -132,7 +132,8 @@ class Lab:
     def start_cell(self, index: int) -> None:
         """Execute a cell without waiting for its end; `finish_cell` waits."""
         self.page.evaluate("""index => {
-            const notebook = window.jupyterapp.shell.currentWidget.content;
+            const notebook = window.notebookPanel.content;
+            window.jupyterapp.shell.activateById(window.notebookPanel.id);
             notebook.activeCellIndex = index;
             notebook.deselectAll();
             (window.cellRuns ??= {})[index] = window.jupyterapp.commands.execute('notebook:run-cell').then(() => true);
@@ -154,15 +155,28 @@ class Lab:
         """The text of a cell's output as the notebook's model has it."""
         return self.page.evaluate("""index => {
             const text = value => Array.isArray(value) ? value.join('') : String(value ?? '');
-            const outputs = window.jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.outputs;
+            const outputs = window.notebookPanel.content.widgets[index].model.sharedModel.outputs;
             return outputs.map(output => text(output.text ?? output.evalue ?? output.data?.['text/plain'])).join('\\n');
+        }""", index)
+
+    def errors_of(self, index: int) -> str:
+        """The names of the exceptions in a cell's output."""
+        return self.page.evaluate("""index => {
+            const outputs = window.notebookPanel.content.widgets[index].model.sharedModel.outputs;
+            return outputs.filter(output => output.output_type === 'error').map(output => output.ename).join(' ');
         }""", index)
 
     def cell(self, index: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def interrupt(self) -> None:
-        self.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+        self.page.evaluate("() => window.notebookPanel.sessionContext.session.kernel.interrupt()")
+
+    def restart_kernel(self) -> None:
+        self.page.evaluate("""async () => {
+            const { session } = window.notebookPanel.sessionContext;
+            await session.kernel.restart(); await session.kernel.info;
+        }""")
 
     def theme(self, name: str) -> None:
         """Switch to the light or the dark theme and wait until the page wears it."""

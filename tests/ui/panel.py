@@ -1,0 +1,58 @@
+"""The panel as a reader sees it: words for what is on the screen."""
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+PATIENCE_MS = 20_000
+
+
+class Panel:
+    """The panel beside the notebook, or with `within` another place in which the same view lives."""
+
+    def __init__(self, page: Page, within: str = "#jp-main-content-panel, #jp-right-stack") -> None:
+        self.page = page
+        # Outputs are part of the main area too: the widget in a cell is not the panel.
+        self.root = page.locator(within).locator(".cm-panel:not(.jp-OutputArea .cm-panel)").first
+
+    @property
+    def canvas(self) -> Locator:
+        return self.root.locator("canvas.cm-canvas")
+
+    @property
+    def card(self) -> Locator:
+        return self.root.locator(".cm-card")
+
+    def expect_open(self) -> None:
+        expect(self.root).to_be_visible(timeout=PATIENCE_MS)
+
+    def expect_tasks(self, ended: int, of: int | None = None) -> None:
+        """The headline says that so many tasks of so many have ended."""
+        expect(self.root.locator(".cm-big")).to_have_text(f"{ended:,}".replace(",", "\u202f"), timeout=PATIENCE_MS)
+        if of is not None:
+            expect(self.root.locator(".cm-of")).to_contain_text(re.compile(rf"\b{of}\b"), timeout=PATIENCE_MS)
+
+    def expect_count(self, state: str, n: int) -> None:
+        """The chip of a state ("running", "failed") shows n."""
+        chip = self.root.locator(".cm-chip", has_text=state)
+        expect(chip.locator("b")).to_have_text(str(n), timeout=PATIENCE_MS)
+
+    def list(self) -> Locator:
+        """Switch to the list; its rows, the latest first."""
+        self.root.get_by_role("radio", name="List").click()
+        return self.root.locator(".cm-row")
+
+    def tasks(self) -> None:
+        """Switch to the picture with one box for each task."""
+        self.root.get_by_role("radio", name="Tasks").click()
+
+    def button(self, name: str) -> Locator:
+        return self.card.get_by_role("button", name=name)
+
+    def colours_drawn(self) -> int:
+        """How many colours the canvas shows; one or none means that nothing is drawn."""
+        return self.canvas.evaluate("""canvas => {
+            const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            return new Set(new Uint32Array(data.buffer)).size;
+        }""")

@@ -1,0 +1,175 @@
+"""The panel in a real JupyterLab: what a reader sees and can do while cells run."""
+from __future__ import annotations
+
+import re
+
+import pytest
+from lab import Lab
+from panel import PATIENCE_MS, Panel
+from playwright.sync_api import expect
+from support import wait_until
+
+LOAD = "%load_ext cellmesh\nimport cellmesh as cm\ncm.init(num_cpus=2);"
+ADD = "@cm.remote\ndef add(a, b):\n    return a + b"
+TREE = "refs = [add.remote(i, i) for i in range(4)]\ntotal = add.remote(add.remote(refs[0], refs[1]), add.remote(refs[2], refs[3]))\ncm.get(total)"
+SLOW = "import time\n@cm.remote\ndef slow():\n    time.sleep(300)\nref = slow.remote()\ncm.get(ref)"
+
+
+@pytest.fixture
+def panel(lab: Lab) -> Panel:
+    return Panel(lab.page)
+
+
+def start(lab: Lab, *cells: str) -> None:
+    """A notebook with cellmesh loaded and these cells, of which none has run."""
+    lab.open(lab.write("work.ipynb", [LOAD, *cells]))
+    lab.run_cell(0)
+
+
+def test_opens_by_itself_beside_the_notebook(lab: Lab, panel: Panel) -> None:
+    start(lab)
+    panel.expect_open()
+    notebook = lab.page.locator(".jp-NotebookPanel").bounding_box()
+    beside = panel.root.bounding_box()
+    assert notebook and beside and notebook["width"] > 300 and beside["width"] > 250
+    assert beside["x"] >= notebook["x"] + notebook["width"] - 1
+
+
+def test_shows_the_tasks_of_a_cell(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    assert lab.run_cell(2) == "12"
+    panel.expect_tasks(7, of=7)
+    panel.tasks()
+    wait_until(lambda: panel.colours_drawn() > 5, what="a picture of seven tasks")
+    rows = panel.list()
+    expect(rows).to_have_count(7)
+    expect(rows.first).to_contain_text("add")
+
+
+def test_a_click_opens_the_card_and_leads_to_the_cell(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, "cm.get(add.remote(1, 41))", "# another cell")
+    lab.run_cell(1)
+    lab.run_cell(2)
+    lab.run_cell(3)
+    panel.expect_tasks(1)
+    panel.tasks()
+    panel.root.get_by_role("button", name="Show everything").click()
+    box = panel.canvas.bounding_box()
+    assert box
+
+    def clicked() -> bool:  # the one box lies in the middle once the view has come to rest
+        panel.canvas.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
+        return panel.card.is_visible()
+    wait_until(clicked, what="a card after a click")
+    expect(panel.card).to_contain_text("add")
+    expect(panel.card).to_contain_text("finished")
+    panel.button("Go to").click()
+    wait_until(lambda: lab.page.evaluate("() => window.jupyterapp.shell.currentWidget?.content?.activeCellIndex") == 2,
+               what="the cell that made the task is the active one")
+
+
+def test_lives_while_the_kernel_is_blocked_in_get(lab: Lab, panel: Panel) -> None:
+    start(lab, SLOW)
+    lab.start_cell(1)
+    panel.expect_count("running", 1)
+    panel.list().first.click()
+    expect(panel.card).to_contain_text("slow", timeout=PATIENCE_MS)
+    expect(panel.card.locator("iframe, .cm-text, pre").first).to_be_visible(timeout=PATIENCE_MS)
+    panel.button("Cancel").click()
+    lab.finish_cell(1)
+    assert "TaskCancelledError" in lab.errors_of(1)
+    panel.expect_count("cancelled", 1)
+
+
+def test_the_stop_button_ends_a_blocking_get(lab: Lab, panel: Panel) -> None:
+    start(lab, SLOW, "cm.cancel(ref)\n1 + 1")
+    lab.start_cell(1)
+    panel.expect_count("running", 1)
+    lab.interrupt()
+    lab.finish_cell(1)
+    assert "KeyboardInterrupt" in lab.errors_of(1)
+    assert lab.run_cell(2) == "2"
+
+
+def test_comes_back_after_a_reload_while_a_cell_runs(lab: Lab, panel: Panel) -> None:
+    start(lab, SLOW)
+    lab.start_cell(1)
+    panel.expect_count("running", 1)
+    lab.page.reload()
+    again = Panel(lab.page)
+    again.expect_open()
+    again.expect_count("running", 1)
+    again.list().first.click()
+    again.button("Cancel").click()
+    again.expect_count("cancelled", 1)
+
+
+def test_wears_the_dark_theme(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+
+    def brightness() -> float:
+        colour = panel.root.evaluate("element => getComputedStyle(element).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+    assert brightness() > 200
+    lab.theme("dark")
+    wait_until(lambda: brightness() < 80, what="a dark panel")
+    wait_until(lambda: panel.colours_drawn() > 5, what="a picture in the dark theme")
+
+
+def test_toolbar_button_and_palette_open_it(lab: Lab, panel: Panel) -> None:
+    start(lab)
+    panel.expect_open()
+    close_panel(lab)
+    expect(panel.root).not_to_be_visible()
+    lab.page.locator(".jp-NotebookPanel-toolbar [data-jp-item-name='cellmesh-panel']").click()
+    panel.expect_open()
+    close_panel(lab)
+    lab.command("cellmesh:open-panel")
+    panel.expect_open()
+
+
+def test_the_graph_is_a_widget_in_a_cell_too(lab: Lab) -> None:
+    start(lab, ADD, TREE, "%graph")
+    lab.run_cell(1)
+    lab.run_cell(2)
+    lab.run_cell(3)
+    widget = Panel(lab.page, within=".jp-OutputArea")
+    widget.root = lab.page.locator(".jp-OutputArea .cm-panel").first
+    widget.expect_open()
+    widget.expect_tasks(7)
+    wait_until(lambda: widget.colours_drawn() > 5, what="a picture in the cell")
+
+
+def test_a_restart_of_the_kernel_leaves_a_working_panel(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+    lab.restart_kernel()
+    for index in range(3):
+        lab.run_cell(index)
+    panel.expect_tasks(7, of=7)
+
+
+def test_a_kernel_without_cellmesh_is_told_how_to_begin(lab: Lab, panel: Panel) -> None:
+    lab.open(lab.write("plain.ipynb", ["1 + 1"]))
+    lab.command("cellmesh:open-panel")
+    panel.expect_open()
+    button = panel.root.get_by_role("button", name="Load cellmesh")
+    expect(button).to_be_visible(timeout=PATIENCE_MS)
+    button.click()
+    expect(panel.root).to_contain_text("Nothing has run yet", timeout=PATIENCE_MS)
+
+
+def close_panel(lab: Lab) -> None:
+    """Close the panel the way its tab's cross does."""
+    lab.page.evaluate("""() => {
+        const holds = widget => widget.node.querySelector('.cm-panel') && !widget.node.querySelector('.jp-Notebook');
+        for (const area of ['main', 'right', 'left', 'down']) {
+            [...window.jupyterapp.shell.widgets(area)].filter(holds).forEach(widget => widget.close());
+        }
+    }""")
