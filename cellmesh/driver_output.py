@@ -16,19 +16,25 @@ import json
 import sys
 import threading
 import time
-from collections import deque
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .exceptions import SessionError
+from .function_names import name_of
 from .scheduler.messages import Message, NodeEvent, WorkerOutput
 
 if TYPE_CHECKING:
+    from .objstore._core import Client
     from .session import Session
 
 BATCH_S = 0.03  # pieces that arrive within this time are written together
 HOLD_S = 0.25  # an unfinished line, or the count of equal lines, is shown when nothing else has come for this long
 LINGER_S = 1.0  # the pump's thread ends after that much quiet
+N_NAMES_KEPT = 4096
+SUBMITTED = 1  # kind of an event, see objstore/core/event.h
 LINE_CHARS_MAX = 100_000  # of an unfinished line the end is kept
 PENDING_CHARS_MAX = 4_000_000  # beyond it pieces are dropped and counted: the reader is slower than the tasks
 
@@ -162,6 +168,42 @@ class TaskText:
             self._text.append((stream, [text]))
 
 
+class TaskNames:
+    """The names of the tasks that print. Workers send numbers only; the event ring knows what was submitted under them.
+
+    Parameters
+    ----------
+    client : Client
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._names: OrderedDict[int, str] = OrderedDict()
+
+    def of(self, tasks: set[int]) -> dict[int, str]:
+        """A name for each of the tasks, "" if nothing is known of it (any more)."""
+        unknown = [task for task in tasks if task and task not in self._names]
+        if unknown:
+            self._look_for(unknown)
+        return {task: self._names.get(task, "") for task in tasks}
+
+    def _look_for(self, tasks: list[int]) -> None:
+        import numpy as np
+
+        from .objstore import _core
+        self._names.update(dict.fromkeys(tasks, ""))
+        try:
+            data, _, _ = self._client.events(0, 1 << 62)
+        except SessionError:  # the last output comes when the session is over
+            return
+        events = np.frombuffer(data, np.dtype(_core.EVENT_DTYPE))
+        wanted = events[(events["kind"] == SUBMITTED) & np.isin(events["seq"], np.array(tasks, np.uint64))]
+        for task, slot, generation in zip(*(wanted[field].tolist() for field in ("seq", "a", "d")), strict=True):
+            self._names[task] = (name_of(self._client, slot, generation) or ("", ""))[1]
+        while len(self._names) > N_NAMES_KEPT:
+            self._names.popitem(last=False)
+
+
 class Pump:
     """Hands pieces of output to `write` in batches, from a thread of its own that lives only while there are any.
 
@@ -238,16 +280,20 @@ class Pump:
 # The kernel extension's function: shows a session's output itself, and says so. None: nobody but this module does.
 taken_over_by: Callable[[Session], bool] | None = None
 
+_printing: weakref.WeakKeyDictionary[Session, Callable[[], None]] = weakref.WeakKeyDictionary()
+
 
 def start(session: Session) -> None:
     """Show what the tasks of a driver's session print, from now on until the session ends."""
     if taken_over_by is not None and taken_over_by(session):
         return
     texts = TaskText(DIM if _is_terminal() else ("", ""))
+    names = TaskNames(session.client)
 
     def write(pieces: list[Message], quiet: bool) -> bool:
+        known = names.of(tasks_of(pieces))
         for piece in pieces:
-            _add(texts, piece)
+            _add(texts, piece, known)
         for name, text in texts.take(quiet):
             stream = getattr(sys, name)
             if stream is not None and not stream.closed:
@@ -256,9 +302,21 @@ def start(session: Session) -> None:
         return texts.holds
 
     pump = Pump(write)
-    session.node.link.add_listener(lambda message: pump.add(message) if is_output(message) else None)
+    forget = session.node.link.add_listener(lambda message: pump.add(message) if is_output(message) else None)
     session.node.link.on_lost(lambda reason: pump.finish())
     atexit.register(pump.finish)
+
+    def end() -> None:
+        forget()
+        pump.finish()
+        atexit.unregister(pump.finish)
+
+    _printing[session] = end
+
+
+def stop(session: Session) -> None:
+    """Undo `start`, having printed what there is; harmless if this module does not print the session's output."""
+    _printing.pop(session, lambda: None)()
 
 
 def is_output(message: Message) -> bool:
@@ -266,14 +324,19 @@ def is_output(message: Message) -> bool:
     return isinstance(message, WorkerOutput | NodeEvent)
 
 
-def _add(texts: TaskText, piece: Message) -> None:
+def tasks_of(pieces: list[Message]) -> set[int]:
+    """The numbers of the tasks whose output this is."""
+    return {piece.task for piece in pieces if isinstance(piece, WorkerOutput)}
+
+
+def _add(texts: TaskText, piece: Message, names: dict[int, str]) -> None:
     if isinstance(piece, NodeEvent):
         texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
     elif isinstance(piece, WorkerOutput) and piece.stream in ("stdout", "stderr"):
-        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name)
+        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=names[piece.task])
     elif isinstance(piece, WorkerOutput) and piece.stream == "display":
         text = json.loads(piece.bundle).get("data", {}).get("text/plain", "")
-        texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=piece.name)
+        texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=names[piece.task])
 
 
 def _is_terminal() -> bool:

@@ -529,6 +529,10 @@ class Graph:
         entry = self._numbers.find(np.array([number & int(NUMBER_MASK)], np.uint64))[0] if self.entries.n else -1
         return int(self.entries.row[entry]) if entry >= 0 else -1
 
+    def state(self, row: int) -> State:
+        """The state of a row."""
+        return State(self.entries.state[self._rows.entry[row]])
+
     def describe(self, row: int) -> dict[str, Any]:
         """One row in words; the times that do not exist are None.
 

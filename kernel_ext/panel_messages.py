@@ -35,7 +35,8 @@ BYTES_PER_SECOND = 1_000_000
 BURST_BYTES = 4_000_000
 # One message decodes within a frame.
 MESSAGE_BYTES = 1_000_000
-N_SUBSCRIPTIONS_MAX = 32  # front ends of one kernel; more is a front end that never closes what it opens
+# Front ends of one kernel. A page that is reloaded does not say goodbye; the oldest subscription gives way.
+N_SUBSCRIPTIONS_MAX = 8
 
 
 class State(IntEnum):
@@ -196,6 +197,9 @@ class Arrays(NamedTuple):
     update_finished: np.ndarray
     update_size: np.ndarray
     edges: np.ndarray
+
+
+NOTHING = Arrays(*[np.zeros(0) for _ in BUFFERS])
 
 
 def encode(header: GraphMessage, arrays: Arrays) -> tuple[dict[str, Any], list[memoryview]]:

@@ -5,6 +5,7 @@ be the value's type. Every part has a limit; what a value's own methods raise is
 """
 from __future__ import annotations
 
+import itertools
 import math
 import reprlib
 import struct
@@ -95,6 +96,8 @@ def of_array(array: np.ndarray) -> dict[str, Any]:
         summary["stats"].update(min=low, max=high, mean=float(finite.mean()))
         if image := _thumbnail(array):
             summary["image"] = image
+            if array.ndim > 2:  # numbers say nothing that colours do not say better
+                summary["text"] = ""
         elif len(finite) > HISTOGRAM_BINS and math.isfinite(high - low):
             counts, _ = np.histogram(finite, HISTOGRAM_BINS, (low, high) if high > low else (low - 0.5, high + 0.5))
             summary["histogram"] = [counts.tolist(), low, high]
@@ -113,7 +116,8 @@ def _sample(array: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _head_of(array: np.ndarray) -> str:
-    corner = array[tuple(slice(0, HEAD_ITEMS) for _ in array.shape)] if array.ndim else array
+    # Of the inner two dimensions a corner, of the outer ones the first two.
+    corner = array[tuple(slice(0, HEAD_ITEMS if i >= array.ndim - 2 else 2) for i in range(array.ndim))]
     with np.printoptions(precision=4, edgeitems=3, threshold=HEAD_ITEMS * HEAD_ITEMS, linewidth=100, suppress=True):
         text = np.array2string(corner, separator=", ")
     if corner.shape != array.shape:
@@ -238,6 +242,14 @@ class _Repr(reprlib.Repr):
         self.maxlevel = 4
         self.maxstring = self.maxother = 300
         self.maxlong = 60
+
+    def repr_dict(self, mapping: dict[Any, Any], level: int) -> str:
+        """In the order of the dictionary; reprlib's own sorts."""
+        if level <= 0 and mapping:
+            return "{...}"
+        items = [f"{self.repr1(key, level - 1)}: {self.repr1(item, level - 1)}"
+                 for key, item in itertools.islice(mapping.items(), self.maxdict)]
+        return "{" + ", ".join(items + ["..."] * (len(mapping) > self.maxdict)) + "}"
 
     def repr_ndarray(self, array: np.ndarray, level: int) -> str:
         return f"<ndarray {array.shape} {array.dtype}>"

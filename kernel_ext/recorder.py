@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..exceptions import CellmeshError
+from ..exceptions import SessionError
+from ..function_names import name_of
 from .events import EVENT_DTYPE
 from .graph import Graph
 from .graph_view import GraphView
@@ -166,7 +167,7 @@ class Recorder:
                 data, cursor, lost = self._client.events(cursor, READ_RECORDS)
                 self._put(data, lost)
                 time.sleep(READ_INTERVAL_S)
-        except CellmeshError:
+        except SessionError:
             if not self._client.closed:
                 raise
         finally:
@@ -267,7 +268,7 @@ class Recorder:
                     self._reconciled_at = None
                 else:
                     self._reconciled_at = now
-        except CellmeshError:
+        except SessionError:
             if not self._client.closed:
                 raise
 
@@ -284,22 +285,14 @@ class SessionDirectory:
         self._registry = registry
 
     def function(self, slot: int, generation: int) -> tuple[str, str] | None:
-        value = self._ask(lambda: self._client.peek(slot, generation))
-        return (str(value[0]), str(value[1])) if isinstance(value, tuple) and len(value) >= 2 else None
+        return name_of(self._client, slot, generation)
 
     def cell(self, number: int) -> tuple[str, str]:
         cell = self._registry.cell(number)
         return cell.label, cell.cell_id
 
     def actor_names(self) -> dict[int, str]:
-        actors = self._ask(self._client.actors) or []
-        return {actor["index"]: actor["meta"][1] for actor in actors if actor["meta"]}
-
-    def _ask(self, question: Callable[[], Any]) -> Any:
-        """The answer, None when the session is over."""
         try:
-            return question()
-        except CellmeshError:
-            if not self._client.closed:
-                raise
-            return None
+            return {actor["index"]: actor["meta"][1] for actor in self._client.actors() if actor["meta"]}
+        except SessionError:
+            return {}

@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replica import Replica
 
 from cellmesh.kernel_ext.events import EVENT_DTYPE, EventKind, Status
 from cellmesh.kernel_ext.graph import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
 from cellmesh.kernel_ext.graph_view import GraphView
-from cellmesh.kernel_ext.panel_messages import Arrays, GraphMessage, Kind, Snapshot, State, decode, encode
+from cellmesh.kernel_ext.panel_messages import Kind, State, decode, encode
 
 PUT = 1 << 63
 
@@ -181,44 +181,6 @@ def test_any_order_and_any_cutting_of_a_stream_gives_the_same_graph(data: st.Dat
     assert counts.failed == states.count(State.FAILED)
     assert counts.waiting + counts.ready == sum(states.count(s) for s in (State.WAITING, State.READY, State.RETRYING))
     assert graph.n_tasks == len(states) and graph.is_settled()
-
-
-class Replica:
-    """A front end's model, as the panel keeps it: rows, updates and edges applied as the protocol says."""
-
-    def __init__(self) -> None:
-        self.n = -1
-        self.rows: list[tuple[Any, ...]] = []
-        self.states: dict[int, tuple[Any, ...]] = {}
-        self.edges: set[tuple[int, int]] = set()
-        self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}}
-        self.header: GraphMessage | None = None
-
-    def apply(self, header: GraphMessage, arrays: Arrays) -> None:
-        if isinstance(header, Snapshot):
-            self.__init__()  # type: ignore[misc]
-        assert header.n == self.n + 1
-        self.n, self.header = header.n, header
-        for name, known in self.labels.items():
-            known.update(dict(getattr(header, name)))
-        columns = arrays.new_u32.reshape(5, header.new).T.tolist()
-        for row, submitted in zip(columns, arrays.new_submitted.tolist(), strict=True):
-            function, cell, actor, parent, kind = row
-            assert function in self.labels["functions"] and cell in self.labels["cells"] and parent <= len(self.rows)
-            assert not actor or actor - 1 in self.labels["actors"]
-            self.states[len(self.rows)] = (State.FINISHED if kind == Kind.OBJECT else State.WAITING, 255, None, None, None)
-            self.rows.append((function, cell, actor, parent, kind, submitted))
-        assert len(set(arrays.update_row.tolist())) == header.updates
-        for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
-            assert row < len(self.rows)
-            self.states[row] = (state, worker, *(None if number != number else number for number in numbers))
-        for source, target in arrays.edges.reshape(-1, 2).tolist():
-            assert max(source, target) < len(self.rows)
-            self.edges.add((source, target))
-
-    def content(self) -> tuple[Any, ...]:
-        assert self.header is not None
-        return self.rows, self.states, self.edges, self.labels, self.header.counts
 
 
 def feed(view: GraphView, replica: Replica, now_s: float, budget: int) -> bool:

@@ -1,0 +1,360 @@
+"""Futures that display themselves: what is known of a ref, as a card that follows its state.
+
+Showing a card never waits and never fetches. What takes time (an error's traceback, the preview, which a hidden task
+computes where the value lies) is done by a thread, and the card is updated in place. Updates are caused by events of the
+session, not by a timer; a card that can change no more costs nothing.
+"""
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from .. import exceptions
+from ..refs import ObjectRef
+from .cell_registry import CellRegistry, registry
+from .card_html import STATES, CardFacts, amount, card_html, card_text, duration
+from .find import find_ref, refs_in
+from .preview import summarize
+
+if TYPE_CHECKING:
+    from ..objstore._core import Client
+    from .recorder import Recorder
+
+UPDATE_INTERVAL_S = 0.25  # of one card
+PREVIEW_TIMEOUT_S = 2.0
+N_LIVE_MAX = 100  # cards that follow their state; of more the oldest stay as they are
+# Values of these encodings that are at most that long are summarised here: they are what a summary would be.
+SMALL_ENCODINGS = {"None", "bool", "int", "float", "complex", "str", "bytes"}
+SMALL_BYTES = 4096
+FINAL = {"finished", "failed", "cancelled", "gone"}
+
+Bundle = dict[str, str]
+# publish(bundle, display_id, update, parent)
+Publish = Callable[[Bundle, str, bool, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class ValueFacts:
+    """What takes time to find out about a value."""
+
+    preview: dict[str, Any] | None = None
+    error: str = ""
+    traceback: str = ""
+    note: str = ""
+
+
+@dataclass
+class _Live:
+    """A card on view that may still change."""
+
+    ref: ObjectRef
+    display_id: str
+    parent: dict[str, Any]
+    shown: tuple[Any, ...] = ()  # signature of what was shown last
+    shown_at: float = 0.0
+    value: ValueFacts | None = None
+    asked: bool = False
+    timer: threading.Timer | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Cards:
+    """The cards of one kernel.
+
+    Parameters
+    ----------
+    registry : CellRegistry
+    recorder : callable
+        Gives the present `Recorder`, or None.
+    publish : callable, optional
+        Shows a card, or updates it in place; None where that is not possible (terminals).
+    """
+
+    def __init__(self, registry: CellRegistry, recorder: Callable[[], Recorder | None], publish: Publish | None = None) -> None:
+        self._registry = registry
+        self._recorder = recorder
+        self._publish = publish
+        self._live: dict[str, _Live] = {}
+        self._lock = threading.Lock()
+        self._previewer = Previewer()
+
+    # --- showing
+
+    def mimebundle(self, ref: ObjectRef) -> Bundle:
+        """A ref as it is now, as text and HTML; for wherever nothing can be updated."""
+        return bundle_of(self.facts(ref))
+
+    def show(self, ref: ObjectRef, parent: dict[str, Any]) -> None:
+        """Display a card that will follow its ref's state."""
+        assert self._publish is not None
+        card = _Live(ref, f"cellmesh-{uuid.uuid4().hex}", parent)
+        card.shown, card.shown_at = self._signature(card), time.monotonic()
+        self._publish(bundle_of(self.facts(ref)), card.display_id, False, parent)
+        with self._lock:
+            self._live[card.display_id] = card
+            while len(self._live) > N_LIVE_MAX:
+                self._live.pop(next(iter(self._live)))
+        self._look_at(card)
+
+    def on_change(self) -> None:
+        """Something happened in the session. Quick when it concerns no card."""
+        with self._lock:
+            cards = list(self._live.values())
+        for card in cards:
+            self._look_at(card)
+
+    def _look_at(self, card: _Live) -> None:
+        signature = self._signature(card)
+        if signature[0] in FINAL and not card.asked:
+            card.asked = True
+            threading.Thread(target=self._ask_for_value, args=(card,), name="cellmesh-card", daemon=True).start()
+        if signature != card.shown:
+            self._update(card, may_wait=True)
+        elif self._is_done(card, signature):
+            self._forget(card)
+
+    def _signature(self, card: _Live) -> tuple[Any, ...]:
+        """Changes when the card would look different."""
+        state = state_of(card.ref)
+        recorder = self._recorder()
+        seen = ""
+        if recorder is not None and not card.ref.client.closed:
+            with recorder.lock:
+                row = recorder.graph.row_of(card.ref.creator)
+                seen = recorder.graph.state(row).name.lower() if row >= 0 else ""
+        return state, seen, card.value is not None
+
+    def _is_done(self, card: _Live, signature: tuple[Any, ...]) -> bool:
+        recorder = self._recorder()
+        followed = recorder is not None and recorder.is_live and recorder.session.client is card.ref.client
+        return card.value is not None and (not followed or signature[1] in ("", *FINAL))
+
+    def _update(self, card: _Live, may_wait: bool) -> None:
+        with card.lock:
+            signature = self._signature(card)
+            pause = card.shown_at + UPDATE_INTERVAL_S - time.monotonic()
+            if may_wait and pause > 0 and card.value is None:
+                if card.timer is None:
+                    card.timer = threading.Timer(pause, self._update, (card, False))
+                    card.timer.daemon = True
+                    card.timer.start()
+                return
+            if card.timer is not None:
+                card.timer.cancel()
+                card.timer = None
+            card.shown, card.shown_at = signature, time.monotonic()
+            assert self._publish is not None
+            self._publish(bundle_of(with_value(self.facts(card.ref), card.value)), card.display_id, True, card.parent)
+        if self._is_done(card, signature):
+            self._forget(card)
+
+    def _forget(self, card: _Live) -> None:
+        with self._lock:
+            self._live.pop(card.display_id, None)
+
+    def _ask_for_value(self, card: _Live) -> None:
+        card.value = self.value_facts(card.ref)
+        self._update(card, may_wait=False)
+
+    # --- facts
+
+    def facts(self, ref: ObjectRef) -> CardFacts:
+        """What can be said of a ref at once."""
+        client = ref.client
+        recorder = self._recorder()
+        row: dict[str, Any] = {}
+        if recorder is not None and recorder.session.client is client:
+            with recorder.lock:
+                number = recorder.graph.row_of(ref.creator)
+                row = recorder.graph.describe(number) if number >= 0 else {}
+        if client.closed:
+            return self._facts_of_row(row, recorder, "gone", ref.hex())
+        info = client.info(ref)
+        state = state_of(ref)
+        made = self._facts_of_row(row, recorder, state, info["id"])
+        return replace(
+            made, function=info["name"] or made.function, what="object" if info["put"] else made.what, attempt=info["attempt"],
+            pid=info["pid"] or made.pid, cell=made.cell or self._registry.cell(info["origin"]).label,
+            size=info["size"] if state == "finished" else None)
+
+    def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
+        if not row or recorder is None:
+            return CardFacts(name, state)
+        submitted, started, finished = row["submitted"], row["started"], row["finished"]
+        since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(started))) if started is not None else ""
+        return CardFacts(
+            name, state, row["function"] if row["function"] != "?" else "", row["kind"], self._registry.cell(row["cell"]).label,
+            row["seq"], 0, row["pid"] or 0, None if None in (submitted, started) else started - submitted,
+            None if None in (started, finished) or row["kind"] == "object" else finished - started, since,
+            int(row["size"]) if row["size"] is not None else None)
+
+    def value_facts(self, ref: ObjectRef) -> ValueFacts:
+        """What has to be asked for: the error's traceback, the preview. May take `PREVIEW_TIMEOUT_S`."""
+        client = ref.client
+        try:
+            if client.closed:
+                return ValueFacts()
+            info = client.info(ref)
+            if info["state"] == "finished":
+                if info["kind"] == "inline" and info["encoding"] in SMALL_ENCODINGS and info["size"] <= SMALL_BYTES:
+                    return ValueFacts(summarize(client.get(ref, 1.0)))
+                return self._previewer.preview(ref)
+            client.get(ref, 1.0)
+        except exceptions.TaskError as error:
+            traceback = exceptions.with_source_lines(error.remote_traceback)
+            return ValueFacts(error=_first_line(f"{error.cause_type}: {error.message}"), traceback=traceback)
+        except exceptions.CellmeshError as error:
+            return ValueFacts(error=_first_line(f"{type(error).__name__}: {error}"))
+        return ValueFacts()
+
+    def of_row(self, recorder: Recorder, number: int, namespace: Mapping[str, Any]) -> CardFacts:
+        """Everything about a row of the graph, the preview included if the notebook has a ref of it. May take a while.
+
+        Raises
+        ------
+        IndexError
+            When there is no such row.
+        """
+        row, parent = row_and_parent(recorder, number)
+        ref = find_ref(recorder.session.client, row["seq"], parent, namespace) if recorder.is_live else None
+        if ref is None:
+            note = "The notebook holds no reference to the value." if row["state"] == "finished" else ""
+            return replace(self._facts_of_row(row, recorder, row["state"], ""), note=note)
+        made = self.facts(ref)
+        if made.state not in FINAL or row["kind"] == "actor_creation":
+            return made
+        return with_value(made, self.value_facts(ref))
+
+
+class Previewer:
+    """Has values summarised by hidden tasks that need no CPU of their own."""
+
+    def __init__(self) -> None:
+        self._submit: tuple[Client, Callable[[ObjectRef], ObjectRef]] | None = None
+
+    def preview(self, ref: ObjectRef) -> ValueFacts:
+        """The value's summary, or why there is none."""
+        client = ref.client
+        result = self._submitter(client)(ref)
+        try:
+            return ValueFacts(client.get(result, PREVIEW_TIMEOUT_S))
+        except exceptions.GetTimeoutError:
+            client.cancel(result, False)
+            return ValueFacts(note=f"No preview within {PREVIEW_TIMEOUT_S:g} s.")
+        except exceptions.TaskError as error:
+            return ValueFacts(note=_first_line(f"No preview: {error.cause_type}: {error.message}"))
+
+    def _submitter(self, client: Client) -> Callable[[ObjectRef], ObjectRef]:
+        if self._submit is None or self._submit[0] is not client:
+            from ..objstore.serialization import code_object
+            function = client.put(code_object("function", "preview", summarize))
+            self._submit = client, client.submitter(function, client.resource_class({}), max_retries=0, hidden=True)
+        return self._submit[1]
+
+
+def row_and_parent(recorder: Recorder, number: int) -> tuple[dict[str, Any], int]:
+    """A row of the graph in words, and the number of the task that submitted it (0: the driver)."""
+    with recorder.fresh() as graph:
+        row = graph.describe(number)
+        return row, graph.describe(row["parent"])["seq"] if row["parent"] is not None else 0
+
+
+def state_of(ref: ObjectRef) -> str:
+    """One of the states of `card_html.STATES`."""
+    if ref.client.closed:
+        return "gone"
+    state = ref.client.info(ref)["state"]
+    return state if state in STATES else "ready"
+
+
+def with_value(facts: CardFacts, value: ValueFacts | None) -> CardFacts:
+    """The facts with what was found out later."""
+    if value is None:
+        return facts
+    return replace(facts, preview=value.preview, error=value.error, traceback=value.traceback, note=value.note)
+
+
+def bundle_of(facts: CardFacts) -> Bundle:
+    """The card in every form."""
+    return {"text/plain": card_text(facts), "text/html": card_html(facts)}
+
+
+def data_of(facts: CardFacts) -> dict[str, Any]:
+    """The facts as JSON-able data; pictures stay in the HTML."""
+    data = asdict(facts)
+    if data["preview"]:
+        data["preview"] = {name: value for name, value in data["preview"].items() if name != "image"}
+    return data
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().split("\n", 1)[0]
+    return line if len(line) <= 300 else line[:299] + "…"
+
+
+# ---- %futures
+
+def futures_table(namespace: Mapping[str, Any]) -> FuturesTable:
+    """The futures in the notebook's variables, to display."""
+    from .host import current
+    host = current()
+    return FuturesTable(host.cards if host is not None else Cards(registry, lambda: None), namespace)
+
+
+class FuturesTable:
+    """The notebook's futures, one line for each variable that holds any."""
+
+    def __init__(self, cards: Cards, namespace: Mapping[str, Any]) -> None:
+        variables = {name: value for name, value in namespace.items() if not name.startswith("_") and name not in ("In", "Out")}
+        refs: dict[str, list[ObjectRef]] = {}
+        for name, ref in refs_in(variables):
+            refs.setdefault(name, []).append(ref)
+        self.rows = [(name, _states_in_words(found), _makers(facts := [cards.facts(ref) for ref in found[:50]]),
+                      ", ".join(dict.fromkeys(f.cell for f in facts if f.cell)), _total_time(facts), _total_size(facts))
+                     for name, found in refs.items()]
+
+    _TITLES = ("variable", "state", "function", "cell", "ran", "size")
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "No variable of this notebook holds a future."
+        lines = [self._TITLES, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self._TITLES))]
+        return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+                         for line in lines)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        if not self.rows:
+            return {"text/plain": repr(self)}
+        cell = "padding:.2rem .8rem;text-align:left;border-bottom:1px solid var(--jp-border-color2, rgba(128,128,128,.3))"
+        head = "".join(f'<th scope="col" style="{cell}">{title}</th>' for title in self._TITLES)
+        body = "".join("<tr>" + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) + "</tr>" for row in self.rows)
+        return {"text/plain": repr(self), "text/html": f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead>'
+                                                       f"<tbody>{body}</tbody></table>"}
+
+
+def _states_in_words(refs: list[ObjectRef]) -> str:
+    counts = Counter(state_of(ref) for ref in refs)
+    if len(refs) == 1:
+        return STATES[next(iter(counts))][1]
+    return f"{len(refs)} futures: " + ", ".join(f"{count} {STATES[state][1]}" for state, count in counts.most_common())
+
+
+def _makers(facts: list[CardFacts]) -> str:
+    return ", ".join(dict.fromkeys(f.function or f.what for f in facts))
+
+
+def _total_time(facts: list[CardFacts]) -> str:
+    times = [f.ran_s for f in facts if f.ran_s is not None]
+    return duration(sum(times)) if times else ""
+
+
+def _total_size(facts: list[CardFacts]) -> str:
+    sizes = [f.size for f in facts if f.size]
+    return amount(sum(sizes)) if sizes else ""

@@ -1,0 +1,279 @@
+"""A future's card as HTML and as text. Pure: facts in, text out.
+
+Everything foreign (names, reprs, tracebacks, column titles) is escaped, and pictures are PNG data that this process has
+checked: output cells run what HTML they are given. Styles are inline and take their colours from JupyterLab's variables,
+or from the surrounding text's colour where there are none, so that the card looks right in light and dark, and in exported
+notebooks. States differ by sign and word, not by colour alone.
+"""
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+SIZE_SHOWN = 256  # nobody wants to know how many bytes an int takes
+TRACEBACK_CHARS = 20_000
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What is known of a ref's task and value. Times are in seconds; None where there is nothing to say.
+
+    Attributes
+    ----------
+    state : str
+        waiting, ready, running, finished, failed, cancelled or retrying.
+    what : str
+        task, actor_call, actor_creation or object.
+    preview : dict or None
+        What `preview.summarize` returned.
+    error, traceback : str
+        One line, and the remote traceback.
+    note : str
+        Why there is no preview.
+    """
+
+    id: str
+    state: str
+    function: str = ""
+    what: str = "task"
+    cell: str = ""
+    number: int = 0
+    attempt: int = 0
+    pid: int = 0
+    queued_s: float | None = None
+    ran_s: float | None = None
+    since: str = ""
+    size: int | None = None
+    preview: dict[str, Any] | None = None
+    error: str = ""
+    traceback: str = ""
+    note: str = ""
+    depends_on: list[str] = field(default_factory=list)
+
+
+# state -> (sign, words, colour); the colours are legible on white and on near-black
+STATES = {
+    "waiting": ("◌", "waits for its inputs", "#8a8f98"),
+    "ready": ("○", "queued", "#8a8f98"),
+    "running": ("◐", "running", "#3b82f6"),
+    "finished": ("●", "finished", "#22a06b"),
+    "failed": ("✕", "failed", "#e5484d"),
+    "cancelled": ("⊘", "cancelled", "#b58100"),
+    "retrying": ("↻", "queued again", "#b58100"),
+    "gone": ("–", "its session has ended", "#8a8f98"),
+}
+
+_TEXT = "var(--jp-ui-font-color1, inherit)"
+_LINE = "var(--jp-border-color2, rgba(128,128,128,.3))"
+_FAINT = "rgba(128,128,128,.10)"
+_SANS = "var(--jp-ui-font-family, system-ui, sans-serif)"
+_MONO = "var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace)"
+
+
+def card_html(facts: CardFacts) -> str:
+    """The card. No scripts, no style sheets, nothing loaded from anywhere."""
+    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts)]
+    body = "".join(part for part in parts if part)
+    return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts))}" style="display:inline-block;'
+            f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;margin:.15rem 0;'
+            f'border:1px solid {_LINE};border-radius:.6rem;font:13px/1.5 {_SANS};color:{_TEXT};'
+            f'background:var(--jp-layout-color1, transparent)">{body}</div>')
+
+
+def card_text(facts: CardFacts) -> str:
+    """The card for terminals and screen readers."""
+    lines = [" · ".join(filter(None, (_label(facts), facts.cell, f"pid {facts.pid}" if facts.pid else "", _times(facts))))]
+    if value := " · ".join(filter(None, _value_words(facts))):
+        lines.append(value)
+    if facts.preview and "table" in facts.preview:
+        lines += _table_text(facts.preview["table"])
+    elif facts.preview and facts.preview.get("text"):
+        lines.append(facts.preview["text"])
+    lines += [facts.error] if facts.error else []
+    lines += [facts.note] if facts.note else []
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """0.00042 -> '420 µs', 75 -> '1 min 15 s'."""
+    if seconds < 0.9995e-3:
+        return f"{max(0.0, seconds) * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def amount(n_bytes: float) -> str:
+    """1_500_000 -> '1.5 MB'."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if n_bytes < 999.5 or unit == "TB":
+            return f"{n_bytes:.3g} {unit}" if unit != "B" else f"{n_bytes:.0f} B"
+        n_bytes /= 1000
+    raise AssertionError("the loop returns at TB")
+
+
+def _label(facts: CardFacts) -> str:
+    return f"{facts.function or 'a value'}: {STATES[facts.state][1]}"
+
+
+def _times(facts: CardFacts) -> str:
+    words = []
+    if facts.queued_s is not None and facts.ran_s is not None:
+        words.append(f"queued {duration(facts.queued_s)}")
+    if facts.ran_s is not None and facts.state != "running":
+        words.append(f"ran {duration(facts.ran_s)}")
+    if facts.since and facts.state == "running":
+        words.append(f"since {facts.since}")
+    if facts.attempt:
+        words.append(f"attempt {facts.attempt + 1}")
+    return ", ".join(words)
+
+
+def _head(facts: CardFacts) -> str:
+    sign, words, colour = STATES[facts.state]
+    what = {"actor_creation": "actor ", "object": "object "}.get(facts.what, "")
+    origin = " · ".join(filter(None, (facts.cell, f"pid {facts.pid}" if facts.pid else "")))
+    return (f'<div style="display:flex;align-items:baseline;gap:.55rem;flex-wrap:wrap">'
+            f'<span aria-hidden="true" style="color:{colour};font-size:1.1em;line-height:1">{sign}</span>'
+            f'<span>{what}<code style="font:600 1em {_MONO};background:none;padding:0;color:inherit">'
+            f'{escape(facts.function or "ObjectRef")}</code></span>'
+            f'<span style="color:{colour}">{words}</span>'
+            f'<span style="margin-left:auto;padding-left:1.5rem;opacity:.62;white-space:nowrap">{escape(origin)}</span></div>')
+
+
+def _time_bar(facts: CardFacts) -> str:
+    words = _times(facts)
+    if not words:
+        return ""
+    bar = ""
+    if facts.queued_s is not None and facts.ran_s is not None and facts.state not in ("running", "waiting", "ready"):
+        total = facts.queued_s + facts.ran_s or 1.0
+        queued = 100 * facts.queued_s / total
+        bar = (f'<div aria-hidden="true" style="display:flex;height:3px;margin:.4rem 0 .1rem;border-radius:2px;overflow:hidden;'
+               f'background:{_FAINT}"><div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
+               f'<div style="flex:1;background:{STATES[facts.state][2]}"></div></div>')
+    return f'{bar}<div style="opacity:.62">{escape(words)}</div>'
+
+
+def _value_words(facts: CardFacts) -> list[str]:
+    preview = facts.preview or {}
+    shape = preview.get("shape")
+    length = preview.get("length")
+    return [preview.get("type", ""), " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
+            preview.get("dtype", ""), f"length {length:,}" if length is not None else "",
+            amount(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
+
+
+def _value(facts: CardFacts) -> str:
+    if facts.state != "finished" or facts.what == "actor_creation":
+        return ""
+    kind, *rest = _value_words(facts)
+    chips = "".join(f'<span style="padding:0 .45rem;border-radius:.5rem;background:{_FAINT}">{escape(word)}</span>'
+                    for word in rest if word)
+    name = f'<code style="font:1em {_MONO};background:none;padding:0;color:inherit">{escape(kind)}</code>' if kind else ""
+    line = f'<div style="display:flex;gap:.5rem;align-items:baseline;flex-wrap:wrap;margin-top:.45rem">{name}{chips}</div>'
+    note = f'<div style="opacity:.62;margin-top:.3rem">{escape(facts.note)}</div>' if facts.note else ""
+    return (line if name or chips else "") + (_preview(facts.preview) if facts.preview else "") + note
+
+
+def _preview(preview: dict[str, Any]) -> str:
+    beside = "".join(part for part in (_image(preview), _histogram(preview), _stats(preview)) if part)
+    row = (f'<div style="display:flex;gap:1rem;align-items:center;flex-wrap:wrap;margin-top:.5rem">{beside}</div>'
+           if beside else "")
+    return row + (_table(preview["table"]) if "table" in preview else _pre(preview.get("text", "")))
+
+
+def _pre(text: str) -> str:
+    if not text:
+        return ""
+    return (f'<pre style="margin:.5rem 0 0;padding:.45rem .6rem;max-height:15rem;overflow:auto;border-radius:.4rem;'
+            f'background:{_FAINT};color:inherit;font:12px/1.45 {_MONO};white-space:pre-wrap;overflow-wrap:anywhere">'
+            f'{escape(text)}</pre>')
+
+
+def _image(preview: dict[str, Any]) -> str:
+    data = preview.get("image")
+    if not isinstance(data, bytes) or not data.startswith(PNG_SIGNATURE):
+        return ""
+    return (f'<img alt="thumbnail" src="data:image/png;base64,{base64.b64encode(data).decode()}" style="max-width:16rem;'
+            f'max-height:9rem;min-width:4rem;border-radius:.3rem;image-rendering:auto">')
+
+
+def _histogram(preview: dict[str, Any]) -> str:
+    if "histogram" not in preview:
+        return ""
+    counts, low, high = preview["histogram"]
+    top = max(counts) or 1
+    bars = "".join(f'<rect x="{i * 7}" y="{40 - h:.1f}" width="6" height="{h:.1f}" rx="1"/>'
+                   for i, count in enumerate(counts) if (h := 40 * count / top) > 0 or count)
+    label = f"histogram from {_number(low)} to {_number(high)}"
+    return (f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {7 * len(counts)} 52" width="{7 * len(counts)}" '
+            f'height="52" style="overflow:visible"><g fill="#3b82f6" fill-opacity=".75">{bars}</g>'
+            f'<g fill="currentColor" fill-opacity=".62" font-size="9"><text x="0" y="51">{escape(_number(low))}</text>'
+            f'<text x="{7 * len(counts)}" y="51" text-anchor="end">{escape(_number(high))}</text></g></svg>')
+
+
+def _stats(preview: dict[str, Any]) -> str:
+    stats = preview.get("stats")
+    if not stats:
+        return ""
+    pairs = [(name, _number(stats[name])) for name in ("min", "mean", "max") if name in stats]
+    if stats.get("nan"):
+        pairs.append(("NaN", f"{stats['nan']:,}"))
+    cells = "".join(f'<span style="opacity:.62">{name}</span><span style="font-family:{_MONO}">{escape(value)}</span>'
+                    for name, value in pairs)
+    note = '<span style="grid-column:1/3;opacity:.62">from a sample</span>' if stats.get("sampled") else ""
+    return f'<div style="display:grid;grid-template-columns:auto auto;gap:0 .7rem">{cells}{note}</div>' if pairs else ""
+
+
+def _table(table: dict[str, Any]) -> str:
+    edge = f"border-bottom:1px solid {_LINE};padding:.15rem .6rem;text-align:right;white-space:nowrap"
+    index = table["index"] or [""] * len(table["rows"])
+    nulls = table.get("nulls") or [0] * len(table["columns"])
+    heads = "".join(
+        f'<th scope="col" style="{edge};font-weight:600">{escape(str(name))}<div style="font-weight:400;opacity:.62">'
+        f'{escape(str(kind))}{f", {n:,} null" if n else ""}</div></th>'
+        for name, kind, n in zip(table["columns"], table["types"], nulls, strict=True))
+    rows = "".join(
+        f'<tr><th scope="row" style="{edge};font-weight:400;opacity:.62">{escape(str(label))}</th>'
+        + "".join(f'<td style="{edge}">{escape(str(item))}</td>' for item in row) + "</tr>"
+        for label, row in zip(index, table["rows"], strict=True))
+    more = _more(table)
+    return (f'<div style="overflow:auto;margin-top:.5rem"><table style="border-collapse:collapse;font:12px/1.4 {_MONO};'
+            f'color:inherit"><thead><tr><th style="{edge}"></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+            + (f'<div style="opacity:.62">{escape(more)}</div>' if more else ""))
+
+
+def _more(table: dict[str, Any]) -> str:
+    rows, columns = table["n_rows"] - len(table["rows"]), table["n_columns"] - len(table["columns"])
+    words = [f"{count:,} more {name}{'s' if count > 1 else ''}" for count, name in ((rows, "row"), (columns, "column"))
+             if count > 0]
+    return " and ".join(words)
+
+
+def _table_text(table: dict[str, Any]) -> list[str]:
+    lines = [table["columns"], *table["rows"]]
+    widths = [max(len(str(line[i])) for line in lines) for i in range(len(table["columns"]))]
+    text = ["  ".join(str(item).rjust(width) for item, width in zip(line, widths, strict=True)) for line in lines]
+    return [*text, _more(table)] if _more(table) else text
+
+
+def _failure(facts: CardFacts) -> str:
+    if not facts.error:
+        return ""
+    error = f'<span style="color:{STATES["failed"][2]};font-family:{_MONO};overflow-wrap:anywhere">{escape(facts.error)}</span>'
+    if not facts.traceback:
+        return f'<div style="margin-top:.45rem">{error}</div>'
+    return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer">{error}</summary>'
+            f'{_pre(facts.traceback[-TRACEBACK_CHARS:])}</details>')
+
+
+def _number(value: float) -> str:
+    return f"{value:.5g}"

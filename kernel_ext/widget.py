@@ -1,0 +1,149 @@
+"""The graph in a cell: the panel's view as a widget, and a picture where no widget can run.
+
+The widget gets what the panel gets, as anywidget's custom messages, from the same recorder. Its requests come on its own
+comm. A widget cannot be seen in an exported notebook, so its output holds a picture of the graph as well, which is drawn
+again once the tasks are done.
+"""
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+
+from .graph_view import GraphView
+from .host import current
+from .panel_messages import NOTHING, Counts, Snapshot
+from .picture import graph_svg
+
+if TYPE_CHECKING:
+    from .host import Host
+
+REDRAW_INTERVAL_S = 5.0  # of the still picture, at most; each time the widget's view is made anew
+TEXT = "The task graph of this notebook."
+
+
+def _module() -> str:
+    """The front end's code, empty if it has not been built (in a source tree)."""
+    file = files(__package__) / "static/widget.js"
+    return file.read_text() if file.is_file() else ""
+
+
+class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    """The live graph of the kernel's session.
+
+    Parameters
+    ----------
+    host : Host
+    """
+
+    _esm = _module()
+
+    def __init__(self, host: Host) -> None:
+        super().__init__()
+        self._host = host
+        self._key = f"widget-{uuid.uuid4().hex}"
+        self._display_id = f"cellmesh-{uuid.uuid4().hex}"
+        self._parent: dict[str, Any] = {}
+        self._n_ended: int | None = None  # tasks that had ended in the picture on view; None: not on view
+        self._drawn_at = 0.0
+        self._timer: threading.Timer | None = None
+        self._drawing = threading.Lock()
+        if hasattr(self.comm, "_reply_subshell_for"):
+            # Messages are sent from other threads than the one that answers; ipykernel must not take that for a reason
+            # to have the front end's next message answered by the main thread, where it waits for the running cell.
+            self.comm._reply_subshell_for = lambda data, default: default
+        self.on_msg(self._on_message)
+        host.on_change(self._redraw_when_done)
+
+    def _on_message(self, widget: object, content: dict[str, Any], buffers: list[Any]) -> None:
+        request = {"comm_id": self.comm.comm_id, **content}
+
+        def reply(answer: dict[str, Any]) -> None:
+            self._send_graph({"type": "reply", "request": content.get("request"), "content": answer}, [])
+
+        if content.get("op") == "close":
+            request["comm_id"] = self._key
+        self._host.panels.answer(request, reply, lambda comm_id: self._host.panels.subscribe(self._key, self._send_graph))
+
+    def _send_graph(self, data: dict[str, Any], buffers: list[memoryview]) -> None:
+        self._host.send_comm(self.comm.comm_id, {"method": "custom", "content": data}, buffers)
+
+    def close(self) -> None:
+        """Stop sending, and remove the widget."""
+        self._host.panels.unsubscribe(self._key)
+        super().close()
+
+    # --- display
+
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        self._parent = self._host.kernel.get_parent("shell")
+        self._publish(update=False)
+
+    def _publish(self, update: bool) -> None:
+        data, _ = super()._repr_mimebundle_()
+        svg, self._n_ended = picture(self._host)
+        self._drawn_at = time.monotonic()
+        self._host.publish({**data, "text/plain": TEXT, "text/html": svg}, self._display_id, update, self._parent)
+
+    def _redraw_when_done(self) -> None:
+        """Draw the picture again when all tasks have ended, some of which had not when it was drawn."""
+        recorder = self._host.recorder
+        if self._n_ended is None or recorder is None:
+            return
+        with recorder.lock:
+            counts = recorder.graph.counts()
+        if counts.waiting or counts.ready or counts.running or _ended(counts) == self._n_ended:
+            return
+        with self._drawing:
+            if self._timer is None:
+                pause = max(0.0, self._drawn_at + REDRAW_INTERVAL_S - time.monotonic())
+                self._timer = threading.Timer(pause, self._redraw)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _redraw(self) -> None:
+        with self._drawing:
+            self._timer = None
+        self._publish(update=True)
+
+
+class StillGraph:
+    """The graph as it was when this was made; for wherever no widget can run."""
+
+    def __init__(self, host: Host) -> None:
+        self._svg, _ = picture(host)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": TEXT, "text/html": self._svg}
+
+
+def picture(host: Host) -> tuple[str, int]:
+    """The graph now as SVG, and how many of its tasks had ended."""
+    if host.recorder is None:
+        return graph_svg(Snapshot(), NOTHING), 0
+    with host.recorder.fresh() as graph:
+        message = GraphView(graph).next(host.recorder.now_s())
+    assert message is not None  # the first one is a snapshot, which there always is
+    return graph_svg(*message), _ended(message[0].counts)
+
+
+def _ended(counts: Counts) -> int:
+    return counts.finished + counts.failed + counts.cancelled
+
+
+def graph_view() -> GraphWidget | StillGraph:
+    """The notebook's live graph, as a widget to display.
+
+    Raises
+    ------
+    RuntimeError
+        When the extension is not loaded.
+    """
+    host = current()
+    if host is None:
+        raise RuntimeError("the graph is recorded from %load_ext cellmesh on: run that first")
+    return GraphWidget(host) if host.kernel is not None and GraphWidget._esm else StillGraph(host)

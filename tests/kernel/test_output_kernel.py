@@ -1,0 +1,120 @@
+"""What tasks print and display stands under the cell that submitted them."""
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from kernels import Kernel
+from support import wait_until
+
+DEFINITIONS = """
+@cm.remote
+def talk(gate, name=""):
+    print("first", name)
+    while not os.path.exists(gate): time.sleep(0.005)
+    print("second", name)
+
+@cm.remote
+def say(*lines):
+    for line in lines: print(line)
+"""
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definitions(kernel: Kernel) -> None:
+    kernel.run(DEFINITIONS)
+
+
+def test_a_print_of_a_task_is_live_and_says_whose_it_is(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    cell = kernel.start(f"cm.get(talk.remote({str(gate)!r}))")
+    text = kernel.until_text(cell, lambda text: "first" in text)
+    assert re.fullmatch(r"\(talk pid=\d+\) first \n", plain(text)) and text.startswith("\x1b[")
+    gate.touch()
+    kernel.until_text(cell, lambda text: "second" in text)
+    kernel.wait(cell)
+
+
+def test_output_goes_to_its_cell_while_another_runs_and_after_it_has_finished(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    first = kernel.run(f"ref = talk.remote({str(gate)!r}, 'one')")
+    other = kernel.start("import threading; stop = threading.Event(); print('other'); stop.wait(20)")
+    kernel.until_text(first, lambda text: "first one" in text)
+    gate.touch()
+    kernel.until_text(first, lambda text: "second one" in text)
+    assert kernel.text(other) in ("", "other\n")  # the other one still runs
+    kernel.manager.interrupt_kernel()
+    kernel.wait(other)
+    assert "one" not in kernel.text(other)
+
+
+def test_nested_tasks_print_under_the_cell_at_the_root(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef outer():\n    return cm.get(say.remote('from within'))")
+    cell = kernel.run("cm.get(outer.remote())")
+    kernel.until_text(cell, lambda text: "(say pid=" in plain(text) and "from within" in text)
+
+
+def test_stderr_is_stderr(kernel: Kernel) -> None:
+    cell = kernel.run("import sys\n@cm.remote\ndef complain(): print('oh', file=sys.stderr)\ncm.get(complain.remote())")
+    kernel.until_text(cell, lambda text: "oh" in text, "stderr")
+
+
+def test_equal_lines_of_many_tasks_become_one_with_a_count(kernel: Kernel) -> None:
+    cell = kernel.run("cm.get([say.remote('same') for _ in range(100)])")
+    text = plain(kernel.until_text(cell, lambda text: "more on" in text))
+    lines = text.splitlines()
+    shown = sum(bool(re.fullmatch(r"\(say pid=\d+\) same", line)) for line in lines)
+    counted = sum(int(n) for n in re.findall(r"\(say, (\d+) more on .*\) same", text))
+    assert shown + counted == 100 and len(lines) <= 20
+
+
+def test_the_body_of_a_remote_cell_prints_plainly(kernel: Kernel) -> None:
+    cell = kernel.run("%%remote\nprint('plain')\nx = 1")
+    assert kernel.until_text(cell, lambda text: "plain" in text) == "plain\n"
+
+
+def test_a_display_in_a_task_appears_under_its_cell(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef show():\n    from IPython.display import display, HTML\n    print('before')\n"
+               "    display(HTML('<b>bold</b>'))\n    print('after')")
+    cell = kernel.run("cm.get(show.remote())")
+    kernel.until_text(cell, lambda text: "after" in text)
+    kinds = [m["msg_type"] for m in kernel.of(cell, "stream", "display_data")]
+    assert kinds == ["stream", "display_data", "stream"]
+    (shown,) = kernel.of(cell, "display_data")
+    assert shown["content"]["data"]["text/html"] == "<b>bold</b>"
+
+
+def test_a_flood_does_not_reach_the_front_end(kernel: Kernel) -> None:
+    cell = kernel.run("@cm.remote\ndef flood():\n    for i in range(300_000): print(i, 'x' * 50)\ncm.get(flood.remote())", 60)
+    kernel.until_text(cell, lambda text: "299999" in text or "not shown" in text or "dropped" in text, deadline=30)
+    assert len(kernel.text(cell)) < 8_000_000
+
+
+def test_a_session_begun_after_another_has_its_output_too(fresh_kernel: Kernel) -> None:
+    kernel = fresh_kernel
+    kernel.run("%load_ext cellmesh\nimport cellmesh as cm, os, time")
+    for _ in range(2):
+        kernel.run("cm.init(num_cpus=1)")
+        kernel.run(DEFINITIONS)
+        cell = kernel.run("cm.get(say.remote('here'))")
+        kernel.until_text(cell, lambda text: "here" in text)
+        kernel.run("cm.shutdown()")
+    kernel.run("import threading")
+    cell = kernel.run("[t.name for t in threading.enumerate() if 'cellmesh' in t.name and 'output' not in t.name]")
+    result = kernel.of(cell, "execute_result")[0]["content"]["data"]["text/plain"]
+    wait_until(lambda: result == "[]" or kernel.run("None"), what="threads have ended")
+    assert result == "[]"
+
+
+def test_a_session_begun_before_the_extension_is_taken_over(fresh_kernel: Kernel) -> None:
+    kernel = fresh_kernel
+    kernel.run("import cellmesh as cm, os, time\ncm.init(num_cpus=1)\n%load_ext cellmesh")
+    kernel.run(DEFINITIONS)
+    cell = kernel.run("cm.get(say.remote('late'))")
+    kernel.until_text(cell, lambda text: "late" in text)
+    assert kernel.text(cell).count("late") == 1

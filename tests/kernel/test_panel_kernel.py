@@ -1,0 +1,292 @@
+"""The panel's other end in a real kernel: live while cells run, truthful about what happened, cheap."""
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Kernel
+from replica import Replica
+from support import wait_until
+
+from cellmesh.kernel_ext.panel_messages import BURST_BYTES, BYTES_PER_SECOND, MESSAGES_PER_SECOND, VERSION, decode
+
+DEFINITIONS = """
+import numpy as np
+
+@cm.remote
+def add(a, b): return a + b
+
+@cm.remote
+def hold(gate):
+    while not os.path.exists(gate): time.sleep(0.005)
+    return 7
+
+@cm.remote
+def divide(a, b): return a / b
+
+@cm.remote
+class Counter:
+    def __init__(self): self.n = 0
+    def increment(self): self.n += 1; return self.n
+"""
+
+
+class Panel:
+    """One subscription."""
+
+    def __init__(self, kernel: Kernel, comm_id: str) -> None:
+        self.kernel, self.comm_id = kernel, comm_id
+        self.replica = Replica()
+        self._n_read = 0
+        assert kernel.ask(op="open", comm_id=comm_id)["status"] == "ok"
+
+    def read(self) -> Replica:
+        """Apply what has arrived."""
+        messages = self.kernel.comm(self.comm_id)
+        for message in messages[self._n_read:]:
+            self.replica.apply(*decode(message["content"]["data"], message["buffers"]))
+        self._n_read = len(messages)
+        return self.replica
+
+    def until(self, condition: Any, what: str = "", deadline: float = 15.0) -> Replica:
+        """Wait until the model is as wanted."""
+        wait_until(lambda: condition(self.read()), deadline, what or f"{self.replica.labels} {self.replica.states}")
+        return self.replica
+
+
+@pytest.fixture(scope="module", autouse=True)
+def definitions(kernel: Kernel) -> None:
+    kernel.run(DEFINITIONS)
+
+
+_n_panels = iter(range(1000))
+
+
+@pytest.fixture
+def panel(kernel: Kernel) -> Any:
+    made = Panel(kernel, f"panel-{next(_n_panels)}")
+    yield made
+    kernel.ask(op="close", comm_id=made.comm_id)
+
+
+def row_of(replica: Replica, function: str) -> int:
+    """The last row of a function."""
+    numbers = {number for number, name in replica.labels["functions"].items() if name == function}
+    return max(row for row, columns in enumerate(replica.rows) if columns[0] in numbers)
+
+
+def rounded(rows: Any) -> list[tuple[Any, ...]]:
+    """Rows with times to a tenth of a millisecond: the rate of the segment's clock is known better with time."""
+    return [tuple(round(item, 4) if isinstance(item, float) else item for item in row)
+            for row in (rows.values() if isinstance(rows, dict) else rows)]
+
+
+def test_the_kernel_says_that_it_is_there(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh")
+    (announcement,) = [m for m in fresh_kernel.messages if m["msg_type"] == "comm_open"]
+    assert announcement["content"]["target_name"] == "cellmesh.announce"
+    assert announcement["content"]["data"]["protocol"] == VERSION
+    hello = fresh_kernel.ask(op="hello")
+    assert hello["status"] == "ok" and not hello["active"] and hello["session"] == ""
+    panel = Panel(fresh_kernel, "early")  # before there is a session
+    panel.until(lambda replica: replica.n == 0)
+    assert panel.replica.rows == []
+    fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1)")
+    panel.until(lambda replica: replica.header.session)
+    assert fresh_kernel.ask(op="hello")["active"]
+
+
+def test_a_chain_of_tasks_is_a_chain_of_rows(kernel: Kernel, panel: Panel) -> None:
+    before = len(panel.read().rows)
+    kernel.start("a = add.remote(1, 2); b = add.remote(a, 3); c = add.remote(b, a); print(cm.get(c))", cell_id="cell-uuid")
+    replica = panel.until(lambda replica: len(replica.rows) >= before + 3 and not replica.header.behind
+                          and all(state[0] == 3 for state in list(replica.states.values())[before:]))
+    first = len(replica.rows) - 3
+    assert {(s - first, t - first) for s, t in replica.edges if t >= first} == {(0, 1), (1, 2), (0, 2)}
+    function, cell, *_ = replica.rows[first]
+    assert replica.labels["functions"][function] == "add"
+    assert replica.labels["cells"][cell].id == "cell-uuid" and replica.labels["cells"][cell].label.startswith("In [")
+    state, worker, started, finished, size = replica.states[first]
+    assert worker in replica.labels["workers"] and 0 < started <= finished and size > 0
+    assert replica.rows[first][-1] <= started <= replica.header.now
+
+
+def test_a_panel_that_opens_later_sees_the_same(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("cm.get([add.remote(i, i) for i in range(50)])")
+    panel.until(lambda replica: replica.states_of("add")["finished"] >= 50 and replica.header.behind == 0)
+    later = Panel(kernel, "later")
+    later.until(lambda replica: replica.n >= 0 and replica.header.behind == 0 and len(replica.rows) == len(panel.read().rows))
+    assert rounded(later.replica.rows) == rounded(panel.replica.rows) and later.replica.edges == panel.replica.edges
+    wait_until(lambda: rounded(later.read().states) == rounded(panel.read().states))
+    kernel.ask(op="close", comm_id="later")
+
+
+@pytest.mark.parametrize("busy", ["cm.get(ref)", "while not os.path.exists(gate): pass", "time.sleep(3)"])
+def test_the_panel_lives_while_the_kernel_is_busy(kernel: Kernel, panel: Panel, tmp_path: Path, busy: str) -> None:
+    gate = tmp_path / "gate"
+    cell = kernel.start(f"gate = {str(gate)!r}\nref = hold.remote(gate)\nprint('go', flush=True)\n{busy}")
+    kernel.until_text(cell, lambda text: "go" in text)
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 1)
+    row = row_of(panel.replica, "hold")
+    began = time.monotonic()
+    card = kernel.ask(op="card", row=row)
+    assert time.monotonic() - began < 2.0
+    assert "running" in card["html"] and card["data"]["function"] == "hold" and "hold: running" in card["text"]
+    assert kernel.of(cell, "status")[-1]["content"]["execution_state"] == "busy"  # said again after the request
+    gate.touch()
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 0)
+    kernel.wait(cell)
+
+
+def test_resync_starts_again(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("cm.get(add.remote(1, 1))")
+    panel.until(lambda replica: replica.rows and not replica.header.behind)
+    n_before = len(kernel.comm(panel.comm_id))
+    kernel.ask(op="resync", comm_id=panel.comm_id)
+    wait_until(lambda: len(kernel.comm(panel.comm_id)) > n_before)
+    assert any(m["content"]["data"]["type"] == "snapshot" and m["content"]["data"]["n"] == 0
+               for m in kernel.comm(panel.comm_id)[n_before:])
+    panel.until(lambda replica: replica.rows and not replica.header.behind)
+
+
+def test_many_tasks_stay_within_the_bounds_and_all_arrive(kernel: Kernel, panel: Panel) -> None:
+    panel.until(lambda replica: replica.n >= 0)
+    began, first = time.monotonic(), len(kernel.comm(panel.comm_id))
+    kernel.run("cm.get([add.remote(i, 1) for i in range(100_000)]); None", 120)
+    panel.until(lambda replica: replica.states_of("add")["finished"] >= 100_000 and not replica.header.behind
+                and replica.header.counts.running == 0, "100,000 finished tasks", 60)
+    span = time.monotonic() - began
+    messages = kernel.comm(panel.comm_id)[first:]
+    n_bytes = sum(len(buffer) for m in messages for buffer in m["buffers"])
+    assert len(messages) <= span * MESSAGES_PER_SECOND + 2
+    assert n_bytes <= BURST_BYTES + span * BYTES_PER_SECOND
+    header = panel.replica.header
+    assert header.tasks == len([row for row in panel.replica.rows if row[4] != 3])
+
+
+def test_an_actor_and_its_calls(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("counter = Counter.remote()\ncm.get([counter.increment.remote() for _ in range(3)])")
+    replica = panel.until(lambda replica: replica.states_of("Counter.increment")["finished"] >= 3)
+    call = replica.rows[row_of(replica, "Counter.increment")]
+    creation = replica.rows[row_of(replica, "Counter")]
+    assert call[4] == 2 and creation[4] == 1 and call[2] == creation[2] > 0
+    actor = replica.labels["actors"][call[2] - 1]
+    assert (actor.cls, actor.state) == ("Counter", "alive")
+    kernel.run("cm.kill(counter)")
+    panel.until(lambda replica: replica.labels["actors"][call[2] - 1].state == "dead")
+
+
+def test_large_objects_and_those_that_tasks_need_are_rows(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("big = cm.put(np.zeros(1_000_000)); small = cm.put(5); unused = cm.put(6); ref = add.remote(small, 1); cm.get(ref)")
+    replica = panel.until(lambda replica: replica.states_of("put")["finished"] >= 2)
+    sizes = [replica.states[row][4] for row, columns in enumerate(replica.rows) if columns[4] == 3]
+    assert len(sizes) == 2 and max(sizes) >= 8_000_000
+
+
+def test_a_card_has_a_preview_made_where_the_value_lies(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("@cm.remote\ndef make(): return np.arange(1_000_000.0)\nmade = make.remote()\ncm.wait([made]); None")
+    panel.until(lambda replica: replica.states_of("make")["finished"] == 1)
+    card = kernel.ask(op="card", row=row_of(panel.replica, "make"))
+    assert card["data"]["preview"]["shape"] == [1_000_000] and card["data"]["preview"]["dtype"] == "float64"
+    assert "<svg" in card["html"] and "numpy.ndarray" in card["html"] and "1000000" in card["text"]
+    json.dumps(card["data"])
+    assert "preview" not in {name for name in panel.read().labels["functions"].values()}  # the task that made it is hidden
+
+
+def test_the_card_of_a_failure_has_the_traceback(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("failed = divide.remote(1, 0)\ncm.wait([failed]); None")
+    panel.until(lambda replica: replica.states_of("divide")["failed"] == 1)
+    card = kernel.ask(op="card", row=row_of(panel.replica, "divide"))
+    assert card["data"]["state"] == "failed" and "ZeroDivisionError" in card["data"]["error"]
+    assert "return a / b" in card["data"]["traceback"] and "<details" in card["html"]
+
+
+def test_cancel_from_the_panel_while_the_cell_waits(kernel: Kernel, panel: Panel) -> None:
+    cell = kernel.start("try: cm.get(hold.remote('/nowhere'))\nexcept cm.exceptions.TaskCancelledError: print('cancelled')")
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 1)
+    row = row_of(panel.replica, "hold")
+    assert kernel.ask(op="cancel", row=row) == {"status": "ok", "outcome": "running"}
+    kernel.wait(cell)
+    assert "cancelled" in kernel.text(cell)
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 0)
+    assert kernel.ask(op="cancel", row=row)["outcome"] == "finished"
+
+
+def test_fetch_binds_a_variable(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("fetched = None; kept = [{'deep': add.remote(20, 22)}]; cm.wait([kept[0]['deep']]); None")
+    panel.until(lambda replica: replica.rows and all(state[0] >= 3 for state in replica.states.values())
+                and not replica.header.behind)
+    row = row_of(panel.replica, "add")
+    assert kernel.ask(op="fetch", row=row, name="fetched") == {"status": "ok"}
+    cell = kernel.run("print(fetched)")
+    kernel.until_text(cell, lambda text: text == "42\n")
+    refusal = kernel.ask(op="fetch", row=row, name="not a name")
+    assert refusal["status"] == "error" and "no name for a variable" in refusal["evalue"]
+
+
+def test_the_stack_of_a_running_task(kernel: Kernel, panel: Panel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    kernel.run(f"ref = hold.remote({str(gate)!r})")
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 1)
+    stack = kernel.ask(op="stack", row=row_of(panel.replica, "hold"))
+    assert "hold" in stack["text"], stack
+    gate.touch()
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 0)
+    assert kernel.ask(op="stack", row=row_of(panel.replica, "hold"))["status"] == "error"
+
+
+@pytest.mark.parametrize("request_", [{"op": "nonsense"}, {"op": "card", "row": 10**9}, {"op": "card", "row": "x"}, {}])
+def test_bad_requests_are_refused_with_a_sentence(kernel: Kernel, request_: dict[str, Any]) -> None:
+    reply = kernel.ask(**request_)
+    assert reply["status"] == "error" and reply["evalue"]
+
+
+def displays_of(kernel: Kernel, cell: str) -> list[dict[str, Any]]:
+    """The states of a cell's one display, in order."""
+    (shown,) = kernel.of(cell, "display_data")
+    name = shown["content"]["transient"]["display_id"]
+    return [m["content"]["data"] for m in list(kernel.messages) if m["msg_type"] in ("display_data", "update_display_data")
+            and m["content"]["transient"].get("display_id") == name]
+
+
+def test_a_card_follows_its_ref(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    cell = kernel.run(f"ref = hold.remote({str(gate)!r})\nref")
+    wait_until(lambda: "hold: running" in displays_of(kernel, cell)[-1]["text/plain"])
+    gate.touch()
+    wait_until(lambda: "\n7" in displays_of(kernel, cell)[-1]["text/plain"]
+               and "ran" in displays_of(kernel, cell)[-1]["text/plain"], what=str(displays_of(kernel, cell)[-1]["text/plain"]))
+    assert "finished" in displays_of(kernel, cell)[-1]["text/html"] and len(displays_of(kernel, cell)) <= 8
+    assert not kernel.of(cell, "execute_result")
+
+
+def test_the_table_of_futures(kernel: Kernel) -> None:
+    cell = kernel.run("lone = add.remote(1, 1); many = [add.remote(i, i) for i in range(5)]; cm.get([lone, *many])\n%futures")
+    data = kernel.of(cell, "execute_result", "display_data")[0]["content"]["data"]
+    assert "lone" in data["text/plain"] and "5 futures: 5 finished" in data["text/plain"] and "<table" in data["text/html"]
+
+
+def test_the_graph_as_a_widget_keeps_a_picture(kernel: Kernel) -> None:
+    cell = kernel.run("cm.get(add.remote(1, 1))\n%graph")
+    data = kernel.of(cell, "display_data")[-1]["content"]["data"]
+    assert "<svg" in data["text/html"] and "task" in data["text/plain"]
+
+
+def test_the_end_of_a_session_and_the_next_one(fresh_kernel: Kernel) -> None:
+    kernel = fresh_kernel
+    kernel.run("%load_ext cellmesh\nimport cellmesh as cm, os, time\ncm.init(num_cpus=1)\n" + DEFINITIONS)
+    panel = Panel(kernel, "p")
+    kernel.run("ref = hold.remote('/nowhere')\nref")
+    panel.until(lambda replica: replica.states_of("hold")["running"] == 1)
+    first = panel.replica.header.session
+    kernel.run("cm.shutdown()")
+    panel.until(lambda replica: replica.states_of("hold")["cancelled"] == 1)
+    hello = kernel.ask(op="hello")
+    assert hello["status"] == "ok" and not hello["active"]
+    assert "cancelled" in kernel.ask(op="card", row=0)["text"]
+    kernel.run("cm.init(num_cpus=1); cm.get(add.remote(1, 2))")
+    panel.until(lambda replica: replica.header.session not in ("", first) and replica.states_of("add")["finished"] == 1)
+    kernel.run("%unload_ext cellmesh\ncm.get(add.remote(3, 4))")

@@ -1,0 +1,108 @@
+"""Real kernels, driven as a front end drives them: through jupyter_client, without a browser."""
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+from support import wait_until
+
+START_TIMEOUT_S = 60.0
+Message = dict[str, Any]
+
+
+class Kernel:
+    """A kernel and everything that it has published.
+
+    A thread collects what comes on iopub, as a front end does, so that nothing depends on who reads when.
+    """
+
+    def __init__(self, tmp_path: Any) -> None:
+        env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "JUPYTER_DATA_DIR": str(tmp_path / "data"),
+               "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        self.manager = KernelManager(kernel_name="python3", connection_file=str(tmp_path / "kernel.json"))
+        self.manager.start_kernel(env=env)
+        self.client: BlockingKernelClient = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=START_TIMEOUT_S)
+        self.messages: list[Message] = []
+        self._stopped = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.messages.append(self.client.get_iopub_msg(timeout=0.1))
+            except queue.Empty:
+                continue
+
+    def close(self) -> None:
+        """End the kernel."""
+        self._stopped.set()
+        self._reader.join()
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=False)
+        self.manager.cleanup_resources()
+
+    # --- doing
+
+    def start(self, code: str, cell_id: str = "") -> str:
+        """Begin to execute a cell; returns the id of the request."""
+        message = self.client.session.msg("execute_request", {
+            "code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False,
+            "stop_on_error": True}, metadata={"cellId": cell_id} if cell_id else {})
+        self.client.shell_channel.send(message)
+        return message["header"]["msg_id"]
+
+    def wait(self, request: str, deadline: float = 30.0) -> None:
+        """Wait until a request has been done."""
+        wait_until(lambda: any(m["msg_type"] == "status" and m["content"]["execution_state"] == "idle"
+                               for m in self.of(request)), deadline, f"the end of {request}")
+
+    def run(self, code: str, deadline: float = 30.0) -> str:
+        """Execute a cell to its end; fails if it raises. Returns the id of the request."""
+        request = self.start(code)
+        self.wait(request, deadline)
+        errors = ["\n".join(m["content"]["traceback"]) for m in self.of(request, "error")]
+        assert not errors, errors[0]
+        return request
+
+    def ask(self, deadline: float = 20.0, **content: Any) -> Message:
+        """A request to cellmesh on the control channel; the content of its reply."""
+        message = self.client.session.msg("cellmesh_request", content)
+        self.client.control_channel.send(message)
+        end = time.monotonic() + deadline
+        while True:
+            reply = self.client.get_control_msg(timeout=end - time.monotonic())
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                assert reply["msg_type"] == "cellmesh_reply"
+                return reply["content"]
+
+    # --- what has been published
+
+    def of(self, request: str, *types: str) -> list[Message]:
+        """Messages under one cell."""
+        return [m for m in list(self.messages) if m["parent_header"].get("msg_id") == request
+                and (not types or m["msg_type"] in types)]
+
+    def text(self, request: str, stream: str = "stdout") -> str:
+        """What stands under a cell, by now."""
+        return "".join(m["content"]["text"] for m in self.of(request, "stream") if m["content"]["name"] == stream)
+
+    def until_text(self, request: str, condition: Callable[[str], bool], stream: str = "stdout", deadline: float = 15.0) -> str:
+        """Wait until the text under a cell is as wanted."""
+        try:
+            wait_until(lambda: condition(self.text(request, stream)), deadline)
+        except AssertionError:
+            raise AssertionError(f"under the cell stands: {self.text(request, stream)!r}") from None
+        return self.text(request, stream)
+
+    def comm(self, comm_id: str) -> list[Message]:
+        """Messages on a comm, in order."""
+        return [m for m in list(self.messages) if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == comm_id]

@@ -1,0 +1,50 @@
+"""A front end's model of the graph, as the panel keeps it; checks that messages are as the protocol promises."""
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from cellmesh.kernel_ext.panel_messages import Arrays, GraphMessage, Kind, Snapshot, State
+
+
+class Replica:
+    """Rows, updates and edges, applied in the order of the messages."""
+
+    def __init__(self) -> None:
+        self.n = -1
+        self.rows: list[tuple[Any, ...]] = []
+        self.states: dict[int, tuple[Any, ...]] = {}
+        self.edges: set[tuple[int, int]] = set()
+        self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}}
+        self.header: GraphMessage | None = None
+
+    def apply(self, header: GraphMessage, arrays: Arrays) -> None:
+        if isinstance(header, Snapshot):
+            self.__init__()  # type: ignore[misc]
+        assert header.n == self.n + 1
+        self.n, self.header = header.n, header
+        for name, known in self.labels.items():
+            known.update(dict(getattr(header, name)))
+        columns = arrays.new_u32.reshape(5, header.new).T.tolist()
+        for row, submitted in zip(columns, arrays.new_submitted.tolist(), strict=True):
+            function, cell, actor, parent, kind = row
+            assert function in self.labels["functions"] and cell in self.labels["cells"] and parent <= len(self.rows)
+            assert not actor or actor - 1 in self.labels["actors"]
+            self.states[len(self.rows)] = (State.FINISHED if kind == Kind.OBJECT else State.WAITING, 255, None, None, None)
+            self.rows.append((function, cell, actor, parent, kind, submitted))
+        assert len(set(arrays.update_row.tolist())) == header.updates
+        for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
+            assert row < len(self.rows)
+            self.states[row] = (state, worker, *(None if number != number else number for number in numbers))
+        for source, target in arrays.edges.reshape(-1, 2).tolist():
+            assert max(source, target) < len(self.rows)
+            self.edges.add((source, target))
+
+    def content(self) -> tuple[Any, ...]:
+        assert self.header is not None
+        return self.rows, self.states, self.edges, self.labels, self.header.counts
+
+    def states_of(self, function: str) -> Counter[str]:
+        """How many rows of a function are in which state."""
+        numbers = {number for number, name in self.labels["functions"].items() if name == function}
+        return Counter(State(self.states[row][0]).name.lower() for row, columns in enumerate(self.rows) if columns[0] in numbers)

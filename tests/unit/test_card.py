@@ -1,0 +1,116 @@
+"""Cards: every fact is there, nothing foreign gets through as HTML, and the HTML is well-formed."""
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellmesh.kernel_ext.card_html import STATES, CardFacts, amount, card_html, card_text, duration
+from cellmesh.kernel_ext.preview import png, summarize
+
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>&\'`\x00\u202e'
+ALLOWED = {"div", "span", "code", "pre", "details", "summary", "img", "svg", "g", "rect", "text", "table", "thead", "tbody",
+           "tr", "th", "td"}
+VOID = {"img"}
+
+
+class Reader(HTMLParser):
+    """Fails on tags, attributes and nesting that a card must not have; collects the text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ALLOWED, tag
+        for name, value in attrs:
+            assert not name.startswith("on") and name not in ("href", "srcdoc", "id"), name
+            assert name != "src" or str(value).startswith("data:image/png;base64,")
+            assert name != "style" or "url(" not in str(value)
+        if tag not in VOID and tag != "rect":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in ALLOWED, tag
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(html: str) -> str:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert not reader.open
+    return reader.text
+
+
+def facts(**more: object) -> CardFacts:
+    return CardFacts(**{"id": "ab", "state": "finished", "function": "add", "cell": "In [3]", "pid": 77, "queued_s": 0.001,
+                        "ran_s": 0.25, "size": 8_000_000, **more})
+
+
+def test_a_card_says_what_is_known() -> None:
+    text = read(card_html(facts(preview=summarize(np.arange(100.0)))))
+    for expected in ("add", "finished", "In [3]", "pid 77", "queued 1 ms, ran 250 ms", "numpy.ndarray", "100", "float64", "8 MB",
+                     "mean", "49.5"):
+        assert expected in text
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_has_a_card(state: str) -> None:
+    assert STATES[state][1] in read(card_html(facts(state=state))) and STATES[state][1] in card_text(facts(state=state))
+
+
+def test_foreign_text_stays_text() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({EVIL: [EVIL], "x": [1]}, index=[EVIL])
+    html = card_html(facts(function=EVIL, cell=EVIL, since=EVIL, note=EVIL, preview=summarize(frame)))
+    assert EVIL.replace("\x00", "\ufffd") in read(html).replace("\x00", "\ufffd") and "<script" not in html
+    html = card_html(facts(state="failed", function=EVIL, error=EVIL, traceback=EVIL * 10))
+    assert read(html) and "<script" not in html and "<img" not in html
+
+
+def test_a_traceback_is_folded() -> None:
+    html = card_html(facts(state="failed", error="ValueError: no", traceback="Traceback ...\n  line 2"))
+    assert "<details" in html and "<details open" not in html and "line 2" in read(html)
+
+
+def test_only_png_is_a_picture() -> None:
+    picture = png(np.zeros((2, 2, 3), np.uint8))
+    assert "data:image/png;base64," in card_html(facts(preview={"type": "x", "image": picture}))
+    for image in (b"GIF89a", "data:text/html,<script>", b"<svg onload=alert(1)>", None):
+        assert "<img" not in card_html(facts(preview={"type": "x", "image": image}))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.recursive(st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=30), st.integers()),
+                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)))
+def test_any_value_has_a_well_formed_card(value: object) -> None:
+    made = facts(preview=summarize(value))
+    read(card_html(made))
+    assert card_text(made).startswith("add: finished · In [3] · pid 77")
+
+
+def test_a_table_as_text_is_aligned() -> None:
+    pandas = pytest.importorskip("pandas")
+    text = card_text(facts(preview=summarize(pandas.DataFrame({"a": range(10), "bb": range(10)}))))
+    assert text.splitlines()[2:] == ["a  bb", *[f"{i}   {i}" for i in range(6)], "4 more rows"]
+
+
+@pytest.mark.parametrize("seconds, text", [(0, "0 µs"), (4.2e-4, "420 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (59.96, "1 min 0 s"),
+                                           (75, "1 min 15 s"), (7260, "2 h 1 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("n, text", [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (8_000_000, "8 MB"), (2.5e12, "2.5 TB")])
+def test_amounts(n: float, text: str) -> None:
+    assert amount(n) == text
