@@ -83,6 +83,7 @@ class Link:
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._channel.close()
+        self._listeners, self._lost_listeners = [], []  # which may hold on to all of a session
 
     def _read(self) -> None:
         while True:

@@ -46,8 +46,8 @@ class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True)
 class Hello(Message, frozen=True, tag="hello"):
     """Driver or worker -> local scheduler, first on every connection; a second one ends it.
 
-    A driver is answered by `Welcome` or `Refused`; a worker, which runs the scheduler's own code, by nothing. The segment's
-    descriptor rides along with the answer if `want_fd`. `index` is the client slot of a worker; a driver has none yet.
+    A driver is answered by `Welcome` or `Refused`. A worker greets when it is ready for tasks, with its client slot as `index`,
+    and is not answered. The segment's descriptor rides along with the answer if `want_fd`.
     """
     role: Literal["driver", "worker"]
     pid: Pid

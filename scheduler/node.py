@@ -183,7 +183,7 @@ class Node:
             self.link.send(Shutdown())
         except ConnectionLost:  # it is ending, or has ended
             pass
-        if not _has_ended(self._process.pid, timeout_s):
+        if not _has_ended(self._process, timeout_s):
             self._process.kill()
         self._process.wait()
         if self.session_dir.exists():  # it was killed before it could clean up
@@ -231,7 +231,7 @@ def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
     channel.send(Hello("driver", os.getpid()))
 
     def explain(reason: str) -> str:
-        if not _has_ended(process.pid, 1.0):
+        if not _has_ended(process, 1.0):
             return f"process {process.pid}: {reason}"
         code = process.wait()
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
@@ -259,9 +259,12 @@ def _absolute_sys_path() -> list[str]:
     return [os.path.abspath(path) for path in sys.path]
 
 
-def _has_ended(pid: int, timeout_s: float) -> bool:
+def _has_ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     """Wait for a child to end, without polling and without reaping it."""
-    pidfd = os.pidfd_open(pid)
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:  # another thread has reaped it
+        return True
     try:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)

@@ -105,5 +105,5 @@ def sweep() -> list[str]:
 
 def alive() -> list[Path]:
     """Folders of this user's sessions that are served now, the youngest first."""
-    found = [path for path in runtime_root().glob("session-*") if not is_dead(path)]
+    found = [path for path in runtime_root().glob("session-*") if transport.is_alive(str(path / SOCKET_NAME))]
     return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

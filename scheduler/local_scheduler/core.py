@@ -42,7 +42,7 @@ class ForkFailed:
 
 @dataclass(frozen=True)
 class WorkerAttached:
-    """A worker has attached to the segment, as client `index`, and said so. May overtake its `WorkerForked`."""
+    """A worker is ready: attached to the segment as client `index`. May overtake its `WorkerForked`."""
     pid: int
     index: int
 
@@ -70,7 +70,10 @@ class ZygoteLost:
 
 @dataclass(frozen=True)
 class DriverLost:
-    """A driver's process has ended or it let go of its connection. `owner`: it is the one that started the session."""
+    """A driver's process has ended; the one that started the session (`owner`) may also have let go of its connection.
+
+    `index` from the segment: the client slot it holds, None if none.
+    """
     pid: int
     index: int | None
     owner: bool
@@ -112,6 +115,7 @@ class Notify:
     """Tell the drivers something that people should read; `kind` as in `messages.NodeEvent`."""
     kind: str
     text: str
+    owner_too: bool = True
 
 
 @dataclass(frozen=True)
@@ -251,13 +255,14 @@ def _worker_exited(pool: Pool, event: WorkerExited, now: float) -> list[Action]:
             del pool.pid_of[worker.index]
             pool.idle_since.pop(worker.index, None)
     index = event.index if event.index is not None or worker is None else worker.index
+    actions: list[Action] = []
     if index is not None:
         # A worker leaves with status 0 when it was told to, or when its actor has ended.
-        return [DeclareDead(index, event.pid, event.code, unexpected=event.code != 0)]
-    if worker is None:
-        return []
-    how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
-    return _start_failed(pool, f"a worker ended with {how} before it was ready", event.tail, now)
+        actions.append(DeclareDead(index, event.pid, event.code, unexpected=event.code != 0))
+    if worker is not None and worker.state is WorkerState.STARTING:
+        how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
+        actions += _start_failed(pool, f"a worker ended with {how} before it was ready", event.tail, now)
+    return actions
 
 
 def _start_failed(pool: Pool, what: str, tail: tuple[str, ...], now: float) -> list[Action]:
@@ -289,12 +294,12 @@ def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
 
 
 def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
-    return _end(pool, "it was shut down")
+    return _end(pool, "the driver that started it has shut it down", owner_too=False)
 
 
-def _end(pool: Pool, reason: str) -> list[Action]:
+def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
     pool.ended = True
-    return [Notify("session_ends", f"The session ends: {reason}."), EndSession(reason)]
+    return [Notify("session_ends", f"The session ends: {reason}.", owner_too), EndSession(reason)]
 
 
 _HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed, WorkerAttached: _worker_attached,

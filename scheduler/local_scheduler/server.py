@@ -77,6 +77,7 @@ class Server:
         self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
         self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, with the request's number
         self._owner_known = False
+        self._guests: set[int] = set()                  # pids of drivers that joined
         self._n_output_lost = 0
         self._look = True                               # the demand may have changed
         self._done = False
@@ -140,8 +141,8 @@ class Server:
                     self._step(core.WorkerRetired(index))
             case core.DeclareDead():
                 self._declare_dead(action)
-            case core.Notify(kind, text):
-                self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]))
+            case core.Notify(kind, text, owner_too):
+                self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]), owner_too=owner_too)
             case core.RestartZygote():
                 self._restart_zygote()
             case core.EndSession(reason):
@@ -154,9 +155,9 @@ class Server:
             self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, list(self._tail_of(action.pid))))
         self._client.client_died(action.index, action.code)
 
-    def _tell_drivers(self, message: messages.Message, droppable: bool = False) -> None:
+    def _tell_drivers(self, message: messages.Message, droppable: bool = False, owner_too: bool = True) -> None:
         for peer in self._peers.values():
-            if peer.role == "driver":
+            if peer.role == "driver" and (owner_too or not peer.is_owner):
                 if not peer.channel.post(message, droppable=droppable):
                     self._n_output_lost += 1
                 self._want_writing(peer)
@@ -256,9 +257,9 @@ class Server:
         if (pipes := self._pipes.get(pid)) is not None:
             for pipe in pipes.outputs:
                 self._read_output(pid, pipe, to_the_end=True)
+            self._read_last_stack(pid, pipes)
         self._step(core.WorkerExited(pid, code, self._index_of(pid), self._tail_of(pid)))
         if (pipes := self._pipes.pop(pid, None)) is not None:
-            self._answer_stack(pid, pipes)
             for fd in pipes.fds():
                 if fd in self._selector.get_map():
                     self._selector.unregister(fd)
@@ -307,6 +308,15 @@ class Server:
     def _read_stack(self, pipes: WorkerPipes) -> None:
         if not pipes.stacks.read(time.monotonic()):
             self._selector.unregister(pipes.stacks.fd)
+
+    def _read_last_stack(self, pid: int, pipes: WorkerPipes) -> None:
+        """A crash in C code dumps the stack as well: to be read with the worker's last words."""
+        pipes.stacks.read_to_the_end(time.monotonic())
+        if pid in self._asked:
+            self._answer_stack(pid, pipes)
+        elif text := readable_stack(pipes.stacks.take(), SCHEDULER_FOLDER):
+            pipes.tail.add(text + "\n")
+            self._relay_raw(pid, "stderr", text + "\n")
 
     def _answer_stack(self, pid: int, pipes: WorkerPipes) -> None:
         text = readable_stack(pipes.stacks.take(), SCHEDULER_FOLDER)
@@ -376,8 +386,10 @@ class Server:
         if hello.role == "worker":
             self._step(core.WorkerAttached(hello.pid, hello.index))
             return
-        if hello.pid == self._config.driver_pid and not self._owner_known:
-            peer.is_owner = self._owner_known = True
+        if hello.pid == self._config.driver_pid:
+            peer.is_owner, self._owner_known = not self._owner_known, True
+        else:
+            self._watch_guest(hello.pid)
         welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total)
         peer.channel.post(welcome, (self._segment_fd,) if hello.want_fd else ())
 
@@ -386,9 +398,32 @@ class Server:
         self._selector.unregister(fd)
         del self._peers[fd]
         peer.channel.close()
-        if peer.role == "driver" and not self._done:
-            index = None if peer.is_owner else self._index_of(peer.pid)
-            self._step(core.DriverLost(peer.pid, index, peer.is_owner))
+        if peer.is_owner and not self._done:
+            self._step(core.DriverLost(peer.pid, None, owner=True))
+
+    def _watch_guest(self, pid: int) -> None:
+        """A driver that joined keeps its place in the segment until its process ends: connections come and go."""
+        if pid in self._guests:
+            return
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._guest_ended(pid)
+            return
+        self._guests.add(pid)
+
+        def ended(fd: int) -> None:
+            self._selector.unregister(fd)
+            os.close(fd)
+            self._guests.discard(pid)
+            self._guest_ended(pid)
+
+        self._watch(pidfd, ended)
+
+    def _guest_ended(self, pid: int) -> None:
+        for entry in self._client.clients():
+            if entry["pid"] == pid and entry["role"] == "driver":
+                self._step(core.DriverLost(pid, entry["index"], owner=False))
 
     def _tell_losses(self, peer: Peer) -> None:
         if self._n_output_lost and peer.role == "driver" and not peer.channel.has_backlog:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import threading
 from collections import deque
 
 from ..budget import Throttle
@@ -83,6 +84,13 @@ class StackPipe:
             self.deadline = now + DUMP_QUIET_S
         return bool(data)
 
+    def read_to_the_end(self, now: float) -> None:
+        """Take all that is there, of a worker that has ended."""
+        before = -1
+        while len(self._dump) > before:
+            before = len(self._dump)
+            self.read(now)
+
     def take(self) -> str:
         """The dump, which is over with that; empty if none has come."""
         text = self._dump.decode("utf-8", "replace")
@@ -91,17 +99,22 @@ class StackPipe:
 
 
 def readable_stack(dump: str, hidden: str) -> str:
-    """faulthandler's dump for people: without the frames of files below the folder `hidden`, and as Python orders them.
+    """faulthandler's dump for people: what the user's code does, the outermost call first as in a traceback.
 
-    A thread that has nothing but hidden frames is left out.
+    What led there (the first frame of a file below the folder `hidden`, and all before it) is left out, and so are threads
+    that do nothing but wait in there. Of a crash the first line, which says what it was, stays.
     """
-    threads = []
-    for block in dump.replace("\r", "").split("\n\n"):
+    blocks = []
+    for block in dump.split("\n\n"):
         head, *frames = block.strip("\n").split("\n")
-        shown = [frame for frame in frames if f'File "{hidden}' not in frame]
-        if shown:
-            threads.append("\n".join([head.replace("most recent call first", "most recent call last"), *reversed(shown)]))
-    return "\n\n".join(threads)
+        if frames and "most recent call first" in head:
+            led_here = next((i for i, frame in enumerate(frames) if f'File "{hidden}' in frame), None)
+            shown = frames[:led_here]
+            if led_here is None or any(f'File "{threading.__file__}"' not in frame for frame in shown):
+                blocks.append("\n".join([head.replace("most recent call first", "most recent call last"), *reversed(shown)]))
+        elif head.startswith("Fatal Python error"):
+            blocks.append(head)
+    return "\n\n".join(blocks)
 
 
 class WorkerPipes:

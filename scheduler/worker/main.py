@@ -47,11 +47,11 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
     signal.signal(signal.SIGINT, _interrupter(client))
     channel = transport.connect(os.path.join(config.session_dir, SOCKET_NAME), FromScheduler)
-    channel.send(Hello("worker", os.getpid(), index=client.index))
     output = Output(client, channel)
-    output.install()
     if config.worker_setup:
         resolve(config.worker_setup)(client, channel, config)
+    channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
+    output.install()
     while (task := client.run()) >= 0:
         if (instance := actor.construct(client, hooks, task)) is not None:
             actor.serve(client, instance)
@@ -71,7 +71,7 @@ def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:
     os.dup2(stderr, 2)
     os.close(stdout)
     os.close(stderr)
-    faulthandler.enable(2)  # a crash in C code: its Python stack is on stderr, so in the report of the death
+    faulthandler.enable(stacks)  # a crash in C code: its Python stack goes into the report of the death
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
 
 

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..budget import Budget, Throttle
@@ -45,6 +45,14 @@ class Tag:
     origin: int = 0
 
 
+@dataclass
+class Pending:
+    """Text of one task on one stream that waits to be sent."""
+    tag: Tag
+    pieces: list[str] = field(default_factory=list)
+    n_chars: int = 0
+
+
 class Output:
     """Sends what this worker's tasks print and display.
 
@@ -60,12 +68,12 @@ class Output:
         self._client, self._channel = client, channel
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
-        self._pieces: dict[str, tuple[Tag, list[str]]] = {}  # by stream: not sent yet
+        self._pending: dict[str, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()
         self._throttle = {name: Throttle(TEXT_RATE, TEXT_BURST, now) for name in ("stdout", "stderr")}
         self._displays = Budget(DISPLAY_RATE, DISPLAY_BURST, now)
         self._sent_at = 0.0
-        self._due: float | None = None
+        self.due: float | None = None  # when the flusher acts next
         self._due_changed = threading.Condition(self._lock)
         self._flusher_runs = False
         self._last_tag = Tag()
@@ -82,16 +90,15 @@ class Output:
         """Take a piece of text for "stdout" or "stderr"."""
         tag = self._tag()
         with self._lock:
-            known, pieces = self._pieces.get(stream, (tag, None))
-            if pieces is not None and known != tag:
+            if stream in self._pending and self._pending[stream].tag != tag:
                 self._send(stream)
-                pieces = None
-            if pieces is None:
-                pieces = []
-                self._pieces[stream] = (tag, pieces)
-            pieces.append(text)
+            pending = self._pending.setdefault(stream, Pending(tag))
+            pending.pieces.append(text)
+            pending.n_chars += len(text)
             now = time.monotonic()
-            if "\n" not in text:
+            if pending.n_chars >= MAX_TEXT_CHARS:
+                self._send(stream)
+            elif "\n" not in text:
                 self._flush_at(now + PARTIAL_S)
             elif now - self._sent_at < JOIN_S:
                 self._flush_at(self._sent_at + JOIN_S)
@@ -101,7 +108,7 @@ class Output:
     def flush(self) -> None:
         """Send what has been written so far."""
         with self._lock:
-            for stream in list(self._pieces):
+            for stream in list(self._pending):
                 self._send(stream)
 
     def flush_soon(self) -> None:
@@ -113,14 +120,14 @@ class Output:
                 self.flush()
 
     def _send(self, stream: str) -> None:
-        tag, pieces = self._pieces.pop(stream)
+        pending = self._pending.pop(stream)
         throttle = self._throttle[stream]
         now = time.monotonic()
         self._sent_at = now
-        text = throttle.admit("".join(pieces), now)
+        text = throttle.admit("".join(pending.pieces), now)
         if throttle.n_bytes:
             self._flush_at(now + NOTE_S)
-        self._send_text(stream, tag, text)
+        self._send_text(stream, pending.tag, text)
 
     def _send_text(self, stream: str, tag: Tag, text: str) -> None:
         for start in range(0, len(text), MAX_TEXT_CHARS):
@@ -131,7 +138,7 @@ class Output:
             self._channel.send(message)
         except ConnectionLost:
             # The local scheduler has gone and the kernel is about to end this process; the user's print is not to blame.
-            self._pieces.clear()
+            self._pending.clear()
 
     # ---- displays
     def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
@@ -166,22 +173,25 @@ class Output:
 
     # ---- the flusher: a thread that exists once something had to wait, and sleeps unless something waits
     def _flush_at(self, due: float) -> None:
-        if self._due is None or due < self._due:
-            self._due = due
+        if self.due is None or due < self.due:
+            self.due = due
             self._due_changed.notify()
         if not self._flusher_runs:
             self._flusher_runs = True
-            threading.Thread(target=self._run_flusher, name="cellmesh-output", daemon=True).start()
+            self._start_flusher()
+
+    def _start_flusher(self) -> None:
+        threading.Thread(target=self._run_flusher, name="cellmesh-output", daemon=True).start()
 
     def _run_flusher(self) -> None:
         with self._lock:
             while True:
-                if self._due is None:
+                if self.due is None:
                     self._due_changed.wait()
-                elif (left := self._due - time.monotonic()) > 0:
+                elif (left := self.due - time.monotonic()) > 0:
                     self._due_changed.wait(left)
                 else:
-                    self._due = None
+                    self.due = None
                     self.flush()
                     self._tell_dropped()
 

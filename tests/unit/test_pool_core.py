@@ -110,10 +110,15 @@ def test_a_death_is_reported_and_the_worker_replaced() -> None:
     assert pool(DemandSeen(0)) == [Fork(1)]
 
 
-def test_a_worker_that_attached_and_died_before_saying_so_is_reported_too() -> None:
+def test_a_worker_that_attached_and_died_before_it_was_ready_is_a_failed_start_too() -> None:
     pool = Driven()
     pool(DemandSeen(0), WorkerForked(5))
     assert pool(WorkerExited(5, -11, 4)) == [DeclareDead(4, 5, -11, unexpected=True)]
+    assert pool.pool.n_failures == 1
+
+
+def test_a_process_that_the_pool_has_forgotten_still_gives_its_slot_back() -> None:
+    assert Driven()(WorkerExited(5, -9, 4)) == [DeclareDead(4, 5, -9, unexpected=True)]
 
 
 def test_an_unknown_process_that_holds_no_slot_is_nobodys_business() -> None:
@@ -175,7 +180,8 @@ def test_the_session_ends_with_its_owner_only() -> None:
 
 def test_shutdown_ends_it_once() -> None:
     pool = Driven()
-    assert isinstance(pool(ShutdownAsked())[-1], EndSession)
+    notice, end = pool(ShutdownAsked())
+    assert isinstance(notice, Notify) and not notice.owner_too and isinstance(end, EndSession)
     assert pool(ShutdownAsked()) == []
 
 
