@@ -5,10 +5,21 @@
 //
 // Both bundles are made from the same modules. JupyterLab's and Lumino's packages are never bundled: the running
 // application provides them.
-import { build, context } from 'esbuild';
+import { build, context, transform } from 'esbuild';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 const here = path => fileURLToPath(new URL(path, import.meta.url));
+/** Style sheets are imported as text, small. */
+const styles = {
+  name: 'styles',
+  setup({ onLoad }) {
+    onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(await readFile(path, 'utf8'), { loader: 'css', minify: true });
+      return { contents: code, loader: 'text' };
+    });
+  }
+};
 const common = {
   bundle: true,
   format: 'esm',
@@ -16,7 +27,8 @@ const common = {
   charset: 'utf8',
   legalComments: 'none',
   logLevel: 'info',
-  loader: { '.css': 'text', '.svg': 'text' },
+  loader: { '.svg': 'text' },
+  plugins: [styles],
   jsx: 'automatic',
   jsxImportSource: 'preact'
 };

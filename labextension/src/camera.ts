@@ -15,6 +15,14 @@ export interface Size {
   height: number;
 }
 
+/** Parts of the view that something lies upon, pixels. */
+export interface Insets {
+  top: number;
+  right: number;
+  bottom: number;
+  left: number;
+}
+
 export const ZOOM_MAX = 2.5;
 export const ZOOM_MIN = 0.00002;
 /** Nothing is drawn larger than life to fill the view. */
@@ -70,6 +78,16 @@ export function follow(rect: Rect, view: Size, margin: number, legible: number, 
     y: place(rect.y, rect.height, height, direction === 'down' ? front - 0.67 * height : rect.y - pad),
     zoom
   };
+}
+
+/** The view without its covered parts. */
+export function inner(view: Size, { top, right, bottom, left }: Insets): Size {
+  return { width: Math.max(80, view.width - left - right), height: Math.max(80, view.height - top - bottom) };
+}
+
+/** A camera for the inner view as one for the whole view, and back with `sign` -1. */
+export function outer(camera: Camera, { top, left }: Insets, sign: 1 | -1 = 1): Camera {
+  return { ...camera, x: camera.x - (sign * left) / camera.zoom, y: camera.y - (sign * top) / camera.zoom };
 }
 
 /** Move just far enough that the rectangle is inside the view. */

@@ -34,8 +34,8 @@ export interface Transport {
   request(request: Request, timeoutMs: number): Promise<ReplyContent>;
   /** Hand over what arrives for this comm; returns how to stop that. */
   subscribe(commId: string, receive: (data: unknown, buffers: readonly Buffer[]) => void): () => void;
-  /** Load cellmesh into the kernel; absent where nobody can. */
-  load?(): void;
+  /** Load cellmesh into the kernel; rejects when that fails. Absent where nobody can. */
+  load?(): Promise<void>;
   /** Show a cell of the notebook; absent where nobody can. */
   reveal?(cellId: string): void;
 }
@@ -95,10 +95,25 @@ export class Connection {
     }
   }
 
-  /** The kernel has gone or the way to it is cut. */
+  /** Load cellmesh into the kernel, then begin again. */
+  async load(): Promise<void> {
+    this.attempt++;
+    this.status.value = 'connecting';
+    try {
+      await this.transport.load?.();
+    } catch (error) {
+      this.fail(message(error));
+      return;
+    }
+    await this.start();
+  }
+
+  /** The kernel has gone or the way to it is cut. What was subscribed to has gone with it. */
   lose(): void {
     this.attempt++;
-    this.status.value = 'lost';
+    this.unsubscribe?.();
+    this.unsubscribe = null;
+    this.status.value = this.graph.n ? 'lost' : 'connecting';
   }
 
   /** Ask something about a row. */

@@ -1,4 +1,5 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { panelPlugin } from './lab/plugin';
 
-const plugins: JupyterFrontEndPlugin<void>[] = [];
+const plugins: JupyterFrontEndPlugin<void>[] = [panelPlugin];
 export default plugins;

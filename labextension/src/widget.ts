@@ -1,1 +1,116 @@
-export default { render(): void {} };
+// The same view in a notebook's cell, as an anywidget module: requests and graph messages are custom messages of the
+// widget, so it works wherever widgets do.
+
+import { h, render } from 'preact';
+import { Connection, type Transport } from './connection';
+import { type Buffer, decodeReply, isObject } from './decode';
+import { Body } from './panels/graph/body';
+import { PanelState } from './panels/graph/state';
+import { NoAnswer, type ReplyContent, type Request } from './protocol';
+import { installStyles } from './styles';
+
+type Listener = (content: unknown, buffers: readonly Buffer[]) => void;
+
+/** What anywidget gives to a view. */
+interface WidgetModel {
+  on(event: 'msg:custom', listener: Listener): void;
+  off(event: 'msg:custom', listener: Listener): void;
+  send(content: object): void;
+}
+
+interface Waiting {
+  resolve(reply: ReplyContent): void;
+  reject(error: unknown): void;
+  timer: ReturnType<typeof setTimeout>;
+}
+
+class WidgetTransport implements Transport {
+  readonly label = 'this notebook';
+  private readonly waiting = new Map<number, Waiting>();
+  private receive: ((data: unknown, buffers: readonly Buffer[]) => void) | null = null;
+  private nRequests = 0;
+
+  constructor(private readonly model: WidgetModel) {
+    model.on('msg:custom', this.listener);
+  }
+
+  request(request: Request, timeoutMs: number): Promise<ReplyContent> {
+    const id = ++this.nRequests;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.waiting.delete(id);
+        reject(new NoAnswer('The kernel does not answer; it may be busy, or it was restarted.'));
+      }, timeoutMs);
+      this.waiting.set(id, { resolve, reject, timer });
+      this.model.send({ ...request, request: id });
+    });
+  }
+
+  subscribe(_commId: string, receive: (data: unknown, buffers: readonly Buffer[]) => void): () => void {
+    this.receive = receive;
+    return () => {
+      this.receive = null;
+    };
+  }
+
+  dispose(): void {
+    this.model.off('msg:custom', this.listener);
+    for (const { timer } of this.waiting.values()) {
+      clearTimeout(timer);
+    }
+    this.waiting.clear();
+  }
+
+  private readonly listener: Listener = (content, buffers) => {
+    if (!isObject(content)) {
+      return;
+    }
+    if (content['type'] !== 'reply') {
+      this.receive?.(content, buffers ?? []);
+      return;
+    }
+    // Every view of the widget hears every reply; most are not ours.
+    const waiting = typeof content['request'] === 'number' ? this.waiting.get(content['request']) : undefined;
+    if (waiting) {
+      this.waiting.delete(content['request'] as number);
+      clearTimeout(waiting.timer);
+      try {
+        waiting.resolve(decodeReply(content['content']));
+      } catch (error) {
+        waiting.reject(error);
+      }
+    }
+  };
+}
+
+/** Dark when JupyterLab says so, or else when the page's text is light. */
+function isDarkPage(element: HTMLElement): boolean {
+  const said = document.body.dataset['jpThemeLight'];
+  if (said !== undefined) {
+    return said === 'false';
+  }
+  const [red = 0, green = 0, blue = 0] = (getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number);
+  return red + green + blue > 3 * 140;
+}
+
+function renderWidget({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+  const host = document.createElement('div');
+  host.className = 'cm-widget';
+  el.append(host);
+  installStyles(el);
+  const state = new PanelState();
+  const transport = new WidgetTransport(model);
+  const connection = new Connection(transport);
+  render(h(Body, { state, options: { wheel: 'focused' }, isDark: isDarkPage(el) }), host);
+  state.connect(connection);
+  void connection.start();
+  return () => {
+    connection.dispose();
+    state.dispose();
+    transport.dispose();
+    render(null, host);
+    host.remove();
+  };
+}
+
+export default { render: renderWidget };

@@ -7,7 +7,7 @@ import { NONE } from '../layout';
 import { Kind, N_STATES, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
-import { DIMMED, type Scene, connect, enterWorld, phase } from './scene';
+import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, phase } from './scene';
 import { type Theme, mix } from './theme';
 
 const TURN = 2 * Math.PI;
@@ -44,9 +44,9 @@ function drawEdges(pen: Pen, scene: Scene): void {
     const isFlowing = graph.groups.list[target]!.counts[State.running]! > 0 && from.ended > 0;
     pen.globalAlpha = scene.lit && !isLit ? 0.25 : 0.75;
     pen.strokeStyle = isFlowing || isLit ? theme.accent : theme.edge;
-    pen.lineWidth = Math.min(9, 1.25 + 0.45 * Math.log2(n));
+    pen.lineWidth = Math.min(6, 1.25 + 0.3 * Math.log2(n));
     pen.beginPath();
-    const [x1, y1] = [layout.x(source, starts), layout.y(source, starts)];
+    const [x1, y1] = [boxX(scene, source), boxY(scene, source)];
     if (source === target) {
       // What follows its own kind: a loop over the corner.
       const corner = x1 + width;
@@ -55,7 +55,7 @@ function drawEdges(pen: Pen, scene: Scene): void {
       pen.bezierCurveTo(corner + 26, y1 + 22, corner + 14, y1 + 28, corner, y1 + 28);
     } else if (layout.along(target, starts) <= layout.along(source, starts)) {
       // Back to an earlier layer, or across one: round the side.
-      const [x2, y2] = [layout.x(target, starts), layout.y(target, starts)];
+      const [x2, y2] = [boxX(scene, target), boxY(scene, target)];
       const side = Math.max(x1, x2) + width + 44;
       pen.moveTo(x1 + width, y1 + height / 2);
       pen.bezierCurveTo(side, y1 + height / 2, side, y2 + height / 2, x2 + width, y2 + height / 2);
@@ -68,9 +68,9 @@ function drawEdges(pen: Pen, scene: Scene): void {
 }
 
 function drawGroup(pen: Pen, scene: Scene, group: Group): void {
-  const { graph, layout, starts, theme, camera } = scene;
+  const { graph, layout, theme, camera } = scene;
   const { width, height } = layout.metrics;
-  const [x, y] = [layout.x(group.index, starts), layout.y(group.index, starts)];
+  const [x, y] = [boxX(scene, group.index), boxY(scene, group.index)];
   const isSelected = scene.selected === group.index;
   const isHovered = scene.hovered === group.index;
   const alpha = pen.globalAlpha;
@@ -103,21 +103,24 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
 
   drawRing(pen, scene, group, x + PADDING + RING_R, y + PADDING + RING_R + 2);
   const left = x + PADDING + 2 * RING_R + 12;
-  const room = x + width - PADDING - left;
+  const right = x + width - PADDING;
   pen.textBaseline = 'alphabetic';
+  pen.fillStyle = theme.textSoft;
+  let room = right - left;
+  if (camera.zoom >= NUMBERS_ZOOM) {
+    pen.font = `400 11px ${theme.font}`;
+    const cell = graph.cells.get(group.cell)?.label ?? '';
+    pen.textAlign = 'right';
+    pen.fillText(cell, right, y + 27);
+    pen.textAlign = 'left';
+    pen.fillText(ellipsis(pen, numbers(group).filter(Boolean).join('  ·  '), room), left, y + 45);
+    room -= pen.measureText(cell).width + 8;
+  }
   pen.textAlign = 'left';
   pen.fillStyle = theme.text;
   pen.font = `600 14px ${theme.font}`;
   const name = group.kind === Kind.object ? 'put' : (graph.functions.get(group.fn) ?? 'task');
   pen.fillText(ellipsis(pen, name, room), left, y + 27);
-  if (camera.zoom < NUMBERS_ZOOM) {
-    drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
-    return;
-  }
-  pen.fillStyle = theme.textSoft;
-  pen.font = `400 11px ${theme.font}`;
-  const cell = graph.cells.get(group.cell)?.label ?? '';
-  pen.fillText(ellipsis(pen, [cell, ...numbers(group)].filter(Boolean).join('  ·  '), room), left, y + 45);
   drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }
 

@@ -43,8 +43,9 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
   const { width, height } = layout.metrics;
   const [linePitch, slotPitch] = [layout.linePitch * zoom, layout.slotPitch * zoom];
   const flowsRight = layout.direction === 'right';
-  // At least a pixel, and whole pixels: half-covered ones would shimmer while panning.
-  const [w, h] = [Math.max(1, Math.round(width * zoom)), Math.max(1, Math.round(height * zoom))];
+  // Whole pixels, and no gaps that are less than one: half-covered pixels would shimmer and make patterns.
+  const [pitchX, pitchY] = flowsRight ? [linePitch, slotPitch] : [slotPitch, linePitch];
+  const [w, h] = [solid(width * zoom, pitchX), solid(height * zoom, pitchY)];
   const [ox, oy] = [camera.x * zoom, camera.y * zoom];
   const colours = new Uint32Array(N_STATES + 1);
   const ranks = new Uint8Array(N_STATES + 1);
@@ -52,15 +53,18 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
     colours[state] = rgba(theme.states[state]!.solid);
     ranks[state] = IMPORTANCE[name as keyof typeof State];
   }
+  colours[State.finished] = rgba(theme.finishedCalm);
   colours[OBJECT] = rgba(theme.edge);
   ranks[OBJECT] = 1;
   const { depth, line, slot, n } = layout;
   for (let row = 0; row < n; row++) {
     const along = starts[depth[row]!]! * zoom + line[row]! * linePitch;
     const across = slot[row]! * slotPitch;
-    const x = Math.round((flowsRight ? along : across) - ox);
-    const y = Math.round((flowsRight ? across : along) - oy);
-    if (x + w <= 0 || y + h <= 0 || x >= image.width || y >= image.height) {
+    const left = (flowsRight ? along : across) - ox;
+    const top = (flowsRight ? across : along) - oy;
+    const [x, y] = [Math.round(left), Math.round(top)];
+    const [right, bottom] = [Math.max(x + 1, Math.round(left + w)), Math.max(y + 1, Math.round(top + h))];
+    if (right <= 0 || bottom <= 0 || x >= image.width || y >= image.height) {
       continue;
     }
     const look = graph.kind[row] === Kind.object ? OBJECT : graph.state[row]!;
@@ -70,15 +74,20 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
       colour = (colour & 0xffffff) | 0x30000000;
       rank = 0;
     }
-    fill(image, x, y, w, h, colour, rank);
+    fill(image, x, y, right, bottom, colour, rank);
   }
 }
 
-function fill(image: Image, x: number, y: number, w: number, h: number, colour: number, rank: number): void {
+/** A box's length in pixels, up to the next one when the gap between them could not be drawn. */
+function solid(length: number, pitch: number): number {
+  return pitch - length < 1 ? pitch : length;
+}
+
+function fill(image: Image, x: number, y: number, right: number, bottom: number, colour: number, rank: number): void {
   const { pixels, rank: ranks, width } = image;
-  const [right, bottom] = [Math.min(width, x + w), Math.min(image.height, y + h)];
-  for (let py = Math.max(0, y); py < bottom; py++) {
-    for (let at = py * width + Math.max(0, x), end = py * width + right; at < end; at++) {
+  const [endX, endY] = [Math.min(width, right), Math.min(image.height, bottom)];
+  for (let py = Math.max(0, y); py < endY; py++) {
+    for (let at = py * width + Math.max(0, x), end = py * width + endX; at < end; at++) {
       if (rank >= ranks[at]!) {
         pixels[at] = colour;
         ranks[at] = rank;

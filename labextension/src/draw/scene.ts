@@ -11,6 +11,8 @@ export interface Scene {
   layout: LayeredLayout;
   /** Where the layers begin as shown; they may still be gliding towards `layout.starts()`. */
   starts: Float64Array;
+  /** How far each box still is from its place after a new arrangement, pairs (x, y); null when all are there. */
+  shift: Float32Array | null;
   camera: Camera;
   view: Size;
   theme: Theme;
@@ -73,12 +75,22 @@ export function drawGrid(pen: Pen, { camera, view, theme }: Scene): void {
   }
 }
 
+/** Where a box is drawn: its place in the layout, or on the way there. */
+export function boxX({ layout, starts, shift }: Scene, box: number): number {
+  return layout.x(box, starts) + (shift && 2 * box < shift.length ? shift[2 * box]! : 0);
+}
+
+export function boxY({ layout, starts, shift }: Scene, box: number): number {
+  return layout.y(box, starts) + (shift && 2 * box < shift.length ? shift[2 * box + 1]! : 0);
+}
+
 /** A soft S from the end of one box to the beginning of another, along the flow. */
-export function connect(pen: Pen, { layout, starts }: Scene, source: number, target: number): void {
-  const { width, height } = layout.metrics;
-  const [x1, y1] = [layout.x(source, starts), layout.y(source, starts)];
-  const [x2, y2] = [layout.x(target, starts), layout.y(target, starts)];
-  if (layout.direction === 'right') {
+export function connect(pen: Pen, scene: Scene, source: number, target: number): void {
+  const { metrics, direction } = scene.layout;
+  const { width, height } = metrics;
+  const [x1, y1] = [boxX(scene, source), boxY(scene, source)];
+  const [x2, y2] = [boxX(scene, target), boxY(scene, target)];
+  if (direction === 'right') {
     const bend = Math.max(18, Math.abs(x2 - x1 - width) * 0.45);
     pen.moveTo(x1 + width, y1 + height / 2);
     pen.bezierCurveTo(x1 + width + bend, y1 + height / 2, x2 - bend, y2 + height / 2, x2, y2 + height / 2);

@@ -7,7 +7,7 @@ import { isEnded } from '../model';
 import { Kind, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
-import { DIMMED, type Scene, connect, enterWorld, fadeIn, flash, phase } from './scene';
+import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, fadeIn, flash, phase } from './scene';
 import { actorColour } from './theme';
 
 /** Names are drawn from this zoom on. */
@@ -82,21 +82,26 @@ function drawEdges(pen: Pen, scene: Scene, rows: readonly number[]): void {
     }
   }
   const hair = 1 / Math.max(camera.zoom, 0.35);
+  // Among small pills lines are many: they step back.
+  const strength = camera.zoom >= NAMES_ZOOM ? 1 : 0.55;
   for (const [actor, pairs] of lanes) {
-    strokeAll(pen, scene, pairs, actorColour(theme, actor), 3, scene.lit ? 0.12 : 0.34);
+    strokeAll(pen, scene, pairs, actorColour(theme, actor), Math.max(3, 2.2 * hair), scene.lit ? 0.12 : 0.34);
   }
   strokeAll(pen, scene, lines.dimmed, theme.edge, hair, 0.2);
   pen.setLineDash([2, 5]);
   strokeAll(pen, scene, lines.nested, theme.textSoft, hair, 0.6);
   pen.setLineDash([]);
-  strokeAll(pen, scene, lines.done, theme.edgeDone, hair, 0.85);
-  strokeAll(pen, scene, lines.open, theme.edge, hair, 1);
+  strokeAll(pen, scene, lines.done, theme.edgeDone, hair, 0.85 * strength);
+  strokeAll(pen, scene, lines.open, theme.edge, hair, strength);
   strokeAll(pen, scene, lines.lit, theme.accent, 1.6 * hair, 0.9);
 }
 
-function edgeStyle({ graph, lit }: Scene, source: number, target: number): EdgeStyle {
-  if (lit) {
-    return lit(source) && lit(target) ? 'lit' : 'dimmed';
+function edgeStyle({ graph, lit, hovered }: Scene, source: number, target: number): EdgeStyle {
+  if (lit && !(lit(source) && lit(target))) {
+    return 'dimmed';
+  }
+  if (source === hovered || target === hovered) {
+    return 'lit';
   }
   return graph.state[source] === State.finished && graph.state[target] === State.finished ? 'done' : 'open';
 }
@@ -120,9 +125,9 @@ function strokeAll(pen: Pen, scene: Scene, pairs: readonly number[], colour: str
 // ---- boxes with names
 
 function drawBox(pen: Pen, scene: Scene, row: number): void {
-  const { graph, layout, starts, theme, now } = scene;
+  const { graph, layout, theme, now } = scene;
   const { width, height } = layout.metrics;
-  const [x, y] = [layout.x(row, starts), layout.y(row, starts)];
+  const [x, y] = [boxX(scene, row), boxY(scene, row)];
   const kind = graph.kind[row] as Kind;
   const state = graph.state[row] as State;
   const colours = theme.states[state]!;
@@ -200,14 +205,14 @@ function boxTitle({ graph }: Scene, row: number): string {
 
 /** Above the first box of each cell stands which cell it is. */
 function drawCaptions(pen: Pen, scene: Scene): void {
-  const { graph, layout, starts, theme, camera, view } = scene;
+  const { graph, layout, theme, camera, view } = scene;
   const area = seen(camera, view);
   pen.font = `600 10px ${theme.font}`;
   pen.textAlign = 'left';
   pen.textBaseline = 'alphabetic';
   pen.fillStyle = theme.textSoft;
   for (const row of layout.blockStarts) {
-    const [x, y] = [layout.x(row, starts), layout.y(row, starts)];
+    const [x, y] = [boxX(scene, row), boxY(scene, row)];
     if (y > area.y - 20 && y < area.y + area.height + 20 && x < area.x + area.width) {
       pen.globalAlpha = scene.lit ? DIMMED * 2 : 1;
       pen.fillText(graph.cellLabel(row)?.label ?? '', x + 2, y - 6);
@@ -219,9 +224,9 @@ function drawCaptions(pen: Pen, scene: Scene): void {
 // ---- pills
 
 function drawPill(pen: Pen, scene: Scene, row: number): void {
-  const { graph, layout, starts, theme, camera } = scene;
+  const { graph, layout, theme, camera } = scene;
   const { width, height } = layout.metrics;
-  const [x, y] = [layout.x(row, starts), layout.y(row, starts)];
+  const [x, y] = [boxX(scene, row), boxY(scene, row)];
   const state = graph.state[row] as State;
   const isObject = graph.kind[row] === Kind.object;
   const colour = isObject ? theme.edge : theme.states[state]!.solid;
@@ -241,9 +246,20 @@ function drawPill(pen: Pen, scene: Scene, row: number): void {
       pen.fillStyle = theme.states[State.waiting]!.solid;
       pen.fill();
       break;
+    case State.finished:
+      pen.fillStyle = isObject ? colour : theme.finishedCalm;
+      pen.fill();
+      break;
     default:
       pen.fillStyle = colour;
       pen.fill();
+  }
+  const actor = graph.actor[row]! - 1;
+  if (actor >= 0 && !isObject) {
+    pen.fillStyle = actorColour(theme, actor);
+    pen.beginPath();
+    pen.roundRect(x, y, 20, height, [8, 0, 0, 8]);
+    pen.fill();
   }
   if (camera.zoom >= SIGNS_ZOOM) {
     drawSign(pen, scene, state, isObject, x + width / 2, y + height / 2);
@@ -302,7 +318,8 @@ function drawSign(pen: Pen, scene: Scene, state: State, isObject: boolean, x: nu
   }
 }
 
-function drawOutline(pen: Pen, { layout, starts, theme, camera, graph }: Scene, row: number, isSelected: boolean): void {
+function drawOutline(pen: Pen, scene: Scene, row: number, isSelected: boolean): void {
+  const { layout, theme, camera, graph } = scene;
   const { width, height } = layout.metrics;
   const hair = 1 / camera.zoom;
   const pad = 3 * Math.max(1, hair);
@@ -310,6 +327,6 @@ function drawOutline(pen: Pen, { layout, starts, theme, camera, graph }: Scene, 
   pen.lineWidth = (isSelected ? 2.25 : 1.25) * Math.max(1, hair);
   pen.beginPath();
   const radius = (graph.kind[row] === Kind.object ? height / 2 : 7) + pad;
-  pen.roundRect(layout.x(row, starts) - pad, layout.y(row, starts) - pad, width + 2 * pad, height + 2 * pad, radius);
+  pen.roundRect(boxX(scene, row) - pad, boxY(scene, row) - pad, width + 2 * pad, height + 2 * pad, radius);
   pen.stroke();
 }

@@ -26,6 +26,8 @@ export interface Theme {
   grid: string;
   font: string;
   states: readonly StateColours[];
+  /** Finished boxes in numbers: they are the majority, and what still happens should stand out. */
+  finishedCalm: string;
   /** For actors: hues that are no state's. */
   actors: readonly string[];
 }
@@ -95,6 +97,7 @@ export function makeTheme(read: (name: string) => string, isDark: boolean): Them
     grid: isDark ? '#24272d' : '#eceef2',
     font: pick('font', 'system-ui, sans-serif', 'system-ui, sans-serif'),
     states: isDark ? STATES_DARK : STATES_LIGHT,
+    finishedCalm: isDark ? '#2a8f79' : '#4fb3a0',
     actors: isDark ? ACTORS_DARK : ACTORS_LIGHT
   };
 }

@@ -1,3 +1,269 @@
+// The part of JupyterLab and Lumino that the panel uses, declared by hand from the 4.6 sources: the packages themselves
+// are 320 MB of node_modules and come with the running application anyway. Checked once against the real declarations by
+// compiling without this file (2026-11-21, JupyterLab 4.6.4); do that again after changing it.
+
+declare module '@lumino/signaling' {
+  export interface ISignal<T, U> {
+    connect(slot: (sender: T, args: U) => void, thisArg?: unknown): boolean;
+    disconnect(slot: (sender: T, args: U) => void, thisArg?: unknown): boolean;
+  }
+}
+
+declare module '@lumino/messaging' {
+  export class Message {
+    readonly type: string;
+  }
+}
+
+declare module '@lumino/coreutils' {
+  /** The key of a service. */
+  export class Token<T> {
+    private readonly _type: T;
+    readonly name: string;
+  }
+}
+
+declare module '@lumino/commands' {
+  type Arguments = Readonly<Record<string, unknown>>;
+
+  export namespace CommandRegistry {
+    interface ICommandOptions {
+      execute(args: Arguments): unknown;
+      label?: string | ((args: Arguments) => string);
+      caption?: string;
+      icon?: object;
+      describedBy?: { args: object | null };
+    }
+  }
+  export class CommandRegistry {
+    addCommand(id: string, options: CommandRegistry.ICommandOptions): unknown;
+  }
+}
+
+declare module '@lumino/widgets' {
+  import type { Message } from '@lumino/messaging';
+  import type { ISignal } from '@lumino/signaling';
+
+  export class Title {
+    label: string;
+    caption: string;
+    icon: object | undefined;
+    closable: boolean;
+  }
+  export class Widget {
+    id: string;
+    readonly node: HTMLElement;
+    readonly title: Title;
+    readonly isAttached: boolean;
+    readonly isDisposed: boolean;
+    readonly isVisible: boolean;
+    readonly disposed: ISignal<this, void>;
+    addClass(name: string): void;
+    dispose(): void;
+    protected onAfterAttach(message: Message): void;
+    protected onBeforeDetach(message: Message): void;
+    protected onAfterShow(message: Message): void;
+    protected onAfterHide(message: Message): void;
+  }
+}
+
+declare module '@jupyterlab/services' {
+  import type { ISignal } from '@lumino/signaling';
+
+  export namespace KernelMessage {
+    /** JupyterLab lists the types it knows; ours is cast to one. */
+    type MessageType = 'status' | 'comm_msg' | 'debug_request';
+    interface IHeader {
+      msg_id: string;
+    }
+    interface IMessage {
+      channel: string;
+      header: IHeader;
+      content: object;
+      buffers?: (ArrayBuffer | ArrayBufferView)[];
+    }
+    interface IControlMessage extends IMessage {
+      channel: 'control';
+    }
+    interface ICommMsgMsg extends IMessage {
+      content: { comm_id: string; data: Record<string, unknown> };
+    }
+    interface IReplyErrorContent {
+      status: 'error';
+      ename: string;
+      evalue: string;
+      traceback: string[];
+    }
+    interface IExecuteReplyMsg extends IMessage {
+      content: { status: 'ok' | 'abort' } | IReplyErrorContent;
+    }
+    interface IOptions<T extends IMessage> {
+      session: string;
+      channel: T['channel'];
+      msgType: MessageType;
+      username: string;
+      content: T['content'];
+    }
+    function createMessage<T extends IMessage>(options: IOptions<T>): T;
+  }
+
+  export namespace Kernel {
+    type Status =
+      | 'unknown'
+      | 'starting'
+      | 'idle'
+      | 'busy'
+      | 'terminating'
+      | 'restarting'
+      | 'autorestarting'
+      | 'dead';
+    type ConnectionStatus = 'connected' | 'connecting' | 'disconnected';
+
+    interface IFuture<Reply> {
+      readonly done: Promise<Reply>;
+      onReply: (message: Reply) => PromiseLike<void> | void;
+      dispose(): void;
+    }
+    interface IComm {
+      readonly commId: string;
+      onMsg: (message: KernelMessage.ICommMsgMsg) => PromiseLike<void> | void;
+      dispose(): void;
+    }
+    interface IKernelConnection {
+      readonly id: string;
+      readonly clientId: string;
+      readonly username: string;
+      readonly isDisposed: boolean;
+      readonly status: Status;
+      readonly connectionStatus: ConnectionStatus;
+      sendControlMessage(
+        message: KernelMessage.IControlMessage,
+        expectReply?: boolean,
+        disposeOnDone?: boolean
+      ): IFuture<KernelMessage.IMessage>;
+      requestExecute(content: { code: string; store_history?: boolean }): IFuture<KernelMessage.IExecuteReplyMsg>;
+      createComm(targetName: string, commId?: string): IComm;
+      registerCommTarget(targetName: string, callback: (comm: IComm) => PromiseLike<void> | void): void;
+    }
+  }
+}
+
+declare module '@jupyterlab/apputils' {
+  import type { Kernel } from '@jupyterlab/services';
+  import type { ISignal } from '@lumino/signaling';
+  import type { Token } from '@lumino/coreutils';
+  import type { Widget } from '@lumino/widgets';
+
+  export interface ISessionContext {
+    readonly session: { readonly kernel: Kernel.IKernelConnection | null } | null;
+    readonly kernelChanged: ISignal<this, unknown>;
+    readonly statusChanged: ISignal<this, Kernel.Status>;
+    readonly connectionStatusChanged: ISignal<this, Kernel.ConnectionStatus>;
+  }
+  export interface ICommandPalette {
+    addItem(options: { command: string; category: string }): unknown;
+  }
+  export const ICommandPalette: Token<ICommandPalette>;
+  export interface IWidgetTracker<T extends Widget> {
+    readonly currentWidget: T | null;
+    readonly currentChanged: ISignal<this, T | null>;
+    readonly widgetAdded: ISignal<this, T>;
+    forEach(visit: (widget: T) => void): void;
+    has(widget: Widget): boolean;
+  }
+  export class WidgetTracker<T extends Widget> implements IWidgetTracker<T> {
+    constructor(options: { namespace: string });
+    readonly currentWidget: T | null;
+    readonly currentChanged: ISignal<this, T | null>;
+    readonly widgetAdded: ISignal<this, T>;
+    add(widget: T): Promise<void>;
+    forEach(visit: (widget: T) => void): void;
+    has(widget: Widget): boolean;
+  }
+}
+
 declare module '@jupyterlab/application' {
-  export interface JupyterFrontEndPlugin<T> { id: string; activate: (...args: never[]) => T }
+  import type { IWidgetTracker } from '@jupyterlab/apputils';
+  import type { CommandRegistry } from '@lumino/commands';
+  import type { Token } from '@lumino/coreutils';
+  import type { Widget } from '@lumino/widgets';
+
+  export interface JupyterFrontEndPlugin<T> {
+    id: string;
+    description?: string;
+    autoStart?: boolean;
+    requires?: Token<unknown>[];
+    optional?: Token<unknown>[];
+    // The services after the first argument are those of `requires` and `optional`, which no type can express.
+    // eslint-disable-next-line @typescript-eslint/no-explicit-any
+    activate: (app: JupyterFrontEnd, ...services: any[]) => T;
+  }
+  export namespace JupyterFrontEnd {
+    interface IShell {
+      add(widget: Widget, area?: string): void;
+      activateById(id: string): void;
+    }
+  }
+  export interface JupyterFrontEnd {
+    readonly commands: CommandRegistry;
+    readonly shell: JupyterFrontEnd.IShell;
+  }
+  export interface ILabShell {
+    add(widget: Widget, area: 'main', options: { mode: 'split-right'; activate: boolean; ref?: string }): void;
+  }
+  export const ILabShell: Token<ILabShell>;
+  export interface ILayoutRestorer {
+    restore<T extends Widget>(
+      tracker: IWidgetTracker<T>,
+      options: { command: string; args: (widget: T) => Record<string, boolean>; name: (widget: T) => string }
+    ): Promise<unknown>;
+  }
+  export const ILayoutRestorer: Token<ILayoutRestorer>;
+}
+
+declare module '@jupyterlab/launcher' {
+  import type { Token } from '@lumino/coreutils';
+
+  export interface ILauncher {
+    add(options: { command: string; category: string; rank: number }): unknown;
+  }
+  export const ILauncher: Token<ILauncher>;
+}
+
+declare module '@jupyterlab/notebook' {
+  import type { ISessionContext, IWidgetTracker } from '@jupyterlab/apputils';
+  import type { Token } from '@lumino/coreutils';
+  import type { Widget } from '@lumino/widgets';
+
+  export interface NotebookPanel extends Widget {
+    readonly sessionContext: ISessionContext;
+    readonly content: Notebook;
+  }
+  export interface Notebook extends Widget {
+    readonly widgets: readonly (Widget & { readonly model: { readonly id: string } })[];
+    activeCellIndex: number;
+    scrollToItem(index: number, align?: 'auto' | 'smart' | 'center' | 'start' | 'end'): Promise<void>;
+  }
+  export type INotebookTracker = IWidgetTracker<NotebookPanel>;
+  export const INotebookTracker: Token<INotebookTracker>;
+}
+
+declare module '@jupyterlab/settingregistry' {
+  import type { ISignal } from '@lumino/signaling';
+  import type { Token } from '@lumino/coreutils';
+
+  export interface ISettings {
+    readonly changed: ISignal<this, void>;
+    get(key: string): { composite: unknown };
+  }
+  export interface ISettingRegistry {
+    load(plugin: string): Promise<ISettings>;
+  }
+  export const ISettingRegistry: Token<ISettingRegistry>;
+}
+
+declare module '@jupyterlab/ui-components' {
+  export class LabIcon {
+    constructor(options: { name: string; svgstr: string });
+  }
 }

@@ -18,15 +18,17 @@ const SPOKEN_MS = 6000;
 export interface BodyProps {
   state: PanelState;
   options: CanvasOptions;
+  /** Outside JupyterLab, where the page's attributes do not tell. */
+  isDark?: boolean;
 }
 
-export function Body({ state, options }: BodyProps) {
+export function Body({ state, options, isDark }: BodyProps) {
   const status = state.status.value;
   const connection = state.connection.value;
   state.tick.value;
   const hasPicture = connection !== null && connection.graph.n > 0 && (status === 'live' || status === 'lost' || status === 'connecting');
   return (
-    <div class={`cm-panel cm-is-${status}`}>
+    <div class={`cm-panel cm-is-${status}${isDark ? ' cm-dark' : ''}`}>
       {hasPicture ? <Live state={state} graph={connection.graph} options={options} /> : <Nothing state={state} />}
       <Spoken state={state} />
     </div>
@@ -39,7 +41,7 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
     <>
       {isLost && (
         <div class="cm-banner" role="status">
-          The kernel has gone. This is the last that was seen.
+          No connection to the kernel. This is the last that was seen.
         </div>
       )}
       <Header state={state} graph={graph} />
@@ -152,7 +154,7 @@ function Tools({ state }: { state: PanelState }) {
 
 function Nothing({ state }: { state: PanelState }) {
   const connection = state.connection.value;
-  const load = connection?.transport.load;
+  const canLoad = connection?.transport.load !== undefined;
   const sentence = {
     none: 'Open a notebook, and the tasks that it starts appear here.',
     connecting: 'Saying hello to the kernel …',
@@ -165,8 +167,8 @@ function Nothing({ state }: { state: PanelState }) {
     <div class="cm-nothing">
       <Emblem />
       <p>{sentence}</p>
-      {state.status.value === 'absent' && load && (
-        <button type="button" class="cm-primary" onClick={() => load.call(connection.transport)}>
+      {state.status.value === 'absent' && canLoad && (
+        <button type="button" class="cm-primary" onClick={() => void connection?.load()}>
           Load cellmesh
         </button>
       )}

@@ -2,7 +2,7 @@
 // the layout and in `draw/`; this file decides when to draw, and from which point of view.
 
 import { GroupArrangement, TaskArrangement } from '../../arrange';
-import { type Camera, approach, fit, follow, isClose, panBy, reveal, seen, toWorld, zoomAt } from '../../camera';
+import { type Camera, type Insets, approach, fit, fitZoom, follow, inner, isClose, outer, panBy, reveal, seen, toWorld, zoomAt } from '../../camera';
 import { drawGroups, groupNeighbours, isAnimated as groupsAnimated } from '../../draw/groups';
 import { type Image, makeImage, rasterTasks } from '../../draw/raster';
 import { type Scene, drawGrid, isSettled } from '../../draw/scene';
@@ -19,12 +19,18 @@ export const GROUP_FROM = 400;
 /** More boxes than this in view are drawn as an image. */
 const BOXES_MAX = 2500;
 const RELATIVES_MAX = 3000;
-const MARGIN = 28;
+const MARGIN = 24;
+/** Tabs and buttons float over the upper edge. */
+const TOOLS_PX = 40;
+/** Following work, names are kept readable. */
+const LEGIBLE_ZOOM = 0.55;
 /** What moves by itself (turning marks) does so at this pace; everything else at the display's. */
 const IDLE_FRAME_MS = 40;
 const EASE_MS = 110;
 /** Beyond this many layers a shift is done at once. */
 const GLIDING_LAYERS = 2000;
+/** A new arrangement of more boxes than this is taken at once. */
+const GLIDING_BOXES = 3000;
 
 export type Show = 'auto' | 'tasks' | 'groups';
 export type Picked = { kind: 'task' | 'group'; index: number };
@@ -50,6 +56,7 @@ export class GraphCanvas {
   private readonly tooltip: Tooltip;
   private readonly abort = new AbortController();
   private readonly resizing: ResizeObserver;
+  private readonly themes: MutationObserver;
   private theme!: Theme;
   private graph: TaskGraph;
   private tasks: TaskArrangement;
@@ -59,11 +66,15 @@ export class GraphCanvas {
 
   private size = { width: 0, height: 0 };
   private camera: Camera = { x: 0, y: 0, zoom: 1 };
+  private insets: Insets = { top: TOOLS_PX, right: 0, bottom: 0, left: 0 };
   private aim: Aim = 'follow';
   /** Where a camera that was told to go somewhere is going. */
   private goal: Camera | null = null;
   private starts = new Float64Array(0);
   private arrangementShown = '';
+  private layoutShown: LayeredLayout | null = null;
+  /** What is left of the way to a new arrangement, see `Scene.shift`. */
+  private shift: Float32Array | null = null;
   private show: Show = 'auto';
   private flow: Direction = 'down';
 
@@ -103,6 +114,8 @@ export class GraphCanvas {
     this.listen();
     this.resizing = new ResizeObserver(() => this.resize());
     this.resizing.observe(host);
+    this.themes = new MutationObserver(() => this.readTheme());
+    this.themes.observe(document.body, { attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class'] });
     this.readTheme();
     this.resize();
   }
@@ -110,6 +123,7 @@ export class GraphCanvas {
   dispose(): void {
     this.abort.abort();
     this.resizing.disconnect();
+    this.themes.disconnect();
     cancelAnimationFrame(this.request);
     clearTimeout(this.timer);
     this.tooltip.dispose();
@@ -136,8 +150,7 @@ export class GraphCanvas {
     this.schedule();
   }
 
-  /** The colours have changed. */
-  readTheme(): void {
+  private readTheme(): void {
     const style = getComputedStyle(this.host);
     this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
     this.schedule();
@@ -199,11 +212,20 @@ export class GraphCanvas {
         const { width, height } = layout.metrics;
         const starts = layout.starts();
         const rect = { x: layout.x(picked.index, starts), y: layout.y(picked.index, starts), width, height };
-        const goal = reveal(this.camera, rect, this.size, MARGIN);
+        const goal = outer(reveal(outer(this.camera, this.insets, -1), rect, inner(this.size, this.insets), MARGIN), this.insets);
         if (!isClose(goal, this.camera)) {
           this.moveTo(goal);
         }
       }
+    }
+    this.schedule();
+  }
+
+  /** Something lies over the lower or the right part of the graph. */
+  cover(right: number, bottom: number): void {
+    this.insets = { top: TOOLS_PX, right, bottom, left: 0 };
+    if (this.aim === 'free') {
+      this.select(this.selection);
     }
     this.schedule();
   }
@@ -261,17 +283,37 @@ export class GraphCanvas {
     arrangement.update(this.direction());
     const shown = `${this.showsGroups} ${arrangement.generation} ${this.graph.epoch}`;
     if (shown !== this.arrangementShown) {
-      // Another picture: nothing of the old one can be followed by the eye, so it begins in its place.
-      const isOtherGraph = !this.arrangementShown.endsWith(` ${this.graph.epoch}`);
+      const isSameGraph = this.arrangementShown.startsWith(String(this.showsGroups)) && this.arrangementShown.endsWith(` ${this.graph.epoch}`);
       this.arrangementShown = shown;
+      this.shift = isSameGraph ? this.wayFrom(this.layoutShown, arrangement.layout) : null;
       this.starts = arrangement.layout.starts().slice();
       this.goal = null;
-      this.hovered = NONE;
-      this.aim = isOtherGraph || this.aim === 'free' ? 'follow' : this.aim;
-      this.camera = this.aimed(arrangement.layout) ?? this.camera;
+      if (!isSameGraph) {
+        // Another picture: nothing of the old one can be followed by the eye, so it begins in its place.
+        this.hovered = NONE;
+        this.aim = this.aim === 'fit' ? 'fit' : 'follow';
+      }
+      if (!this.shift) {
+        this.camera = this.aimed(arrangement.layout) ?? this.camera;
+      }
       this.events.onView(this);
     }
+    this.layoutShown = arrangement.layout;
     return arrangement;
+  }
+
+  /** How far each box is from where it was in the arrangement before. */
+  private wayFrom(before: LayeredLayout | null, layout: LayeredLayout): Float32Array | null {
+    if (!before || before === layout || before.n > GLIDING_BOXES || !this.isMoving) {
+      return null;
+    }
+    const [from, to] = [before.starts(), layout.starts()];
+    const way = new Float32Array(2 * before.n);
+    for (let box = 0; box < before.n; box++) {
+      way[2 * box] = before.x(box, from) - layout.x(box, to);
+      way[2 * box + 1] = before.y(box, from) - layout.y(box, to);
+    }
+    return way;
   }
 
   /** Down in high places, right in wide ones; in between it stays as it was, so that a splitter does not make it flip. */
@@ -288,12 +330,16 @@ export class GraphCanvas {
     if (this.aim === 'free' || !layout.n) {
       return null;
     }
+    const view = inner(this.size, this.insets);
     const bounds = layout.bounds();
     if (this.aim === 'fit') {
-      return fit(this.groupFilter === NONE ? bounds : this.groupBounds(layout), this.size, MARGIN);
+      return outer(fit(this.groupFilter === NONE ? bounds : this.groupBounds(layout), view, MARGIN), this.insets);
     }
-    const legible = this.showsGroups ? 0.42 : this.graph.n <= 60 ? 0.52 : this.graph.n <= 2 * GROUP_FROM ? 0.18 : 0;
-    return follow(bounds, this.size, MARGIN, legible, this.front(layout), layout.direction);
+    // Names that can be read, as long as the picture's breadth fits; a large overview is always seen whole.
+    const across = layout.direction === 'right' ? { ...bounds, width: 0 } : { ...bounds, height: 0 };
+    const isOverview = !this.showsGroups && layout.n > 2 * GROUP_FROM;
+    const legible = isOverview ? 0 : Math.min(LEGIBLE_ZOOM, fitZoom(across, view, MARGIN));
+    return outer(follow(bounds, view, MARGIN, legible, this.front(layout), layout.direction), this.insets);
   }
 
   /** Where along the flow work goes on: the middle of what is running, else what came last. */
@@ -371,7 +417,7 @@ export class GraphCanvas {
       return false;
     }
     const share = 1 - Math.exp(-elapsedMs / EASE_MS);
-    let isGliding = false;
+    let isGliding = this.settle(share);
     for (let i = 0; i < n; i++) {
       const away = targets[i]! - this.starts[i]!;
       if (away < 0 || Math.abs(away) * this.camera.zoom < 0.3) {
@@ -382,6 +428,23 @@ export class GraphCanvas {
       }
     }
     return isGliding;
+  }
+
+  /** Bring boxes nearer to their places in a new arrangement. */
+  private settle(share: number): boolean {
+    const { shift } = this;
+    if (!shift) {
+      return false;
+    }
+    let farthest = 0;
+    for (let i = 0; i < shift.length; i++) {
+      shift[i] = shift[i]! * (1 - share);
+      farthest = Math.max(farthest, Math.abs(shift[i]!));
+    }
+    if (farthest * this.camera.zoom < 0.3) {
+      this.shift = null;
+    }
+    return this.shift !== null;
   }
 
   // ---- drawing
@@ -401,7 +464,12 @@ export class GraphCanvas {
     drawGrid(pen, scene);
     // The slack covers outlines, captions and layers on their way.
     const area = seen(this.camera, size);
-    layout.visible({ x: area.x - 60, y: area.y - 60, width: area.width + 120, height: area.height + 120 }, box => boxes.push(box));
+    if (this.shift) {
+      boxes.push(...Array(layout.n).keys());
+    } else {
+      const around = { x: area.x - 60, y: area.y - 60, width: area.width + 120, height: area.height + 120 };
+      layout.visible(around, box => boxes.push(box));
+    }
     if (this.showsGroups) {
       drawGroups(pen, scene, boxes);
       return groupsAnimated(scene, boxes);
@@ -426,6 +494,7 @@ export class GraphCanvas {
       graph: this.graph,
       layout,
       starts: this.starts,
+      shift: this.shift,
       camera: this.camera,
       view: this.size,
       theme: this.theme,

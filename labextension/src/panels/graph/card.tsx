@@ -1,7 +1,7 @@
 // Everything about the chosen box, and what can be done with it. What a task made is shown as text, or as HTML inside a
 // frame in which nothing runs and from which nothing can be loaded.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { duration, integer } from '../../format';
 import { type TaskGraph, isEnded } from '../../model';
 import { Kind, State } from '../../protocol';
@@ -10,18 +10,33 @@ import { Glyph, Mark, ObjectMark } from './icons';
 import type { Card as CardData, PanelState } from './state';
 
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:";
-const INHERITED = ['background', 'surface', 'border', 'text', 'text-soft', 'accent', 'font', 'mono'];
+/** Variables of the style sheet, and the names by which the kernel's cards know them. */
+const INHERITED: Record<string, string> = {
+  raised: '--jp-layout-color1',
+  border: '--jp-border-color2',
+  text: '--jp-ui-font-color1',
+  'text-soft': '--jp-ui-font-color2',
+  font: '--jp-ui-font-family',
+  mono: '--jp-code-font-family'
+};
 
 /** A page around a card's HTML: no scripts, no requests, the panel's colours. */
 export function cardPage(html: string, read: (name: string) => string, isDark: boolean): string {
-  const inherited = INHERITED.map(name => `--cm-${name}:${read(`--cm-${name}`).replace(/[<>{};]/g, '')}`).join(';');
+  const inherited = Object.entries(INHERITED)
+    .map(([name, outside]) => [outside, read(`--cm-${name}`).replace(/[<>{};]/g, '')])
+    .map(([outside, value]) => `${outside}:${value}`)
+    .join(';');
   return (
     `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
     `<style>:root{color-scheme:${isDark ? 'dark' : 'light'};${inherited}}` +
-    'body{margin:0;padding:2px 14px 14px;background:transparent;color:var(--cm-text);font:12.5px/1.5 var(--cm-font);overflow-wrap:anywhere}' +
+    'html{background:var(--jp-layout-color1)}' +
+    'body{margin:0;padding:2px 14px 14px;color:var(--jp-ui-font-color1);font:12.5px/1.5 var(--jp-ui-font-family);overflow-wrap:anywhere}' +
+    // The panel's own card is the frame, and its head says what the kernel's would say again.
+    '.cellmesh-card{display:block!important;min-width:0!important;max-width:none!important;margin:0!important;padding:0!important;border:0!important}' +
+    '.cellmesh-card>:first-child{display:none!important}' +
     'table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:2px 10px 2px 0;text-align:left;vertical-align:top}' +
-    'th{color:var(--cm-text-soft);font-weight:500}pre,code{font:11.5px/1.45 var(--cm-mono)}pre{white-space:pre-wrap;margin:6px 0}' +
-    `img{max-width:100%}</style><body>${html}`
+    'th{color:var(--jp-ui-font-color2);font-weight:500}pre,code{font:11.5px/1.45 var(--jp-code-font-family)}' +
+    `pre{white-space:pre-wrap;margin:6px 0}img{max-width:100%}</style><body>${html}`
   );
 }
 
@@ -41,6 +56,7 @@ export function Card({ state, graph }: { state: PanelState; graph: TaskGraph }) 
       }
     }
   }, [row, rowStateNow, tick]);
+  useLayoutEffect(() => cover(state), [picked, state.canvas.value]);
   if (!picked) {
     return null;
   }
@@ -48,6 +64,18 @@ export function Card({ state, graph }: { state: PanelState; graph: TaskGraph }) 
     return picked.index < graph.groups.list.length ? <GroupCard state={state} graph={graph} group={picked.index} /> : null;
   }
   return row >= 0 ? <TaskCard state={state} graph={graph} row={row} /> : null;
+}
+
+/** Tell the canvas which part of it the card lies upon. */
+function cover(state: PanelState): void {
+  const canvas = state.canvas.peek();
+  const stage = canvas?.element.closest('.cm-stage');
+  const card = stage?.querySelector('.cm-card');
+  if (canvas && stage) {
+    const [all, covered] = [stage.getBoundingClientRect(), card?.getBoundingClientRect()];
+    const isBeside = covered !== undefined && covered.width < all.width * 0.6;
+    canvas.cover(covered && isBeside ? all.right - covered.left : 0, covered && !isBeside ? all.bottom - covered.top : 0);
+  }
 }
 
 function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; row: number }) {

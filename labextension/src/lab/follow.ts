@@ -1,0 +1,118 @@
+// Keeps the panel connected to the kernel of the notebook in front, through that notebook's own kernel connection: of
+// several connections to one kernel in a page, only that one handles comms.
+
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
+import { Connection } from '../connection';
+import type { PanelState } from '../panels/graph/state';
+import { ANNOUNCE_TARGET } from '../protocol';
+import { KernelTransport } from './kernel';
+
+/** A kernel in these states has forgotten its subscriptions. */
+const GONE: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
+
+export class NotebookFollower {
+  private notebook: NotebookPanel | null = null;
+  private kernel: Kernel.IKernelConnection | null = null;
+  private connection: Connection | null = null;
+  private isLost = false;
+  private isWatching = false;
+
+  constructor(
+    private readonly tracker: INotebookTracker,
+    private readonly state: PanelState
+  ) {
+    tracker.currentChanged.connect(this.update, this);
+  }
+
+  /** Nothing is asked of any kernel while nobody watches. */
+  set watching(isWatching: boolean) {
+    this.isWatching = isWatching;
+    this.update();
+  }
+
+  /** The kernel of this notebook says that cellmesh is there now. */
+  announced(notebook: NotebookPanel): void {
+    if (notebook === this.notebook && this.connection) {
+      void this.connection.start();
+    }
+  }
+
+  dispose(): void {
+    this.tracker.currentChanged.disconnect(this.update, this);
+    this.watch(null);
+    this.connect(null);
+  }
+
+  private update(): void {
+    const notebook = this.isWatching ? this.tracker.currentWidget : null;
+    if (notebook !== this.notebook) {
+      this.watch(notebook);
+    }
+    const kernel = notebook?.sessionContext.session?.kernel ?? null;
+    if (kernel !== this.kernel) {
+      this.connect(kernel);
+    }
+  }
+
+  private watch(notebook: NotebookPanel | null): void {
+    const before = this.notebook?.isDisposed ? undefined : this.notebook?.sessionContext;
+    before?.kernelChanged.disconnect(this.update, this);
+    before?.statusChanged.disconnect(this.statusChanged, this);
+    before?.connectionStatusChanged.disconnect(this.statusChanged, this);
+    this.notebook = notebook;
+    const now = notebook?.sessionContext;
+    now?.kernelChanged.connect(this.update, this);
+    now?.statusChanged.connect(this.statusChanged, this);
+    now?.connectionStatusChanged.connect(this.statusChanged, this);
+  }
+
+  private connect(kernel: Kernel.IKernelConnection | null): void {
+    this.connection?.dispose();
+    this.kernel = kernel;
+    this.connection = kernel && this.notebook ? new Connection(new KernelTransport(kernel, this.notebook)) : null;
+    this.state.connect(this.connection);
+    this.isLost = true; // so that it begins as soon as there is a way
+    this.statusChanged();
+  }
+
+  private statusChanged(): void {
+    const { kernel, connection } = this;
+    if (!kernel || !connection || kernel.isDisposed) {
+      return;
+    }
+    const isThere = kernel.connectionStatus === 'connected' && !GONE.includes(kernel.status);
+    if (!isThere && !this.isLost) {
+      connection.lose();
+    } else if (isThere && this.isLost) {
+      void connection.start();
+    }
+    this.isLost = !isThere;
+  }
+}
+
+/** Call `announced` whenever a kernel of an open notebook says that cellmesh has been loaded. */
+export function listenForAnnouncements(
+  tracker: INotebookTracker,
+  announced: (notebook: NotebookPanel, kernel: Kernel.IKernelConnection) => void
+): void {
+  const listening = new WeakSet<Kernel.IKernelConnection>();
+  const listen = (notebook: NotebookPanel) => {
+    const kernel = notebook.sessionContext.session?.kernel;
+    if (kernel && !listening.has(kernel)) {
+      listening.add(kernel);
+      kernel.registerCommTarget(ANNOUNCE_TARGET, comm => {
+        comm.dispose();
+        announced(notebook, kernel);
+      });
+    }
+  };
+  const added = (_: unknown, notebook: NotebookPanel) => {
+    const changed: ISignal<unknown, unknown> = notebook.sessionContext.kernelChanged;
+    changed.connect(() => listen(notebook));
+    listen(notebook);
+  };
+  tracker.widgetAdded.connect(added);
+  tracker.forEach(notebook => added(null, notebook));
+}

@@ -1,0 +1,113 @@
+// The panel in JupyterLab and Notebook 7: where it opens, and by what.
+
+import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { LabIcon } from '@jupyterlab/ui-components';
+import panelIcon from '../../style/panel.svg';
+import { GraphPanel } from '../panels/graph';
+import { NotebookFollower, listenForAnnouncements } from './follow';
+
+const ID = 'cellmesh-labextension:panel';
+const WIDGET_ID = 'cellmesh-panel';
+export const OPEN_COMMAND = 'cellmesh:open-panel';
+
+export const panelPlugin: JupyterFrontEndPlugin<void> = {
+  id: ID,
+  description: 'The live task graph of cellmesh beside the notebook.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ILabShell, ILayoutRestorer, ISettingRegistry, ICommandPalette, ILauncher],
+  activate: (
+    app: JupyterFrontEnd,
+    notebooks: INotebookTracker,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null,
+    settings: ISettingRegistry | null,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null
+  ) => {
+    const icon = new LabIcon({ name: 'cellmesh:panel', svgstr: panelIcon });
+    const tracker = new WidgetTracker<GraphPanel>({ namespace: 'cellmesh' });
+    let follower: NotebookFollower | null = null;
+    let openAutomatically = true;
+
+    const makePanel = (): GraphPanel => {
+      const panel = new GraphPanel();
+      panel.id = WIDGET_ID;
+      panel.title.label = 'Task graph';
+      panel.title.caption = 'The tasks, puts and actors of the notebook in front';
+      panel.title.icon = icon;
+      panel.title.closable = true;
+      const following = (follower = new NotebookFollower(notebooks, panel.state));
+      panel.onVisible = isVisible => {
+        following.watching = isVisible;
+      };
+      panel.disposed.connect(() => {
+        following.dispose();
+        follower = null;
+      });
+      return panel;
+    };
+
+    const open = (activate: boolean): GraphPanel => {
+      const panel = tracker.currentWidget ?? makePanel();
+      if (!tracker.has(panel)) {
+        void tracker.add(panel);
+      }
+      if (!panel.isAttached) {
+        const beside = notebooks.currentWidget?.id;
+        if (labShell) {
+          labShell.add(panel, 'main', { mode: 'split-right', activate: false, ...(beside === undefined ? {} : { ref: beside }) });
+        } else {
+          app.shell.add(panel, 'right');
+        }
+      }
+      if (!labShell) {
+        // Notebook 7 keeps its sides folded; its shell can be asked to show one.
+        (app.shell as JupyterFrontEnd.IShell & { expandRight?: (id: string) => void }).expandRight?.(WIDGET_ID);
+      } else if (activate) {
+        app.shell.activateById(WIDGET_ID);
+      }
+      return panel;
+    };
+
+    app.commands.addCommand(OPEN_COMMAND, {
+      label: args => (args['toolbar'] ? '' : 'Task graph'),
+      caption: 'Show the live task graph of this notebook (cellmesh)',
+      icon,
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            activate: { type: 'boolean', default: true, description: 'Whether to bring the panel to the front.' }
+          }
+        }
+      },
+      execute: args => open(args['activate'] !== false)
+    });
+    palette?.addItem({ command: OPEN_COMMAND, category: 'cellmesh' });
+    launcher?.add({ command: OPEN_COMMAND, category: 'Other', rank: 40 });
+    void restorer?.restore(tracker, { command: OPEN_COMMAND, args: () => ({ activate: false }), name: () => 'panel' });
+
+    void settings?.load(ID).then(loaded => {
+      const read = () => {
+        openAutomatically = loaded.get('openAutomatically').composite !== false;
+      };
+      loaded.changed.connect(read);
+      read();
+    });
+
+    // By itself once for each kernel: who closes the panel does not want it back at the next restart.
+    const opened = new Set<string>();
+    listenForAnnouncements(notebooks, (notebook, kernel) => {
+      if (openAutomatically && !opened.has(kernel.id) && notebook === notebooks.currentWidget) {
+        opened.add(kernel.id);
+        open(false);
+      }
+      follower?.announced(notebook);
+    });
+  }
+};

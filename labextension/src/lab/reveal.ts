@@ -1,0 +1,22 @@
+// Shows a notebook's cell: brings the notebook to the front, scrolls there and lets the cell light up for a moment.
+
+import type { NotebookPanel } from '@jupyterlab/notebook';
+
+const FLASH = 'cm-flash';
+const FLASH_MS = 1400;
+
+export function revealCell(notebook: NotebookPanel, cellId: string): void {
+  const { content } = notebook;
+  const index = content.widgets.findIndex(cell => cell.model.id === cellId);
+  const cell = content.widgets[index];
+  if (!cell) {
+    return; // deleted since
+  }
+  content.activeCellIndex = index;
+  void content.scrollToItem(index, 'smart').then(() => {
+    cell.node.classList.remove(FLASH);
+    void cell.node.offsetWidth; // so that the animation begins again
+    cell.node.classList.add(FLASH);
+    setTimeout(() => cell.node.classList.remove(FLASH), FLASH_MS);
+  });
+}
