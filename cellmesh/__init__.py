@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import exceptions, state, util
     from .actor import ActorClass, ActorHandle, method
-    from .api import (as_completed, available_resources, cancel, cluster_resources, error_info, exit_actor, get, get_actor,
-                      get_gpu_ids, get_runtime_context, init, is_initialized, kill, nodes, put, remote, shutdown, timeline,
-                      wait)
+    from .api import (as_completed, available_resources, cancel, cluster_resources, error_info, exit_actor, get,
+                      get_actor, get_gpu_ids, get_runtime_context, init, is_initialized, kill, nodes, put, remote,
+                      shutdown, timeline, wait)
     from .refs import ObjectRef
     from .remote_function import RemoteFunction
     from .serializability import inspect_serializability
 
 # public name -> the module that defines it
 _HOMES = {
-    **dict.fromkeys(("as_completed", "available_resources", "cancel", "cluster_resources", "error_info", "exit_actor", "get",
-                     "get_actor", "get_gpu_ids", "get_runtime_context", "init", "is_initialized", "kill", "nodes", "put",
-                     "remote", "shutdown", "timeline", "wait"), "api"),
+    **dict.fromkeys(("as_completed", "available_resources", "cancel", "cluster_resources", "error_info", "exit_actor",
+                     "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "is_initialized", "kill",
+                     "nodes", "put", "remote", "shutdown", "timeline", "wait"), "api"),
     **dict.fromkeys(("ActorClass", "ActorHandle", "method"), "actor"),
     "ObjectRef": "refs",
     "RemoteFunction": "remote_function",
@@ -46,8 +46,11 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULES:
         value = import_module(f".{name}", __name__)
     elif name == "__version__":
-        from importlib.metadata import version
-        value = version("cellmesh")
+        from importlib.metadata import PackageNotFoundError, version
+        try:
+            value = version("cellmesh")
+        except PackageNotFoundError:  # run from a source tree
+            value = "0+source"
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

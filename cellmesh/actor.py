@@ -1,7 +1,7 @@
 """Actors: what `@cellmesh.remote` makes of a class, and the handles by which their methods are called.
 
-A handle is a reference to the *actor object* in the store. Its value describes the class (`_Blueprint`), so whoever has the
-reference, has all that is needed to call methods: a handle travels as the reference alone.
+A handle is a reference to the *actor object* in the store. Its value describes the class (`_Blueprint`), so whoever has
+the reference, has all that is needed to call methods: a handle travels as the reference alone.
 """
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Blueprint:
     methods: dict[str, Method]
 
 
-# The value of an actor object: class name, actor's name, namespace, max_task_retries, and the pickled table of methods, which
-# is the same for all actors of the class.
+# The value of an actor object: class name, actor's name, namespace, max_task_retries, and the pickled table of methods,
+# which is the same for all actors of the class.
 Meta = tuple[str, str, str, int, bytes]
 
 
@@ -85,7 +85,8 @@ def method(**options: Any) -> Callable[[C], C]:
         An option is unknown or has a value that it does not take.
     """
     def decorate(function: C) -> C:
-        function.__cellmesh_method__ = check_options("method", options, getattr(function, "__name__", repr(function)))  # type: ignore[attr-defined]
+        name = getattr(function, "__name__", repr(function))
+        function.__cellmesh_method__ = check_options("method", options, name)  # type: ignore[attr-defined]
         return function
     return decorate
 
@@ -134,7 +135,7 @@ class ActorClass:
 
     def __init__(self, cls: type, options: Options) -> None:
         self._set_up(Export("actor", cls.__name__, cls), options, None, {})
-        self.__name__, self.__qualname__, self.__module__, self.__doc__ = cls.__name__, cls.__qualname__, cls.__module__, cls.__doc__
+        self._take_names(cls.__name__, cls.__qualname__, cls.__module__, cls.__doc__)
 
     def _set_up(self, export: Export, options: Options, description: Description | None,
                 variants: dict[Hashable, ActorClass]) -> None:
@@ -142,6 +143,9 @@ class ActorClass:
         self._options = options
         self._description = description  # made when first needed: a class may be decorated long before
         self._variants = variants
+
+    def _take_names(self, name: str, qualname: str, module: str, doc: str | None) -> None:
+        self.__name__, self.__qualname__, self.__module__, self.__doc__ = name, qualname, module, doc
 
     @property
     def __cellmesh_code__(self) -> type:
@@ -159,13 +163,13 @@ class ActorClass:
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         name = self.__name__
-        raise TypeError(f"{name} is an actor class and cannot be called directly: use {name}.remote(...), which starts an actor and "
-                        f"returns its handle")
+        raise TypeError(f"{name} is an actor class and cannot be called directly: use {name}.remote(...), which starts "
+                        "an actor and returns its handle")
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> NoReturn:
         name = self.__name__
-        raise TypeError(f"a class cannot inherit from the actor class {name}: keep the plain class under a name of its own, inherit from "
-                        f"that, and make actors of either, {name}Actor = cellmesh.remote({name})")
+        raise TypeError(f"a class cannot inherit from the actor class {name}: keep the plain class under a name of its "
+                        f"own, inherit from that, and make actors of either, {name}Actor = cellmesh.remote({name})")
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor; returns its handle at once, before its constructor has run.
@@ -198,8 +202,7 @@ class ActorClass:
         variant = self._variants.get(key)
         if variant is None:
             variant = object.__new__(type(self))
-            variant.__name__, variant.__qualname__, variant.__module__, variant.__doc__ = (
-                self.__name__, self.__qualname__, self.__module__, self.__doc__)
+            variant._take_names(self.__name__, self.__qualname__, self.__module__, self.__doc__)
             variant._set_up(self._export, merged, self._described(), self._variants)
             self._variants[key] = variant
         return variant
@@ -222,8 +225,8 @@ class ActorClass:
         options, described = self._options, self._described()
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
         if name and find_actor(of, name, namespace) is not None:
-            raise ValueError(f"an actor named {name!r} is alive in namespace {namespace!r}: take it with cellmesh.get_actor({name!r}), use "
-                             f"get_if_exists=True, or choose another name")
+            raise ValueError(f"an actor named {name!r} is alive in namespace {namespace!r}: take it with "
+                             f"cellmesh.get_actor({name!r}), use get_if_exists=True, or choose another name")
         demand, hold = resource_demand("actor", options)
         meta = self.__name__, name, namespace, options.get("max_task_retries", 0), described.methods
         max_concurrency = options.get("max_concurrency", ASYNC_CONCURRENCY if described.is_async else 1)
@@ -231,14 +234,16 @@ class ActorClass:
             self._export.ref(of, options), of.resource_class(demand, hold, self.__name__), args, kwargs, meta=meta,
             name=name, namespace=namespace, max_restarts=options.get("max_restarts", 0),
             max_task_retries=options.get("max_task_retries", 0), max_concurrency=max_concurrency,
-            ordered=max_concurrency == 1 and not described.is_async, detached=options.get("lifetime") == "detached", env=bool(demand.get("GPU")))
+            ordered=max_concurrency == 1 and not described.is_async, detached=options.get("lifetime") == "detached",
+            env=bool(demand.get("GPU")))
         return ActorHandle(ref, blueprint_of(meta))
 
     def __repr__(self) -> str:
         return f"<actor class {self.__name__}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # State apart from creation: methods may refer to their class, which is then met again while its state is pickled.
+        # State apart from creation: methods may refer to their class, which is then met again while its state is
+        # pickled.
         ref = self._export.ref_for_pickle(session.current_or_none(), self._options)
         if ref is None:
             return _empty_class, (), (self._export.code, self._options)
@@ -251,8 +256,7 @@ class ActorClass:
             return
         ref, key, options, described = state
         description = Description(*described)
-        self.__name__ = self.__qualname__ = description.name
-        self.__module__, self.__doc__ = description.module, description.doc
+        self._take_names(description.name, description.name, description.module, description.doc)
         self._set_up(Export("actor", description.name, copies={key: ref}), options, description, {})
 
     def __copy__(self) -> ActorClass:
@@ -281,8 +285,8 @@ def make_actor_class(cls: type, options: Options) -> ActorClass:
 class ActorHandle:
     """An actor, as others see it: `handle.method.remote(...)` calls a method and returns an ObjectRef.
 
-    The actor ends when the last handle goes, after the calls already made. Handles can be passed to tasks and actors, put into
-    containers, compared and hashed.
+    The actor ends when the last handle goes, after the calls already made. Handles can be passed to tasks and actors,
+    put into containers, compared and hashed.
     """
 
     _cellmesh_ref: Ref
@@ -299,16 +303,17 @@ class ActorHandle:
         found = blueprint.methods.get(name)
         if found is None:
             close = difflib.get_close_matches(name, blueprint.methods, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; its methods are {', '.join(sorted(blueprint.methods)) or 'none'}"
-            raise AttributeError(f"actor class {blueprint.class_name!r} has no method {name!r}{hint} (attributes of an actor are not "
-                                 f"visible from outside, only its methods)")
+            methods = ", ".join(sorted(blueprint.methods)) or "none"
+            hint = f"; did you mean {close[0]!r}?" if close else f"; its methods are {methods}"
+            raise AttributeError(f"actor class {blueprint.class_name!r} has no method {name!r}{hint} (attributes of an "
+                                 "actor are not visible from outside, only its methods)")
         bound = ActorMethod(self._cellmesh_ref, blueprint, name, found.options)
         self.__dict__[name] = bound
         return bound
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"an actor's state lives in its own process: {name!r} cannot be set on a handle, only by a method of "
-                             f"{self._cellmesh_blueprint.class_name}")
+        raise AttributeError(f"an actor's state lives in its own process: {name!r} cannot be set on a handle, only by "
+                             f"a method of {self._cellmesh_blueprint.class_name}")
 
     def __dir__(self) -> list[str]:
         return sorted(self._cellmesh_blueprint.methods)
@@ -344,8 +349,8 @@ class ActorMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         name = self.__name__
-        raise TypeError(f"an actor's method cannot be called directly: use .{name}.remote(...), which returns an ObjectRef, and "
-                        f"cellmesh.get(ref) for its value")
+        raise TypeError(f"an actor's method cannot be called directly: use .{name}.remote(...), which returns an "
+                        "ObjectRef, and cellmesh.get(ref) for its value")
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method; returns an ObjectRef at once."""
@@ -361,12 +366,13 @@ class ActorMethod:
     def _bind(self, of: Session) -> Callable[..., Any]:
         described = self._blueprint.methods[self.__name__]
         if described.is_generator:
-            raise TypeError(f"{self.__qualname__} is a generator method, and a call returns its values at its end: return a list, or use "
-                            f"num_returns=n for n separate refs")
+            raise TypeError(f"{self.__qualname__} is a generator method, and a call returns its values at its end: "
+                            "return a list, or use num_returns=n for n separate refs")
         spec, options = described.spec, self._options
         return of.client.submitter(
             self._function(of), of.resource_class({}, None, self.__qualname__), actor=self._ref,
-            num_returns=options.get("num_returns", 1), max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
+            num_returns=options.get("num_returns", 1),
+            max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
             retry_exceptions=bool(options.get("retry_exceptions", False)),
             params=quick_check(spec) if spec is not None else None,
             check=call_check(spec, self.__qualname__) if spec is not None else None)

@@ -1,4 +1,4 @@
-"""The calls of the public API. What they do is done elsewhere; here is what they accept and what they say when it is wrong."""
+"""The calls of the public API: what they accept, and what they say when it is wrong. What they do is done elsewhere."""
 from __future__ import annotations
 
 import inspect
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------- the session
-def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None, memory: float | None = None,
-         resources: dict[str, float] | None = None, object_store_memory: int | None = None, namespace: str | None = None,
-         log_to_driver: bool | None = None, ignore_reinit_error: bool = False, **others: Any) -> Context:
+def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
+         memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
+         namespace: str | None = None, log_to_driver: bool | None = None, ignore_reinit_error: bool = False,
+         **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
     The first use of the API does it too, with the defaults.
@@ -30,8 +31,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     Parameters
     ----------
     address : str, optional
-        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this machine.
-        Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this
+        machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
     num_cpus : float, optional
         How many CPUs tasks may use together; default: those that this process may use.
     num_gpus : float, optional
@@ -64,8 +65,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     from . import startup
     from .context import Context
     asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
-                                     "resources": resources, "object_store_memory": object_store_memory, "namespace": namespace,
-                                     "log_to_driver": log_to_driver}, others)
+                                       "resources": resources, "object_store_memory": object_store_memory,
+                                       "namespace": namespace, "log_to_driver": log_to_driver}, others)
     running = sessions.current_or_none()
     if running is not None and running.lost:
         sessions.shutdown()
@@ -78,7 +79,7 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
 
 
 def shutdown() -> None:
-    """End the session: every task, actor and object of it is gone when this returns. Values fetched before stay valid."""
+    """End the session: its tasks, actors and objects are gone when this returns. Values fetched before stay valid."""
     sessions.shutdown()
 
 
@@ -100,7 +101,8 @@ def remote(**options: Any) -> Callable[[Any], Any]: ...
 def remote(*targets: Any, **options: Any) -> Any:
     """Make a function a remote function, or a class an actor class.
 
-    As a decorator, plain or with options: `@cellmesh.remote`, `@cellmesh.remote(num_cpus=2)`; or as a call, `cellmesh.remote(f)`.
+    As a decorator, plain or with options: `@cellmesh.remote`, `@cellmesh.remote(num_cpus=2)`; or as a call,
+    `cellmesh.remote(f)`.
 
     Parameters
     ----------
@@ -117,9 +119,9 @@ def remote(*targets: Any, **options: Any) -> Any:
     name : str
         Tasks: what it is called in listings. Actors: how `get_actor` finds it.
     namespace, get_if_exists, lifetime, max_restarts, max_task_retries, max_concurrency
-        Actors: where the name is looked up; whether to return the actor of that name if it is alive; "detached" to outlive its
-        handles; how often to start it anew when its process dies, default 0; how often to repeat a call then, default 0; how many
-        calls run at a time, default 1, with async methods 1000.
+        Actors: where the name is looked up; whether to return the actor of that name if it is alive; "detached" to
+        outlive its handles; how often to start it anew when its process dies, default 0; how often to repeat a call
+        then, default 0; how many calls run at a time, default 1, with async methods 1000.
     scheduling_strategy : {"DEFAULT", "SPREAD"}
         Where to place it; on one machine both mean the same.
     runtime_env : dict
@@ -135,8 +137,8 @@ def remote(*targets: Any, **options: Any) -> Any:
     if not targets:
         return lambda target: _make_remote(target, options)
     if len(targets) > 1 or options:
-        raise TypeError("remote() is used as @remote, as @remote(option=value), or as remote(f) with one function or class; options are "
-                        "keywords: remote(option=value)(f)")
+        raise TypeError("remote() is used as @remote, as @remote(option=value), or as remote(f) with one function or "
+                        "class; options are keywords: remote(option=value)(f)")
     return _make_remote(targets[0], {})
 
 
@@ -185,15 +187,16 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     """
     from .actor import ActorHandle
     if not isinstance(actor, ActorHandle):
-        raise TypeError(f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)")
+        raise TypeError(f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by "
+                        "cellmesh.cancel(ref)")
     current().client.kill_actor(actor._cellmesh_ref, no_restart)
 
 
 def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel the task that makes a value. A task that has ended stays as it is.
 
-    A task that waits is dropped; in one that runs KeyboardInterrupt is raised, in an async actor's call CancelledError. `get` then
-    raises TaskCancelledError. A call that ignores the exception ends with its own result.
+    A task that waits is dropped; in one that runs KeyboardInterrupt is raised, in an async actor's call CancelledError.
+    `get` then raises TaskCancelledError. A call that ignores the exception ends with its own result.
 
     Parameters
     ----------
@@ -212,7 +215,8 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
     client = current().client
     info = client.info(ref)
     if info["put"]:
-        raise ValueError("this ObjectRef was made by put(), there is no task to cancel; its memory is freed when the last ref goes (del)")
+        raise ValueError("this ObjectRef was made by put(), there is no task to cancel; its memory is freed when the "
+                         "last ref goes (del)")
     if force and info["actor"] >= 0:
         raise ValueError("force=True would kill the whole actor, with all its calls: use cancel(ref) for this call, or "
                          "cellmesh.kill(actor)")
@@ -261,7 +265,8 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
     Raises
     ------
     TaskError
-        A task raised; also an instance of that exception's class. A list raises at its first failure, without waiting for the rest.
+        A task raised; also an instance of that exception's class. A list raises at its first failure, without waiting
+        for the rest.
     GetTimeoutError
         The time is up.
     CellmeshError
@@ -282,8 +287,8 @@ def put(value: Any) -> ObjectRef:
     """
     client = current().client
     if type(value) is _ref_type():
-        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as a value, put it into "
-                        "a list, put([ref])")
+        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as "
+                        "a value, put it into a list, put([ref])")
     return client.put(value)
 
 
@@ -319,9 +324,11 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
         return [], []
     if _has_duplicates(refs):
         twice = next(ref for i, ref in enumerate(refs) if ref in refs[:i])
-        raise ValueError(f"wait() needs distinct refs, and {twice!r} occurs more than once: use list(dict.fromkeys(refs))")
+        raise ValueError(f"wait() needs distinct refs, and {twice!r} occurs more than once: use "
+                         "list(dict.fromkeys(refs))")
     if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
-        raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, {len(refs)}")
+        raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, "
+                         f"{len(refs)}")
     return current().client.wait(refs, num_returns, timeout)
 
 
@@ -355,8 +362,8 @@ class as_completed:  # noqa: N801  (used like the function of that name in concu
             ready, _ = client.wait(rest, 1, left)
             if not ready:
                 from .exceptions import GetTimeoutError
-                raise GetTimeoutError(f"as_completed() gave up after {self._timeout:g} s: {len(rest)} of {len(self._refs)} refs are not "
-                                      f"there yet; the tasks go on")
+                raise GetTimeoutError(f"as_completed() gave up after {self._timeout:g} s: {len(rest)} of "
+                                      f"{len(self._refs)} refs are not there yet; the tasks go on")
             ready, rest = client.wait(rest, len(rest), 0)  # the others that have arrived, at one go
             yield from ready
 

@@ -80,7 +80,8 @@ def _print_status(folder: Path) -> None:
     print(f"session {_id(folder)}  ({folder})")
     print(f"  driver   pid {', '.join(drivers) or 'none'}")
     print(f"  free     {in_resources(free)}  of  {in_resources(total)}")
-    print(f"  store    {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}, {stats['n_objects']} objects")
+    print(f"  store    {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}, {stats['n_objects']} "
+          "objects")
     print(f"  workers  {_counts(workers)}")
     print(f"  tasks    {_counts(tasks)}; {stats['n_finished']} finished")
     print(f"  actors   {_counts(actors)}")
@@ -151,7 +152,8 @@ def _examinations() -> Iterator[tuple[str, str]]:
     yield "processes may be watched (pidfd)", _problem_of(_open_pidfd)
     for module in ("numpy", "pyarrow", "cloudpickle", "msgspec", "IPython", "ipykernel"):
         yield f"module {module}", "" if find_spec(module) else f"not installed: pip install {module.lower()}"
-    yield "JupyterLab", "" if shutil.which("jupyter") or find_spec("jupyterlab") else "not installed: pip install jupyterlab"
+    there = shutil.which("jupyter") or find_spec("jupyterlab")
+    yield "JupyterLab", "" if there else "not installed: pip install jupyterlab"
 
 
 def _problem_of(attempt: object) -> str:

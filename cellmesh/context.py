@@ -22,10 +22,10 @@ class Context(Mapping[str, Any]):
 
     @property
     def address_info(self) -> dict[str, Any]:
-        """Where the session is: "address" (for `init(address=...)` elsewhere), "session_dir", "node_id", "namespace"."""
+        """Where the session is: address (what `init` takes elsewhere), session_dir, node_id, namespace."""
         node = self._session.node
-        return {"address": getattr(node, "address", ""), "session_dir": str(node.session_dir), "node_id": node.session_id,
-                "namespace": self._session.namespace}
+        return {"address": getattr(node, "address", ""), "session_dir": str(node.session_dir),
+                "node_id": node.session_id, "namespace": self._session.namespace}
 
     def disconnect(self) -> None:
         """End the session, if it is still the one that runs."""
@@ -73,6 +73,7 @@ class Context(Mapping[str, Any]):
         rows = "".join(f'<tr><td style="text-align:left;opacity:.7;padding:1px 12px 1px 0">{html.escape(name)}</td>'
                        f'<td style="text-align:left;padding:1px 0">{html.escape(value)}</td></tr>'
                        for name, value in self._facts().items())
-        return (f'<div style="display:inline-block;border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:8px 14px">'
+        frame = "display:inline-block;border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:8px 14px"
+        return (f'<div style="{frame}">'
                 f'<div style="font-weight:600;margin-bottom:4px">cellmesh session, {self._state()}</div>'
                 f'<table style="border:none;margin:0">{rows}</table></div>')

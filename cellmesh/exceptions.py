@@ -32,9 +32,11 @@ from functools import lru_cache
 from typing import Any
 
 __all__ = [
-    "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError", "ForkedClientError",
+    "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
+    "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfMemoryError", "SessionClosedError", "SessionError", "SessionLostError", "StoreCorruptedError",
+    "ObjectStoreFullError", "OutOfMemoryError", "SessionClosedError", "SessionError", "SessionLostError",
+    "StoreCorruptedError",
     "StoreLimitError", "TaskCancelledError", "TaskError", "WorkerCrashedError",
 ]
 
@@ -47,8 +49,8 @@ class TaskError(CellmeshError):
     """A task's function raised.
 
     What `get` raises is an instance of a subclass of both this class and the class of the original exception, so that
-    `except ValueError` catches it. That is not possible for SystemExit and other exceptions outside `Exception`, nor for
-    exceptions whose class cannot be found here; then it is a plain TaskError.
+    `except ValueError` catches it. That is not possible for SystemExit and other exceptions outside `Exception`, nor
+    for exceptions whose class cannot be found here; then it is a plain TaskError.
 
     Attributes
     ----------
@@ -190,8 +192,9 @@ class LargeClosureWarning(UserWarning):
 
 
 # ---------------------------------------------------------------- from what the store holds
-# A failed object holds a tuple. From workers: (kind, function name, exception type, message, traceback, pickled exception
-# or None, pid, note) with kind "task_error" or "actor_init"; from the core: ("system", code, detail, task number).
+# A failed object holds a tuple. From workers: (kind, function name, exception type, message, traceback, pickled
+# exception or None, pid, note) with kind "task_error" or "actor_init"; from the core: ("system", code, detail, task
+# number).
 
 def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0) -> BaseException:
     """The exception that a failed object's tuple describes.
@@ -261,9 +264,12 @@ def _instance_of_both(cause: BaseException) -> TaskError:
 
 
 def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
-    """An instance that carries everything the cause carries, made without calling the user's `__new__` and `__init__`."""
+    """An instance that carries everything the cause carries, made without calling the user's `__new__` and
+    `__init__`."""
     heap_type = 1 << 9
-    builtin = next(c for c in type(cause).__mro__ if not c.__flags__ & heap_type)
+    builtin: type = both
+    while builtin.__flags__ & heap_type:  # the base that decides what lies in memory, and so whose __new__ is allowed
+        builtin = builtin.__base__
     error = builtin.__new__(both, *cause.args)
     builtin.__init__(error, *cause.args)
     error.args = cause.args
@@ -282,8 +288,9 @@ def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
     _, name, cause_type, message, remote_traceback, pickled, pid, note = record
     cause, problem = _load_cause(pickled)
     notes = "; ".join(filter(None, (note, problem)))
-    error = ActorDiedError(f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with "
-                           f"pid {pid}:\n\n{with_source_lines(remote_traceback).rstrip()}" + (f"\n\n({notes})" if notes else ""))
+    text = (f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with pid "
+            f"{pid}:\n\n{with_source_lines(remote_traceback).rstrip()}")
+    error = ActorDiedError(f"{text}\n\n({notes})" if notes else text)
     error.cause, error.remote_traceback = cause, remote_traceback
     return error
 
@@ -293,24 +300,26 @@ def _system_error(record: tuple[Any, ...], name: str) -> CellmeshError:
     task = f"the task {name!r} (number {seq})" if name else f"task number {seq}"
     if code == "worker_crashed":
         return _with_exit_code(WorkerCrashedError(
-            f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left (option max_retries)"), detail)
+            f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left (option "
+            "max_retries)"), detail)
     if code == "out_of_memory":
         return _with_exit_code(OutOfMemoryError(
-            f"the worker that ran {task} was killed because memory ran out: let it hold less at a time, or run fewer at once "
-            f"(option memory or num_cpus)"), detail)
+            f"the worker that ran {task} was killed because memory ran out: let it hold less at a time, or run fewer "
+            "at once (option memory or num_cpus)"), detail)
     if code == "cancelled":
         return TaskCancelledError(f"{task} was cancelled")
     if code == "actor_died":
         ended = f"its process {how_it_ended(detail)}" if detail else "it was ended by kill() or with its last handle"
         return _with_exit_code(ActorDiedError(f"the actor that {task} calls is dead: {ended}"), detail)
     if code == "actor_unavailable":
-        return ActorUnavailableError(f"the actor's process ended while it ran {task}, and the actor restarts: the call may have been "
-                                     f"executed or not (option max_task_retries repeats it)")
+        return ActorUnavailableError(f"the actor's process ended while it ran {task}, and the actor restarts: the call "
+                                     "may have been executed or not (option max_task_retries repeats it)")
     if code == "object_lost":
         return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
     if code == "store_full":
-        return ObjectStoreFullError(f"the result of {task} did not fit into the object store, nor did a description of the error: drop "
-                                    f"references that are no longer needed, or start with a larger object_store_memory")
+        return ObjectStoreFullError(f"the result of {task} did not fit into the object store, nor did a description of "
+                                    "the error: drop references that are no longer needed, or start with a larger "
+                                    "object_store_memory")
     return CellmeshError(f"{task} failed: {code} ({detail})")
 
 

@@ -19,9 +19,9 @@ MISSING = object()
 class Export:
     """A function or class of the user, which the store gets a copy of when a session first needs it.
 
-    The copy is made of the code as it is then, with the globals it uses. In a notebook a session is told where a cell ends
-    (`Session.forget_changed_code`): code that would be pickled differently now, because something it uses was defined anew, is
-    exported again at its next use.
+    The copy is made of the code as it is then, with the globals it uses. In a notebook a session is told where a cell
+    ends (`Session.forget_changed_code`): code that would be pickled differently now, because something it uses was
+    defined anew, is exported again at its next use.
 
     In other processes an export is made from its copy, and the code itself is loaded only if somebody asks for it.
     """
@@ -76,7 +76,8 @@ class Export:
             return None
         return self.ref(session, options)
 
-    def _pickled(self, name: str, retry_on: tuple[type, ...], environment: tuple[tuple[str, str], ...]) -> tuple[str, str, Any]:
+    def _pickled(self, name: str, retry_on: tuple[type, ...],
+                 environment: tuple[tuple[str, str], ...]) -> tuple[str, str, Any]:
         from .objstore.serialization import code_object
         code = WithEnvironment(self.code, dict(environment), self.kind == "actor") if environment else self.code
         try:
@@ -95,8 +96,8 @@ class Export:
         largest = largest_captured(self.code)
         holder = f", most of it in {largest[0]!r} ({in_bytes(largest[1])})" if largest else ""
         argument = largest[0] if largest else "the data"
-        text = (f"{self.name!r} captures {in_bytes(n_bytes)}{holder}, which every worker that runs it must load. Put it into the store "
-                f"once, ref = cellmesh.put({argument}), and pass the ref as an argument")
+        text = (f"{self.name!r} captures {in_bytes(n_bytes)}{holder}, which every worker that runs it must load. Put "
+                f"it into the store once, ref = cellmesh.put({argument}), and pass the ref as an argument")
         if n_bytes > LIMIT_BYTES:
             raise ValueError(f"{text}: functions and classes may carry at most {in_bytes(LIMIT_BYTES)}.")
         warn_user(f"{text}.", LargeClosureWarning)
@@ -141,8 +142,11 @@ def functions_of(code: Any) -> Iterator[types.FunctionType]:
         yield code
 
 
-def uses(code: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """What code takes from the globals of notebook cells, itself or through what it calls: (globals, name, value)."""
+Use = tuple[dict[str, Any], str, Any]  # globals, a name in them, what it stood for
+
+
+def uses(code: Any) -> Iterator[Use]:
+    """What code takes from the globals of notebook cells, itself or through what it calls."""
     from .serializability import captured, global_names
     todo = list(functions_of(code))
     seen: set[int] = set()

@@ -4,6 +4,7 @@ The exception itself travels along as a pickle when it can be pickled *and* unpi
 """
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import traceback
@@ -66,35 +67,42 @@ def _shortened(text: str) -> str:
 
 def _pickled(error: BaseException) -> tuple[bytes | None, str]:
     """The exception pickled, or why that is not possible."""
-    import cloudpickle
-    data, problem = None, ""
-    for candidate in (error, Parts(error)):
+    problem = ""
+    for dump in (_dump, _dump_parts):
         try:
-            attempt = cloudpickle.dumps(candidate, protocol=5)
-            pickle.loads(attempt)
-        except Exception as reason:  # the user's classes again; next candidate
+            data = dump(error)
+            pickle.loads(data)
+        except Exception as reason:  # the user's classes again
             problem = problem or f"{type(reason).__name__}: {reason}"
             continue
-        data = attempt
-        break
-    if data is None:
-        return None, f"the exception itself could not be sent, this is its text: {problem}"
-    if len(data) > MAX_PICKLE_BYTES:
-        return None, f"the exception itself was not sent, this is its text: it holds {len(data) >> 20} MiB"
-    return data, ""
+        if len(data) > MAX_PICKLE_BYTES:
+            return None, f"the exception itself was not sent, this is its text: it holds {len(data) >> 20} MiB"
+        return data, ""
+    return None, f"the exception itself could not be sent, this is its text: {problem}"
 
 
-class Parts:
-    """Pickles as an exception of the same class, made without its `__init__`.
+def _dump(error: BaseException) -> bytes:
+    import cloudpickle
+    return cloudpickle.dumps(error, protocol=5)
 
-    Many exception classes cannot be unpickled, because their `__init__` wants other arguments than `args` holds.
+
+def _dump_parts(error: BaseException) -> bytes:
+    """The pickle of an exception that will be made again without its `__init__`, and likewise those that it holds.
+
+    Many exception classes cannot be unpickled otherwise, because their `__init__` wants other arguments than `args`
+    holds.
     """
+    import cloudpickle
 
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
+    class Pickler(cloudpickle.Pickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, BaseException):
+                return _from_parts, (type(obj), obj.args, dict(vars(obj)))
+            return super().reducer_override(obj)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, (type(self.error), self.error.args, dict(vars(self.error)))
+    file = io.BytesIO()
+    Pickler(file, protocol=5).dump(error)
+    return file.getvalue()
 
 
 def _from_parts(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:

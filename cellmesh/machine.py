@@ -20,7 +20,8 @@ def usable_cpus() -> int:
 def usable_memory() -> int:
     """Bytes of memory this process may use: the machine's, or the limit of its cgroup."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [_number(path) for path in (*_cgroup_files("memory.max"), *_cgroup_files("memory.limit_in_bytes", "memory"))]
+    files = [*_cgroup_files("memory.max"), *_cgroup_files("memory.limit_in_bytes", "memory")]
+    limits = [_number(path) for path in files]
     return min([physical, *(limit for limit in limits if limit is not None and 0 < limit < UNLIMITED)])
 
 

@@ -1,12 +1,12 @@
 """`await ref`, `ref.future()`: one thread per process that watches refs for everybody.
 
-The segment knows how to wake a process when a ref is sealed, not how to resume a coroutine. So one daemon thread sleeps in
-the core's `watch` while there is something to wait for, and hands what has become ready to those who asked: coroutines
-through their event loop, futures directly. There is no thread per ref, and none at all before the first use.
+The segment knows how to wake a process when a ref is sealed, not how to resume a coroutine. So one daemon thread sleeps
+in the core's `watch` while there is something to wait for, and hands what has become ready to those who asked:
+coroutines through their event loop, futures directly. There is no thread per ref, and none at all before the first use.
 
 No wake-up is lost. Whoever asks first enters its request and then marks the ref (`mark_waiting`): if the ref was sealed
-before the mark, `mark_waiting` says so; if it is sealed after it, the inbox changes, `watch` returns, and the thread finds the
-request.
+before the mark, `mark_waiting` says so; if it is sealed after it, the inbox changes, `watch` returns, and the thread
+finds the request.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Callback = Callable[[], None]
 class Notifier:
     """Calls back when refs are ready.
 
-    Callbacks for an event loop run in that loop, the others in the notifier's thread; they must be quick and must not raise.
-    All methods may be called from any thread.
+    Callbacks for an event loop run in that loop, the others in the notifier's thread; they must be quick and must not
+    raise. All methods may be called from any thread.
     """
 
     def __init__(self, client: Client) -> None:

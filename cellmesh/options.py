@@ -44,8 +44,8 @@ def _is_count(least: int, most: int | None = None) -> Callable[[Any], bool]:
 
 
 def _is_resources(value: Any) -> bool:
-    return (isinstance(value, Mapping) and all(isinstance(name, str) and name and name not in RESERVED for name in value)
-            and all(map(_is_amount, value.values())))
+    return (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
+            and all(isinstance(name, str) and name and name not in RESERVED for name in value))
 
 
 def _is_exception_filter(value: Any) -> bool:
@@ -72,10 +72,11 @@ _RETRIES = f"a whole number from 0 to {MAX_RETRIES}, or -1 for ever"
 
 TABLE: dict[str, Option] = {
     "num_cpus": Option(("task", "actor"), _AMOUNT, _is_amount),
-    "num_gpus": Option(("task", "actor"), f"a whole number >= 0, or a fraction of one GPU down to {GRANULARITY:g}", _is_gpu_amount),
+    "num_gpus": Option(("task", "actor"), "a whole number >= 0, or a fraction of one GPU down to "
+                                          f"{GRANULARITY:g}", _is_gpu_amount),
     "memory": Option(("task", "actor"), "a number of bytes >= 0", _is_amount),
-    "resources": Option(("task", "actor"), "a dict of custom resource names to amounts >= 0, such as {'disk': 1}; for CPU, GPU and "
-                                           "memory use num_cpus, num_gpus and memory", _is_resources),
+    "resources": Option(("task", "actor"), "a dict of custom resource names to amounts >= 0, such as {'disk': 1}; for "
+                                           "CPU, GPU and memory use num_cpus, num_gpus and memory", _is_resources),
     "num_returns": Option(("task", "method"), f"a whole number from 0 to {MAX_RETURNS}", _is_count(0, MAX_RETURNS)),
     "max_retries": Option(("task",), _RETRIES, _is_count(-1, MAX_RETRIES)),
     "retry_exceptions": Option(("task", "method"), "True, False, or a list of exception classes", _is_exception_filter),
@@ -88,7 +89,8 @@ TABLE: dict[str, Option] = {
     "max_concurrency": Option(("actor",), "a whole number from 1 to 10000", _is_count(1, 10_000)),
     "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same)",
                                   _is_one_of("DEFAULT", "SPREAD")),
-    "runtime_env": Option(("task", "actor"), "a dict such as {'env_vars': {'NAME': 'value'}}; other keys are not supported",
+    "runtime_env": Option(("task", "actor"), "a dict such as {'env_vars': {'NAME': 'value'}}; other keys are not "
+                                             "supported",
                           _is_environment),
 }
 
@@ -151,8 +153,8 @@ def _short(value: Any) -> str:
 def resource_demand(kind: Kind, options: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float] | None]:
     """What a task or actor needs in order to start, and what an actor keeps then.
 
-    A task takes one CPU unless told otherwise. An actor without `num_cpus` takes one to be placed and holds none, so that
-    hundreds of idle actors fit on two CPUs.
+    A task takes one CPU unless told otherwise. An actor without `num_cpus` takes one to be placed and holds none, so
+    that hundreds of idle actors fit on two CPUs.
 
     Returns
     -------

@@ -26,15 +26,17 @@ class RemoteFunction(Generic[P, R]):
 
     Notes
     -----
-    The function is copied into the store when it is first used, together with the global variables it reads, if it comes
-    from a notebook or a script. What is assigned to these variables in the same cell later is not seen by its tasks.
+    The function is copied into the store when it is first used, together with the global variables it reads, if it
+    comes from a notebook or a script. What is assigned to these variables in the same cell later is not seen by its
+    tasks.
     """
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:
         functools.update_wrapper(self, function, updated=())
         self._set_up(Export("function", function.__name__, function), options, spec_of(function), {})
 
-    def _set_up(self, export: Export, options: Options, spec: Spec | None, variants: dict[Hashable, RemoteFunction[P, R]]) -> None:
+    def _set_up(self, export: Export, options: Options, spec: Spec | None,
+                variants: dict[Hashable, RemoteFunction[P, R]]) -> None:
         self._export = export
         self._options = options
         self._spec = spec
@@ -46,12 +48,13 @@ class RemoteFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         name = self._export.name
-        raise TypeError(f"{name}() is a remote function and cannot be called directly: use {name}.remote(...), which returns an "
-                        f"ObjectRef, and cellmesh.get(ref) for its value")
+        raise TypeError(f"{name}() is a remote function and cannot be called directly: use {name}.remote(...), which "
+                        "returns an ObjectRef, and cellmesh.get(ref) for its value")
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Submit a task; returns its ObjectRef, a list of them for `num_returns` > 1, None for 0."""
-        # The core's submitter takes this method's place until the session ends, so a call does not even pass through Python.
+        # The core's submitter takes this method's place until the session ends, so a call does not even pass through
+        # Python.
         submitter = self._bind(session.current())
         self.remote = submitter  # type: ignore[method-assign]
         return submitter(*args, **kwargs)
@@ -141,9 +144,10 @@ def make_remote_function(function: Callable[P, R], options: Options) -> RemoteFu
     """
     name = getattr(function, "__name__", repr(function))
     if inspect.iscoroutinefunction(function):
-        raise TypeError(f"{name!r} is an async function, and tasks are plain ones: make it a method of an actor class (async methods of an "
-                        f"actor run concurrently), or call asyncio.run(...) in a plain remote function")
+        raise TypeError(f"{name!r} is an async function, and tasks are plain ones: make it a method of an actor class "
+                        "(async methods of an actor run concurrently), or call asyncio.run(...) in a plain remote "
+                        "function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name!r} is a generator function, and a task returns its values at its end: return a list, or use num_returns=n "
-                        f"for n separate refs")
+        raise TypeError(f"{name!r} is a generator function, and a task returns its values at its end: return a list, "
+                        "or use num_returns=n for n separate refs")
     return RemoteFunction(function, check_options("task", options, name))

@@ -1,8 +1,10 @@
-"""What in a value cannot be pickled, and where it is: `model.session['lock']`, not "cannot pickle '_thread.lock' object".
+"""What in a value cannot be pickled, and where it is: `model.session['lock']`, not "cannot pickle '_thread.lock'
+object".
 
-The pickler tells of every object before it pickles it, so when it fails, the last one it told of is the culprit. The way
-from the value to that object is then found by a breadth-first search over attributes, items, and what functions capture;
-nothing is pickled for that. A second pass steps over the culprits already known, so that all of them are found.
+The pickler tells of every object before it pickles it, so when it fails, the last one it told of is the culprit. The
+way from the value to that object is then found by a breadth-first search over attributes, items, and what functions
+capture; nothing is pickled for that. A second pass steps over the culprits already known, so that all of them are
+found.
 """
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ N_FAILURES = 10       # culprits that one look names
 N_VISITED = 200_000   # objects the search for the way looks at
 REMEMBERED = 64       # objects of the pickler's recent past: the culprit may be a temporary that no way leads to
 
-REMEDY = ("Create it inside the function or in the actor's __init__, or give its class a __reduce__ that makes it anew on the other "
-          "side.")
+REMEDY = ("Create it inside the function or in the actor's __init__, or give its class a __reduce__ that makes it anew "
+          "on the other side.")
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,12 @@ def pickling_error(value: object, reason: BaseException, name: str | None = None
 
     It says which variable of the caller holds the value (unless a `name` is given), and the way to the culprits inside.
     """
-    found = inspect_serializability(value, name or _variable_of_caller(value))
+    name = name or _variable_of_caller(value)
+    found = inspect_serializability(value, name)
+    if name is None and type(value) in (tuple, list) and len(found.failures) == 1:  # the arguments of a call together
+        for argument in value:  # type: ignore[attr-defined]
+            if not inspect_serializability(argument):
+                return pickling_error(argument, reason)
     if not found.failures:  # it can be pickled now: it changed meanwhile, or pickles only sometimes
         return TypeError(f"{found.name} cannot be sent to another process: {type(reason).__name__}: {reason}")
     culprits = "; ".join(map(str, found.failures[:3]))
@@ -209,7 +216,8 @@ def _attributes(obj: object) -> Iterator[tuple[str, object]]:
 
 
 def captured(function: types.FunctionType) -> list[tuple[str, object]]:
-    """The variables that travel with a function: closure, defaults, and the globals its code and inner functions name."""
+    """The variables that travel with a function: closure, defaults, and the globals its code and inner functions
+    name."""
     found = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:

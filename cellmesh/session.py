@@ -1,7 +1,7 @@
 """The session of this process: its attachment to the node's segment, and what is tied to that.
 
-A driver starts a session with `init`, or at first use; a worker is given one when it is forked. `current()` is where every
-call of the API begins.
+A driver starts a session with `init`, or at first use; a worker is given one when it is forked. `current()` is where
+every call of the API begins.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .text import in_resources, warn_user
 
 if TYPE_CHECKING:
     from .objstore._core import Client, Ref
-    from .exports import Export
+    from .exports import Export, Use
     from .notifier import Notifier
 
 HOOKS = "cellmesh.hooks:Hooks"
@@ -89,11 +89,12 @@ class Session:
         self.lost = ""
         self.tracks_code = False
         self.exports: weakref.WeakKeyDictionary[Export, dict[Any, Ref]] = weakref.WeakKeyDictionary()
-        self.exported_uses: weakref.WeakKeyDictionary[Export, list[tuple[dict[str, Any], str, Any]]] = weakref.WeakKeyDictionary()
+        self.exported_uses: weakref.WeakKeyDictionary[Export, list[Use]] = weakref.WeakKeyDictionary()
         self.bound: weakref.WeakSet[Any] = weakref.WeakSet()  # whatever holds a submitter of this session; has unbind()
         self.method_functions: dict[tuple[str, str, tuple[type, ...]], Ref] = {}
         self._resource_classes: dict[Any, int] = {}
         self._notifier: Notifier | None = None
+        self._prints = False
         self._lock = threading.Lock()
 
     @property
@@ -125,8 +126,9 @@ class Session:
         total, _ = self.client.resources()
         lacking = {name: amount for name, amount in demand.items() if amount > total.get(name, 0.0)}
         there = {name: total.get(name, 0.0) for name in lacking}
-        warn_user(f"{owner!r} asks for {in_resources(lacking)}, but all this node has is {in_resources(there)}: it will wait for ever. "
-                  f"Ask for less, or start the session with more, cellmesh.shutdown() and cellmesh.init(...).",
+        warn_user(f"{owner!r} asks for {in_resources(lacking)}, but all this node has is {in_resources(there)}: it "
+                  "will wait for ever. Ask for less, or start the session with more, cellmesh.shutdown() and "
+                  "cellmesh.init(...).",
                   exceptions.InfeasibleResourcesWarning)
 
     def forget_changed_code(self) -> None:
@@ -154,6 +156,15 @@ class Session:
         if self._notifier is not None:
             self._notifier.close()
         self.node.close()
+        if self._prints:  # after the processes have ended: what they printed last is shown too
+            from . import driver_output
+            driver_output.stop(self)
+
+    def print_output(self) -> None:
+        """Show what tasks print, until the session ends."""
+        from . import driver_output
+        driver_output.start(self)
+        self._prints = True
 
     def _on_lost(self, reason: str) -> None:
         self.lost = reason or "the connection ended"
@@ -168,7 +179,7 @@ class _Process:
 
     session: Session | None = None
     is_forked: bool = False                               # from a process with a session, and not shut down since
-    parents: list[Session] = field(default_factory=list)  # of a forked child; kept, so that nothing of theirs is released
+    parents: list[Session] = field(default_factory=list)  # of a forked child; kept, so that nothing is released
     starting: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -207,7 +218,8 @@ def running() -> Session:
         If there is none.
     """
     if _process.session is None and not _process.is_forked:
-        raise exceptions.NotInitializedError("no cellmesh session runs in this process: call cellmesh.init(), or use any task, first")
+        raise exceptions.NotInitializedError("no cellmesh session runs in this process: call cellmesh.init(), or use "
+                                             "any task, first")
     return current()
 
 
@@ -241,19 +253,23 @@ def start(config: Config) -> Session:
             node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
                               log_to_driver=config.log_to_driver, namespace=config.namespace)
         try:
-            client = _core.Client(node.fd, _core.ROLE_DRIVER, Hooks())
+            session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
         except BaseException:
             node.close()
             raise
-        if config.address:
-            config = replace(config, resources=client.resources()[0], object_store_memory=client.stats()["capacity_bytes"])
-        session = Session(node, client, config)
-        node.link.on_lost(session._on_lost)
         _process.session = session
-        if config.log_to_driver:
-            from . import driver_output
-            driver_output.start(session)
         return session
+
+
+def _attach(node: Any, client: Client, config: Config) -> Session:
+    if config.address:
+        config = replace(config, resources=client.resources()[0], object_store_memory=client.stats()["capacity_bytes"],
+                         namespace=config.namespace or node.namespace)
+    session = Session(node, client, config)
+    node.link.on_lost(session._on_lost)
+    if config.log_to_driver:
+        session.print_output()
+    return session
 
 
 def adopt_worker(client: Client, link: Any, config: Any) -> Session:
@@ -293,18 +309,20 @@ def store_error(code: str, detail: str) -> BaseException:
         session = _process.session
         if session is not None and session.lost:
             return lost_error(session)
-        return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() starts a new one")
+        return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() "
+                                             "starts a new one")
     if code == "forked":
         return _forked_error()
-    kinds = {"full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
+    kinds = {"full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError,
+             "corrupt": exceptions.StoreCorruptedError}
     return kinds.get(code, exceptions.CellmeshError)(detail)
 
 
 def lost_error(session: Session) -> exceptions.SessionLostError:
     """Why nothing works any more."""
     return exceptions.SessionLostError(
-        f"the session's local scheduler is gone ({session.lost}), and with it every task, actor and object. Call cellmesh.init() to begin "
-        f"anew, then run again what made the values you need")
+        f"the session's local scheduler is gone ({session.lost}), and with it every task, actor and object. Call "
+        "cellmesh.init() to begin anew, then run again what made the values you need")
 
 
 def refuse_after_fork() -> None:
@@ -315,14 +333,16 @@ def refuse_after_fork() -> None:
 
 def _forked_error() -> exceptions.ForkedClientError:
     return exceptions.ForkedClientError(
-        "this process was forked from one that uses cellmesh, and a session cannot be shared that way. Start processes with "
-        "multiprocessing's 'spawn' method or subprocess, run the work as a cellmesh task, or call cellmesh.shutdown() here first to "
-        "begin a session of this process's own")
+        "this process was forked from one that uses cellmesh, and a session cannot be shared that way. Start processes "
+        "with multiprocessing's 'spawn' method or subprocess, run the work as a cellmesh task, or call "
+        "cellmesh.shutdown() here first to begin a session of this process's own")
 
 
 def _after_fork_in_child() -> None:
     _process.starting = threading.RLock()
     if _process.session is not None:
+        for bound in list(_process.session.bound):
+            bound.unbind()
         _process.parents.append(_process.session)
         _process.session = None
         _process.is_forked = True

@@ -11,8 +11,8 @@ from typing import Any
 
 # (name, kind, has a default) of each parameter: what of a signature can travel to other processes
 Spec = tuple[tuple[str, int, bool], ...]
-# n_required_positional, n_max_positional (-1: any), {keyword: position, or -1 for keyword-only}, required keyword-only names,
-# whether there is **kwargs
+# n_required_positional, n_max_positional (-1: any), {keyword: position, or -1 for keyword-only}, required keyword-only
+# names, whether there is **kwargs
 QuickCheck = tuple[int, int, dict[str, int], frozenset[str], bool]
 
 
@@ -57,8 +57,8 @@ def signature_of(spec: Spec) -> inspect.Signature:
                               for name, kind, has_default in spec])
 
 
-_KINDS = {int(kind): kind for kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL,
-                                       Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)}
+_KINDS = {int(kind): kind for kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD,
+                                       Parameter.VAR_POSITIONAL, Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD)}
 
 
 def call_check(spec: Spec, name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], None]:

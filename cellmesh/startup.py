@@ -16,8 +16,9 @@ from .text import user_frame
 
 LEAST_STORE_BYTES = 1 << 20
 # Arguments of ray.init() that programs are full of and that have no meaning here.
-WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level", "logging_format",
-                   "log_level", "local_mode", "_temp_dir", "_memory", "_system_config", "_node_ip_address", "job_config", "runtime_env"}
+WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
+                   "logging_format", "log_level", "local_mode", "_temp_dir", "_memory", "_system_config",
+                   "_node_ip_address", "job_config", "runtime_env"}
 
 
 def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,7 +33,8 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
     """
     for name in others:
         if name in WITHOUT_MEANING:
-            warnings.warn(f"init({name}=...) has no meaning in cellmesh and is ignored", UserWarning, stacklevel=user_frame()[1] + 1)
+            warnings.warn(f"init({name}=...) has no meaning in cellmesh and is "
+                          "ignored", UserWarning, stacklevel=user_frame()[1] + 1)
             continue
         close = difflib.get_close_matches(name, arguments, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -50,12 +52,12 @@ def _refusal(name: str, value: Any) -> str:
     if name in ("num_cpus", "num_gpus", "memory"):
         return "" if _is_amount(value) else "a number >= 0"
     if name == "object_store_memory":
-        fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and value >= LEAST_STORE_BYTES and math.isfinite(value)
+        fits = _is_amount(value) and value >= LEAST_STORE_BYTES
         return "" if fits else f"a number of bytes, at least {LEAST_STORE_BYTES:,}"
     if name == "resources":
-        fits = (isinstance(value, Mapping) and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value)
-                and all(map(_is_amount, value.values())))
-        return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU and memory use num_cpus, num_gpus and memory"
+        fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
+                and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
+        return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
     if name in ("address", "namespace"):
         return "" if isinstance(value, str) and value else "a string that is not empty"
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
@@ -67,13 +69,13 @@ def _is_amount(value: Any) -> bool:
 
 def make_config(given: Mapping[str, Any]) -> Config:
     """What to start a session with."""
-    namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
     address = given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
     if address != "local":
         if refused := sorted(set(given) - {"address", "namespace", "log_to_driver"}):
-            raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out {', '.join(refused)}, or "
-                             f"use address=\"local\" for a session of your own")
-        return Config({}, 0, namespace, given.get("log_to_driver", True), _address(address))
+            raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out "
+                             f"{', '.join(refused)}, or use address=\"local\" for a session of your own")
+        return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address))
+    namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
     store = int(given.get("object_store_memory", machine.default_store_bytes()))
     resources = {
         "CPU": float(given.get("num_cpus", machine.usable_cpus())),
@@ -81,19 +83,22 @@ def make_config(given: Mapping[str, Any]) -> Config:
         "memory": float(given.get("memory", max(0, machine.usable_memory() - store))),
         **{name: float(amount) for name, amount in given.get("resources", {}).items()},
     }
-    return Config({name: amount for name, amount in resources.items() if amount}, store, namespace, given.get("log_to_driver", True))
+    resources = {name: amount for name, amount in resources.items() if amount}
+    return Config(resources, store, namespace, given.get("log_to_driver", True))
 
 
 def _address(address: str) -> str:
     if address != "auto":
         if not os.path.exists(address):
-            raise ValueError(f"init(address={address!r}): there is no such session. Use \"auto\" for the youngest one on this machine, the "
-                             f"path of a node.sock as `cellmesh status` lists them, or no address for a session of your own")
+            raise ValueError(f"init(address={address!r}): there is no such session. Use \"auto\" for the youngest one "
+                             "on this machine, the path of a node.sock as `cellmesh status` lists them, or no address "
+                             "for a session of your own")
         return address
     from .scheduler import session_dir
     alive = session_dir.alive()
     if not alive:
-        raise ValueError('init(address="auto"): no session of yours runs on this machine; leave the address out to start one')
+        raise ValueError('init(address="auto"): no session of yours runs on this machine; leave the address out to '
+                         'start one')
     return str(alive[0] / session_dir.SOCKET_NAME)
 
 
@@ -108,13 +113,15 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
     if ignore:
         return
     config = running.config
-    has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0), "num_gpus": config.resources.get("GPU", 0.0),
-           "memory": config.resources.get("memory", 0.0), "object_store_memory": config.object_store_memory,
+    has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0),
+           "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
+           "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
         wanted = asked if name != "address" else "" if asked == "local" else _address(asked)
         if wanted != has[name]:
             raise AlreadyInitializedError(
-                f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call cellmesh.shutdown() first, "
-                f"leave the argument out, or pass ignore_reinit_error=True to keep what runs")
+                f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call "
+                "cellmesh.shutdown() first, leave the argument out, or pass ignore_reinit_error=True to keep what "
+                "runs")

@@ -1,4 +1,5 @@
-"""Listings of what a session holds: tasks, actors, objects, workers, nodes. They look once, start no session, and stop nothing.
+"""Listings of what a session holds: tasks, actors, objects, workers, nodes. They look once, start no session, and stop
+nothing.
 
     cm.state.list_tasks(filters=[("state", "=", "failed")])
 """
@@ -11,14 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import api
-from .history import read_history
+from .history import PUT_BIT, read_history
 from .session import running
 from .text import in_bytes
 
 Row = dict[str, Any]
 Filter = tuple[str, str, Any]
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
-                                                    "<=": operator.le, ">=": operator.ge}
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 SHOWN = 50  # rows that a display shows
 
 
@@ -58,8 +59,8 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     Returns
     -------
     Rows
-        With task, name, state (waiting, ready, running, blocked, finished, failed, cancelled, crashed), attempt, pid, origin
-        (number of the cell), parent (task), actor (index, -1 for none), seconds (of its last run).
+        With task, name, state (waiting, ready, running, blocked, finished, failed, cancelled, crashed), attempt, pid,
+        origin (number of the cell), parent (task), actor (index, -1 for none), seconds (of its last run).
     """
     client = running().client
     rows: dict[int, Row] = {}
@@ -67,42 +68,48 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
         if task.state in ("pending", "running"):  # the segment knows better, below
             continue
         seconds = task.finished_at - task.started_at if task.finished_at and task.started_at else None
-        rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, task.pid, task.origin, task.parent, task.actor, seconds)
+        rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, task.pid, task.origin, task.parent,
+                                   task.actor, seconds)
     for t in client.tasks(10 * limit):
-        rows[t["seq"]] = _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"], t["actor"], None)
+        rows[t["seq"]] = _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"],
+                                   t["actor"], None)
     return _select((rows[seq] for seq in sorted(rows, reverse=True)), filters, limit)
 
 
 def _task_row(seq: int, name: str, state: str, attempt: int, pid: int, origin: int, parent: int, actor: int,
               seconds: float | None) -> Row:
-    return {"task": seq, "name": name, "state": state, "attempt": attempt, "pid": pid, "origin": origin, "parent": parent,
-            "actor": actor, "seconds": None if seconds is None else round(seconds, 6)}
+    return {"task": seq, "name": name, "state": state, "attempt": attempt, "pid": pid, "origin": origin,
+            "parent": parent, "actor": actor, "seconds": None if seconds is None else round(seconds, 6)}
 
 
 def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Actors, dead ones that still have handles included: index, class_name, name, namespace, state, pid, calls, restarts left."""
+    """Actors, dead ones that still have handles included: index, class_name, name, namespace, state, pid, calls,
+    restarts left."""
     def row(actor: Row) -> Row:
         class_name, name, namespace, *_ = actor["meta"] or ("", "", "")
-        return {"actor": actor["index"], "class_name": class_name, "name": name, "namespace": namespace, "state": actor["state"],
-                "pid": actor["pid"], "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"]}
+        return {"actor": actor["index"], "class_name": class_name, "name": name, "namespace": namespace,
+                "state": actor["state"], "pid": actor["pid"], "pending_calls": actor["pending_calls"],
+                "restarts_left": actor["restarts_left"]}
     return _select(map(row, running().client.actors()), filters, limit)
 
 
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Living objects, the largest first: id, state, bytes, made by, the pids that hold refs, uses by tasks and other objects."""
+    """Living objects, the largest first: id, state, bytes, made by, the pids that hold refs, uses by tasks and other
+    objects."""
     client = running().client
     pids = {c["index"]: c["pid"] for c in client.clients()}
 
     def row(o: Row) -> Row:
-        number = o["creator"] & ~(1 << 63)
-        return {"id": o["id"], "state": o["state"], "size": o["size"], "made_by": f"{'put' if o['creator'] >> 63 else 'task'} {number}",
+        made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
+        return {"id": o["id"], "state": o["state"], "size": o["size"], "made_by": made_by,
                 "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
     rows = sorted(map(row, client.objects(1 << 20)), key=lambda r: -r["size"])
     return _select(rows, filters, limit)
 
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """The processes of the session: index, role, pid, state (idle, busy, blocked, actor), task, actor, tasks finished."""
+    """The processes of the session: index, role, pid, state (idle, busy, blocked, actor), task, actor, tasks
+    finished."""
     return _select(running().client.clients(), filters, limit)
 
 
@@ -123,10 +130,11 @@ def memory() -> str:
     """What holds the object store's memory, in words: totals, then the largest objects and who holds refs to them."""
     stats = running().client.stats()
     rows = list_objects(limit=20)
-    head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in {stats['n_objects']} objects; "
-            f"at most {in_bytes(stats['peak_bytes'])} so far")
+    head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
+            f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {row['state']:<8} by {row['made_by']}, refs in "
-             f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}" for row in rows]
+             f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by "
+             f"{row['used_by']}" for row in rows]
     hint = "(in a notebook Out[n], _ and the last traceback hold refs and arrays too)"
     return "\n".join([head, *lines, hint])
 
@@ -143,5 +151,6 @@ def _select(rows: Iterable[Row], filters: Sequence[Filter], limit: int) -> Rows:
 
 def _passes(row: Row, column: str, sign: str, value: Any) -> bool:
     if column not in row or sign not in OPERATORS:
-        raise ValueError(f"filter ({column!r}, {sign!r}, {value!r}): columns are {', '.join(row)}, operators {', '.join(OPERATORS)}")
+        raise ValueError(f"filter ({column!r}, {sign!r}, {value!r}): columns are {', '.join(row)}, operators "
+                         f"{', '.join(OPERATORS)}")
     return OPERATORS[sign](row[column], value)

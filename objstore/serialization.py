@@ -1,7 +1,8 @@
-"""Serialization that the C codec leaves to Python: everything beyond builtin scalars, small containers and numpy arrays.
+"""Serialization that the C codec leaves to Python: everything beyond builtin scalars, small containers and numpy
+arrays.
 
-Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas) stay out of the pickle: the
-codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, read-only.
+Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas) stay out of the pickle:
+the codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, read-only.
 
 Code (functions and classes) is pickled by value where it comes from a notebook. It may capture refs and actor handles;
 the refs travel beside the pickle, where the segment can count them: an object lives as long as code that captured it.
@@ -19,7 +20,8 @@ from typing import Any
 import cloudpickle
 
 PROTOCOL = 5
-# An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is compacted.
+# An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is
+# compacted.
 ARROW_SLACK = 1.5
 
 
@@ -105,9 +107,9 @@ def load_code(data: bytes, refs: Sequence[Any] = ()) -> Any:
     return _CodeUnpickler(io.BytesIO(data), refs).load()
 
 
-# A function object, as tasks refer to it, is a tuple of kind, display name and payload. The payload is the pickled code as
-# bytes, or a method's name; where refs were captured or exceptions are to be retried, it is a tuple of that, the refs, and
-# the pickled exception classes (b"" for none).
+# A function object, as tasks refer to it, is a tuple of kind, display name and payload. The payload is the pickled code
+# as bytes, or a method's name; where refs were captured or exceptions are to be retried, it is a tuple of that, the
+# refs, and the pickled exception classes (b"" for none).
 FunctionObject = tuple[str, str, Any]
 
 

@@ -28,13 +28,14 @@ class ActorPool:
     def __init__(self, actors: Iterable[ActorHandle]) -> None:
         self._idle = deque(actors)
         self._waiting: deque[tuple[Submit, Any]] = deque()
-        self._busy: dict[ObjectRef, tuple[int, ActorHandle]] = {}   # running, by ref: number of the submission, and who runs it
-        self._refs: dict[int, ObjectRef] = {}                       # not fetched yet, by number of the submission
+        self._busy: dict[ObjectRef, tuple[int, ActorHandle]] = {}  # number of the submission and who runs it, by ref
+        self._refs: dict[int, ObjectRef] = {}                      # not fetched yet, by number of the submission
         self._n_submitted = 0
-        self._next = 0                                              # number that get_next() returns
+        self._next = 0                                             # number that get_next() returns
 
     def map(self, function: Submit, values: Iterable[Any]) -> Iterator[Any]:
-        """The results of `function(actor, value)` in the order of `values`; function calls a method and returns its ref."""
+        """The results of `function(actor, value)` in the order of `values`; function calls a method and returns its
+        ref."""
         self._begin(function, values)
         return self._results(self.get_next)
 
@@ -44,7 +45,8 @@ class ActorPool:
         return self._results(self.get_next_unordered)
 
     def submit(self, function: Submit, value: Any) -> None:
-        """Have `function(actor, value)` called as soon as an actor is free; that is looked at in the calls of this pool."""
+        """Have `function(actor, value)` called as soon as an actor is free; that is looked at in the calls of this
+        pool."""
         self._waiting.append((function, value))
         self._hand_out()
 

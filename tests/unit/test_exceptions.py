@@ -7,8 +7,8 @@ import signal
 
 import pytest
 from cellmesh import exceptions
-from cellmesh.exceptions import (ActorDiedError, CellmeshError, GetTimeoutError, ObjectStoreFullError, TaskCancelledError, TaskError,
-                                 WorkerCrashedError, make_error, with_source_lines)
+from cellmesh.exceptions import (ActorDiedError, CellmeshError, GetTimeoutError, ObjectStoreFullError,
+                                 TaskCancelledError, TaskError, WorkerCrashedError, make_error, with_source_lines)
 from cellmesh.failures import describe
 
 
@@ -72,6 +72,7 @@ def test_the_class_is_made_once() -> None:
     OSError(2, "No such file", "a.txt"), FileNotFoundError(2, "No such file", "b"), KeyError("k"), StopIteration(3),
     UnicodeDecodeError("utf-8", b"\xff", 0, 1, "why"), SyntaxError("s", ("f", 1, 2, "t")),
     ImportError("i", name="n", path="p"), RecursionError("deep"), TimeoutError("late"), Slotted("s"),
+    MemoryError("m"), ObjectStoreFullError("full"), GetTimeoutError("late"), WorkerCrashedError("crash"),
 ], ids=lambda e: type(e).__name__)
 def test_builtin_classes_keep_their_fields(error: Exception) -> None:
     arrived = through_the_store(error)
@@ -154,7 +155,8 @@ def test_task_errors_pickle() -> None:
     ("store_full", 0, ObjectStoreFullError, ["object_store_memory"]),
     ("something_new", 4, CellmeshError, ["something_new", "4"]),
 ])
-def test_errors_of_the_core_say_what_happened_to_which_task(code: str, detail: int, kind: type, words: list[str]) -> None:
+def test_errors_of_the_core_say_what_happened_to_which_task(code: str, detail: int, kind: type,
+                                                            words: list[str]) -> None:
     error = make_error(("system", code, detail, 5), "f", 5)
     assert type(error) is kind and all(word in str(error) for word in words)
     again = pickle.loads(pickle.dumps(error))
@@ -192,7 +194,8 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     for name, parent in parents.items():
         cls = getattr(exceptions, name)
         assert cls.__bases__[0].__name__ == (parent or "Exception")
-    in_module = {name for name, cls in vars(exceptions).items() if isinstance(cls, type) and issubclass(cls, CellmeshError)}
+    in_module = {name for name, cls in vars(exceptions).items()
+                 if isinstance(cls, type) and issubclass(cls, CellmeshError)}
     assert in_module == set(parents)
     assert in_module <= set(exceptions.__all__)
     assert issubclass(GetTimeoutError, TimeoutError) and issubclass(ObjectStoreFullError, MemoryError)

@@ -6,11 +6,13 @@ import sys
 
 import pytest
 
-HEAVY = {"numpy", "pyarrow", "pandas", "asyncio", "IPython", "msgspec", "cloudpickle", "zmq", "psutil", "multiprocessing"}
+HEAVY = {"numpy", "pyarrow", "pandas", "asyncio", "IPython", "msgspec", "cloudpickle", "zmq", "psutil",
+         "multiprocessing"}
 
 
 def modules_after(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"], capture_output=True, text=True, check=True)
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 

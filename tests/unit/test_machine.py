@@ -27,7 +27,12 @@ def test_without_limits_the_affinity_counts(cgroups: Path) -> None:
     assert machine.usable_cpus() == 8
 
 
-@pytest.mark.parametrize("text, n_cpus", [("max 100000", 8), ("150000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8)])
+@pytest.mark.parametrize("text, "
+                         "n_cpus", [("max "
+                                           "100000", 8), ("150000 "
+                                                              "100000", 2), ("50000 "
+                                                                                    "100000", 1), ("1600000 "
+                                                                                                         "100000", 8)])
 def test_a_quota_of_version_2(cgroups: Path, text: str, n_cpus: int) -> None:
     (cgroups / "a/b/cpu.max").write_text(text)
     assert machine.usable_cpus() == n_cpus

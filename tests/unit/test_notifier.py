@@ -12,7 +12,8 @@ from support import wait_until
 
 
 class Store:
-    """What the notifier uses of a client, with the core's rules: a seal after the mark is news, one before it is told at once."""
+    """What the notifier uses of a client, with the core's rules: a seal after the mark is news, one before it is told
+    at once."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -8,11 +8,11 @@ from cellmesh.options import TABLE, check_options, options_key, resource_demand,
 
 
 @pytest.mark.parametrize("kind, options", [
-    ("task", {"num_cpus": 0.5, "num_gpus": 2, "memory": 1 << 30, "resources": {"disk": 1}, "num_returns": 0, "max_retries": -1,
-              "retry_exceptions": [ValueError, OSError], "name": "load", "scheduling_strategy": "SPREAD",
-              "runtime_env": {"env_vars": {"A": "b"}}}),
-    ("actor", {"num_cpus": 0, "name": "a", "namespace": "n", "get_if_exists": True, "lifetime": "detached", "max_restarts": -1,
-               "max_task_retries": 3, "max_concurrency": 8}),
+    ("task", {"num_cpus": 0.5, "num_gpus": 2, "memory": 1 << 30, "resources": {"disk": 1}, "num_returns": 0,
+              "max_retries": -1, "retry_exceptions": [ValueError, OSError], "name": "load",
+              "scheduling_strategy": "SPREAD", "runtime_env": {"env_vars": {"A": "b"}}}),
+    ("actor", {"num_cpus": 0, "name": "a", "namespace": "n", "get_if_exists": True, "lifetime": "detached",
+               "max_restarts": -1, "max_task_retries": 3, "max_concurrency": 8}),
     ("method", {"num_returns": 3, "max_task_retries": 1, "retry_exceptions": True}),
 ])
 def test_valid_options_are_returned_as_given(kind: str, options: dict) -> None:
@@ -24,11 +24,14 @@ def test_none_means_not_given() -> None:
 
 
 @pytest.mark.parametrize("name, value", [
-    ("num_cpus", -1), ("num_cpus", "2"), ("num_cpus", True), ("num_cpus", math.nan), ("num_cpus", math.inf), ("num_cpus", 1e-5),
-    ("num_gpus", 1.5), ("memory", -1), ("resources", {"CPU": 1}), ("resources", {"disk": -1}), ("resources", {"": 1}),
-    ("resources", ["disk"]), ("num_returns", -1), ("num_returns", 1.5), ("num_returns", "streaming"), ("num_returns", 65_536),
-    ("max_retries", -2), ("max_retries", 1 << 15), ("retry_exceptions", ValueError), ("retry_exceptions", [3]), ("name", ""),
-    ("name", 3), ("scheduling_strategy", []), ("runtime_env", {"pip": ["x"]}), ("runtime_env", {"env_vars": {"A": 1}}),
+    ("num_cpus", -1), ("num_cpus", "2"), ("num_cpus", True), ("num_cpus", math.nan), ("num_cpus", math.inf),
+    ("num_cpus", 1e-5), ("num_gpus", 1.5), ("memory", -1), ("resources", {"CPU": 1}), ("resources", {"disk": -1}),
+    ("resources", {"": 1}),
+    ("resources", ["disk"]), ("num_returns", -1), ("num_returns", 1.5), ("num_returns", "streaming"),
+    ("num_returns", 65_536),
+    ("max_retries", -2), ("max_retries", 1 << 15), ("retry_exceptions", ValueError), ("retry_exceptions", [3]),
+    ("name", ""), ("name", 3), ("scheduling_strategy", []), ("runtime_env", {"pip": ["x"]}),
+    ("runtime_env", {"env_vars": {"A": 1}}),
 ])
 def test_a_wrong_value_names_the_option_the_value_and_what_is_allowed(name: str, value: object) -> None:
     with pytest.raises(ValueError) as raised:
@@ -53,7 +56,8 @@ def test_an_option_of_another_kind_is_named_as_such() -> None:
 @pytest.mark.parametrize("options, demand, hold", [
     ({}, {"CPU": 1}, None),
     ({"num_cpus": 0}, {}, None),
-    ({"num_cpus": 2, "num_gpus": 1, "memory": 5, "resources": {"disk": 3}}, {"CPU": 2, "GPU": 1, "memory": 5, "disk": 3}, None),
+    ({"num_cpus": 2, "num_gpus": 1, "memory": 5, "resources": {"disk": 3}},
+     {"CPU": 2, "GPU": 1, "memory": 5, "disk": 3}, None),
     ({"num_gpus": 1}, {"CPU": 1, "GPU": 1}, None),
 ])
 def test_what_a_task_takes(options: dict, demand: dict, hold: dict | None) -> None:

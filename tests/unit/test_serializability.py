@@ -119,7 +119,8 @@ def test_the_error_names_the_variable_of_the_caller() -> None:
     my_model = Model(parts={"s": Session()})
     reason = TypeError("cannot pickle '_thread.lock' object")
     error = pickling_error(my_model, reason)
-    assert str(error).startswith("my_model cannot be sent to another process: my_model.parts['s'].lock is a _thread.lock: ")
+    assert str(error).startswith("my_model cannot be sent to another process: my_model.parts['s'].lock is a "
+                                 "_thread.lock: ")
     assert "inside the function" in str(error)
 
 

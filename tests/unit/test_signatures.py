@@ -77,7 +77,8 @@ def test_the_quick_check_passes_the_usual_calls(function: Callable[..., Any]) ->
 def test_the_error_says_what_is_wrong_and_what_the_signature_is() -> None:
     spec = spec_of(plain)
     assert spec is not None
-    with pytest.raises(TypeError, match=r"plain\.remote\(\): missing a required argument: 'a'; the signature is plain\(a, b=\.\.\.\)"):
+    words = r"plain\.remote\(\): missing a required argument: 'a'; the signature is plain\(a, b=\.\.\.\)"
+    with pytest.raises(TypeError, match=words):
         call_check(spec, "plain")((), {})
 
 

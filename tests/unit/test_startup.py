@@ -64,13 +64,16 @@ def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
 RUNNING = SimpleNamespace(config=Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here"))
 
 
-@pytest.mark.parametrize("given", [{}, {"num_cpus": 2}, {"num_cpus": 2.0, "namespace": "here", "resources": {"disk": 1}},
+@pytest.mark.parametrize("given", [{}, {"num_cpus": 2},
+                                   {"num_cpus": 2.0, "namespace": "here", "resources": {"disk": 1}},
                                    {"num_gpus": 0}, {"address": "local"}])
 def test_asking_for_what_runs_is_fine(given: dict[str, Any]) -> None:
     startup.compare(RUNNING, given, ignore=False)
 
 
-@pytest.mark.parametrize("given, words", [({"num_cpus": 4}, "num_cpus=2.0 runs already, and init() asks for num_cpus=4"),
+@pytest.mark.parametrize("given, "
+                         "words", [({"num_cpus": 4}, "num_cpus=2.0 runs already, and init() asks for "
+                                                            "num_cpus=4"),
                                           ({"namespace": "there"}, "namespace='here'"),
                                           ({"resources": {"disk": 2}}, "resources={'disk': 1.0}"),
                                           ({"log_to_driver": False}, "log_to_driver=True")])

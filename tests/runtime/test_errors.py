@@ -1,0 +1,205 @@
+"""Exceptions of tasks: their class, their text, the way through dependents; and what cannot be pickled."""
+from __future__ import annotations
+
+import os
+import threading
+from types import ModuleType
+
+import cellmesh
+import pytest
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class OwnError(Exception):
+    """Defined here, and so sent by value."""
+
+    def __init__(self, code: int, *, detail: str) -> None:
+        super().__init__(f"code {code}")
+        self.code = code
+        self.detail = detail
+
+
+@cellmesh.remote
+def divide(a: float, b: float) -> float:
+    return a / b
+
+
+@cellmesh.remote
+def add(a, b):
+    return a + b
+
+
+@cellmesh.remote
+def raise_own():
+    raise OwnError(3, detail="d")
+
+
+def test_the_error_is_both_classes_and_shows_the_remote_line(cm: ModuleType) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        cm.get(divide.remote(1, 0))
+    error = raised.value
+    assert isinstance(error, cm.exceptions.TaskError) and isinstance(error.cause, ZeroDivisionError)
+    assert error.task_name == "divide" and error.pid not in (0, os.getpid())
+    assert "division by zero" in str(error) and "return a / b" in str(error) and "'divide'" in str(error)
+    assert "scheduler" not in error.remote_traceback, "the worker's own frames are left out"
+
+
+def test_classes_of_the_user(cm: ModuleType) -> None:
+    with pytest.raises(OwnError) as raised:
+        cm.get(raise_own.remote())
+    assert raised.value.code == 3 and raised.value.detail == "d"
+
+
+def test_dependents_fail_with_the_same_cause(cm: ModuleType) -> None:
+    failed = divide.remote(1, 0)
+    after = add.remote(add.remote(failed, 1), 2)
+    for ref in (failed, after, add.remote(after, after)):
+        with pytest.raises(ZeroDivisionError) as raised:
+            cm.get(ref, timeout=20)
+        assert raised.value.task_name == "divide"
+
+
+def test_errors_pass_through_tasks_that_wait_for_them(cm: ModuleType) -> None:
+    @cm.remote
+    def outer():
+        return cm.get(divide.remote(1, 0))
+    with pytest.raises(ZeroDivisionError) as raised:
+        cm.get(outer.remote())
+    assert raised.value.task_name == "outer" and "'divide'" in str(raised.value) and "return a / b" in str(raised.value)
+
+
+def test_a_task_can_handle_the_error_of_another(cm: ModuleType) -> None:
+    @cm.remote
+    def handle():
+        try:
+            cm.get(divide.remote(1, 0))
+        except ZeroDivisionError as error:
+            return type(error).__name__
+    assert cm.get(handle.remote()) == "TaskError(ZeroDivisionError)"
+
+
+def test_a_list_fails_fast(cm: ModuleType, flag) -> None:
+    @cm.remote
+    def hang(go):
+        go.wait()
+    hanging = hang.remote(flag("go"))
+    with pytest.raises(ZeroDivisionError):
+        cm.get([hanging, divide.remote(1, 0)], timeout=20)
+    flag("go").set()
+    cm.get(hanging)
+
+
+def test_all_returns_of_a_failed_task_fail(cm: ModuleType) -> None:
+    for ref in divide.options(num_returns=3).remote(1, 0):
+        with pytest.raises(ZeroDivisionError):
+            cm.get(ref)
+
+
+@pytest.mark.parametrize("cls", [SystemExit, KeyboardInterrupt, BaseException])
+def test_exceptions_outside_exception_arrive_and_leave_the_worker_sound(cm: ModuleType, cls: type) -> None:
+    @cm.remote
+    def end():
+        raise cls("end")
+    with pytest.raises(cm.exceptions.TaskError) as raised:
+        cm.get(end.remote(), timeout=20)
+    assert raised.value.cause_type == cls.__name__ and type(raised.value.cause) is cls
+    assert cm.get(add.remote(1, 2), timeout=20) == 3
+
+
+def test_groups(cm: ModuleType) -> None:
+    @cm.remote
+    def several():
+        raise ExceptionGroup("several", [ValueError(1), OwnError(2, detail="x")])
+    caught = []
+    try:
+        cm.get(several.remote())
+    except* OwnError as group:
+        caught += group.exceptions
+    except* ValueError as group:
+        caught += group.exceptions
+    assert [type(error) for error in caught] == [OwnError, ValueError]
+
+
+def test_an_exception_that_cannot_be_pickled(cm: ModuleType) -> None:
+    @cm.remote
+    def holds_a_lock():
+        error = ValueError("with a lock")
+        error.lock = threading.Lock()
+        raise error
+    with pytest.raises(cm.exceptions.TaskError, match="with a lock") as raised:
+        cm.get(holds_a_lock.remote())
+    assert raised.value.cause is None and "could not be sent" in str(raised.value)
+
+
+def test_an_exception_that_cannot_be_unpickled(cm: ModuleType) -> None:
+    class Explodes(Exception):
+        def __reduce__(self):
+            return int, ("no number",)
+
+    @cm.remote
+    def fails():
+        raise Explodes("boom")
+    with pytest.raises(cm.exceptions.TaskError, match="boom"):
+        cm.get(fails.remote())
+
+
+def test_a_result_that_cannot_be_pickled(cm: ModuleType) -> None:
+    @cm.remote
+    def holds_a_lock():
+        return {"model": {"lock": threading.Lock()}}
+    with pytest.raises(TypeError, match=r"\['model'\]\['lock'\]") as raised:
+        cm.get(holds_a_lock.remote())
+    assert "lock" in str(raised.value) and cm.get(add.remote(1, 1)) == 2
+
+
+def test_a_result_that_cannot_be_unpickled(cm: ModuleType) -> None:
+    class Explodes:
+        def __reduce__(self):
+            return int, ("no number",)
+
+    @cm.remote
+    def make():
+        return Explodes()
+    ref = make.remote()
+    with pytest.raises(ValueError, match="no number"):
+        cm.get(ref)
+    assert cm.get(add.remote(1, 1)) == 2
+
+
+def test_an_argument_that_cannot_be_unpickled(cm: ModuleType) -> None:
+    class Explodes:
+        def __reduce__(self):
+            return int, ("no number",)
+    with pytest.raises(ValueError, match="no number"):
+        cm.get(add.remote(Explodes(), 1), timeout=20)
+
+
+def test_infinite_recursion(cm: ModuleType) -> None:
+    @cm.remote
+    def deep():
+        def f():
+            return f()
+        return f()
+    with pytest.raises(RecursionError):
+        cm.get(deep.remote(), timeout=30)
+
+
+def test_errors_are_listed(cm: ModuleType) -> None:
+    with pytest.raises(ZeroDivisionError):
+        cm.get(divide.remote(1, 0))
+    # the value is there a moment before the task has ended
+    wait_until(lambda: [row["name"] for row in cm.error_info()] == ["divide"], 10)
+    assert [row["name"] for row in cm.state.list_tasks(filters=[("state", "=", "failed")])] == ["divide"]
+
+
+def test_the_timeline_is_a_chrome_trace(cm: ModuleType, tmp_path) -> None:
+    import json
+    cm.get(add.remote(add.remote(1, 2), 3))
+    wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "finished")])) == 2, 10)
+    cm.timeline(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())
+    assert sum(event["ph"] == "X" and event["name"] == "add" for event in events) == 2
+    assert {event["ph"] for event in events} == {"M", "X", "s", "f"}
+    assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")

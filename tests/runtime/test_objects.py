@@ -1,0 +1,213 @@
+"""Objects: what comes back, whether it was copied, and when its memory is freed."""
+from __future__ import annotations
+
+import gc
+from types import ModuleType
+
+import cellmesh
+import numpy as np
+import pytest
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@cellmesh.remote
+def total(array) -> float:
+    return float(np.sum(array))
+
+
+@cellmesh.remote
+def ones(n: int):
+    return np.ones(n)
+
+
+def used(cm: ModuleType) -> int:
+    from cellmesh import session
+    gc.collect()
+    return session.current().client.stats()["used_bytes"]
+
+
+def test_arrays_are_read_only_views_without_a_copy(cm: ModuleType) -> None:
+    ref = cm.put(np.arange(1 << 20))
+    first, second = cm.get(ref), cm.get(ref)
+    assert np.shares_memory(first, second) and first.ctypes.data % 64 == 0
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+    assert cm.get(total.remote(ref)) == float(np.arange(1 << 20).sum())
+
+
+def test_views_outlive_refs_and_the_session(cm: ModuleType) -> None:
+    array = cm.get(cm.put(np.arange(100_000)))
+    part = array[1000:1010]
+    del array
+    gc.collect()
+    assert part.tolist() == list(range(1000, 1010))
+    cm.shutdown()
+    assert part.tolist() == list(range(1000, 1010))
+    del part
+
+
+def test_results_are_views_too(cm: ModuleType) -> None:
+    array = cm.get(ones.remote(1 << 20))
+    assert not array.flags.writeable and array.sum() == 1 << 20
+
+
+def test_arrow_and_pandas_come_without_a_copy(cm: ModuleType) -> None:
+    import pandas as pd
+    import pyarrow as pa
+    before = pa.total_allocated_bytes()
+    table = pa.table({"a": np.arange(1 << 20), "s": ["x"] * (1 << 20)})
+    ref = cm.put(table)
+    allocated = pa.total_allocated_bytes()
+    back = cm.get(ref)
+    assert back.equals(table) and pa.total_allocated_bytes() - allocated < 1 << 16 and allocated >= before
+    frame = pd.DataFrame({"a": np.arange(1000), "b": ["x"] * 1000})
+    pd.testing.assert_frame_equal(cm.get(cm.put(frame)), frame)
+    del back, table
+
+
+def test_a_slice_of_a_table_is_stored_alone(cm: ModuleType) -> None:
+    import pyarrow as pa
+    table = pa.table({"a": np.arange(1 << 20)})
+    before = used(cm)
+    ref = cm.put(table.slice(5, 10))
+    assert used(cm) - before < 1 << 16
+    assert cm.get(ref).column("a").to_pylist() == list(range(5, 15))
+
+
+@pytest.mark.parametrize("value", [np.float64(1.5), np.array(3), np.array([], "i4"), np.asfortranarray(np.ones((3, 4))),
+                                   np.arange(10)[::-2], np.array(["a", "bc"]), np.array([{}, None], dtype=object),
+                                   np.zeros(3, [("a", "i4"), ("b", "f8")]), np.array(["2020-01-01"], "M8[D]")],
+                         ids=repr)
+def test_arrays_of_every_kind(cm: ModuleType, value: object) -> None:
+    back = cm.get(cm.put(value))
+    assert type(back) is type(value) and back.dtype == value.dtype and back.shape == value.shape
+    assert (back == value).all()
+
+
+def test_aliases_and_cycles_survive(cm: ModuleType) -> None:
+    shared = [1]
+    a, b = cm.get(cm.put([shared, shared]))
+    assert a is b
+    cycle: list = []
+    cycle.append(cycle)
+    back = cm.get(cm.put(cycle))
+    assert back[0] is back
+
+
+def test_memory_is_freed_with_the_last_ref(cm: ModuleType) -> None:
+    before = used(cm)
+    ref = cm.put(np.ones(1 << 20))
+    assert used(cm) - before >= 8 << 20
+    del ref
+    wait_until(lambda: used(cm) - before < 1 << 20, 10)
+
+
+def test_refs_inside_objects_count(cm: ModuleType) -> None:
+    before = used(cm)
+    outer = cm.put([cm.put(np.ones(1 << 20))])
+    gc.collect()
+    assert used(cm) - before >= 8 << 20
+    inner = cm.get(outer)[0]
+    del outer
+    assert cm.get(inner).sum() == 1 << 20
+    del inner
+    wait_until(lambda: used(cm) - before < 1 << 20, 10)
+
+
+def test_arguments_of_tasks_count_while_they_wait(cm: ModuleType, flag) -> None:
+    @cm.remote
+    def gate(started, go):
+        started.set()
+        go.wait()
+    first = gate.remote(flag("started"), flag("go"))
+    ref = cm.put(np.ones(1 << 20))
+
+    @cm.remote
+    def after(_, array):
+        return float(array.sum())
+    result = after.remote(first, ref)
+    del ref
+    flag("started").wait()
+    flag("go").set()
+    assert cm.get(result) == 1 << 20
+
+
+def test_a_large_argument_is_stored_once_and_freed(cm: ModuleType) -> None:
+    before = used(cm)
+    array = np.ones(1 << 20)
+    assert cm.get([total.remote(array) for _ in range(3)]) == [1 << 20] * 3
+    wait_until(lambda: used(cm) - before < 1 << 20, 10)
+
+
+def test_put_in_a_loop_does_not_fill_the_store(cm: ModuleType) -> None:
+    for i in range(100):  # 800 MB through a store of 256 MB
+        assert cm.get(cm.put(np.full(1 << 20, i)))[-1] == i
+
+
+def test_an_object_that_does_not_fit(cm: ModuleType) -> None:
+    with pytest.raises(cm.exceptions.ObjectStoreFullError, match="object_store_memory"):
+        cm.put(np.zeros(300 << 20, dtype="u1"))
+    with pytest.raises(cm.exceptions.ObjectStoreFullError):
+        cm.get(cm.remote(lambda: np.zeros(300 << 20, dtype="u1")).remote(), timeout=30)
+    assert cm.get(cm.put(1)) == 1
+
+
+def test_refs_have_ids(cm: ModuleType) -> None:
+    one, two = cm.put(1), cm.put(1)
+    assert len(one.hex()) == 32 and one.hex() != two.hex() and one != two
+    assert repr(one) == f"ObjectRef({one.hex()})" and {one: 1}[one] == 1
+
+
+# ---------------------------------------------------------------- wait
+def test_wait_keeps_the_order_and_returns_at_most_what_was_asked(cm: ModuleType) -> None:
+    refs = [cm.put(i) for i in range(5)]
+    assert cm.wait(refs) == (refs[:1], refs[1:])
+    assert cm.wait(refs, num_returns=3) == (refs[:3], refs[3:])
+    assert cm.wait(refs, num_returns=5) == (refs, [])
+    assert cm.wait([]) == ([], [])
+
+
+def test_wait_for_the_first_of_many(cm: ModuleType, flag) -> None:
+    @cm.remote
+    def gate(go):
+        go.wait()
+    slow = gate.remote(flag("go"))
+    quick = cm.put(1)
+    assert cm.wait([slow, quick], timeout=20) == ([quick], [slow])
+    assert cm.wait([slow], timeout=0) == ([], [slow])
+    flag("go").set()
+    assert cm.wait([slow], timeout=20) == ([slow], [])
+
+
+def test_get_with_a_timeout_says_what_is_missing(cm: ModuleType, flag) -> None:
+    @cm.remote
+    def slow_one(started, go):
+        started.set()
+        go.wait()
+    slow = slow_one.remote(flag("started"), flag("go"))
+    flag("started").wait()
+    with pytest.raises(TimeoutError, match=r"gave up after 0\.05 s: 1 of 2 refs.*'slow_one'.*runs in pid"):
+        cm.get([cm.put(1), slow], timeout=0.05)
+    with pytest.raises(cm.exceptions.GetTimeoutError):
+        cm.get(slow, timeout=0)
+    flag("go").set()
+    assert cm.get(slow, timeout=20) is None
+
+
+def test_as_completed(cm: ModuleType, flag) -> None:
+    @cm.remote
+    def gate(go, value):
+        go.wait()
+        return value
+    refs = [gate.remote(flag("a"), "a"), gate.remote(flag("b"), "b"), cm.put("c")]
+    completed = iter(cm.as_completed(refs, timeout=30))
+    assert cm.get(next(completed)) == "c"
+    flag("b").set()
+    assert cm.get(next(completed)) == "b"
+    flag("a").set()
+    assert [cm.get(ref) for ref in completed] == ["a"]
+    with pytest.raises(TimeoutError):
+        list(cm.as_completed([gate.remote(flag("never"), 0)], timeout=0.05))
+    flag("never").set()
