@@ -57,6 +57,7 @@ class _Live:
     display_id: str
     parent: dict[str, Any]
     shown: tuple[Any, ...] = ()  # signature of what was shown last
+    bundle: Bundle = field(default_factory=dict)
     shown_at: float = 0.0
     value: ValueFacts | None = None
     asked: bool = False
@@ -95,7 +96,8 @@ class Cards:
         assert self._publish is not None
         card = _Live(ref, f"cellmesh-{uuid.uuid4().hex}", parent)
         card.shown, card.shown_at = self._signature(card), time.monotonic()
-        self._publish(bundle_of(self.facts(ref)), card.display_id, False, parent)
+        card.bundle = bundle_of(self.facts(ref))
+        self._publish(card.bundle, card.display_id, False, parent)
         with self._lock:
             self._live[card.display_id] = card
             while len(self._live) > N_LIVE_MAX:
@@ -148,9 +150,12 @@ class Cards:
             if card.timer is not None:
                 card.timer.cancel()
                 card.timer = None
-            card.shown, card.shown_at = signature, time.monotonic()
-            assert self._publish is not None
-            self._publish(bundle_of(with_value(self.facts(card.ref), card.value)), card.display_id, True, card.parent)
+            bundle = bundle_of(with_value(self.facts(card.ref), card.value))
+            card.shown = signature
+            if bundle != card.bundle:
+                card.bundle, card.shown_at = bundle, time.monotonic()
+                assert self._publish is not None
+                self._publish(bundle, card.display_id, True, card.parent)
         if self._is_done(card, signature):
             self._forget(card)
 

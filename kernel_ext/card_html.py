@@ -85,7 +85,7 @@ def card_html(facts: CardFacts) -> str:
 
 def card_text(facts: CardFacts) -> str:
     """The card for terminals and screen readers."""
-    lines = [" · ".join(filter(None, (_label(facts), facts.cell, f"pid {facts.pid}" if facts.pid else "", _times(facts))))]
+    lines = [" · ".join(filter(None, (_label(facts), _origin(facts), f"pid {facts.pid}" if facts.pid else "", _times(facts))))]
     if value := " · ".join(filter(None, _value_words(facts))):
         lines.append(value)
     if facts.preview and "table" in facts.preview:
@@ -123,6 +123,10 @@ def _label(facts: CardFacts) -> str:
     return f"{facts.function or 'a value'}: {STATES[facts.state][1]}"
 
 
+def _origin(facts: CardFacts) -> str:
+    return facts.cell if facts.cell != facts.function else ""  # a %%remote cell's task is called as the cell is
+
+
 def _times(facts: CardFacts) -> str:
     words = []
     if facts.queued_s is not None and facts.ran_s is not None:
@@ -139,7 +143,7 @@ def _times(facts: CardFacts) -> str:
 def _head(facts: CardFacts) -> str:
     sign, words, colour = STATES[facts.state]
     what = {"actor_creation": "actor ", "object": "object "}.get(facts.what, "")
-    origin = " · ".join(filter(None, (facts.cell, f"pid {facts.pid}" if facts.pid else "")))
+    origin = " · ".join(filter(None, (_origin(facts), f"pid {facts.pid}" if facts.pid else "")))
     return (f'<div style="display:flex;align-items:baseline;gap:.55rem;flex-wrap:wrap">'
             f'<span aria-hidden="true" style="color:{colour};font-size:1.1em;line-height:1">{sign}</span>'
             f'<span>{what}<code style="font:600 1em {_MONO};background:none;padding:0;color:inherit">'

@@ -61,9 +61,9 @@ class Panels:
 
     def subscribe(self, key: str, send: Send) -> None:
         """Send the graph from now on, beginning with a snapshot; an empty one while there is no session."""
-        if key not in self._subscribers and len(self._subscribers) >= pm.N_SUBSCRIPTIONS_MAX:
-            oldest = next(iter(self._subscribers))
-            self.unsubscribe(oldest)
+        self._subscribers.pop(key, None)
+        if len(self._subscribers) >= pm.N_SUBSCRIPTIONS_MAX:
+            self.unsubscribe(next(iter(self._subscribers)))  # the one opened longest ago
         self._subscribers[key] = send
         recorder = self._host.recorder
         if recorder is not None:
@@ -79,7 +79,8 @@ class Panels:
 
     # --- requests
 
-    def answer(self, content: dict[str, Any], reply: Reply, subscribe: Callable[[str], None] | None = None) -> None:
+    def answer(self, content: dict[str, Any], reply: Reply, subscribe: Callable[[str], None] | None = None,
+               unsubscribe: Callable[[str], None] | None = None) -> None:
         """Answer one request: at once, or from another thread when it takes a while.
 
         Parameters
@@ -88,8 +89,8 @@ class Panels:
             The request as it came.
         reply : callable
             Takes the answer's content; called once, from any thread.
-        subscribe : callable, optional
-            ``subscribe(comm_id)`` for open and resync; by default the graph goes to that comm.
+        subscribe, unsubscribe : callable, optional
+            What to do with the comm's id on open and resync, and on close; by default the graph goes to that comm.
         """
         try:
             request = pm.parse_request(content)
@@ -106,7 +107,7 @@ class Panels:
                 reply(msgspec.to_builtins(pm.Ok()))
                 (subscribe or self._subscribe_comm)(comm_id)
             case pm.Close(comm_id):
-                self.unsubscribe(comm_id)
+                (unsubscribe or self.unsubscribe)(comm_id)
                 reply(msgspec.to_builtins(pm.Ok()))
             case _:
                 self._start(request, reply)

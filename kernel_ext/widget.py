@@ -46,6 +46,7 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
         super().__init__()
         self._host = host
         self._key = f"widget-{uuid.uuid4().hex}"
+        self._views: set[str] = set()  # every view of the widget gets every message; they share one subscription
         self._display_id = f"cellmesh-{uuid.uuid4().hex}"
         self._parent: dict[str, Any] = {}
         self._n_ended: int | None = None  # tasks that had ended in the picture on view; None: not on view
@@ -60,14 +61,19 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
         host.on_change(self._redraw_when_done)
 
     def _on_message(self, widget: object, content: dict[str, Any], buffers: list[Any]) -> None:
-        request = {"comm_id": self.comm.comm_id, **content}
-
         def reply(answer: dict[str, Any]) -> None:
             self._send_graph({"type": "reply", "request": content.get("request"), "content": answer}, [])
 
-        if content.get("op") == "close":
-            request["comm_id"] = self._key
-        self._host.panels.answer(request, reply, lambda comm_id: self._host.panels.subscribe(self._key, self._send_graph))
+        self._host.panels.answer(content, reply, self._open, self._close)
+
+    def _open(self, view: str) -> None:
+        self._views.add(view)
+        self._host.panels.subscribe(self._key, self._send_graph)
+
+    def _close(self, view: str) -> None:
+        self._views.discard(view)
+        if not self._views:
+            self._host.panels.unsubscribe(self._key)
 
     def _send_graph(self, data: dict[str, Any], buffers: list[memoryview]) -> None:
         self._host.send_comm(self.comm.comm_id, {"method": "custom", "content": data}, buffers)

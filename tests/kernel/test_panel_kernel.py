@@ -290,3 +290,45 @@ def test_the_end_of_a_session_and_the_next_one(fresh_kernel: Kernel) -> None:
     kernel.run("cm.init(num_cpus=1); cm.get(add.remote(1, 2))")
     panel.until(lambda replica: replica.header.session not in ("", first) and replica.states_of("add")["finished"] == 1)
     kernel.run("%unload_ext cellmesh\ncm.get(add.remote(3, 4))")
+
+
+def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
+    cell = kernel.run("graph = get_ipython().run_line_magic('graph', '')\ngraph")
+    opened = [m for m in kernel.of(cell, "comm_open") if "AnyModel" in json.dumps(m["content"]["data"], default=str)]
+    if not opened:
+        pytest.skip("the front end has not been built: there is no widget to test")
+    comm_id = opened[-1]["content"]["comm_id"]
+    replica, n_read = Replica(), 0
+
+    def say(**content: Any) -> None:
+        kernel.client.shell_channel.send(kernel.client.session.msg(
+            "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}}))
+
+    def received(kind: str) -> list[dict[str, Any]]:
+        return [m for m in kernel.comm(comm_id) if m["content"]["data"].get("method") == "custom"
+                and m["content"]["data"]["content"]["type"] == kind]
+
+    def read() -> Replica:
+        nonlocal n_read
+        messages = [m for m in kernel.comm(comm_id) if m["buffers"]]
+        for message in messages[n_read:]:
+            replica.apply(*decode(message["content"]["data"]["content"], message["buffers"]))
+        n_read = len(messages)
+        return replica
+
+    say(op="hello", request=1)
+    wait_until(lambda: received("reply"))
+    assert received("reply")[0]["content"]["data"]["content"] == {
+        "type": "reply", "request": 1, "content": kernel.ask(op="hello")}
+    say(op="open", comm_id="first view", request=2)
+    wait_until(lambda: read().header is not None)
+    kernel.start("cm.get(add.remote(2, 2))")
+    wait_until(lambda: read().states_of("add")["finished"] and not read().header.behind)
+    # A second view: the first one gets its snapshot too, and goes on when the second is closed.
+    say(op="open", comm_id="second view", request=3)
+    wait_until(lambda: read() and len(received("snapshot")) == 2)
+    say(op="close", comm_id="second view", request=4)
+    n_before = read().states_of("add")["finished"]
+    kernel.start("cm.get(add.remote(3, 3))")
+    wait_until(lambda: read().states_of("add")["finished"] > n_before)
+    kernel.run("graph.close()")
