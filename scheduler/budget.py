@@ -50,7 +50,7 @@ class Throttle:
         """The sentence about what was dropped since the last one; empty if nothing was."""
         if not self.n_bytes:
             return ""
-        text = (f"\n[cellmesh dropped {self.n_lines:,} lines ({self.n_bytes:,} characters) here: this worker prints more than "
-                f"{self._budget.rate / 1024:.0f} kB/s]\n")
+        text = (f"\n[cellmesh dropped {self.n_lines:,} lines ({self.n_bytes:,} characters) here: this worker prints "
+                f"more than {self._budget.rate / 1024:.0f} kB/s]\n")
         self.n_lines = self.n_bytes = 0
         return text

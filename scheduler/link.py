@@ -20,8 +20,8 @@ Listener = Callable[[Message], None]
 class Link:
     """Sends to the local scheduler and tells listeners what arrives.
 
-    Listeners run in the reading thread, one message after another: they must be quick. A listener that raises ends with a
-    traceback on stderr (`threading.excepthook`) and is not called again; the others are not disturbed.
+    Listeners run in the reading thread, one message after another: they must be quick. A listener that raises ends
+    with a traceback on stderr (`threading.excepthook`) and is not called again; the others are not disturbed.
 
     Parameters
     ----------

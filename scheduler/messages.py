@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, msgpack
 
-# In the first message of either side; bump it with any change to this file. Peers of another version are refused by name.
+# In the first message of either side; bump it with any change here. Peers of another version are refused by name.
 PROTOCOL_VERSION = 1
 
 # One display with a large picture fits; anything larger belongs into the object store.
@@ -46,8 +46,8 @@ class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True)
 class Hello(Message, frozen=True, tag="hello"):
     """Driver or worker -> local scheduler, first on every connection; a second one ends it.
 
-    A driver is answered by `Welcome` or `Refused`. A worker greets when it is ready for tasks, with its client slot as `index`,
-    and is not answered. The segment's descriptor rides along with the answer if `want_fd`.
+    A driver is answered by `Welcome` or `Refused`. A worker greets when it is ready for tasks, with its client slot
+    as `index`, and is not answered. The segment's descriptor rides along with the answer if `want_fd`.
     """
     role: Literal["driver", "worker"]
     pid: Pid
@@ -74,9 +74,9 @@ class Refused(Message, frozen=True, tag="refused"):
 class WorkerOutput(Message, frozen=True, tag="worker_output"):
     """Worker -> local scheduler -> every driver: something that a task printed or displayed.
 
-    In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker prints
-    more than its budget (told within the text). `task` 0: printed outside any task. `stream` "display",
-    "update_display" and "clear_output" carry `bundle`, JSON of {"data", "metadata", "transient"} ("clear_output": {"wait"}).
+    In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker
+    prints more than its budget (told within the text). `task` 0: printed outside any task. `stream` "display",
+    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}.
     """
     task: Seq
     origin: Origin
@@ -107,7 +107,7 @@ class NodeEvent(Message, frozen=True, tag="node_event"):
 
 
 class StackRequest(Message, frozen=True, tag="stack_request"):
-    """Driver -> local scheduler: where is the process `pid` (a worker of this node) now? Answered once by `StackReply`."""
+    """Driver -> local scheduler: where is the worker `pid` now? Answered once by `StackReply`."""
     request: int
     pid: Pid
 
@@ -133,7 +133,7 @@ class ForkWorkers(Message, frozen=True, tag="fork_workers"):
 
 
 class WorkerForked(Message, frozen=True, tag="worker_forked"):
-    """Zygote -> local scheduler, with the reading ends of three pipes: the worker's stdout, its stderr, its stack dumps."""
+    """Zygote -> local scheduler, with the reading ends of its stdout, its stderr and its stack dumps."""
     pid: Pid
 
 
@@ -155,8 +155,8 @@ FromZygote = WorkerForked | ForkFailed | WorkerExited
 class SessionConfig(Struct, frozen=True):
     """What the driver tells the processes that it starts; read once, at their start, from an inherited descriptor.
 
-    `hooks` and `worker_setup` name things of higher layers as "module:attribute": they are resolved when a worker starts,
-    so that this layer imports nothing above itself.
+    `hooks` and `worker_setup` name things of higher layers as "module:attribute": they are resolved when a worker
+    starts, so that this layer imports nothing above itself.
     """
     session: str                    # hex
     session_dir: str

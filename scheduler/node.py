@@ -1,7 +1,7 @@
 """A driver's node: starts the processes of a session, or joins them, and ends them.
 
-Starting is quick because it waits for nobody: the segment and the listening socket exist before the local scheduler does,
-so the driver attaches, connects and submits while the other processes are still importing.
+Starting is quick because it waits for nobody: the segment and the listening socket exist before the local scheduler
+does, so the driver attaches, connects and submits while the other processes are still importing.
 """
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Node:
         To the local scheduler.
     """
 
-    def __init__(self, *, fd: int, directory: Path, link: Link, scheduler_pid: int, namespace: str, resources: dict[str, float],
-                 process: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, *, fd: int, directory: Path, link: Link, scheduler_pid: int, namespace: str,
+                 resources: dict[str, float], process: subprocess.Popen[bytes] | None) -> None:
         self.fd = fd
         self.session_dir = directory
         self.session_id = directory.name.removeprefix("session-")
@@ -75,7 +75,8 @@ class Node:
     # ---- beginning
     @classmethod
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
-              namespace: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP, preload: Sequence[str] = PRELOAD) -> Node:
+              namespace: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
+              preload: Sequence[str] = PRELOAD) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
         Parameters
@@ -103,7 +104,8 @@ class Node:
         config = SessionConfig(session=session, session_dir=str(directory), driver_pid=os.getpid(), namespace=namespace,
                                total=resources, log_to_driver=log_to_driver, sys_path=_absolute_sys_path(),
                                python_path=os.environ.get("PYTHONPATH"), hooks=hooks, worker_setup=worker_setup,
-                               preload=list(preload), preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules])
+                               preload=list(preload),
+                               preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules])
         fd, process, link = -1, None, None
         try:
             fd = _core.create_segment(object_store_memory or DEFAULT_STORE_BYTES)
@@ -118,8 +120,8 @@ class Node:
                 os.close(fd)
             session_dir.remove(directory)
             raise
-        return cls(fd=fd, directory=directory, link=link, scheduler_pid=process.pid, namespace=namespace, resources=resources,
-                   process=process)
+        return cls(fd=fd, directory=directory, link=link, scheduler_pid=process.pid, namespace=namespace,
+                   resources=resources, process=process)
 
     @classmethod
     def connect(cls, address: str) -> Node:
@@ -138,7 +140,8 @@ class Node:
         if address == "auto":
             found = session_dir.alive()
             if not found:
-                raise JoinError(f"no cellmesh session of yours runs on this machine (looked in {session_dir.runtime_root()})")
+                raise JoinError("no cellmesh session of yours runs on this machine (looked in "
+                                f"{session_dir.runtime_root()})")
             address = str(found[0] / session_dir.SOCKET_NAME)
         try:
             channel = transport.connect(address, FromScheduler, CONNECT_TIMEOUT_S)
@@ -147,8 +150,10 @@ class Node:
         try:
             channel.send(Hello("driver", os.getpid(), want_fd=True))
             answer, fds = channel.receive()
-            if isinstance(answer, Refused) or not isinstance(answer, Welcome) or len(fds) != 1:
-                raise JoinError(answer.reason if isinstance(answer, Refused) else f"{address} does not answer as a local scheduler does")
+            if isinstance(answer, Refused):
+                raise JoinError(answer.reason)
+            if not isinstance(answer, Welcome) or len(fds) != 1:
+                raise JoinError(f"{address} does not answer as a local scheduler does")
         except (ConnectionLost, transport.ProtocolError) as error:
             channel.close()
             raise JoinError(f"the session at {address} does not let us in: {error}") from error
@@ -163,8 +168,8 @@ class Node:
     def close(self, timeout_s: float = 3.0) -> None:
         """End the session if this process started it, otherwise leave it. Harmless when repeated.
 
-        When it returns, every process of the session is gone and its folder removed. A local scheduler that does not end
-        by itself within `timeout_s` is killed, and what it leaves is cleaned up here.
+        When it returns, every process of the session is gone and its folder removed. A local scheduler that does not
+        end by itself within `timeout_s` is killed, and what it leaves is cleaned up here.
         """
         if self._closed:
             return
@@ -219,8 +224,8 @@ def _start_scheduler(config: SessionConfig, directory: Path, segment_fd: int) ->
     command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, fds)]
     try:
         # A session of its own, because Jupyter interrupts, and kills, by process group.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds, start_new_session=True,
-                                env=_environment(config))
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds,
+                                start_new_session=True, env=_environment(config))
     finally:
         for fd in [*fds, log]:
             os.close(fd)
@@ -242,7 +247,7 @@ def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
 
 
 def _interpreter_flags() -> list[str]:
-    return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # what multiprocessing uses for this too
+    return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
 
 
 def _environment(config: SessionConfig) -> dict[str, str]:

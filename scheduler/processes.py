@@ -47,7 +47,7 @@ def line_buffer_c_output() -> None:
 
 
 def memory_file(name: str, data: bytes) -> int:
-    """A descriptor of an anonymous file with that content: for passing more to a child than a command line should hold."""
+    """A descriptor of an anonymous file with that content, for what a command line should not hold."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     with os.fdopen(os.dup(fd), "wb") as file:
         file.write(data)
@@ -78,8 +78,8 @@ def kill_group(pid: int) -> None:
 def reap(leads_group: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     """Collect children that have ended: their pids and codes (-signal or exit status). Never waits.
 
-    Of those that `leads_group`, the process group is killed first: the zombie still holds the number, so the group cannot be
-    anybody else's yet.
+    Of those that `leads_group`, the process group is killed first: the zombie still holds the number, so the group
+    cannot be anybody else's yet.
     """
     while True:
         try:
@@ -133,7 +133,7 @@ def kill_session(session: str, timeout_s: float) -> list[int]:
 
 
 def kill_children(timeout_s: float) -> list[int]:
-    """SIGKILL and reap all children of this process, and theirs as they become ours. For a process that adopts orphans."""
+    """SIGKILL and reap all children of this process, which adopts orphans, and theirs as they become ours."""
     def left() -> list[int]:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:

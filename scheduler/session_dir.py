@@ -26,7 +26,7 @@ class UnsafeDirectory(PermissionError):
 
 
 def runtime_root() -> Path:
-    """The folder for this user's sessions, made if necessary: in $XDG_RUNTIME_DIR if that is usable, else in the temporary folder.
+    """The folder for this user's sessions, made if necessary: in $XDG_RUNTIME_DIR, else in the temporary folder.
 
     Raises
     ------
@@ -38,8 +38,9 @@ def runtime_root() -> Path:
     candidates = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]
     parent = next((c for c in candidates if c and _usable(c) and _fits(os.path.join(c, name))), None)
     if parent is None:
-        raise FileNotFoundError(f"no folder for cellmesh's socket: none of {', '.join(c for c in candidates if c)} can be written to "
-                                f"and has a path short enough; set TMPDIR to one that has")
+        looked = ", ".join(filter(None, candidates))
+        raise FileNotFoundError(f"no folder for cellmesh's socket: none of {looked} can be written to and has a path "
+                                "short enough; set TMPDIR to one that has")
     root = Path(parent, name)
     try:
         root.mkdir(mode=0o700)
@@ -47,7 +48,8 @@ def runtime_root() -> Path:
         pass
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise UnsafeDirectory(f"{root} must be a folder of yours with mode 0700, which it is not; remove it or set TMPDIR to another place")
+        raise UnsafeDirectory(f"{root} must be a folder of yours with mode 0700, which it is not; remove it or set "
+                              "TMPDIR to another place")
     return root
 
 

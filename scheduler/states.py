@@ -15,7 +15,7 @@ class WorkerState(Enum):
     """States of a worker; every worker that is not forgotten is in `Pool.workers`."""
     STARTING = "starting"    # forked; has not said yet which client slot it has; counts against concurrent starts
     READY = "ready"          # takes tasks; its index is in `Pool.pid_of`
-    LEAVING = "leaving"      # asked to leave while idle: ends by itself, its exit is no death; index still in `Pool.pid_of`
+    LEAVING = "leaving"      # asked to leave while idle: ends by itself, which is no death; still in `Pool.pid_of`
 
 
 TRANSITIONS: dict[tuple[WorkerState, str], WorkerState | None] = {

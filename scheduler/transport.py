@@ -1,17 +1,17 @@
 """Sockets between the processes of one node: the only module that touches them.
 
-| link            | kind                    | who speaks first        | blocking                      | bound                   |
-|-----------------|-------------------------|-------------------------|-------------------------------|-------------------------|
-| node.sock       | unix, SOCK_SEQPACKET    | driver, worker: `Hello` | peers block, scheduler never  | backlog `MAX_BACKLOG`   |
-| zygote          | socketpair, the same    | scheduler: `ForkWorkers`| zygote blocks, scheduler never| one reply a worker      |
+| link      | kind                 | who speaks first         | blocking                       | bound                 |
+|-----------|----------------------|--------------------------|--------------------------------|-----------------------|
+| node.sock | unix, SOCK_SEQPACKET | driver, worker: `Hello`  | peers block, scheduler never   | backlog `MAX_BACKLOG` |
+| zygote    | socketpair, the same | scheduler: `ForkWorkers` | zygote blocks, scheduler never | one reply a worker    |
 
-A connection carries packets, which the kernel keeps whole and in order. A packet is one byte of marks, FIRST and LAST, and
-up to PACKET_BYTES of a message; most messages are one packet that is both. A first packet voids a message that is not
-complete: its sender was interrupted. Descriptors travel with the last packet (SCM_RIGHTS).
+A connection carries packets, which the kernel keeps whole and in order. A packet is one byte of marks, FIRST and LAST,
+and up to PACKET_BYTES of a message; most messages are one packet that is both. A first packet voids a message that is
+not complete: its sender was interrupted. Descriptors travel with the last packet (SCM_RIGHTS).
 
-Who may connect: the socket lies in a folder of mode 0700, and the kernel's word for the peer's uid (SO_PEERCRED) must be
-ours. Known weaknesses: a process of the same user can connect and be believed (such a process could also trace us); a
-connection says nothing about the death of a process whose forked child still holds it, so deaths are learnt elsewhere.
+Who may connect: the socket lies in a folder of mode 0700, and the kernel's word for the peer's uid (SO_PEERCRED) must
+be ours. Known weaknesses: a process of the same user can connect and be believed (such a process could also trace us);
+a connection says nothing about the death of a process whose forked child holds it too: deaths are learnt elsewhere.
 """
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ProtocolError(Exception):
-    """The peer's fault: a message that does not belong on this link, or no message at all. The connection is useless."""
+    """The peer's fault: a message that does not belong on this link, or none at all. The connection is useless."""
 
 
 class MessageTooLarge(ValueError):
@@ -60,8 +60,8 @@ class Channel:
 
     Notes
     -----
-    `send` may be called from any thread, receiving is for one thread only. In a process forked from the one that made the
-    channel `close` is all that may be used.
+    `send` may be called from any thread, receiving is for one thread only. In a process forked from the one that made
+    the channel `close` is all that may be used.
     """
 
     def __init__(self, sock: socket.socket, accepts: Any) -> None:
@@ -162,7 +162,7 @@ class Channel:
                 return found
 
     def receive_ready(self) -> list[tuple[Message, list[int]]]:
-        """The messages that are here now, up to 64 of them; never waits. Raises as `receive` does, but only when none is here."""
+        """The messages that are here now, up to 64; never waits. Raises as `receive` does, when there is none."""
         found: list[tuple[Message, list[int]]] = []
         for _ in range(64):  # the other connections want their turn too
             try:
@@ -250,7 +250,7 @@ class Listener:
 
     @classmethod
     def create(cls, path: str) -> Listener:
-        """Listen at `path`. The file appears when connections can be made, never before: who finds it may rely on it."""
+        """Listen at `path`. The file appears when connections can be made, never before."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             sock.bind(path + "~")
@@ -338,7 +338,7 @@ def _packets(message: Message) -> list[bytes]:
     if len(data) <= PACKET_BYTES:
         return [b"\3" + data]  # FIRST | LAST
     if len(data) > MAX_MESSAGE_BYTES:
-        raise MessageTooLarge(f"{type(message).__name__} of {len(data):,} bytes; at most {MAX_MESSAGE_BYTES:,} fit in a message")
+        raise MessageTooLarge(f"{type(message).__name__} of {len(data):,} bytes; at most {MAX_MESSAGE_BYTES:,} fit")
     parts = [data[start:start + PACKET_BYTES] for start in range(0, len(data), PACKET_BYTES)]
     marks = [_FIRST] + [0] * (len(parts) - 2) + [_LAST]
     return [bytes([mark]) + part for mark, part in zip(marks, parts, strict=True)]

@@ -1,7 +1,7 @@
 """`python -m cellmesh.scheduler.local_scheduler LISTEN SEGMENT DRIVER CONFIG`: the first process that a session starts.
 
-It forks the zygote at once, while it has neither threads nor anything to do with the segment, and goes on as local scheduler.
-What only one of the two needs is imported after the fork, so that both get on at the same time.
+It forks the zygote at once, while it has neither threads nor anything to do with the segment, and goes on as local
+scheduler. What only one of the two needs is imported after the fork, so that both get on at the same time.
 """
 import os
 import signal

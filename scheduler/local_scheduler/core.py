@@ -84,8 +84,8 @@ class ShutdownAsked:
     """The owner wants the session to end."""
 
 
-Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost | DriverLost
-         | ShutdownAsked)
+Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost
+         | DriverLost | ShutdownAsked)
 
 
 # ---- actions
@@ -185,7 +185,7 @@ def step(pool: Pool, event: Event, now: float) -> list[Action]:
 
 
 def next_deadline(pool: Pool) -> float | None:
-    """When to send `DemandSeen` although nothing has happened; None: never. A pool at its usual size has no deadline."""
+    """When to send `DemandSeen` although nothing has happened; None: never, as for a pool at its usual size."""
     if pool.ended:
         return None
     deadlines = []
@@ -283,8 +283,9 @@ def _zygote_lost(pool: Pool, event: ZygoteLost, now: float) -> list[Action]:
     pool.zygote_restarts = [t for t in pool.zygote_restarts if now - t < policy.RESTART_WINDOW_S] + [now]
     if len(pool.zygote_restarts) > policy.N_RESTARTS:
         return _end(pool, f"the process that forks workers has ended again and again (now with {how})")
-    return [Notify("zygote_restarted", f"The process that forks workers has ended with {how} and took all workers with it. "
-                                       "Another one starts; what ran is retried where that is allowed."), RestartZygote()]
+    text = (f"The process that forks workers has ended with {how} and took all workers with it. Another one starts; "
+            "what ran is retried where that is allowed.")
+    return [Notify("zygote_restarted", text), RestartZygote()]
 
 
 def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
@@ -302,9 +303,9 @@ def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
     return [Notify("session_ends", f"The session ends: {reason}.", owner_too), EndSession(reason)]
 
 
-_HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed, WorkerAttached: _worker_attached,
-             WorkerRetired: _worker_retired, WorkerExited: _worker_exited, ZygoteLost: _zygote_lost, DriverLost: _driver_lost,
-             ShutdownAsked: _shutdown_asked}
+_HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed,
+             WorkerAttached: _worker_attached, WorkerRetired: _worker_retired, WorkerExited: _worker_exited,
+             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, ShutdownAsked: _shutdown_asked}
 
 
 def _worker(pool: Pool, index: int) -> Worker:
@@ -335,7 +336,8 @@ def check(pool: Pool) -> None:
         "attached workers, and only they, have an index": {p: i for i, p in pool.pid_of.items()} == attached
                                                           and all(w.index is None for w in starting),
         "starts asked for are not negative": pool.n_forking >= 0,
-        "the pool keeps its limits": pool.n_alive <= pool.limits.max_workers and pool.n_starting <= pool.limits.max_starting,
+        "the pool keeps its limits": pool.n_alive <= pool.limits.max_workers
+                                     and pool.n_starting <= pool.limits.max_starting,
         "only ready workers are idle": all(index in pool.pid_of and _worker(pool, index).state is WorkerState.READY
                                            for index in pool.idle_since),
         "early workers are not known yet": not pool.early.keys() & pool.workers.keys(),

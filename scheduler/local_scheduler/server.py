@@ -3,7 +3,7 @@
 One thread selects and acts. A second one sleeps in the segment until the core wants attention and says so through an
 eventfd. When nothing happens nothing runs: there is no tick.
 
-Who has died is learnt from the kernel: a worker's exit from the zygote that reaps it, a driver's from its pidfd, either's
+Who has died is learnt from the kernel: a worker's exit from the zygote that reaps it, a driver's from its pidfd, a
 letting go from the socket. The end of the session is the end of this process, which kills everything before.
 """
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Peer:
 class Server:
     """The loop and its handlers. Decides nothing: see `core`."""
 
-    def __init__(self, config: SessionConfig, listener: Listener, segment_fd: int, driver_fd: int, config_fd: int, zygote: int,
-                 zygote_link: Channel) -> None:
+    def __init__(self, config: SessionConfig, listener: Listener, segment_fd: int, driver_fd: int, config_fd: int,
+                 zygote: int, zygote_link: Channel) -> None:
         self._config, self._listener = config, listener
         self._segment_fd, self._driver_fd, self._config_fd = segment_fd, driver_fd, config_fd
         self._zygote, self._zygote_link = zygote, zygote_link
@@ -75,7 +75,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._peers: dict[int, Peer] = {}               # by descriptor of the connection
         self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
-        self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, with the request's number
+        self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, and the request
         self._owner_known = False
         self._guests: set[int] = set()                  # pids of drivers that joined
         self._n_output_lost = 0
@@ -298,7 +298,8 @@ class Server:
     def _ask_stack(self, peer: Peer, request: StackRequest) -> None:
         pipes = self._pipes.get(request.pid)
         if pipes is None:
-            peer.channel.post(StackReply(request.request, error=f"process {request.pid} is no worker of this session (any more)"))
+            error = f"process {request.pid} is no worker of this session (any more)"
+            peer.channel.post(StackReply(request.request, error=error))
             return
         self._asked.setdefault(request.pid, []).append((peer, request.request))
         if pipes.stacks.deadline is None:
@@ -326,7 +327,8 @@ class Server:
             if text:
                 peer.channel.post(StackReply(request, text[:messages.MAX_TEXT_CHARS]))
             else:
-                peer.channel.post(StackReply(request, error=f"process {pid} does not answer; it is stopped or has just ended"))
+                error = f"process {pid} does not answer; it is stopped or has just ended"
+                peer.channel.post(StackReply(request, error=error))
             self._want_writing(peer)
 
     # ---- peers
@@ -378,8 +380,8 @@ class Server:
         if peer.role:
             raise ProtocolError("a second greeting")
         if hello.version != messages.PROTOCOL_VERSION:
-            reason = (f"this session speaks version {messages.PROTOCOL_VERSION} of cellmesh's protocol, process {hello.pid} "
-                      f"speaks {hello.version}: use the same cellmesh in both")
+            reason = (f"this session speaks version {messages.PROTOCOL_VERSION} of cellmesh's protocol, process "
+                      f"{hello.pid} speaks {hello.version}: use the same cellmesh in both")
             peer.channel.post(Refused(reason))
             raise ProtocolError(reason)
         peer.role, peer.pid = hello.role, hello.pid
@@ -433,8 +435,8 @@ class Server:
 
     # ---- the end
     def kill_everything(self) -> None:
-        """SIGKILL to every process of the session, and to what they started, until nothing is left; waits of drivers end."""
-        self._client.end_session()
+        """SIGKILL to every process of the session, and to what they started, until nothing is left."""
+        self._client.end_session()  # whoever else is attached stops waiting
         processes.kill_quietly(self._zygote)  # first: it could fork
         for pid in self.pool.workers:
             processes.kill_group(pid)

@@ -1,7 +1,7 @@
 """The three pipes of a worker: what it writes to the descriptors 1 and 2, and its stack when it is asked for it.
 
-Python's own prints do not come this way (`worker.output` tags and sends them); C code's and child processes' do, and so do
-the last words of a crash, because the reading end is here and outlives the worker.
+Python's own prints do not come this way (`worker.output` tags and sends them); C code's and child processes' do, and so
+do the last words of a crash, because the reading end is here and outlives the worker.
 """
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class StackPipe:
 def readable_stack(dump: str, hidden: str) -> str:
     """faulthandler's dump for people: what the user's code does, the outermost call first as in a traceback.
 
-    What led there (the first frame of a file below the folder `hidden`, and all before it) is left out, and so are threads
-    that do nothing but wait in there. Of a crash the first line, which says what it was, stays.
+    What led there (the first frame of a file below the folder `hidden`, and all before it) is left out, and so are
+    threads that do nothing but wait in there. Of a crash the first line, which says what it was, stays.
     """
     blocks = []
     for block in dump.split("\n\n"):
@@ -111,7 +111,8 @@ def readable_stack(dump: str, hidden: str) -> str:
             led_here = next((i for i, frame in enumerate(frames) if f'File "{hidden}' in frame), None)
             shown = frames[:led_here]
             if led_here is None or any(f'File "{threading.__file__}"' not in frame for frame in shown):
-                blocks.append("\n".join([head.replace("most recent call first", "most recent call last"), *reversed(shown)]))
+                head = head.replace("most recent call first", "most recent call last")
+                blocks.append("\n".join([head, *reversed(shown)]))
         elif head.startswith("Fatal Python error"):
             blocks.append(head)
     return "\n\n".join(blocks)

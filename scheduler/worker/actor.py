@@ -42,11 +42,13 @@ def serve(client: Any, instance: Any) -> None:
     info = client.actor_info()
     if info is None:  # ended meanwhile
         return
+    n = info["max_concurrency"]
+    del info  # it holds a handle of the actor, which ends when nobody has one any more
     if is_async(type(instance)):
         from .async_actor import AsyncServer
-        AsyncServer(client, info["max_concurrency"]).run()
+        AsyncServer(client, n).run()
     else:
-        serve_threads(client, info["max_concurrency"])
+        serve_threads(client, n)
 
 
 def is_async(cls: type) -> bool:

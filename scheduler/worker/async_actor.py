@@ -27,7 +27,10 @@ class AsyncServer:
     def __init__(self, client: Any, max_concurrency: int) -> None:
         self._client = client
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._started: set[int] = set()   # those of them that have begun
+        self._doomed: set[int] = set()    # and those that were cancelled before
         self._free = threading.Semaphore(max_concurrency)
+        self._n_interrupts = 0
 
     def run(self) -> None:
         """Serve until the actor ends and the calls in flight have ended too."""
@@ -48,6 +51,7 @@ class AsyncServer:
         """In its thread: take calls as long as there is room for more, hand them over in batches."""
         while True:
             self._free.acquire()
+            n_interrupts = self._n_interrupts
             call = self._client.next(None)
             calls = [call]
             while call >= 0 and len(calls) < BATCH and self._free.acquire(blocking=False):
@@ -56,11 +60,11 @@ class AsyncServer:
                     self._free.release()
                     break
                 calls.append(call)
-            self._loop.call_soon_threadsafe(self._begin, calls)
+            self._loop.call_soon_threadsafe(self._begin, calls, n_interrupts)
             if call == LEAVE:
                 return
 
-    def _begin(self, calls: list[int]) -> None:
+    def _begin(self, calls: list[int], n_interrupts: int) -> None:
         for call in calls:
             if call == LEAVE:
                 self._ended.set()
@@ -68,9 +72,14 @@ class AsyncServer:
             context = contextvars.copy_context()
             context.run(current_call.set, call)
             self._running[call] = self._loop.create_task(self._execute(call), context=context)
+        if n_interrupts != self._n_interrupts:  # one of these was meant perhaps, when it was not known here yet
+            self._cancel_marked()
 
     async def _execute(self, call: int) -> None:
         try:
+            self._started.add(call)
+            if call in self._doomed:
+                raise asyncio.CancelledError
             method, args, kwargs = self._client.load(call)
             value = method(*args, **kwargs)
             if inspect.isawaitable(value):
@@ -81,9 +90,16 @@ class AsyncServer:
             self._client.finish(call, value)
         finally:
             del self._running[call]
+            self._started.discard(call)
+            self._doomed.discard(call)
             self._free.release()
 
     def _cancel_marked(self) -> None:
+        self._n_interrupts += 1
         for call, running in self._running.items():
-            if self._client.task_info(call)["cancelled"]:
+            if not self._client.task_info(call)["cancelled"]:
+                continue
+            if call in self._started:
                 running.cancel()
+            else:  # asyncio would not even begin it, and then nobody would end the call
+                self._doomed.add(call)

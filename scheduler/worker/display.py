@@ -1,7 +1,7 @@
-"""IPython's `display()` inside tasks: computed here, shown in the notebook. IPython is imported by the task or not at all.
+"""IPython's `display()` inside tasks: computed here, shown in the notebook. The task imports IPython, or nobody does.
 
-Without a shell IPython's `display` prints a repr. When a task imports IPython's display module, its three functions that
-need a shell are replaced: they make the bundle of representations and hand it to the worker's output.
+Without a shell IPython's `display` prints a repr. When a task imports IPython's display module, its three functions
+that need a shell are replaced: they make the bundle of representations and hand it to the worker's output.
 """
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class _Formats:
     def __init__(self) -> None:
         self._formatter: Any = None
 
-    def __call__(self, obj: Any, include: Iterable[str] | None, exclude: Iterable[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def __call__(self, obj: Any, include: Iterable[str] | None,
+                 exclude: Iterable[str] | None) -> tuple[dict[str, Any], dict[str, Any]]:
         if self._formatter is None:
             from IPython.core.formatters import DisplayFormatter
             self._formatter = DisplayFormatter()

@@ -23,7 +23,7 @@ from .output import Output
 
 # The kernel's choice when memory runs out: workers before the notebook, whose state nobody can compute again.
 OOM_SCORE = 300
-# Asks a worker where it is: dumps every thread's stack without needing the interpreter, so it works in stuck C code too.
+# Asks a worker where it is: dumps every thread's stack without needing the interpreter, so also in stuck C code.
 STACK_SIGNAL = signal.SIGUSR2
 
 

@@ -124,7 +124,10 @@ class Output:
         throttle = self._throttle[stream]
         now = time.monotonic()
         self._sent_at = now
-        text = throttle.admit("".join(pending.pieces), now)
+        text = "".join(pending.pieces)
+        if not text.isascii():  # lone surrogates (bytes of file names, say) have no place in a message
+            text = text.encode("utf-8", "replace").decode()
+        text = throttle.admit(text, now)
         if throttle.n_bytes:
             self._flush_at(now + NOTE_S)
         self._send_text(stream, pending.tag, text)
@@ -137,7 +140,7 @@ class Output:
         try:
             self._channel.send(message)
         except ConnectionLost:
-            # The local scheduler has gone and the kernel is about to end this process; the user's print is not to blame.
+            # The local scheduler has gone, this process is about to be killed too; the user's print is not to blame.
             self._pending.clear()
 
     # ---- displays
@@ -149,12 +152,12 @@ class Output:
             self.flush()  # what was printed before comes before
             if len(bundle) > MAX_MESSAGE_BYTES // 2:
                 self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
-                                               f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object and look at its future]\n")
+                                               f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
             elif self._displays.take(len(bundle), time.monotonic()):
                 self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle))
             else:
-                self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker displays more "
-                                               f"than {DISPLAY_RATE >> 20} MB/s]\n")
+                self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
+                                               f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
 
     # ---- who prints
     def _tag(self) -> Tag:

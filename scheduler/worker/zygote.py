@@ -1,7 +1,7 @@
 """The process that forks workers: imports what every task needs once, then forks in milliseconds.
 
-Nothing else in a session forks without exec: a process with threads must not (the child would inherit locked locks), and
-this one never has any. It holds no connection to the segment either, so a worker begins without anybody's state.
+Nothing else in a session forks without exec: a process with threads must not (the child would inherit locked locks),
+and this one never has any. It holds no connection to the segment either, so a worker begins without anybody's state.
 
 It is also who learns first that a worker has ended, and kills what the worker has started.
 """
@@ -22,8 +22,8 @@ from . import main as worker
 
 # Reading a value of a task needs these, whoever the user is. In this order: the first worker waits for them.
 PRELOADED = ("cloudpickle", "numpy")
-# OpenBLAS starts its threads when it is loaded, unless told otherwise. They must not exist before a fork, and a worker is
-# one of several on its machine.
+# OpenBLAS starts its threads when it is loaded, unless told otherwise. They must not exist before a fork, and a
+# worker is one of several on its machine.
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
 
 
@@ -50,7 +50,7 @@ def restore_python_path(python_path: str | None) -> None:
 
 
 def preload(names: list[str]) -> None:
-    """Import what workers will need, without starting a thread. A module that is absent or broken is the task's affair."""
+    """Import what workers will need, without starting a thread. That one is absent or broken is the task's affair."""
     ours = {} if any(name in os.environ for name in BLAS_VARIABLES) else {"OPENBLAS_NUM_THREADS": "1"}
     if "JE_ARROW_MALLOC_CONF" not in os.environ:
         ours["JE_ARROW_MALLOC_CONF"] = "background_thread:false"

@@ -18,7 +18,8 @@ from support import wait_until
 import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.scheduler import messages, processes, session_dir, transport
-from cellmesh.scheduler.messages import FromScheduler, Hello, NodeEvent, Refused, StackReply, StackRequest, Welcome, WorkerDied
+from cellmesh.scheduler.messages import (FromScheduler, Hello, NodeEvent, Refused, StackReply, StackRequest, Welcome,
+                                         WorkerDied)
 from cellmesh.scheduler.node import JoinError, Node
 
 STORE = 64 << 20
@@ -70,7 +71,8 @@ def workers() -> list[int]:
 
 def script(body: str, *arguments: str) -> subprocess.Popen[str]:
     """A driver of its own; what it prints is read by the test."""
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(body), *arguments], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", textwrap.dedent(body), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def line(process: subprocess.Popen[str]) -> str:
@@ -97,8 +99,14 @@ def test_close_ends_everything_that_was_started(node: Node, tmp_path: Path) -> N
     @cm.remote
     def start_a_daemon(path: str) -> int:
         # Leaves the worker's process group and session and loses its parent, as daemons do.
-        code = f"import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  open({path!r}, 'w').write(str(os.getpid()))\n" \
-               f"  import time; time.sleep(1000)\n"
+        code = textwrap.dedent(f"""
+            import os, time
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork() == 0:
+                    open({path!r}, "w").write(str(os.getpid()))
+                    time.sleep(1000)
+            """)
         return subprocess.run([sys.executable, "-c", code]).returncode
 
     path = tmp_path / "pid"
@@ -297,11 +305,13 @@ def test_actors_get_workers_beyond_the_cpus(node: Node) -> None:
     assert len(set(pids)) == 8 and set(pids) <= set(workers())
     assert cm.get(pid_of_worker.remote()) not in pids
     del actors
+    sessions.current().client.flush()
     wait_until(lambda: all(map(gone, pids)), 10, "the workers of actors that nobody can call any more end")
 
 
 def test_workers_that_do_not_start_are_told_and_do_not_wedge_anything() -> None:
-    node = Node.start(resources={"CPU": 1.0}, object_store_memory=STORE, worker_setup="a_module_that_is_missing:setup", preload=())
+    node = Node.start(resources={"CPU": 1.0}, object_store_memory=STORE, worker_setup="a_module_that_is_missing:setup",
+                      preload=())
     try:
         event = Heard(node).wait_for(NodeEvent)
         assert event.kind == "workers_do_not_start"
@@ -383,13 +393,15 @@ def test_another_driver_may_join_and_leave(node: Node) -> None:
     assert line(guest) == "42"
     guest.kill()
     guest.communicate()
-    wait_until(lambda: guest.pid not in [entry["pid"] for entry in sessions.current().client.clients()], 10, "its slot is free again")
+    client = sessions.current().client
+    wait_until(lambda: guest.pid not in [entry["pid"] for entry in client.clients()], 10, "its slot is free again")
     assert cm.get(pid_of_worker.remote()) in workers()
 
 
 def test_auto_finds_the_session(node: Node) -> None:
     joined = Node.connect("auto")
-    assert (joined.session_id, joined.scheduler_pid, joined.resources) == (node.session_id, node.scheduler_pid, node.resources)
+    assert (joined.session_id, joined.scheduler_pid) == (node.session_id, node.scheduler_pid)
+    assert joined.resources == node.resources
     joined.close()
     assert cm.get(pid_of_worker.remote()) in workers()
 
@@ -417,8 +429,8 @@ def greeted(node: Node) -> transport.Channel:
     return channel
 
 
-@pytest.mark.parametrize("message", [messages.Shutdown(), Hello("driver", 1), messages.WorkerOutput(1, 1, "stdout", 1, "x")],
-                         ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("message", [messages.Shutdown(), Hello("driver", 1),
+                                     messages.WorkerOutput(1, 1, "stdout", 1, "x")], ids=lambda m: type(m).__name__)
 def test_a_guest_that_oversteps_is_cut_off(node: Node, message: messages.Message) -> None:
     channel = greeted(node)
     channel.send(message)
@@ -453,8 +465,8 @@ def test_an_idle_session_runs_nothing(node: Node) -> None:
         counted = {}
         for pid in processes.session_processes(node.session_id):
             for thread in Path(f"/proc/{pid}/task").iterdir():
-                status = (thread / "status").read_text()
-                counted[int(thread.name)] = sum(int(text.split()[1]) for text in status.splitlines() if "ctxt_switches" in text)
+                status = (thread / "status").read_text().splitlines()
+                counted[int(thread.name)] = sum(int(text.split()[1]) for text in status if "ctxt_switches" in text)
         return counted
 
     wait_until(lambda: len(workers()) == 2 and len(sessions.current().client.idle_workers()) == 2, 20)
@@ -477,7 +489,8 @@ def test_settings_of_the_link_survive_a_fork_of_the_driver(node: Node) -> None:
     assert cm.get(pid_of_worker.remote()) in workers()
 
 
-def test_a_listener_that_raises_is_shown_and_left_out(node: Node, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_raises_is_shown_and_left_out(node: Node, heard: Heard,
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", shown.append)
     node.link.add_listener(lambda message: 1 / 0)

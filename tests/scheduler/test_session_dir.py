@@ -42,7 +42,8 @@ def test_a_link_is_refused(root: Path, tmp_path: Path) -> None:
         session_dir.runtime_root()
 
 
-def test_a_path_too_long_for_a_socket_is_passed_over(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_too_long_for_a_socket_is_passed_over(root: Path, tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))

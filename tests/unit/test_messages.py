@@ -7,15 +7,16 @@ import msgspec
 import pytest
 
 from cellmesh.scheduler import messages
-from cellmesh.scheduler.messages import (ForkFailed, ForkWorkers, FromPeer, FromScheduler, FromZygote, Hello, NodeEvent, Refused,
-                                         SessionConfig, Shutdown, StackReply, StackRequest, ToZygote, Welcome, WorkerDied,
-                                         WorkerExited, WorkerForked, WorkerOutput)
+from cellmesh.scheduler.messages import (ForkFailed, ForkWorkers, FromPeer, FromScheduler, FromZygote, Hello, NodeEvent,
+                                         Refused, SessionConfig, Shutdown, StackReply, StackRequest, ToZygote, Welcome,
+                                         WorkerDied, WorkerExited, WorkerForked, WorkerOutput)
 
 SAMPLES = {
-    FromPeer: [Hello("driver", 10, want_fd=True), Hello("worker", 11, index=3), WorkerOutput(1, 2, "stdout", 12, "text"),
+    FromPeer: [Hello("driver", 10, want_fd=True), Hello("worker", 11, index=3), WorkerOutput(1, 2, "stdout", 12, "x"),
                WorkerOutput(0, 0, "display", 12, bundle="{}"), StackRequest(7, 12), Shutdown()],
-    FromScheduler: [Welcome("ab12", 5, "default", {"CPU": 2.0}), Refused("no"), WorkerOutput(1, 2, "stderr", 12, "ü\ud7ff"),
-                    WorkerDied(12, 3, -9, 44, ["last words"]), NodeEvent("workers_do_not_start", "text"), StackReply(7, "stack")],
+    FromScheduler: [Welcome("ab12", 5, "default", {"CPU": 2.0}), Refused("no"), WorkerOutput(1, 2, "stderr", 12, "ü"),
+                    WorkerDied(12, 3, -9, 44, ["last words"]), NodeEvent("workers_do_not_start", "text"),
+                    StackReply(7, "stack")],
     ToZygote: [ForkWorkers(3)],
     FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11)],
 }
@@ -82,8 +83,9 @@ def test_what_is_no_message_is_refused(data: bytes) -> None:
 
 
 def test_the_configuration_survives_its_way() -> None:
-    config = SessionConfig(session="ab", session_dir="/tmp/x", driver_pid=1, namespace="n", total={"CPU": 1.0}, log_to_driver=True,
-                           sys_path=["/a"], python_path=None, hooks="a:b", worker_setup="", preload=[], preload_idle=[])
+    config = SessionConfig(session="ab", session_dir="/tmp/x", driver_pid=1, namespace="n", total={"CPU": 1.0},
+                           log_to_driver=True, sys_path=["/a"], python_path=None, hooks="a:b", worker_setup="",
+                           preload=[], preload_idle=[])
     assert SessionConfig.from_bytes(config.to_bytes()) == config
 
 

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from cellmesh.scheduler.local_scheduler import core, policy
-from cellmesh.scheduler.local_scheduler.core import (DeclareDead, DemandSeen, DriverLost, EndSession, Fork, ForkFailed, Notify, Pool,
-                                                     RestartZygote, Retire, ShutdownAsked, WorkerAttached, WorkerExited,
-                                                     WorkerForked, WorkerRetired, ZygoteLost)
+from cellmesh.scheduler.local_scheduler.core import (DeclareDead, DemandSeen, DriverLost, EndSession, Fork, ForkFailed,
+                                                     Notify, Pool, RestartZygote, Retire, ShutdownAsked, WorkerAttached,
+                                                     WorkerExited, WorkerForked, WorkerRetired, ZygoteLost)
 from cellmesh.scheduler.local_scheduler.policy import Limits
 from cellmesh.scheduler.states import TRANSITIONS, ForbiddenTransition, WorkerState, next_state
 

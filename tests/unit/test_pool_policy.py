@@ -4,7 +4,8 @@ from __future__ import annotations
 import pytest
 
 from cellmesh.scheduler.local_scheduler import policy
-from cellmesh.scheduler.local_scheduler.policy import Limits, backoff_s, limits_for, n_to_start, tells_failure, to_retire
+from cellmesh.scheduler.local_scheduler.policy import (Limits, backoff_s, limits_for, n_to_start, tells_failure,
+                                                       to_retire)
 
 LIMITS = Limits(n_keep=2, max_workers=8, max_starting=4)
 

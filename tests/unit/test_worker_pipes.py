@@ -83,7 +83,8 @@ USERS_THREAD = (f'Thread 0x02 (most recent call first):\n  File "/tmp/cell.py", 
 MAIN = (f'Current thread 0x03 (most recent call first):\n  File "/tmp/cell.py", line 5 in inner\n'
         f'  File "/tmp/cell.py", line 2 in outer\n  File "{HIDDEN}/worker/main.py", line 70 in main\n'
         f'  File "<frozen runpy>", line 88 in _run_code\n')
-MAIN_READ = 'Current thread 0x03 (most recent call last):\n  File "/tmp/cell.py", line 2 in outer\n  File "/tmp/cell.py", line 5 in inner'
+MAIN_READ = ('Current thread 0x03 (most recent call last):\n  File "/tmp/cell.py", line 2 in outer\n'
+             '  File "/tmp/cell.py", line 5 in inner')
 IDLE = f'Current thread 0x03 (most recent call first):\n  File "{HIDDEN}/worker/main.py", line 70 in main\n'
 
 
