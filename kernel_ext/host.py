@@ -129,9 +129,13 @@ class Host:
         """The notebook's variables."""
         return self.shell.user_ns
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` from a thread of ours whenever the graph has changed, at most 30 times a second."""
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener()` from a thread of ours whenever the graph has changed, at most 30 times a second.
+
+        Returns the function that ends it.
+        """
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def _on_change(self) -> None:
         for listener in list(self._listeners):

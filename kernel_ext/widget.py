@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from .host import Host
 
 REDRAW_INTERVAL_S = 5.0  # of the still picture, at most; each time the widget's view is made anew
+# A cell that is run again makes a new widget, and nobody says that the old one is gone: only the newest are drawn again.
+N_REDRAWN_MAX = 4
+_redrawn: list[Callable[[], None]] = []
+
 TEXT = "The task graph of this notebook."
 
 
@@ -58,7 +63,9 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
             # to have the front end's next message answered by the main thread, where it waits for the running cell.
             self.comm._reply_subshell_for = lambda data, default: default
         self.on_msg(self._on_message)
-        host.on_change(self._redraw_when_done)
+        _redrawn.append(host.on_change(self._redraw_when_done))
+        if len(_redrawn) > N_REDRAWN_MAX:
+            _redrawn.pop(0)()
 
     def _on_message(self, widget: object, content: dict[str, Any], buffers: list[Any]) -> None:
         def reply(answer: dict[str, Any]) -> None:

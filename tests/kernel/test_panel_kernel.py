@@ -275,6 +275,15 @@ def test_the_graph_as_a_widget_keeps_a_picture(kernel: Kernel) -> None:
     assert "<svg" in data["text/html"] and "task" in data["text/plain"]
 
 
+def test_the_picture_is_drawn_again_when_the_tasks_are_done(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    kernel.run(f"ref = hold.remote({str(gate)!r})")
+    cell = kernel.run("%graph")
+    gate.touch()
+    wait_until(lambda: len(displays_of(kernel, cell)) > 1, 20, "another picture")
+    assert "1 running" not in displays_of(kernel, cell)[-1]["text/html"]
+
+
 def test_the_end_of_a_session_and_the_next_one(fresh_kernel: Kernel) -> None:
     kernel = fresh_kernel
     kernel.run("%load_ext cellmesh\nimport cellmesh as cm, os, time\ncm.init(num_cpus=1)\n" + DEFINITIONS)
