@@ -343,9 +343,13 @@ class ActorMethod:
         self.__name__ = name
         self.__doc__ = blueprint.methods[name].doc
         self.__qualname__ = f"{blueprint.class_name}.{name}"
-        spec = blueprint.methods[name].spec
-        if spec is not None:
-            self.__signature__ = signature_of(spec)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        spec = self._blueprint.methods[self.__name__].spec
+        if spec is None:
+            raise AttributeError("__signature__")  # Python cannot tell
+        return signature_of(spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         name = self.__name__

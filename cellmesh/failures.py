@@ -13,6 +13,10 @@ from typing import Any
 
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
 MAX_PICKLE_BYTES = 10 << 20
+MAX_PLAIN_FRAMES = 50
+SCALARS = {str, int, float, bool, bytes, type(None)}
+# Of these the `traceback` module says more than class and text: parts, the place in the source, what may have been meant.
+TOLD_BY_TRACEBACK = (BaseExceptionGroup, SyntaxError, NameError, AttributeError, ImportError)
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -42,12 +46,42 @@ def _message(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
+    quick = _plain_traceback(error)
+    if quick is not None:
+        return quick
     try:
         return _shortened("".join(traceback.format_exception(type(error), error, _users_part(error.__traceback__))))
     except Exception as problem:  # the user's __str__, __repr__ or __notes__ again
         frames = "".join(traceback.format_tb(_users_part(error.__traceback__)))
         return _shortened(f"Traceback (most recent call last):\n{frames}{type(error).__qualname__}: "
                           f"<could not be formatted: {type(problem).__name__}>\n")
+
+
+def _plain_traceback(error: BaseException) -> str | None:
+    """The traceback of an exception that stands alone, without source lines; None for what only `traceback` can tell.
+
+    Looking up and parsing the source costs more than all the rest of a failed task. Whoever reads the text has the files
+    too, and the notebook's cells, which a worker has not: `exceptions.with_source_lines`.
+    """
+    if (error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)
+            or hasattr(error, "__notes__") or isinstance(error, TOLD_BY_TRACEBACK)):
+        return None
+    lines = ["Traceback (most recent call last):"]
+    tb = _users_part(error.__traceback__)
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        lines.append(f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}')
+        tb = tb.tb_next
+        if len(lines) > MAX_PLAIN_FRAMES:  # a recursion, whose repeated lines `traceback` folds
+            return None
+    try:
+        text = str(error)
+    except Exception:  # the user's __str__; told below
+        return None
+    cls = type(error)
+    name = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+    lines.append(f"{name}: {text}" if text else name)
+    return _shortened("\n".join(lines) + "\n")
 
 
 def _users_part(tb: TracebackType | None) -> TracebackType | None:
@@ -67,6 +101,8 @@ def _shortened(text: str) -> str:
 
 def _pickled(error: BaseException) -> tuple[bytes | None, str]:
     """The exception pickled, or why that is not possible."""
+    if type(error).__module__ == "builtins" and not vars(error) and all(type(arg) in SCALARS for arg in error.args):
+        return pickle.dumps(error, 5), ""  # the usual case; it can be unpickled anywhere
     problem = ""
     for dump in (_dump, _dump_parts):
         try:

@@ -46,6 +46,15 @@ class RemoteFunction(Generic[P, R]):
     def __cellmesh_code__(self) -> Callable[P, R]:
         return self._export.code
 
+    @property
+    def __signature__(self) -> inspect.Signature:
+        wrapped = self.__dict__.get("__wrapped__")  # absent where only the function's ref is known
+        if wrapped is not None:
+            return inspect.signature(wrapped)
+        if self._spec is None:
+            raise AttributeError("__signature__")  # Python cannot tell
+        return signature_of(self._spec)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         name = self._export.name
         raise TypeError(f"{name}() is a remote function and cannot be called directly: use {name}.remote(...), which "
@@ -114,8 +123,6 @@ class RemoteFunction(Generic[P, R]):
             return
         ref, key, options, spec, metadata = state
         self.__dict__.update(metadata)
-        if spec is not None:
-            self.__signature__ = signature_of(spec)
         self._set_up(Export("function", metadata["__name__"], copies={key: ref}), options, spec, {})
 
     def __copy__(self) -> RemoteFunction[P, R]:
@@ -125,7 +132,7 @@ class RemoteFunction(Generic[P, R]):
         return self
 
 
-_METADATA = (*functools.WRAPPER_ASSIGNMENTS, "__wrapped__", "__signature__")
+_METADATA = (*functools.WRAPPER_ASSIGNMENTS, "__wrapped__")
 
 
 def _empty() -> RemoteFunction[Any, Any]:

@@ -64,6 +64,28 @@ def test_the_text_has_the_message_first_and_the_remote_traceback() -> None:
     assert "Traceback (most recent call last):" in text and "raise error" in text and text.endswith("ValueError: bad")
 
 
+def test_causes_and_notes_are_told_too() -> None:
+    try:
+        try:
+            raise KeyError("first")
+        except KeyError as first:
+            raise ValueError("second") from first
+    except ValueError as second:
+        second.add_note("by the way")
+        text = describe(second, "f")[4]
+    assert "KeyError: 'first'" in text and "direct cause" in text and text.endswith("ValueError: second\nby the way\n")
+
+
+def test_a_recursion_is_told_in_few_lines() -> None:
+    def deep() -> None:
+        deep()
+    try:
+        deep()
+    except RecursionError as error:
+        text = describe(error, "f")[4]
+    assert "more times]" in text and len(text.splitlines()) < 30
+
+
 def test_the_class_is_made_once() -> None:
     assert type(through_the_store(KeyError(1))) is type(through_the_store(KeyError(2)))
 
