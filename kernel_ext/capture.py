@@ -186,7 +186,11 @@ WORKER_NAMES = frozenset({"display", "get_ipython"})  # IPython's builtins, whic
 
 def _add(captured: Captured, name: str, value: Any, shipper: Shipper, client: Any, *, is_optional: bool) -> None:
     if _is_ref(value):
-        if is_optional:
+        if value.client is not client:
+            if not is_optional:
+                raise CellError(f"{name!r} is a future of a session that has ended: run the cell that makes it again")
+            captured.not_sent[name] = "it is a future of a session that has ended"
+        elif is_optional:
             captured.awaited[name] = value
         else:
             captured.names.append(name)
@@ -209,7 +213,10 @@ def _add(captured: Captured, name: str, value: Any, shipper: Shipper, client: An
 
 def _keep(captured: Captured, name: str, value: Any, shipper: Shipper, client: Any) -> None:
     if _is_ref(value):
-        captured.kept[name] = value
+        if value.client is client:
+            captured.kept[name] = value
+        else:
+            captured.not_sent[name] = "what the notebook had there is a future of a session that has ended"
         return
     try:
         captured.kept[name] = shipper.ship(name, value, client)

@@ -30,6 +30,9 @@ class CellEvents:
         self._follow: Callable[[Session], bool] | None = None
 
     def start(self) -> None:
+        running = self.shell.displayhook.exec_result
+        if running is not None:  # the cell that loads the extension may submit tasks as well
+            self.before(running.info)
         self.shell.events.register("pre_run_cell", self.before)
         self.shell.events.register("post_run_cell", self.after)
         self._follow, driver_output.taken_over_by = driver_output.taken_over_by, self.session_begins

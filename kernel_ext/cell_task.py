@@ -195,7 +195,7 @@ def _get(ref: Any) -> Any:
 
 def _result(name: str, namespace: Mapping[str, Any], cell: CellCode, not_sent: Mapping[str, str]) -> Any:
     if name in namespace:
-        return _sendable(repr(name), namespace[name], cell)
+        return _sendable(name, namespace[name], cell)
     why = not_sent.get(name, "")
     if name in cell.kept:
         kept = cell.kept[name]
@@ -215,8 +215,11 @@ def _sendable(what: str, value: Any, cell: CellCode) -> Any:
     try:
         measure(value)
     except Exception as reason:  # whatever the classes of the user raise
-        from ..serializability import pickling_error
-        return Absent(TypeError, f"{pickling_error(value, reason, what)} It was made by {cell.filename}, whose other results are there.")
+        from ..serializability import inspect_serializability
+        failures = inspect_serializability(value, what).failures
+        culprit = str(failures[0]) if failures else f"{type(reason).__name__}: {reason}"
+        return Absent(TypeError, f"{what} cannot leave the worker that ran {cell.filename}: {culprit}. The cell's other results are "
+                                 "there; assign what can be sent.")
     return value
 
 

@@ -8,6 +8,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
+from ..exceptions import CellmeshError
 from . import arguments, host
 from .cell_events import CellEvents
 from .cells import CellError
@@ -76,7 +77,7 @@ for _magic in arguments.ALL:
 
 
 class _Mistakes:
-    """Shows a mistake of a cell's author in one sentence, or as IPython shows a syntax error: without our frames."""
+    """Shows a mistake of a cell's author in one sentence, a task's error with the worker's traceback: without our frames."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
@@ -85,11 +86,14 @@ class _Mistakes:
         pass
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
-        if not isinstance(error, CellError):
+        if isinstance(error, CellError):
+            if error.shown_as is None:
+                raise UsageError(str(error)) from None
+            self.show(error.shown_as)
+        elif isinstance(error, CellmeshError):
+            self.show(error)
+        else:
             return False
-        if error.shown_as is None:
-            raise UsageError(str(error)) from None
-        self.show(error.shown_as)
         return True
 
     def show(self, error: Exception) -> None:
@@ -107,8 +111,9 @@ class _Mistakes:
 
 def _lines_above(body: str, raw_cell: str) -> list[str]:
     """The lines of the notebook's cell above the magic's body, so that lines are counted as the notebook counts them."""
-    if body and raw_cell.endswith(body):
-        return raw_cell.removesuffix(body).splitlines()
+    text = body.rstrip()  # IPython ends the last line
+    if text and raw_cell.rstrip().endswith(text):
+        return raw_cell.rstrip().removesuffix(text).splitlines()
     return ["%%remote"]  # called by other means than a cell of its own
 
 

@@ -1,0 +1,275 @@
+"""The magics in a real kernel: cells as tasks, errors, the stop button, cancelling, completion."""
+from __future__ import annotations
+
+import ast
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import wait_until
+
+Kernel = Any  # conftest's class
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def result(kernel: Kernel, request: str) -> str:
+    """What a cell shows as its result, as text."""
+    shown = kernel.of(request, "execute_result")
+    return shown[0]["content"]["data"]["text/plain"] if shown else ""
+
+
+def value(kernel: Kernel, expression: str) -> Any:
+    """The value of an expression in the kernel, by its repr."""
+    return ast.literal_eval(result(kernel, kernel.run(f"({expression})")))
+
+
+def reply_of(kernel: Kernel, request: str) -> dict[str, Any]:
+    """The reply to a cell that has ended."""
+    kernel.wait(request)
+    while True:
+        reply = kernel.client.get_shell_msg(timeout=10)
+        if reply["parent_header"].get("msg_id") == request:
+            return reply["content"]
+
+
+def error(kernel: Kernel, code: str) -> tuple[str, str]:
+    """Name and text of the error that a cell ends with, as a person sees it."""
+    request = kernel.start(code)
+    reply = reply_of(kernel, request)
+    assert reply["status"] == "error", f"no error: {code}"
+    shown = [line for m in kernel.of(request, "error") for line in m["content"]["traceback"]]
+    return reply["ename"], plain("\n".join(shown) + kernel.text(request, "stderr"))
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """A path; tasks that wait for it go on when the test ends."""
+    path = tmp_path / "gate"
+    yield path
+    path.touch()
+
+
+def test_cells_chain_by_their_names(kernel: Kernel) -> None:
+    kernel.run("%%remote\nimport math\nx = math.sqrt(16)\ny = x + 1")
+    kernel.run("%%remote\nz = [x, y]\nlen(z)")
+    assert value(kernel, "cm.get([x, y, z])") == [4.0, 5.0, [4.0, 5.0]]
+    assert value(kernel, "math.floor(1.5)") == 1  # what a cell imports is there
+    kernel.run("%fetch z x")
+    assert value(kernel, "(z, x)") == ([4.0, 5.0], 4.0)
+
+
+def test_the_last_expression_is_the_result_and_shows_a_card(kernel: Kernel) -> None:
+    request = kernel.run("%%remote\nn = 6\nn * 7")
+    assert kernel.of(request, "display_data", "execute_result"), "a future displays itself"
+    assert value(kernel, "cm.get(_)") == 42
+    silent = kernel.run("%%remote\nn = 6\nn * 7;")
+    assert not kernel.of(silent, "display_data", "execute_result")
+
+
+def test_what_a_cell_prints_stands_under_it(kernel: Kernel) -> None:
+    request = kernel.run("%%remote\nprint('from the worker')\nimport sys\nprint('and this', file=sys.stderr)")
+    assert plain(kernel.until_text(request, lambda text: "worker" in text)) == "from the worker\n"
+    kernel.until_text(request, lambda text: "and this" in text, "stderr")
+
+
+def test_display_in_a_cell_without_an_import(kernel: Kernel) -> None:
+    request = kernel.run("%%remote\ndisplay({'text/plain': 'a picture'}, raw=True)")
+    shown = wait_until(lambda: [m for m in kernel.of(request, "display_data") if m["content"]["data"].get("text/plain") == "a picture"])
+    assert shown
+
+
+def test_definitions_become_remote(kernel: Kernel) -> None:
+    kernel.run("%%remote\nimport json\n\ndef double(x):\n    return 2 * x\n\nclass Counter:\n    def __init__(self, n):\n"
+               "        self.n = n\n    def add(self, k):\n        self.n += k\n        return json.dumps(self.n)\n"
+               "class Wrong(ValueError): pass")
+    assert value(kernel, "cm.get(double.remote(21))") == 42
+    assert value(kernel, "cm.get(Counter.remote(1).add.remote(2))") == "3"
+    assert value(kernel, "issubclass(Wrong, ValueError)") is True
+    kernel.run("%%remote\ndef double(x):\n    return 20 * x")
+    assert value(kernel, "cm.get(double.remote(2))") == 40, "the new definition counts at once"
+
+
+def test_an_error_shows_the_cells_own_lines(kernel: Kernel) -> None:
+    kernel.run("%%remote\ndef broken(x):\n    # a comment\n    return 1 / x")
+    count = value(kernel, "len(In)")
+    request = kernel.run("%%remote --cpus 1\nbefore = 1\n\nbroken_value = before / 0")
+    name, text = error(kernel, "%fetch broken_value")
+    assert "ZeroDivisionError" in name
+    assert f'"Cell In[{count}]", line 4' in text and "broken_value = before / 0" in text, text
+    assert request
+    _, text = error(kernel, "cm.get(broken.remote(0))")
+    assert re.search(r'"Cell In\[\d+\]", line 4, in broken\n    return 1 / x', text), text
+
+
+def test_a_failed_cell_can_be_run_again(kernel: Kernel) -> None:
+    kernel.run("steps = 2")
+    kernel.run("%%remote\nfor step in range(steps):\n    loss = 1 / 0\nprint(loss)")
+    assert error(kernel, "cm.get(loss)")[0].endswith("(ZeroDivisionError)")
+    kernel.run("%%remote\nfor step in range(steps):\n    loss = 1 / 2\nprint(loss)")
+    assert value(kernel, "cm.get([loss, step])") == [0.5, 1]
+
+
+def test_mistakes_are_told_in_a_sentence(kernel: Kernel) -> None:
+    assert error(kernel, "%%remote --cpu 2\nx = 1") == (
+        "UsageError", "UsageError: %%remote: there is no --cpu; did you mean --cpus? (%%remote? shows how it is used)\n")
+    name, text = error(kernel, "%%remote\nx = 1\ny = = 2")
+    assert name == "SyntaxError" and re.search(r"In\[\d+\]:3", text) and "y = = 2" in text and "magics.py" not in text, text
+    name, text = error(kernel, "%%remote\nx = 1\n!ls")
+    assert name == "UsageError" and "line 3" in text and "`!ls`" in text
+    name, text = error(kernel, "%%remote\ny = no_such_name + 1")
+    assert name == "NameError" and "'no_such_name'" in text and "line 2" in text and "capture.py" not in text, text
+    kernel.run("import threading\nholder = {'deep': [threading.Lock()]}")
+    name, text = error(kernel, "%%remote\nholder['deep']")
+    assert name == "UsageError" and "holder['deep'][0]" in text and "lock" in text
+    assert value(kernel, "1 + 1") == 2
+
+
+def test_results_that_are_not_there(kernel: Kernel) -> None:
+    kernel.run("%%remote\nfor i in []:\n    never = i\nwith open('/dev/null') as handle:\n    data = handle.read()\ndata")
+    name, text = error(kernel, "cm.get(never)")
+    assert name == "NameError" and "has not assigned 'never'" in text
+    name, text = error(kernel, "cm.get(handle)")
+    assert name == "TypeError" and "handle" in text and "TextIOWrapper" in text
+    assert value(kernel, "cm.get(data)") == ""
+
+
+def test_what_the_notebook_holds_stays_if_the_cell_leaves_it_alone(kernel: Kernel) -> None:
+    kernel.run("kept = 'mine'\nwanted = False")
+    kernel.run("%%remote\nif wanted:\n    kept = 'new'")
+    assert value(kernel, "cm.get(kept)") == "mine"
+    kernel.run("wanted = True")
+    kernel.run("%%remote\nif wanted:\n    kept = 'new'")
+    assert value(kernel, "cm.get(kept)") == "new"
+
+
+def test_functions_of_the_notebook_see_the_cells_variables(kernel: Kernel) -> None:
+    kernel.run("%%remote\nbase = 100")
+    kernel.run("factor = 2\ndef scaled(x):\n    return helper(x) * factor + base\ndef helper(x):\n    return x + 1")
+    kernel.run("%%remote\nfactor = 3\ns = scaled(1)")
+    assert value(kernel, "cm.get(s)") == 106
+
+
+def test_large_values_travel_once(kernel: Kernel) -> None:
+    kernel.run("import numpy as np\nbig = np.arange(100_000)\ndef n_objects():\n    return len(cm.state.list_objects())")
+    kernel.run("%%remote\nfirst = int(big.sum())")
+    kernel.run("cm.get(first)\nputs = [o for o in cm.state.list_objects() if o['made_by'].startswith('put') and o['size'] > 700_000]")
+    assert value(kernel, "len(puts)") == 1
+    kernel.run("%%remote\nsecond = int(big.sum())")
+    kernel.run("cm.get(second)\nputs2 = [o for o in cm.state.list_objects() if o['made_by'].startswith('put') and o['size'] > 700_000]")
+    assert value(kernel, "puts2[0]['id'] == puts[0]['id'] and len(puts2) == 1") is True
+    kernel.run("big[7] += 1000")
+    kernel.run("%%remote\nthird = int(big.sum())")
+    assert value(kernel, "cm.get(third) - cm.get(second)") == 1000, "a change is noticed"
+
+
+def test_top_level_await(kernel: Kernel) -> None:
+    kernel.run("%%remote\nimport asyncio\nasync def one(n):\n    await asyncio.sleep(0)\n    return n\n"
+               "both = await asyncio.gather(one(1), one(2))\nboth")
+    assert value(kernel, "cm.get(both)") == [1, 2]
+
+
+def test_wait_raises_here(kernel: Kernel) -> None:
+    name, text = error(kernel, "%%remote --wait\nq = 1 / 0")
+    assert name.endswith("(ZeroDivisionError)") and "q = 1 / 0" in text
+
+
+def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, gate: Path) -> None:
+    kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)\n    return 'done'")
+    request = kernel.start(f"waiting = [patient.remote({str(gate)!r}) for _ in range(3)]\ncm.get(waiting)")
+    wait_until(lambda: kernel.of(request, "execute_input"))
+    kernel.manager.interrupt_kernel()
+    assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt"
+    assert "3 tasks of this cell run on; %cancel ends them." in kernel.until_text(request, lambda text: "%cancel" in text)
+    number = value(kernel, "len(In)") - 2
+    cancelled = kernel.run("%cancel")
+    assert plain(kernel.text(cancelled)) == f"Cancelled 3 tasks of In [{number}].\n"
+    assert error(kernel, "cm.get(waiting[0])")[0] == "TaskCancelledError"
+    kernel.run("%%remote\nafter = 'usable'")
+    assert value(kernel, "cm.get(after)") == "usable"
+
+
+def test_cancel_by_cell_by_name_and_all(kernel: Kernel, gate: Path) -> None:
+    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    kernel.run(f"%%remote\n{wait}\none = 1")
+    number = value(kernel, "len(In)") - 2
+    kernel.run(f"%%remote\n{wait}\ntwo = 1")
+    assert plain(kernel.text(kernel.run(f"%cancel {number}"))) == f"Cancelled 1 task of In [{number}].\n"
+    assert plain(kernel.text(kernel.run("%cancel two"))) == "Cancelled 1 task.\n"
+    for name in ("one", "two"):
+        assert error(kernel, f"cm.get({name})")[0] == "TaskCancelledError"
+    kernel.run(f"%%remote\n{wait}\nthree = 1")
+    kernel.run("%cancel --all --force")
+    assert error(kernel, "cm.get(three)")[0] in ("TaskCancelledError", "WorkerCrashedError")
+    assert plain(kernel.text(kernel.run("%cancel"))) == "There are no such tasks: nothing to cancel.\n"
+    assert error(kernel, "%cancel nothing_like_it")[0] == "UsageError"
+
+
+def test_running_a_cell_again_says_that_the_earlier_run_goes_on(kernel: Kernel, gate: Path) -> None:
+    code = f"%%remote\nimport os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nslow = 1"
+    first = kernel.start(code, "cell-a")
+    kernel.wait(first)
+    second = kernel.start(code, "cell-a")
+    kernel.wait(second)
+    assert re.search(r"The earlier run of this cell, In \[\d+\], goes on; %cancel \d+ ends it.", kernel.text(second))
+    kernel.run("%cancel --all")
+
+
+def test_completion_and_documentation(kernel: Kernel) -> None:
+    code = "%%remote --re"
+    reply = kernel.client.complete(code, len(code), reply=True, timeout=20)["content"]
+    assert {"--resources", "--retries", "--retry-exceptions", "--returns"} <= set(reply["matches"])
+    assert code[reply["cursor_start"]:reply["cursor_end"]] == "--re"
+    request = kernel.start("%%remote?")
+    page = reply_of(kernel, request)["payload"][0]["data"]["text/plain"]
+    assert "--retries N" in plain(page) and "becomes one task" in plain(page)
+
+
+def test_tasks_of_a_cell_that_starts_the_session_belong_to_it(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh")
+    request = fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1)\n@cm.remote\ndef talk(): print('hello')\ncm.get(talk.remote())")
+    fresh_kernel.until_text(request, lambda text: "hello" in text)
+    fresh_kernel.run("from cellmesh.kernel_ext.cell_registry import registry")
+    assert value(fresh_kernel, "registry.cell(cm.state.list_tasks()[0]['origin']).label") == "In [2]"
+
+
+def test_the_cell_that_loads_the_extension_is_known_too(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport cellmesh as cm\n@cm.remote\ndef f(): return 1\ncm.get(f.remote())")
+    fresh_kernel.run("from cellmesh.kernel_ext.cell_registry import registry")
+    assert value(fresh_kernel, "registry.cell(cm.state.list_tasks()[0]['origin']).label") == "In [1]"
+
+
+def test_mesh_and_futures(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\n%load_ext cellmesh")
+    assert "No session runs" in fresh_kernel.text(fresh_kernel.run("%mesh"))
+    fresh_kernel.run("%mesh start --cpus 1 --store 100M")
+    fresh_kernel.run("%%remote\na = 1")
+    assert "a " in result(fresh_kernel, fresh_kernel.run("%futures"))
+    assert "workers: " in fresh_kernel.text(fresh_kernel.run("%mesh status"))
+    fresh_kernel.run("%mesh stop")
+    assert "No session runs" in fresh_kernel.text(fresh_kernel.run("%mesh stop"))
+    assert error(fresh_kernel, "%mesh fly")[0] == "UsageError"
+    name, text = error(fresh_kernel, "%%remote\nb = a")
+    assert name == "UsageError" and "'a' is a future of a session that has ended" in text
+
+
+def test_unload_undoes_everything(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\n%unload_ext cellmesh")
+    assert "not found" in error(fresh_kernel, "%%remote\nx = 1")[1]
+    fresh_kernel.run("%load_ext cellmesh")
+    fresh_kernel.run("%%remote\nx = 1")
+    fresh_kernel.run("%mesh stop")
+
+
+def test_a_kernel_that_dies_leaves_nothing(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport os")
+    fresh_kernel.run("%%remote\nimport os\npid = os.getpid()")
+    worker = value(fresh_kernel, "__import__('cellmesh').get(pid)")
+    os.kill(fresh_kernel.manager.provisioner.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{worker}").exists(), 3.0, "the worker's end")
