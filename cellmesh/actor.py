@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from . import session
+from . import function_names, session
 from .exports import Export
 from .options import Options, check_options, options_key, resource_demand
 from .session import Session
@@ -390,6 +390,7 @@ class ActorMethod:
         if ref is None:
             from .objstore.serialization import method_object
             ref = of.method_functions[key] = of.client.put(method_object(self.__qualname__, self.__name__, retry_on))
+            function_names.remember(ref, "method", self.__qualname__)
         return ref
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import function_names
 from .options import Options
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Export:
             self._code = load_code_object(ref.client.get(ref))
         return self._code
 
-    def key(self, options: Options) -> Hashable:
-        """Equal for options that need the same copy."""
+    def key(self, options: Options) -> tuple[str, tuple[type, ...], tuple[tuple[str, str], ...]]:
+        """The display name, exceptions to retry, and environment; equal for options that need the same copy."""
         retry_on = options.get("retry_exceptions")
         return (options.get("name", self.name) if self.kind == "function" else self.name,
                 tuple(retry_on) if isinstance(retry_on, (list, tuple)) else (),
@@ -63,6 +64,7 @@ class Export:
                 copies[key] = session.client.put(self._pickled(*key))
             finally:
                 self._under_way = False
+            function_names.remember(copies[key], self.kind, key[0])
             if session.tracks_code:
                 session.exported_uses[self] = list(uses(self.code))
         return copies[key]

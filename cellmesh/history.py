@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .function_names import name_of
+
 if TYPE_CHECKING:
     from .objstore._core import Client
 
@@ -99,5 +101,5 @@ def name_of_task(client: Client, seq: int) -> str:
 
 
 def _function_name(client: Client, slot: int, generation: int) -> str:
-    value = client.peek(slot, generation)
-    return value[1] if isinstance(value, tuple) and len(value) == 3 else "?"
+    found = name_of(client, slot, generation)
+    return found[1] if found is not None else "?"

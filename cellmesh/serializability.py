@@ -14,7 +14,6 @@ import types
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 N_FAILURES = 10       # culprits that one look names
 N_VISITED = 200_000   # objects the search for the way looks at

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from .exports import Export, Use
     from .notifier import Notifier
 
-HOOKS = "cellmesh.hooks:Hooks"
-WORKER_SETUP = "cellmesh.session:adopt_worker"
-
 
 @dataclass(frozen=True)
 class Config:
