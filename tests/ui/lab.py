@@ -186,6 +186,15 @@ class Lab:
             arg=THEMES[name])
         self.restore_theme = name != "light"
 
+    def settle(self) -> None:
+        """Wait until two pictures in a row are alike: animations have come to rest."""
+        pictures = [b""]
+
+        def at_rest() -> bool:
+            pictures.append(self.page.screenshot())
+            return pictures[-1] == pictures[-2]
+        wait_until(at_rest, 10.0, "a page at rest")
+
     def close(self) -> None:
         """End the page's kernels and undo its theme, so that the next test starts from nothing."""
         if self.restore_theme:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Locator, Page, expect
+from support import wait_until
 
 PATIENCE_MS = 20_000
 
@@ -11,10 +12,9 @@ PATIENCE_MS = 20_000
 class Panel:
     """The panel beside the notebook, or with `within` another place in which the same view lives."""
 
-    def __init__(self, page: Page, within: str = "#jp-main-content-panel, #jp-right-stack") -> None:
+    def __init__(self, page: Page, within: str = "#cellmesh-panel") -> None:
         self.page = page
-        # Outputs are part of the main area too: the widget in a cell is not the panel.
-        self.root = page.locator(within).locator(".cm-panel:not(.jp-OutputArea .cm-panel)").first
+        self.root = page.locator(f"{within} .cm-panel").first
 
     @property
     def canvas(self) -> Locator:
@@ -49,6 +49,24 @@ class Panel:
 
     def button(self, name: str) -> Locator:
         return self.card.get_by_role("button", name=name)
+
+    def click_a_box(self) -> None:
+        """Move the pointer over the picture, from the middle outwards, until it is over a box; click there."""
+        self.root.get_by_role("button", name="Show everything").click()
+        area = self.canvas.bounding_box()
+        assert area
+        middle = (area["x"] + area["width"] / 2, area["y"] + area["height"] / 2)
+
+        def over() -> bool:
+            for distance in range(0, int(area["height"] / 2), 8):
+                for sign in (1, -1):
+                    self.page.mouse.move(middle[0], middle[1] + sign * distance)
+                    if "cm-over" in (self.canvas.get_attribute("class") or ""):
+                        return True
+            return False
+        wait_until(over, what="a box under the pointer")
+        self.page.mouse.down()
+        self.page.mouse.up()
 
     def colours_drawn(self) -> int:
         """How many colours the canvas shows; one or none means that nothing is drawn."""

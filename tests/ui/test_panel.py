@@ -24,6 +24,7 @@ def start(lab: Lab, *cells: str) -> None:
     """A notebook with cellmesh loaded and these cells, of which none has run."""
     lab.open(lab.write("work.ipynb", [LOAD, *cells]))
     lab.run_cell(0)
+    assert not lab.errors_of(0), lab.output(0)
 
 
 def test_opens_by_itself_beside_the_notebook(lab: Lab, panel: Panel) -> None:
@@ -54,18 +55,11 @@ def test_a_click_opens_the_card_and_leads_to_the_cell(lab: Lab, panel: Panel) ->
     lab.run_cell(3)
     panel.expect_tasks(1)
     panel.tasks()
-    panel.root.get_by_role("button", name="Show everything").click()
-    box = panel.canvas.bounding_box()
-    assert box
-
-    def clicked() -> bool:  # the one box lies in the middle once the view has come to rest
-        panel.canvas.click(position={"x": box["width"] / 2, "y": box["height"] / 2})
-        return panel.card.is_visible()
-    wait_until(clicked, what="a card after a click")
+    panel.click_a_box()
     expect(panel.card).to_contain_text("add")
     expect(panel.card).to_contain_text("finished")
     panel.button("Go to").click()
-    wait_until(lambda: lab.page.evaluate("() => window.jupyterapp.shell.currentWidget?.content?.activeCellIndex") == 2,
+    wait_until(lambda: lab.page.evaluate("() => window.notebookPanel.content.activeCellIndex") == 2,
                what="the cell that made the task is the active one")
 
 
@@ -138,7 +132,6 @@ def test_the_graph_is_a_widget_in_a_cell_too(lab: Lab) -> None:
     lab.run_cell(2)
     lab.run_cell(3)
     widget = Panel(lab.page, within=".jp-OutputArea")
-    widget.root = lab.page.locator(".jp-OutputArea .cm-panel").first
     widget.expect_open()
     widget.expect_tasks(7)
     wait_until(lambda: widget.colours_drawn() > 5, what="a picture in the cell")
@@ -168,8 +161,5 @@ def test_a_kernel_without_cellmesh_is_told_how_to_begin(lab: Lab, panel: Panel) 
 def close_panel(lab: Lab) -> None:
     """Close the panel the way its tab's cross does."""
     lab.page.evaluate("""() => {
-        const holds = widget => widget.node.querySelector('.cm-panel') && !widget.node.querySelector('.jp-Notebook');
-        for (const area of ['main', 'right', 'left', 'down']) {
-            [...window.jupyterapp.shell.widgets(area)].filter(holds).forEach(widget => widget.close());
-        }
+        [...window.jupyterapp.shell.widgets('main')].find(widget => widget.id === 'cellmesh-panel').close();
     }""")
