@@ -10,6 +10,11 @@ import { NoAnswer, ProtocolError, Refusal, type ReplyContent, type Request, VERS
 
 /** Time for an answer to `hello`: a kernel that does not know the message never answers. */
 const HELLO_MS = 2000;
+/**
+ * For the second try, unseen. After a reload in the middle of a cell JupyterLab may hold messages back for three seconds,
+ * and a kernel that has just been started takes its time as well.
+ */
+const SECOND_HELLO_MS = 8000;
 /** Other requests may make a worker compute something. */
 const REQUEST_MS = 30_000;
 /** Unreadable snapshots in a row before giving up. */
@@ -69,7 +74,7 @@ export class Connection {
       this.status.value = 'connecting';
     }
     try {
-      const hello = await this.transport.request({ op: 'hello' }, HELLO_MS);
+      const hello = await this.hello(isCurrent);
       if (!isCurrent()) {
         return;
       }
@@ -92,6 +97,18 @@ export class Connection {
       } else {
         this.fail(message(error));
       }
+    }
+  }
+
+  private async hello(isCurrent: () => boolean): Promise<ReplyContent> {
+    try {
+      return await this.transport.request({ op: 'hello' }, HELLO_MS);
+    } catch (error) {
+      if (!(error instanceof NoAnswer) || !isCurrent()) {
+        throw error;
+      }
+      this.status.value = 'absent';
+      return this.transport.request({ op: 'hello' }, SECOND_HELLO_MS);
     }
   }
 

@@ -103,6 +103,8 @@ export function listenForAnnouncements(
     if (kernel && !listening.has(kernel)) {
       listening.add(kernel);
       kernel.registerCommTarget(ANNOUNCE_TARGET, comm => {
+        // It has said what it had to say; without this JupyterLab would start a subshell for its answers.
+        comm.commsOverSubshells = 'disabled' as typeof comm.commsOverSubshells;
         comm.dispose();
         announced(notebook, kernel);
       });

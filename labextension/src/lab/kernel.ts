@@ -1,11 +1,12 @@
 // The way to a kernel in JupyterLab: requests on the control channel, which answers while a cell runs, and graph messages
-// on a comm whose id the panel chose. The comm object is never opened from here: opening would wait for the running cell.
+// as comm messages with an id that the panel chose. There is no comm object at this end: opening one would wait for the
+// running cell, and making one starts a thread in the kernel (a subshell). The messages are simply read as they pass.
 
 import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Transport } from '../connection';
 import { type Buffer, decodeReply } from '../decode';
-import { COMM_TARGET, NoAnswer, REQUEST_TYPE, type ReplyContent, type Request } from '../protocol';
+import { NoAnswer, REQUEST_TYPE, Refusal, type ReplyContent, type Request } from '../protocol';
 import { revealCell } from './reveal';
 
 export class KernelTransport implements Transport {
@@ -20,16 +21,17 @@ export class KernelTransport implements Transport {
 
   request(request: Request, timeoutMs: number): Promise<ReplyContent> {
     const { kernel } = this;
-    const message = KernelMessage.createMessage<KernelMessage.IMessage>({
+    // A message of our own in the shape of JupyterLab's other request on this channel. JupyterLab's list of types does not
+    // have it; the kernel's extension does.
+    const message = KernelMessage.createMessage<KernelMessage.IDebugRequestMsg>({
       channel: 'control',
-      // A message of our own: JupyterLab's list of types does not know it, the kernel's extension does.
-      msgType: REQUEST_TYPE as KernelMessage.MessageType,
+      msgType: REQUEST_TYPE as 'debug_request',
       session: kernel.clientId,
       username: kernel.username,
-      content: request as unknown as KernelMessage.IMessage['content']
+      content: request as unknown as KernelMessage.IDebugRequestMsg['content']
     });
     return new Promise((resolve, reject) => {
-      const future = kernel.sendControlMessage(message as KernelMessage.IControlMessage, true, true);
+      const future = kernel.sendControlMessage(message, true, true);
       const timer = setTimeout(() => {
         reject(new NoAnswer('The kernel does not answer.'));
         future.dispose();
@@ -51,19 +53,23 @@ export class KernelTransport implements Transport {
   }
 
   subscribe(commId: string, receive: (data: unknown, buffers: readonly Buffer[]) => void): () => void {
-    const comm = this.kernel.createComm(COMM_TARGET, commId);
-    comm.onMsg = message => receive(message.content.data, message.buffers ?? []);
-    return () => comm.dispose();
+    const listen = (_: unknown, message: KernelMessage.IIOPubMessage) => {
+      if (KernelMessage.isCommMsgMsg(message) && message.content.comm_id === commId) {
+        receive(message.content.data, message.buffers ?? []);
+      }
+    };
+    this.kernel.iopubMessage.connect(listen);
+    return () => this.kernel.iopubMessage.disconnect(listen);
   }
 
   async load(): Promise<void> {
     const reply = await this.kernel.requestExecute({ code: '%load_ext cellmesh', store_history: false }).done;
     if (reply.content.status === 'error') {
       const { ename, evalue } = reply.content as KernelMessage.IReplyErrorContent;
-      throw new Error(
-        ename === 'ModuleNotFoundError'
-          ? "cellmesh is not installed in this kernel's environment; there, `pip install cellmesh` brings it."
-          : `${ename}: ${evalue}`
+      const isMissing = ename === 'ModuleNotFoundError';
+      throw new Refusal(
+        ename,
+        isMissing ? "cellmesh is not installed in this kernel's environment; there, pip install cellmesh brings it." : `${ename}: ${evalue}`
       );
     }
   }

@@ -71,21 +71,19 @@ declare module '@jupyterlab/services' {
   import type { ISignal } from '@lumino/signaling';
 
   export namespace KernelMessage {
-    /** JupyterLab lists the types it knows; ours is cast to one. */
-    type MessageType = 'status' | 'comm_msg' | 'debug_request';
-    interface IHeader {
-      msg_id: string;
-    }
     interface IMessage {
       channel: string;
-      header: IHeader;
       content: object;
       buffers?: (ArrayBuffer | ArrayBufferView)[];
     }
-    interface IControlMessage extends IMessage {
-      channel: 'control';
+    interface IIOPubMessage extends IMessage {
+      channel: 'iopub';
     }
-    interface ICommMsgMsg extends IMessage {
+    interface IDebugRequestMsg extends IMessage {
+      channel: 'control';
+      content: { seq: number; command: string };
+    }
+    interface ICommMsgMsg extends IIOPubMessage {
       content: { comm_id: string; data: Record<string, unknown> };
     }
     interface IReplyErrorContent {
@@ -100,11 +98,12 @@ declare module '@jupyterlab/services' {
     interface IOptions<T extends IMessage> {
       session: string;
       channel: T['channel'];
-      msgType: MessageType;
+      msgType: 'debug_request';
       username: string;
       content: T['content'];
     }
-    function createMessage<T extends IMessage>(options: IOptions<T>): T;
+    function createMessage<T extends IDebugRequestMsg>(options: IOptions<T>): T;
+    function isCommMsgMsg(message: IIOPubMessage): message is ICommMsgMsg;
   }
 
   export namespace Kernel {
@@ -125,8 +124,7 @@ declare module '@jupyterlab/services' {
       dispose(): void;
     }
     interface IComm {
-      readonly commId: string;
-      onMsg: (message: KernelMessage.ICommMsgMsg) => PromiseLike<void> | void;
+      commsOverSubshells: 'disabled' | 'perComm' | 'perCommTarget';
       dispose(): void;
     }
     interface IKernelConnection {
@@ -137,12 +135,12 @@ declare module '@jupyterlab/services' {
       readonly status: Status;
       readonly connectionStatus: ConnectionStatus;
       sendControlMessage(
-        message: KernelMessage.IControlMessage,
+        message: KernelMessage.IDebugRequestMsg,
         expectReply?: boolean,
         disposeOnDone?: boolean
       ): IFuture<KernelMessage.IMessage>;
       requestExecute(content: { code: string; store_history?: boolean }): IFuture<KernelMessage.IExecuteReplyMsg>;
-      createComm(targetName: string, commId?: string): IComm;
+      readonly iopubMessage: ISignal<this, KernelMessage.IIOPubMessage>;
       registerCommTarget(targetName: string, callback: (comm: IComm) => PromiseLike<void> | void): void;
     }
   }

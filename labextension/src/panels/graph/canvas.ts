@@ -331,15 +331,21 @@ export class GraphCanvas {
       return null;
     }
     const view = inner(this.size, this.insets);
-    const bounds = layout.bounds();
+    const bounds = this.groupFilter === NONE ? layout.bounds() : this.groupBounds(layout);
     if (this.aim === 'fit') {
-      return outer(fit(this.groupFilter === NONE ? bounds : this.groupBounds(layout), view, MARGIN), this.insets);
+      return this.centred(fit(bounds, view, MARGIN), bounds, view);
     }
     // Names that can be read, as long as the picture's breadth fits; a large overview is always seen whole.
     const across = layout.direction === 'right' ? { ...bounds, width: 0 } : { ...bounds, height: 0 };
     const isOverview = !this.showsGroups && layout.n > 2 * GROUP_FROM;
     const legible = isOverview ? 0 : Math.min(LEGIBLE_ZOOM, fitZoom(across, view, MARGIN));
-    return outer(follow(bounds, view, MARGIN, legible, this.front(layout), layout.direction), this.insets);
+    return this.centred(follow(bounds, view, MARGIN, legible, this.front(layout), layout.direction), bounds, view);
+  }
+
+  /** The camera in the whole view; what is small enough lies in its middle, not below the tools' middle. */
+  private centred(camera: Camera, bounds: Rect, view: { height: number }): Camera {
+    const slack = (view.height - bounds.height * camera.zoom) / 2 - MARGIN;
+    return outer(panBy(camera, 0, -Math.min(TOOLS_PX / 2, Math.max(0, slack))), this.insets);
   }
 
   /** Where along the flow work goes on: the middle of what is running, else what came last. */
