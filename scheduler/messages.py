@@ -18,6 +18,9 @@ from msgspec import Meta, Struct, msgpack
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
 PROTOCOL_VERSION = 1
 
+# The socket's name in a session's folder.
+SOCKET_NAME = "node.sock"
+
 # One display with a large picture fits; anything larger belongs into the object store.
 MAX_MESSAGE_BYTES = 8 << 20
 # What one message of text holds at most; longer texts are cut into several messages by whoever prints.
@@ -171,6 +174,11 @@ class SessionConfig(Struct, frozen=True):
     preload: list[str]              # modules that the zygote imports before the first worker
     preload_idle: list[str]         # and when there is nothing else to do
     version: int = PROTOCOL_VERSION
+
+    @property
+    def address(self) -> str:
+        """Path of the local scheduler's socket."""
+        return f"{self.session_dir}/{SOCKET_NAME}"
 
     def to_bytes(self) -> bytes:
         """For the descriptor that the started processes inherit."""

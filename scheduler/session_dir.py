@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 from . import processes, transport
+from .messages import SOCKET_NAME
 
-SOCKET_NAME = "node.sock"
 LOG_NAME = "scheduler.log"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
 NEWBORN_S = 60.0

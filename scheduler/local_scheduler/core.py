@@ -81,7 +81,8 @@ class DriverLost:
 
 @dataclass(frozen=True)
 class ShutdownAsked:
-    """The owner wants the session to end."""
+    """The session is to end: by its owner's wish, which needs no telling, or `by` somebody else."""
+    by: str = ""
 
 
 Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost
@@ -295,6 +296,8 @@ def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
 
 
 def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
+    if event.by:
+        return _end(pool, f"{event.by} has ended it")
     return _end(pool, "the driver that started it has shut it down", owner_too=False)
 
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import _thread
 import os
+import resource
 import selectors
 import signal
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ...objstore import _core
-from .. import messages, processes, session_dir, transport
+from .. import messages, processes, transport
 from ..messages import (ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
                         StackReply, StackRequest, ToZygote, Welcome, WorkerDied, WorkerOutput)
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
@@ -27,7 +27,7 @@ from . import core, policy
 from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
-SCHEDULER_FOLDER = str(Path(__file__).parent.parent)
+SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
 def run(config: SessionConfig, listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int, zygote: int,
@@ -81,6 +81,7 @@ class Server:
         self._n_output_lost = 0
         self._look = True                               # the demand may have changed
         self._done = False
+        _raise_descriptor_limit()
         self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)))
 
     # ---- the loop
@@ -101,6 +102,9 @@ class Server:
                     key.data(key.fd)
             self._pass_deadlines()
         self.kill_everything()
+        from pathlib import Path
+
+        from .. import session_dir  # both only now: there is no hurry any more
         session_dir.remove(Path(self._config.session_dir))
 
     def _watch(self, fd: int, handler: Callable[[int], None]) -> None:
@@ -152,7 +156,8 @@ class Server:
     def _declare_dead(self, action: core.DeclareDead) -> None:
         if action.unexpected:
             task = next((entry["task"] for entry in self._client.clients() if entry["index"] == action.index), 0)
-            self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, list(self._tail_of(action.pid))))
+            tail = list(self._tail_of(action.pid))
+            self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, tail), droppable=True)
         self._client.client_died(action.index, action.code)
 
     def _tell_drivers(self, message: messages.Message, droppable: bool = False, owner_too: bool = True) -> None:
@@ -197,7 +202,7 @@ class Server:
     def _read_signals(self, fd: int) -> None:
         arrived = os.read(fd, 4096)
         if signal.SIGTERM in arrived:
-            self._step(core.ShutdownAsked())
+            self._step(core.ShutdownAsked(by="signal SIGTERM to its local scheduler"))
         self._reap()
 
     def _reap(self) -> None:
@@ -384,14 +389,15 @@ class Server:
                       f"{hello.pid} speaks {hello.version}: use the same cellmesh in both")
             peer.channel.post(Refused(reason))
             raise ProtocolError(reason)
-        peer.role, peer.pid = hello.role, hello.pid
+        peer.role = hello.role
+        peer.pid = peer.channel.peer()[0] or hello.pid  # the kernel knows, except across namespaces
         if hello.role == "worker":
-            self._step(core.WorkerAttached(hello.pid, hello.index))
+            self._step(core.WorkerAttached(peer.pid, hello.index))
             return
-        if hello.pid == self._config.driver_pid:
+        if peer.pid == self._config.driver_pid:
             peer.is_owner, self._owner_known = not self._owner_known, True
         else:
-            self._watch_guest(hello.pid)
+            self._watch_guest(peer.pid)
         welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total)
         peer.channel.post(welcome, (self._segment_fd,) if hello.want_fd else ())
 
@@ -442,3 +448,9 @@ class Server:
             processes.kill_group(pid)
         for pid in processes.kill_children(KILL_TIMEOUT_S):
             print(f"process {pid} does not die", file=sys.stderr)
+
+
+def _raise_descriptor_limit() -> None:
+    """Four descriptors a worker come close to the usual soft limit of 1,024. Only here: workers keep what they had."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

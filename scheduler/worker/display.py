@@ -6,8 +6,6 @@ that need a shell are replaced: they make the bundle of representations and hand
 from __future__ import annotations
 
 import base64
-import importlib.abc
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -31,8 +29,8 @@ def install(show: Show) -> None:
         sys.meta_path.insert(0, _Hook(show))
 
 
-class _Hook(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: lets the others find the module, and replaces its functions once it has been executed."""
+class _Hook:
+    """A finder on sys.meta_path: lets the others find the module, and replaces its functions once it is executed."""
 
     def __init__(self, show: Show) -> None:
         self._show = show
@@ -41,7 +39,8 @@ class _Hook(importlib.abc.MetaPathFinder):
         if name != MODULE:
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 

@@ -17,7 +17,6 @@ from typing import Any
 from ...objstore import _core
 from .. import processes, transport
 from ..messages import FromScheduler, Hello, SessionConfig
-from ..session_dir import SOCKET_NAME
 from . import actor
 from .output import Output
 
@@ -46,7 +45,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     hooks = resolve(config.hooks)() if config.hooks else None
     client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
     signal.signal(signal.SIGINT, _interrupter(client))
-    channel = transport.connect(os.path.join(config.session_dir, SOCKET_NAME), FromScheduler)
+    channel = transport.connect(config.address, FromScheduler)
     output = Output(client, channel)
     if config.worker_setup:
         resolve(config.worker_setup)(client, channel, config)
@@ -77,8 +76,11 @@ def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:
 
 def _prepare_interpreter(config: SessionConfig) -> None:
     """What a task may expect of its process: the driver's import path, an empty __main__, random numbers of its own."""
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(OOM_SCORE))
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(OOM_SCORE))
+    except OSError:  # some sandboxes do not let anybody choose
+        pass
     own = [path for path in sys.path if path not in config.sys_path]
     sys.path[:] = [*config.sys_path, *own]
     sys.argv[:] = [""]

@@ -269,6 +269,14 @@ def test_the_death_of_the_local_scheduler_ends_the_session_with_a_reason(node: N
     wait_until(lambda: all(map(gone, everybody)) and not node.session_dir.exists(), 10)
 
 
+def test_terminating_the_local_scheduler_ends_the_session_with_a_notice(node: Node, heard: Heard) -> None:
+    cm.get(pid_of_worker.remote())
+    everybody = processes.session_processes(node.session_id)
+    os.kill(node.scheduler_pid, signal.SIGTERM)
+    assert "SIGTERM" in heard.wait_for(NodeEvent).text
+    wait_until(lambda: all(map(gone, everybody)) and not node.session_dir.exists(), 10)
+
+
 def test_a_killed_zygote_is_replaced_and_work_goes_on(node: Node, heard: Heard, tmp_path: Path) -> None:
     @cm.remote
     def wait_once(path: str) -> str:

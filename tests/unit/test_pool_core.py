@@ -185,6 +185,11 @@ def test_shutdown_ends_it_once() -> None:
     assert pool(ShutdownAsked()) == []
 
 
+def test_an_end_that_the_owner_did_not_ask_for_is_told() -> None:
+    notice, end = Driven()(ShutdownAsked(by="signal SIGTERM"))
+    assert isinstance(notice, Notify) and notice.owner_too and isinstance(end, EndSession) and "SIGTERM" in end.reason
+
+
 @pytest.mark.parametrize("state", list(WorkerState))
 @pytest.mark.parametrize("event", ["attached", "retired", "exited", "nonsense"])
 def test_only_the_table_allows_transitions(state: WorkerState, event: str) -> None:
