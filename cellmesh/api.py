@@ -322,21 +322,10 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
         raise TypeError(f"wait() needs a list of ObjectRefs, not {kind}")
     if not refs:
         return [], []
-    if _has_duplicates(refs):
-        twice = next(ref for i, ref in enumerate(refs) if ref in refs[:i])
-        raise ValueError(f"wait() needs distinct refs, and {twice!r} occurs more than once: use "
-                         "list(dict.fromkeys(refs))")
     if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, "
                          f"{len(refs)}")
     return current().client.wait(refs, num_returns, timeout)
-
-
-def _has_duplicates(refs: list[Any]) -> bool:
-    try:
-        return len(set(refs)) < len(refs)
-    except TypeError:  # something that is no ref at all; the core says which
-        return False
 
 
 class as_completed:  # noqa: N801  (used like the function of that name in concurrent.futures)

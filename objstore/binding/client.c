@@ -282,7 +282,7 @@ static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
     segment_lock(&c->s);
     uint32_t client = actor_kill(&c->s, actor, no_restart);
     int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&c->s.clients[client].pid);
-    if (pid > 0)
+    if (pid > 0 && pid != c->pid) /* whoever ends its own actor leaves by itself: here it would die inside the lock */
         kill(pid, SIGKILL);
     segment_unlock(&c->s);
     return PyLong_FromLong(pid);

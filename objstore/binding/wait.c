@@ -243,6 +243,24 @@ PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, P
     return load_value(c, (RefObject *)refs);
 }
 
+/* All refs of this session, none of them twice; marks in the private counts make it linear without a set. */
+static int check_distinct(ClientObject *c, PyObject *const *refs, Py_ssize_t n)
+{
+    Py_ssize_t n_marked = 0;
+    PyObject *twice = NULL;
+    for (; n_marked < n && !twice && check_ref(c, refs[n_marked], "wait") == 0; n_marked++) {
+        uint32_t *local = &c->local[((RefObject *)refs[n_marked])->slot];
+        if (*local & LOCAL_MARKED)
+            twice = refs[n_marked];
+        *local |= LOCAL_MARKED;
+    }
+    for (Py_ssize_t i = 0; i < n_marked; i++)
+        c->local[((RefObject *)refs[i])->slot] &= ~LOCAL_MARKED;
+    if (twice)
+        PyErr_Format(PyExc_ValueError, "wait() needs distinct refs, and %R occurs more than once: use list(dict.fromkeys(refs))", twice);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 /* wait(refs, num_returns, timeout) -> (ready, rest) */
 PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -258,9 +276,8 @@ PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, 
     if (!held)
         return NULL;
     PyObject **refs = ((PyListObject *)held)->ob_item, *ready = NULL, *rest = NULL, *pair = NULL;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (check_ref(c, refs[i], "wait") < 0)
-            goto done;
+    if (check_distinct(c, refs, n) < 0)
+        goto done;
     if (goal < 0 || goal > n) {
         PyErr_Format(PyExc_ValueError, "num_returns must lie between 0 and the number of refs (%zd), not %zd", n, goal);
         goto done;

@@ -96,7 +96,8 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, bool actor
         task_retry(s, task);
     } else {
         losses->failed++;
-        task_seal_failed(s, task, call ? FAILURE_ACTOR_DIED : FAILURE_WORKER_CRASHED, code);
+        uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : FAILURE_ACTOR_DIED;
+        task_seal_failed(s, task, reason, code);
         task_finish(s, task, EVENT_CRASHED);
     }
 }
