@@ -74,7 +74,8 @@ class TaskText:
     def __init__(self, dim: tuple[str, str] = ("", "")) -> None:
         self._dim = dim
         self._text: list[tuple[str, list[str]]] = []  # (stream, pieces), consecutive ones of different streams
-        self._partial: dict[tuple[str, Writer], tuple[str, str]] = {}  # unfinished lines not yet written: (prefix, text)
+        # Unfinished lines that are not written yet: (prefix, text).
+        self._partial: dict[tuple[str, Writer], tuple[str, str]] = {}
         self._open: dict[str, Writer | None] = {}  # whose unfinished line a stream ends with
         self._equal: dict[str, _Equal] = {}
 
@@ -101,7 +102,7 @@ class TaskText:
             self._open[stream] = None if text.endswith("\n") else PLAIN
 
     def take(self, quiet: bool = False) -> list[tuple[str, str]]:
-        """What is to be written now, as (stream, text) in order; `quiet`: nothing more comes soon, so hold nothing back."""
+        """What is to be written now, as (stream, text) in order; `quiet`: nothing more comes soon, hold nothing back."""
         if quiet:
             for stream in list(self._equal):
                 self._tell_equal(stream)
@@ -137,7 +138,7 @@ class TaskText:
         self._equal[stream] = _Equal(name, line, writer[0])
 
     def _write_line(self, stream: str, text: str, prefix: str, writer: Writer) -> None:
-        """Write a line or its beginning, or go on with the one that is open; only the last state of what was redrawn."""
+        """Write a line or its beginning, or go on with the one that is open; of what was redrawn the last state."""
         before, redrawn, last = text.rpartition("\r")
         if self._open.get(stream) != writer:
             self._end_line(stream)
@@ -157,7 +158,8 @@ class TaskText:
         if equal and equal.count:
             workers = f"on {len(equal.pids)} workers" if len(equal.pids) > 1 else "on one worker"
             before, after = self._dim
-            self._write(stream, f"{before}({equal.name or 'worker'}, {equal.count} more {workers}){after} {equal.line}\n")
+            who = f"{before}({equal.name or 'worker'}, {equal.count} more {workers}){after}"
+            self._write(stream, f"{who} {equal.line}\n")
             equal.count = 0
             equal.pids.clear()
 
@@ -210,8 +212,8 @@ class Pump:
     Parameters
     ----------
     write : callable
-        ``write(pieces, quiet)``: the pieces in order; `quiet` when nothing has come for `HOLD_S`. Returns whether it holds
-        something back, and so wants to be called again with `quiet`.
+        ``write(pieces, quiet)``: the pieces in order; `quiet` when nothing has come for `HOLD_S`. Returns whether it
+        holds something back, and so wants to be called again with `quiet`.
     """
 
     def __init__(self, write: Callable[[list[Message], bool], bool]) -> None:
@@ -252,8 +254,8 @@ class Pump:
                 pieces, self._pieces = list(self._pieces), deque()
                 dropped, self._n_chars, self._n_dropped = self._n_dropped, 0, 0
             if dropped:
-                pieces.append(NodeEvent("output_lost", f"{dropped:,} characters of output are not shown: they came faster "
-                                                       "than they could be written"))
+                pieces.append(NodeEvent("output_lost", f"{dropped:,} characters of output are not shown: they came "
+                                                       "faster than they could be written"))
             return self._write(pieces, quiet)
 
     def _run(self) -> None:

@@ -1,7 +1,7 @@
 """What functions are called, for whoever shows tasks. Events carry only the place of the function object.
 
-The object may be gone before anybody asks: a function that was made remote for one call, the body of a `%%remote` cell. So
-the process that exports one remembers its name.
+The object may be gone before anybody asks: a function that was made remote for one call, the body of a `%%remote` cell.
+So the process that exports one remembers its name.
 """
 from __future__ import annotations
 

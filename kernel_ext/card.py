@@ -1,8 +1,8 @@
 """Futures that display themselves: what is known of a ref, as a card that follows its state.
 
 Showing a card never waits and never fetches. What takes time (an error's traceback, the preview, which a hidden task
-computes where the value lies) is done by a thread, and the card is updated in place. Updates are caused by events of the
-session, not by a timer; a card that can change no more costs nothing.
+computes where the value lies) is done by a thread, and the card is updated in place. Updates are caused by events of
+the session, not by a timer; a card that can change no more costs nothing.
 """
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from .. import exceptions
 from ..refs import ObjectRef
 from .cell_registry import CellRegistry, registry
-from .card_html import STATES, CardFacts, amount, card_html, card_text, duration
+from .card_html import LINE, STATES, CardFacts, amount, card_html, card_text, duration
 from .find import find_ref, refs_in
+from .graph_parts import UNKNOWN
 from .preview import summarize
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class Cards:
         Shows a card, or updates it in place; None where that is not possible (terminals).
     """
 
-    def __init__(self, registry: CellRegistry, recorder: Callable[[], Recorder | None], publish: Publish | None = None) -> None:
+    def __init__(self, registry: CellRegistry, recorder: Callable[[], Recorder | None],
+                 publish: Publish | None = None) -> None:
         self._registry = registry
         self._recorder = recorder
         self._publish = publish
@@ -184,8 +186,8 @@ class Cards:
         state = state_of(ref)
         made = self._facts_of_row(row, recorder, state, info["id"])
         return replace(
-            made, function=info["name"] or made.function, what="object" if info["put"] else made.what, attempt=info["attempt"],
-            pid=info["pid"] or made.pid, cell=made.cell or self._registry.cell(info["origin"]).label,
+            made, function=info["name"] or made.function, what="object" if info["put"] else made.what,
+            attempt=info["attempt"], pid=info["pid"] or made.pid, cell=made.cell or self._registry.cell(info["origin"]).label,
             size=info["size"] if state == "finished" else None)
 
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
@@ -194,10 +196,11 @@ class Cards:
         submitted, started, finished = row["submitted"], row["started"], row["finished"]
         since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(started))) if started is not None else ""
         return CardFacts(
-            name, state, row["function"] if row["function"] != "?" else "", row["kind"], self._registry.cell(row["cell"]).label,
-            row["seq"], 0, row["pid"] or 0, None if None in (submitted, started) else started - submitted,
-            None if None in (started, finished) or row["kind"] == "object" else finished - started, since,
-            int(row["size"]) if row["size"] is not None else None)
+            name, state, row["function"] if row["function"] != UNKNOWN else "", row["kind"],
+            self._registry.cell(row["cell"]).label, row["seq"], pid=row["pid"] or 0, since=since,
+            queued_s=None if None in (submitted, started) else started - submitted,
+            ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - started,
+            size=int(row["size"]) if row["size"] is not None else None)
 
     def value_facts(self, ref: ObjectRef) -> ValueFacts:
         """What has to be asked for: the error's traceback, the preview. May take `PREVIEW_TIMEOUT_S`."""
@@ -316,7 +319,8 @@ class FuturesTable:
     """The notebook's futures, one line for each variable that holds any."""
 
     def __init__(self, cards: Cards, namespace: Mapping[str, Any]) -> None:
-        variables = {name: value for name, value in namespace.items() if not name.startswith("_") and name not in ("In", "Out")}
+        variables = {name: value for name, value in namespace.items()
+                     if not name.startswith("_") and name not in ("In", "Out")}
         refs: dict[str, list[ObjectRef]] = {}
         for name, ref in refs_in(variables):
             refs.setdefault(name, []).append(ref)
@@ -337,11 +341,12 @@ class FuturesTable:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         if not self.rows:
             return {"text/plain": repr(self)}
-        cell = "padding:.2rem .8rem;text-align:left;border-bottom:1px solid var(--jp-border-color2, rgba(128,128,128,.3))"
+        cell = f"padding:.2rem .8rem;text-align:left;border-bottom:1px solid {LINE}"
         head = "".join(f'<th scope="col" style="{cell}">{title}</th>' for title in self._TITLES)
-        body = "".join("<tr>" + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) + "</tr>" for row in self.rows)
-        return {"text/plain": repr(self), "text/html": f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead>'
-                                                       f"<tbody>{body}</tbody></table>"}
+        body = "".join("<tr>" + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) + "</tr>"
+                       for row in self.rows)
+        table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        return {"text/plain": repr(self), "text/html": table}
 
 
 def _states_in_words(refs: list[ObjectRef]) -> str:

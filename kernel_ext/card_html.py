@@ -1,9 +1,9 @@
 """A future's card as HTML and as text. Pure: facts in, text out.
 
 Everything foreign (names, reprs, tracebacks, column titles) is escaped, and pictures are PNG data that this process has
-checked: output cells run what HTML they are given. Styles are inline and take their colours from JupyterLab's variables,
-or from the surrounding text's colour where there are none, so that the card looks right in light and dark, and in exported
-notebooks. States differ by sign and word, not by colour alone.
+checked: output cells run what HTML they are given. Styles are inline and take their colours from JupyterLab's
+variables, or from the surrounding text's colour where there are none, so that the card looks right in light and dark,
+and in exported notebooks. States differ by sign and word, not by colour alone.
 """
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ STATES = {
 }
 
 _TEXT = "var(--jp-ui-font-color1, inherit)"
-_LINE = "var(--jp-border-color2, rgba(128,128,128,.3))"
+LINE = "var(--jp-border-color2, rgba(128,128,128,.3))"
 _FAINT = "rgba(128,128,128,.10)"
 _SANS = "var(--jp-ui-font-family, system-ui, sans-serif)"
 _MONO = "var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace)"
@@ -78,14 +78,14 @@ def card_html(facts: CardFacts) -> str:
     parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts)]
     body = "".join(part for part in parts if part)
     return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts))}" style="display:inline-block;'
-            f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;margin:.15rem 0;'
-            f'border:1px solid {_LINE};border-radius:.6rem;font:13px/1.5 {_SANS};color:{_TEXT};'
+            f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;'
+            f'margin:.15rem 0;border:1px solid {LINE};border-radius:.6rem;font:13px/1.5 {_SANS};color:{_TEXT};'
             f'background:var(--jp-layout-color1, transparent)">{body}</div>')
 
 
 def card_text(facts: CardFacts) -> str:
     """The card for terminals and screen readers."""
-    lines = [" · ".join(filter(None, (_label(facts), _origin(facts), f"pid {facts.pid}" if facts.pid else "", _times(facts))))]
+    lines = [" · ".join(filter(None, (_label(facts), _origin(facts), _times(facts))))]
     if value := " · ".join(filter(None, _value_words(facts))):
         lines.append(value)
     if facts.preview and "table" in facts.preview:
@@ -124,7 +124,8 @@ def _label(facts: CardFacts) -> str:
 
 
 def _origin(facts: CardFacts) -> str:
-    return facts.cell if facts.cell != facts.function else ""  # a %%remote cell's task is called as the cell is
+    cell = facts.cell if facts.cell != facts.function else ""  # a %%remote cell's task is called as the cell is
+    return " · ".join(filter(None, (cell, f"pid {facts.pid}" if facts.pid else "")))
 
 
 def _times(facts: CardFacts) -> str:
@@ -143,13 +144,13 @@ def _times(facts: CardFacts) -> str:
 def _head(facts: CardFacts) -> str:
     sign, words, colour = STATES[facts.state]
     what = {"actor_creation": "actor ", "object": "object "}.get(facts.what, "")
-    origin = " · ".join(filter(None, (_origin(facts), f"pid {facts.pid}" if facts.pid else "")))
     return (f'<div style="display:flex;align-items:baseline;gap:.55rem;flex-wrap:wrap">'
             f'<span aria-hidden="true" style="color:{colour};font-size:1.1em;line-height:1">{sign}</span>'
             f'<span>{what}<code style="font:600 1em {_MONO};background:none;padding:0;color:inherit">'
             f'{escape(facts.function or "ObjectRef")}</code></span>'
             f'<span style="color:{colour}">{words}</span>'
-            f'<span style="margin-left:auto;padding-left:1.5rem;opacity:.62;white-space:nowrap">{escape(origin)}</span></div>')
+            f'<span style="margin-left:auto;padding-left:1.5rem;opacity:.62;white-space:nowrap">'
+            f'{escape(_origin(facts))}</span></div>')
 
 
 def _time_bar(facts: CardFacts) -> str:
@@ -160,8 +161,8 @@ def _time_bar(facts: CardFacts) -> str:
     if facts.queued_s is not None and facts.ran_s is not None and facts.state not in ("running", "waiting", "ready"):
         total = facts.queued_s + facts.ran_s or 1.0
         queued = 100 * facts.queued_s / total
-        bar = (f'<div aria-hidden="true" style="display:flex;height:3px;margin:.4rem 0 .1rem;border-radius:2px;overflow:hidden;'
-               f'background:{_FAINT}"><div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
+        bar = (f'<div aria-hidden="true" style="display:flex;height:3px;margin:.4rem 0 .1rem;border-radius:2px;'
+               f'overflow:hidden;background:{_FAINT}"><div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
                f'<div style="flex:1;background:{STATES[facts.state][2]}"></div></div>')
     return f'{bar}<div style="opacity:.62">{escape(words)}</div>'
 
@@ -181,8 +182,10 @@ def _value(facts: CardFacts) -> str:
     kind, *rest = _value_words(facts)
     chips = "".join(f'<span style="padding:0 .45rem;border-radius:.5rem;background:{_FAINT}">{escape(word)}</span>'
                     for word in rest if word)
-    name = f'<code style="font:1em {_MONO};background:none;padding:0;color:inherit">{escape(kind)}</code>' if kind else ""
-    line = f'<div style="display:flex;gap:.5rem;align-items:baseline;flex-wrap:wrap;margin-top:.45rem">{name}{chips}</div>'
+    code = f"font:1em {_MONO};background:none;padding:0;color:inherit"
+    name = f'<code style="{code}">{escape(kind)}</code>' if kind else ""
+    row = "display:flex;gap:.5rem;align-items:baseline;flex-wrap:wrap;margin-top:.45rem"
+    line = f'<div style="{row}">{name}{chips}</div>'
     note = f'<div style="opacity:.62;margin-top:.3rem">{escape(facts.note)}</div>' if facts.note else ""
     return (line if name or chips else "") + (_preview(facts.preview) if facts.preview else "") + note
 
@@ -206,8 +209,8 @@ def _image(preview: dict[str, Any]) -> str:
     data = preview.get("image")
     if not isinstance(data, bytes) or not data.startswith(PNG_SIGNATURE):
         return ""
-    return (f'<img alt="thumbnail" src="data:image/png;base64,{base64.b64encode(data).decode()}" style="max-width:16rem;'
-            f'max-height:9rem;min-width:4rem;border-radius:.3rem;image-rendering:auto">')
+    source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+    return (f'<img alt="thumbnail" src="{source}" style="max-width:16rem;max-height:9rem;min-width:4rem;border-radius:.3rem;image-rendering:auto">')
 
 
 def _histogram(preview: dict[str, Any]) -> str:
@@ -218,10 +221,11 @@ def _histogram(preview: dict[str, Any]) -> str:
     bars = "".join(f'<rect x="{i * 7}" y="{40 - h:.1f}" width="6" height="{h:.1f}" rx="1"/>'
                    for i, count in enumerate(counts) if (h := 40 * count / top) > 0 or count)
     label = f"histogram from {_number(low)} to {_number(high)}"
-    return (f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {7 * len(counts)} 52" width="{7 * len(counts)}" '
-            f'height="52" style="overflow:visible"><g fill="#3b82f6" fill-opacity=".75">{bars}</g>'
+    width = 7 * len(counts)
+    return (f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {width} 52" width="{width}" height="52" '
+            f'style="overflow:visible"><g fill="#3b82f6" fill-opacity=".75">{bars}</g>'
             f'<g fill="currentColor" fill-opacity=".62" font-size="9"><text x="0" y="51">{escape(_number(low))}</text>'
-            f'<text x="{7 * len(counts)}" y="51" text-anchor="end">{escape(_number(high))}</text></g></svg>')
+            f'<text x="{width}" y="51" text-anchor="end">{escape(_number(high))}</text></g></svg>')
 
 
 def _stats(preview: dict[str, Any]) -> str:
@@ -238,7 +242,7 @@ def _stats(preview: dict[str, Any]) -> str:
 
 
 def _table(table: dict[str, Any]) -> str:
-    edge = f"border-bottom:1px solid {_LINE};padding:.15rem .6rem;text-align:right;white-space:nowrap"
+    edge = f"border-bottom:1px solid {LINE};padding:.15rem .6rem;text-align:right;white-space:nowrap"
     index = table["index"] or [""] * len(table["rows"])
     nulls = table.get("nulls") or [0] * len(table["columns"])
     heads = "".join(
@@ -272,7 +276,8 @@ def _table_text(table: dict[str, Any]) -> list[str]:
 def _failure(facts: CardFacts) -> str:
     if not facts.error:
         return ""
-    error = f'<span style="color:{STATES["failed"][2]};font-family:{_MONO};overflow-wrap:anywhere">{escape(facts.error)}</span>'
+    style = f"color:{STATES['failed'][2]};font-family:{_MONO};overflow-wrap:anywhere"
+    error = f'<span style="{style}">{escape(facts.error)}</span>'
     if not facts.traceback:
         return f'<div style="margin-top:.45rem">{error}</div>'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer">{error}</summary>'

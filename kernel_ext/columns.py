@@ -18,7 +18,8 @@ class Columns:
 
     Notes
     -----
-    Each column is an attribute. The arrays are longer than `n`, and replaced when they grow: index them, do not keep them.
+    Each column is an attribute. The arrays are longer than `n` and replaced when they grow: index them, do not keep
+    them.
     """
 
     def __init__(self, **spec: tuple[Any, Fill]) -> None:
@@ -61,7 +62,7 @@ class NumberTable:
         return np.where(inside, self._rows[index], np.int32(-1))
 
     def missing(self, numbers: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """Of the numbers that `find` did not find, those that can be given a row: distinct ones, in order of appearance."""
+        """Of the numbers that `find` did not find, the distinct ones that can be given a row, as they appeared."""
         index, inside = self._index(numbers)
         new = found < 0 if inside is None else (found < 0) & inside
         lacking = numbers[new]

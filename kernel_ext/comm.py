@@ -1,8 +1,8 @@
 """The kernel's end of the panel: Jupyter plumbing only.
 
-Requests come on the control channel, whose thread answers while a cell runs; quick ones are answered there, the others by
-a thread of their own. The graph goes out on iopub, straight through the kernel's session: a comm's own `send` would make
-ipykernel route the front end's next message to the main thread, where it waits for the cell.
+Requests come on the control channel, whose thread answers while a cell runs; quick ones are answered there, the others
+by a thread of their own. The graph goes out on iopub, straight through the kernel's session: a comm's own `send` would
+make ipykernel route the front end's next message to the main thread, where it waits for the cell.
 
 Every request makes JupyterLab believe that the kernel has become idle. So after an answer during a cell the kernel says
 once more that it is busy.

@@ -4,39 +4,38 @@
     Graph.refresh(now_s)      before anybody looks; publishes rows and derives states
     GraphView.next(...)       (graph_view.py) what one front end has not seen yet, under a budget
 
-**Time** is kept in ticks of the ring's clock, whose rate is known better and better; seconds are made when somebody looks. So
-what happened later stays later.
+**Time** is kept in ticks of the ring's clock, whose rate is known better and better; seconds are made when somebody
+looks. So what happened later stays later.
 
 **Out of order.** A process may be seen starting a task before its submission is seen, and PARENT and DEPENDS follow
-SUBMITTED. So there are two numbers: an *entry* exists from the first event that mentions a task; it becomes a *row*, which
-front ends know, once it is described and `SETTLE_S` have passed, for a row's function, cell, parent and kind are told once
-and never again. Parents are submitted before their children, and rows are numbered in the order of submission. What
-an event changes is decided by its time, not by its arrival: any order of arrival ends in the same graph.
+SUBMITTED. So there are two numbers: an *entry* exists from the first event that mentions a task; it becomes a *row*,
+which front ends know, once it is described and `SETTLE_S` have passed, for a row's function, cell, parent and kind are
+told once and never again. Parents are submitted before their children, and rows are numbered in the order of
+submission. What an event changes is decided by its time, not by its arrival: any order of arrival ends in the same
+graph.
 
 **Loss.** The ring overwrites what is not read in time. An entry that runs but whose SUBMITTED never came is published
-nevertheless after `PATIENCE_S`, with the function "?". Nothing else is invented: a task only known as somebody's dependency
-gets no row, and edges to it are dropped. `reconcile` ends what a loss left running for ever.
+nevertheless after `PATIENCE_S`, with the function "?". Nothing else is invented: a task only known as somebody's
+dependency gets no row, and edges to it are dropped. `reconcile` ends what a loss left running for ever.
 
-**Bounds.** At most `n_rows_max` entries and four edges for each; tasks beyond that are counted by state, and have no row.
+**Bounds.** At most `n_rows_max` entries and four edges for each; tasks beyond that are counted by state, and have no
+row.
 """
 from __future__ import annotations
 
-import bisect
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from .columns import Columns, NumberTable
 from .events import ACTOR_STATES, NUMBER_MASK, PUT_BIT, EventKind, Status
+from .graph_parts import NEVER, UNKNOWN, Actors, Aggregate, Functions, RecentPuts, Workers
 from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
 PATIENCE_S = 1.0  # far longer than any disorder lasts
 OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
-UNKNOWN = "?"
-NEVER = np.uint64(0)  # the time of what has not happened
 
 _COUNTED = {State.WAITING: "waiting", State.READY: "ready", State.RUNNING: "running", State.FINISHED: "finished",
             State.FAILED: "failed", State.CANCELLED: "cancelled", State.RETRYING: "ready"}
@@ -72,8 +71,6 @@ class Graph:
     entries : Columns
         One per task or object seen; `order` maps rows to entries, ``entries.row`` the other way.
     n_rows, n_events, n_dropped : int
-    functions : list of str
-        Names by function number.
     newest : int
         Time of the latest event folded, in ticks.
     """
@@ -87,7 +84,8 @@ class Graph:
         self.newest = 0
         self.entries = Columns(
             seq=(np.uint64, 0), seen=(np.uint64, 0), submitted=(np.uint64, NEVER), known=(bool, False),
-            started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER), size=(np.float64, np.nan),
+            started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
+            size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
             parent=(np.int32, -1), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
@@ -98,18 +96,16 @@ class Graph:
         self._queue: list[np.ndarray] = []  # entries that are no rows yet
         self._loose: list[tuple[np.ndarray, np.ndarray]] = []  # edges between entries, not both of which are rows yet
         self._open: list[tuple[np.ndarray, np.ndarray]] = []  # edges whose source has not finished
-        self._puts = _RecentPuts()
-        self.functions: list[str] = [UNKNOWN]
-        self._function_numbers: dict[tuple[str, str], int] = {("", UNKNOWN): 0}
-        self._function_keys = np.zeros(0, np.uint64)
-        self._function_of_key = np.zeros(0, np.int32)
+        self._puts = RecentPuts()
+        self._functions = Functions(directory.function)
         self.cells: dict[int, CellLabel] = {}
-        self._actors = _Actors()
-        self._workers = _Workers()
+        self._actors = Actors()
+        self._workers = Workers()
         self._counts = np.zeros(256, np.int64)
-        self._beyond = _Aggregate()
+        self._beyond = Aggregate()
         self._folds: dict[EventKind, Callable[[np.ndarray, np.ndarray], None]] = {
-            EventKind.PUT: self._fold_put, EventKind.SUBMITTED: self._fold_submitted, EventKind.PARENT: self._fold_parent,
+            EventKind.PUT: self._fold_put, EventKind.SUBMITTED: self._fold_submitted,
+            EventKind.PARENT: self._fold_parent,
             EventKind.DEPENDS: self._fold_depends, EventKind.STARTED: self._fold_started,
             EventKind.RETRIED: self._fold_retried, EventKind.FINISHED: self._fold_finished,
             EventKind.FREED: self._fold_freed, EventKind.ACTOR_CREATED: self._fold_actor_created,
@@ -196,7 +192,7 @@ class Graph:
         return found
 
     def _tracked(self, part: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Split records by whether their task has an entry: (entries, their records, their times, the other records)."""
+        """Records whose task has an entry: (entries, records, times); and the records of the others."""
         at = self._find(part["seq"], times)
         if at.min() >= 0:
             return at, part, times, part[:0]
@@ -218,7 +214,7 @@ class Graph:
         self._beyond.submitted += len(beyond)
         entries = self.entries
         entries.submitted[at] = times
-        entries.function[at] = self._functions_of(part)
+        entries.function[at] = self._functions.of(part)
         entries.cell[at] = part["b"]
         entries.actor_index[at] = part["c"]
         self._described(at)
@@ -239,7 +235,7 @@ class Graph:
         entries.submitted[at] = entries.started[at] = entries.finished[at] = times
         entries.cell[at] = cells
         entries.size[at] = sizes
-        entries.function[at] = self._function_number("", "put")
+        entries.function[at] = self._functions.number("", "put")
         self._described(at)
 
     def _fold_parent(self, part: np.ndarray, times: np.ndarray) -> None:
@@ -266,7 +262,7 @@ class Graph:
             self._open.append((source, target))
 
     def _recall_puts(self, creators: np.ndarray) -> None:
-        """Objects made by put get their entries when something depends on them; what was said of them then is used now."""
+        """Objects made by put get their entries when something depends on them, from what was said of them then."""
         numbers = creators[creators >= PUT_BIT]
         if not len(numbers):
             return
@@ -326,32 +322,12 @@ class Graph:
         for actor, state, time in zip(part["a"].tolist(), part["b"].tolist(), times.tolist(), strict=True):
             self._actors.changed(actor, time, ACTOR_STATES[min(state, 3)])
 
-    # --- functions
-
-    def _functions_of(self, part: np.ndarray) -> np.ndarray:
-        """Function numbers of SUBMITTED records. The few distinct functions are looked up by binary search."""
-        keys = part["a"].astype(np.uint64) << np.uint64(16) | part["d"]
-        at = np.searchsorted(self._function_keys, keys)
-        found = at < len(self._function_keys)
-        found[found] = self._function_keys[at[found]] == keys[found]
-        if not found.all():
-            for key in np.unique(keys[~found]).tolist():
-                answer = self._directory.function(key >> 16, key & 0xffff)
-                number = self._function_number(*answer) if answer else 0
-                place = int(np.searchsorted(self._function_keys, np.uint64(key)))
-                self._function_keys = np.insert(self._function_keys, place, np.uint64(key))
-                self._function_of_key = np.insert(self._function_of_key, place, number)
-            at = np.searchsorted(self._function_keys, keys)
-        return self._function_of_key[at]
-
-    def _function_number(self, what: str, name: str) -> int:
-        """One number for all functions of a name: a cell that is run again makes a new object, not a new thing to look at."""
-        number = self._function_numbers.setdefault((what, name), len(self.functions))
-        if number == len(self.functions):
-            self.functions.append(name)
-        return number
-
     # --- derived
+
+    @property
+    def functions(self) -> list[str]:
+        """Names by function number."""
+        return self._functions.names
 
     @property
     def n_rows(self) -> int:
@@ -398,7 +374,7 @@ class Graph:
             old = ~known & (entries.seen[queue] <= self._before(now, PATIENCE_S))
             objects = entries.kind[queue] == Kind.OBJECT
             entries.vanished[queue[old & objects]] = True  # who knows when it was put, but it was
-            acted = (entries.started[queue] > NEVER) | (entries.finished[queue] > NEVER) | (entries.retried[queue] > NEVER)
+            acted = entries.started[queue] | entries.finished[queue] | entries.retried[queue] > NEVER
             shown |= old & (acted | objects)
             entries.queued[queue[old & ~shown]] = False
         rows = queue[shown]
@@ -465,7 +441,7 @@ class Graph:
         self._counts += np.bincount(entries.counted[at], minlength=256)
 
     def _connect(self, n_rows_before: int) -> None:
-        """Publish edges both ends of which are rows; `known_with` is the row with which an edge can be told, ascending."""
+        """Publish edges both ends of which are rows; `known_with`, ascending, is the row with which one can be told."""
         if not self._loose:
             return
         entries = self.entries
@@ -556,167 +532,10 @@ class Graph:
             "worker": worker if worker != NO_WORKER else None,
             "pid": int(self._workers.pid[worker]) if worker != NO_WORKER else None,
             **{name: _or_none(self.seconds(getattr(entries, name)[at:at + 1])[0])
-               for name in ("submitted", "started", "finished")}, "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
+               for name in ("submitted", "started", "finished")},
+            "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
             "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
             "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100]}
-
-
-@dataclass
-class _Aggregate:
-    """What is known of tasks that have no entry: how many of each event there were."""
-
-    submitted: int = 0
-    started: int = 0
-    finished: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
-
-    def counts(self) -> dict[str, int]:
-        ok, failed, cancelled, crashed = self.finished.tolist()
-        running = max(0, self.started - ok - failed - crashed)
-        ready = max(0, self.submitted - running - ok - failed - cancelled - crashed)
-        return {"ready": ready, "running": running, "finished": ok, "failed": failed + crashed, "cancelled": cancelled}
-
-
-class _RecentPuts:
-    """The last objects made by put, by number: most are small and nothing depends on them, so they get no entry."""
-
-    _SIZE = 1 << 16
-
-    def __init__(self) -> None:
-        self._number = np.zeros(self._SIZE, np.uint64)
-        self._time = np.zeros(self._SIZE)
-        self._cell = np.zeros(self._SIZE, np.uint32)
-        self._bytes = np.zeros(self._SIZE, np.uint32)
-
-    def remember(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = part["seq"] & np.uint64(self._SIZE - 1)
-        self._number[at], self._time[at], self._cell[at], self._bytes[at] = part["seq"], times, part["b"], part["c"]
-
-    def recall(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(which of the numbers are remembered, times, cells, sizes)."""
-        at = numbers & np.uint64(self._SIZE - 1)
-        return self._number[at] == numbers, self._time[at], self._cell[at], self._bytes[at]
-
-
-@dataclass
-class _Actor:
-    """One actor. `index` is its slot in the segment, which another actor may have had before."""
-
-    index: int
-    since: int  # ticks
-    entry: int
-    name: str
-    state: str = "pending"
-
-
-class _Actors:
-    """Actors by number, and which of those that shared a slot is meant at a time. Few, so plain Python."""
-
-    def __init__(self) -> None:
-        self.by_number: list[_Actor] = []
-        self._of_index: dict[int, list[tuple[int, int]]] = {}  # (since, number), ascending
-        self._states: dict[int, list[tuple[int, str]]] = {}  # (time, state), ascending; the latest ones
-
-    def created(self, index: int, time: int, entry: int, name: str) -> int:
-        """An actor began to live in this slot; returns its number."""
-        # A call that was published before its actor's creation was seen has made a stand-in without a time.
-        lives = self._of_index.setdefault(index, [])
-        if lives and lives[0][0] == 0 and len(lives) == 1:
-            number = lives.pop()[1]
-            self.by_number[number] = _Actor(index, time, entry, name)
-        else:
-            number = len(self.by_number)
-            self.by_number.append(_Actor(index, time, entry, name))
-        bisect.insort(lives, (time, number))
-        self._apply(index)
-        return number
-
-    def changed(self, index: int, time: int, state: str) -> None:
-        states = self._states.setdefault(index, [])
-        bisect.insort(states, (time, state))
-        del states[:-64]
-        self._apply(index)
-
-    def numbers_at(self, index: int, times: np.ndarray) -> np.ndarray:
-        """The numbers of the actors that had this slot at these times."""
-        lives = self._of_index.setdefault(index, [])
-        if not lives:
-            lives.append((0, len(self.by_number)))
-            self.by_number.append(_Actor(index, 0, -1, ""))
-            self._apply(index)
-        at = np.searchsorted(np.array([since for since, _ in lives], np.uint64), times, side="right") - 1
-        return np.array([number for _, number in lives], np.uint32)[np.maximum(at, 0)]
-
-    def end(self) -> None:
-        for actor in self.by_number:
-            actor.state = "dead"
-
-    def _apply(self, index: int) -> None:
-        """Each life of a slot has the last state before the next life begins; who is dead stays dead."""
-        states = self._states.get(index, [])
-        lives = self._of_index.get(index)
-        if not lives:
-            return
-        for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), 2**64], strict=True):
-            own = [state for time, state in states if since <= time < end]
-            if own:
-                self.by_number[number].state = "dead" if "dead" in own else own[-1]
-
-
-class _Workers:
-    """What each client slot (at most 255) does, from the events that name it."""
-
-    def __init__(self) -> None:
-        self.pid = np.zeros(256, np.uint32)
-        self._since = np.zeros(256, np.uint64)  # the latest event that says who the worker is
-        self._entry = np.full(256, -1, np.int64)  # what it started last
-        self._busy = np.zeros(256, np.uint64)
-        self._died = np.zeros(256, np.uint64)
-        self._blocked = np.zeros(256, np.uint64)
-        self._unblocked = np.zeros(256, np.uint64)
-
-    def fold_busy(self, workers: np.ndarray, pids: np.ndarray, times: np.ndarray, entries: np.ndarray) -> None:
-        """`times` ascend, so of several records of a worker the latest is assigned last."""
-        new = times >= self._busy[workers]
-        workers, pids, times, entries = workers[new], pids[new], times[new], entries[new]
-        self._busy[workers] = times
-        self._entry[workers] = entries
-        self._identify(workers, pids, times)
-
-    def fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = part["a"] & np.uint32(255)
-        self._identify(at, part["b"], times)
-
-    def _identify(self, at: np.ndarray, pids: np.ndarray, times: np.ndarray) -> None:
-        new = times >= self._since[at]
-        self._since[at[new]] = times[new]
-        self.pid[at[new]] = pids[new]
-
-    def fold_died(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._died, part["a"] & np.uint32(255), times)
-
-    def fold_blocked(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._blocked, part["client"], times)
-
-    def fold_unblocked(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._unblocked, part["client"], times)
-
-    def end(self, time: int) -> None:
-        self._died[:] = time
-
-    def labels(self, entries: Columns) -> dict[int, WorkerLabel]:
-        found = {}
-        for index in np.flatnonzero(self._since > NEVER).tolist():
-            entry = int(self._entry[index])
-            if self._died[index] >= self._since[index]:
-                state = "dead"
-            elif self._blocked[index] > max(self._unblocked[index], self._busy[index]):
-                state = "blocked"
-            elif entry >= 0 and entries.worker[entry] == index and entries.state[entry] == State.RUNNING:
-                state = "busy"
-            else:
-                state = "actor" if entry >= 0 and entries.kind[entry] in (Kind.ACTOR_CREATION, Kind.ACTOR_CALL) else "idle"
-            found[index] = WorkerLabel(int(self.pid[index]), state)
-        return found
 
 
 def _number_in(part: np.ndarray) -> np.ndarray:

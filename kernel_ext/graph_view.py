@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import NEVER, Graph
+from .graph import Graph
+from .graph_parts import NEVER
 from .panel_messages import (
     BYTES_PER_EDGE,
     BYTES_PER_NEW,
@@ -24,8 +25,8 @@ from .panel_messages import (
 class GraphView:
     """A front end's place in a graph.
 
-    Rows go out in order, each with its present state; a row that changes again before its update was sent is sent once, with
-    what it then is. So a slow front end falls behind in time, not in truth, and nothing queues up for it.
+    Rows go out in order, each with its present state; a row that changes again before its update was sent is sent once,
+    with what it then is. So a slow front end falls behind in time, not in truth, and nothing queues up for it.
 
     Parameters
     ----------
@@ -133,10 +134,11 @@ class GraphView:
         columns = self._graph.entries
         parents = columns.parent[entries]
         # A parent that became a row only after its child (its own submission was lost) is not known yet.
-        parent_rows = np.where((parents >= 0) & (columns.row[parents] < columns.row[entries]), columns.row[parents] + 1, 0)
+        known = (parents >= 0) & (columns.row[parents] < columns.row[entries])
+        parent_rows = np.where(known, columns.row[parents] + 1, 0)
         block = np.empty((5, len(entries)), np.uint32)
-        for at, values in enumerate((columns.function[entries], columns.cell[entries], columns.actor[entries], parent_rows,
-                                     columns.kind[entries])):
+        for at, values in enumerate((columns.function[entries], columns.cell[entries], columns.actor[entries],
+                                     parent_rows, columns.kind[entries])):
             block[at] = values
         return block.reshape(-1), self._graph.seconds(columns.submitted[entries])
 
@@ -144,7 +146,8 @@ class GraphView:
         columns = self._graph.entries
         entries = self._graph.order[rows]
         return (rows.astype(np.uint32), columns.state[entries], columns.worker[entries],
-                self._graph.seconds(columns.started[entries]), self._graph.seconds(columns.finished[entries]), columns.size[entries])
+                self._graph.seconds(columns.started[entries]), self._graph.seconds(columns.finished[entries]),
+                columns.size[entries])
 
     def _edge_pairs(self, count: int) -> np.ndarray:
         begin, self._n_edges = self._n_edges, self._n_edges + count

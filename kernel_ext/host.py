@@ -1,8 +1,8 @@
 """Everything of cellmesh that lives in a kernel beside the magics: made by `%load_ext`, undone by `%unload_ext`.
 
 It follows the sessions of the process. One may begin before or after the extension is loaded, end, and be followed by
-another; each gets a recorder, and its output goes to cells. Outside a kernel (IPython in a terminal) there is no front end
-to talk to, and refs only show themselves as text.
+another; each gets a recorder, and its output goes to cells. Outside a kernel (IPython in a terminal) there is no front
+end to talk to, and refs only show themselves as text.
 """
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Host:
         driver_output.taken_over_by = self.follow
         self._follow_present_session()
         from comm import create_comm
-        self._announcement = create_comm(target_name=pm.ANNOUNCE_TARGET, data={"version": self.version, "protocol": pm.VERSION})
+        self._announcement = create_comm(target_name=pm.ANNOUNCE_TARGET,
+                                         data={"version": self.version, "protocol": pm.VERSION})
 
     def uninstall(self) -> None:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
@@ -158,7 +159,10 @@ class Host:
             sys.stderr.flush()
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": display_id}}
         # Notebook runners (nbclient) take updates of any display, but only from the cell that runs.
-        self.send("update_display_data" if update else "display_data", content, (self._running or parent) if update else parent)
+        if update:
+            self.send("update_display_data", content, self._running or parent)
+        else:
+            self.send("display_data", content, parent)
 
     # --- cells and requests
 

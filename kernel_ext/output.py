@@ -1,8 +1,8 @@
 """What tasks print and display, under the cell that submitted them: live, and also when that cell has long finished.
 
-A worker's output carries the number of the cell run it descends from (`origin`). The run's parent message, which the cell
-registry keeps, is all that a front end needs to put a message into that cell's output; it does not matter which cell runs
-now, or which thread sends. So nothing is printed here: messages go straight to iopub.
+A worker's output carries the number of the cell run it descends from (`origin`). The run's parent message, which the
+cell registry keeps, is all that a front end needs to put a message into that cell's output; it does not matter which
+cell runs now, or which thread sends. So nothing is printed here: messages go straight to iopub.
 """
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class CellOutput:
     def start(self, session: Session) -> None:
         """Show the output of this session until it ends, or until `stop`."""
         self._names = TaskNames(session.client)
-        self._forget = session.node.link.add_listener(lambda message: self._pump.add(message) if is_output(message) else None)
+        self._forget = session.node.link.add_listener(
+            lambda message: self._pump.add(message) if is_output(message) else None)
 
     def body_of_cell(self, task: int) -> None:
         """This task is the body of a cell: what it prints is the cell's own output and needs no prefix.
@@ -96,7 +97,8 @@ class CellOutput:
             self._send("clear_output", {"wait": bool(content.get("wait"))}, piece.origin)
         else:
             kind = "update_display_data" if piece.stream == "update_display" else "display_data"
-            self._send(kind, {name: content.get(name) or {} for name in ("data", "metadata", "transient")}, piece.origin)
+            parts = {name: content.get(name) or {} for name in ("data", "metadata", "transient")}
+            self._send(kind, parts, piece.origin)
 
     def _texts_of(self, origin: int) -> TaskText:
         texts = self._texts.get(origin)
@@ -119,8 +121,9 @@ class CellOutput:
     def _tell_dropped(self, origin: int) -> None:
         count = self._n_dropped.pop(origin, 0)
         if count:
-            self._send("stream", {"name": "stderr", "text": f"\n[cellmesh: {count:,} characters of output are not shown, "
-                       f"as tasks print more than {TEXT_CHARS_PER_SECOND // 1000} kB/s]\n"}, origin)
+            note = (f"\n[cellmesh: {count:,} characters of output are not shown, as tasks print more than "
+                    f"{TEXT_CHARS_PER_SECOND // 1000} kB/s]\n")
+            self._send("stream", {"name": "stderr", "text": note}, origin)
 
     def _send(self, kind: str, content: dict[str, Any], origin: int) -> None:
         # What no cell has submitted, or a forgotten one, goes to the cell in front.

@@ -73,8 +73,8 @@ class Buffer(NamedTuple):
 
 
 BUFFERS = (
-    Buffer("new_u32", "<u4", "5 * new", "columns of the new rows, column after column: function, cell, actor + 1 (0 none),"
-           " parent row + 1 (0 none), kind"),
+    Buffer("new_u32", "<u4", "5 * new", "columns of the new rows, column after column: function, cell,"
+           " actor + 1 (0 none), parent row + 1 (0 none), kind"),
     Buffer("new_submitted", "<f8", "new", "when each new row was submitted; NaN unknown"),
     Buffer("update_row", "<u4", "updates", "rows that changed, each at most once in a message"),
     Buffer("update_state", "u1", "updates", "state"),
@@ -143,9 +143,9 @@ class Store(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     """What snapshots and deltas have in common. Times are seconds since the session began.
 
-    `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than the
-    graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait for
-    their turn. `functions`, `cells`, `actors` and `workers` hold only entries that are new or have changed.
+    `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than
+    the graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait
+    for their turn. `functions`, `cells`, `actors` and `workers` hold only entries that are new or have changed.
     """
 
     v: int = VERSION

@@ -1,8 +1,8 @@
 """A still picture of the graph as SVG, for wherever nothing is live: exported notebooks, saved files. Pure.
 
 Up to `N_SINGLE_MAX` rows are drawn one by one; more are grouped by cell and function, which is how one thinks of them.
-Layers from left to right: what depends on something stands to the right of it. States differ by colour and by mark, kinds
-by shape. Text and lines take the colour of the surrounding text, so the picture is at home in light and dark.
+Layers from left to right: what depends on something stands to the right of it. States differ by colour and by mark,
+kinds by shape. Text and lines take the colour of the surrounding text, so the picture is at home in light and dark.
 """
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def graph_svg(header: GraphMessage, arrays: Arrays) -> str:
         A snapshot that holds everything, as `GraphView.next` makes it without a budget.
     """
     if not header.new:
-        return _svg(340, 60, f'<text x="{MARGIN}" y="34" fill-opacity=".62">No tasks yet.</text>', "An empty task graph")
+        text = f'<text x="{MARGIN}" y="34" fill-opacity=".62">No tasks yet.</text>'
+        return _svg(340, 60, text, "An empty task graph")
     function, cell, _, _, kind = arrays.new_u32.reshape(5, header.new)
     states = np.where(kind == Kind.OBJECT, State.FINISHED, State.WAITING).astype(np.uint8)
     states[arrays.update_row] = arrays.update_state
@@ -110,7 +111,8 @@ def _singles(labels: list[str], kinds: np.ndarray, states: np.ndarray, edges: np
         text = ""
         if with_labels:
             text = f'<text x="12" y="4">{escape(label if len(label) <= 22 else label[:21] + "…")}</text>'
-        parts.append(f'<g transform="translate({x[i]:.0f} {y[i]:.0f})"><title>{escape(f"{label}: {WORDS[state]}")}</title>'
+        title = escape(f"{label}: {WORDS[state]}")
+        parts.append(f'<g transform="translate({x[i]:.0f} {y[i]:.0f})"><title>{title}</title>'
                      f"{_shape(Kind(kinds[i]), state)}{MARKS.get(state, '')}{text}</g>")
     width = int(x.max()) + MARGIN + 8 + (min(150, 7 * max(map(len, labels))) if with_labels else 0)
     return "".join(parts), width, int(y.max()) + MARGIN + 8
@@ -159,7 +161,8 @@ def _groups(names: dict[int, str], cells: dict[int, str], keys: np.ndarray, stat
     for i, group in enumerate(groups):
         parts.append(_box(x[i], y[i], width, height, group))
     if len(order) > n:
-        parts.append(f'<text x="{MARGIN}" y="{y.max() + GROUP_Y + 8:.0f}" fill-opacity=".62">and {len(order) - n} more groups</text>')
+        parts.append(f'<text x="{MARGIN}" y="{y.max() + GROUP_Y + 8:.0f}" fill-opacity=".62">'
+                     f"and {len(order) - n} more groups</text>")
     return "".join(parts), int(x.max()) + GROUP_X, int(y.max()) + GROUP_Y + (30 if len(order) > n else 12)
 
 
@@ -172,9 +175,10 @@ def _box(x: float, y: float, width: int, height: int, group: _Group) -> str:
             at += share
     words = ", ".join(f"{count:,} {WORDS[state]}" for state, count in sorted(group.states.items()))
     name = group.label if len(group.label) <= 16 else group.label[:15] + "…"
-    return (f'<g transform="translate({x:.0f} {y:.0f})"><title>{escape(f"{group.label}, {group.cell}: {words}")}</title>'
-            f'<rect width="{width}" height="{height}" rx="7" fill="currentColor" fill-opacity=".05" stroke="currentColor" '
-            f'stroke-opacity=".3"/><text x="8" y="17" font-weight="600">{escape(name)}</text>'
+    title = escape(f"{group.label}, {group.cell}: {words}")
+    return (f'<g transform="translate({x:.0f} {y:.0f})"><title>{title}</title>'
+            f'<rect width="{width}" height="{height}" rx="7" fill="currentColor" fill-opacity=".05" '
+            f'stroke="currentColor" stroke-opacity=".3"/><text x="8" y="17" font-weight="600">{escape(name)}</text>'
             f'<text x="{width - 8}" y="17" text-anchor="end" fill-opacity=".62">{group.count:,}</text>'
             f'<text x="8" y="29" font-size="9" fill-opacity=".62">{escape(group.cell)}</text>{bar}</g>')
 

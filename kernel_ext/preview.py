@@ -1,7 +1,8 @@
 """A small summary of a value, computed in a worker where the value lies, so that looking at 10 GB moves kilobytes.
 
-`summarize` is what the hidden task runs. It imports nothing but numpy: a type whose library has not been imported cannot
-be the value's type. Every part has a limit; what a value's own methods raise is part of the summary, not an error.
+`summarize` is what the hidden task runs. It imports nothing but numpy: a type whose library has not been imported
+cannot be the value's type. Every part has a limit; what a value's own methods raise is part of the summary, not an
+error.
 """
 from __future__ import annotations
 
@@ -36,9 +37,10 @@ def summarize(value: object) -> dict[str, Any]:
     Returns
     -------
     dict
-        Always ``type``, a dotted name. Where they apply: ``shape``, ``dtype``, ``length``, ``nbytes``; ``stats``
-        (min, max, mean, nan; ``sampled`` if not of all items); ``histogram`` ([counts], low, high); ``text``; ``table``
-        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG). Values are builtin scalars, lists, str and bytes.
+        Always ``type``, a dotted name. Where they apply: ``shape``, ``dtype``, ``length``, ``nbytes``; ``stats`` (min,
+        max, mean, nan; ``sampled`` if not of all items); ``histogram`` ([counts], low, high); ``text``; ``table``
+        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG). Values are builtin scalars, lists, str and
+        bytes.
     """
     summary: dict[str, Any] = {"type": type_name(value)}
     try:
@@ -126,7 +128,7 @@ def _head_of(array: np.ndarray) -> str:
 
 
 def _thumbnail(array: np.ndarray) -> bytes | None:
-    """A PNG of an array that could be an image: two large dimensions of similar length, or such with 3 or 4 channels."""
+    """A PNG of an array that could be an image: two large dimensions of similar length, perhaps 3 or 4 channels."""
     is_colour = array.ndim == 3 and array.shape[2] in (3, 4) and array.dtype.kind in "uf"
     if array.ndim != 2 and not is_colour:
         return None

@@ -1,8 +1,9 @@
 """Reads a session's events into its graph, and feeds the front ends that look at it.
 
-Two threads, because of the GIL: while the user's cell runs Python, a thread that needs the GIL waits up to 5 ms for it, each
-time. The *reader* needs it once per read, so it keeps up with the ring whatever the cell does; it only copies. The *folder*
-does the numpy work when it gets to it. Both sleep without a timer while nothing happens, and end with the session.
+Two threads, because of the GIL: while the user's cell runs Python, a thread that needs the GIL waits up to 5 ms for it,
+each time. The *reader* needs it once per read, so it keeps up with the ring whatever the cell does; it only copies. The
+*folder* does the numpy work when it gets to it. Both sleep without a timer while nothing happens, and end with the
+session.
 """
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .cell_registry import CellRegistry
 
 READ_RECORDS = 1 << 17  # the whole ring
-READ_INTERVAL_S = 0.005  # between reads; with as much for the GIL, the ring is read in time at ten million events a second
+READ_INTERVAL_S = 0.005  # between reads; with as much for the GIL, ten million events a second are read in time
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
 FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
 UNWATCHED_INTERVAL_S = 0.25  # between folds while no front end looks

@@ -1,8 +1,8 @@
 """The graph in a cell: the panel's view as a widget, and a picture where no widget can run.
 
-The widget gets what the panel gets, as anywidget's custom messages, from the same recorder. Its requests come on its own
-comm. A widget cannot be seen in an exported notebook, so its output holds a picture of the graph as well, which is drawn
-again once the tasks are done.
+The widget gets what the panel gets, as anywidget's custom messages, from the same recorder. Its requests come on its
+own comm. A widget cannot be seen in an exported notebook, so its output holds a picture of the graph as well, which is
+drawn again once the tasks are done.
 """
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .host import Host
 
 REDRAW_INTERVAL_S = 5.0  # of the still picture, at most; each time the widget's view is made anew
-# A cell that is run again makes a new widget, and nobody says that the old one is gone: only the newest are drawn again.
+# A cell that is run again makes a new widget, and nobody says that the old one is gone: only the newest are drawn
+# again.
 N_REDRAWN_MAX = 4
 _redrawn: list[Callable[[], None]] = []
 

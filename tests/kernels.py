@@ -95,7 +95,8 @@ class Kernel:
         """What stands under a cell, by now."""
         return "".join(m["content"]["text"] for m in self.of(request, "stream") if m["content"]["name"] == stream)
 
-    def until_text(self, request: str, condition: Callable[[str], bool], stream: str = "stdout", deadline: float = 15.0) -> str:
+    def until_text(self, request: str, condition: Callable[[str], bool], stream: str = "stdout",
+                   deadline: float = 15.0) -> str:
         """Wait until the text under a cell is as wanted."""
         try:
             wait_until(lambda: condition(self.text(request, stream)), deadline)

@@ -30,7 +30,8 @@ class Replica:
             function, cell, actor, parent, kind = row
             assert function in self.labels["functions"] and cell in self.labels["cells"] and parent <= len(self.rows)
             assert not actor or actor - 1 in self.labels["actors"]
-            self.states[len(self.rows)] = (State.FINISHED if kind == Kind.OBJECT else State.WAITING, 255, None, None, None)
+            born = State.FINISHED if kind == Kind.OBJECT else State.WAITING
+            self.states[len(self.rows)] = (born, 255, None, None, None)
             self.rows.append((function, cell, actor, parent, kind, submitted))
         assert len(set(arrays.update_row.tolist())) == header.updates
         for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
@@ -47,4 +48,5 @@ class Replica:
     def states_of(self, function: str) -> Counter[str]:
         """How many rows of a function are in which state."""
         numbers = {number for number, name in self.labels["functions"].items() if name == function}
-        return Counter(State(self.states[row][0]).name.lower() for row, columns in enumerate(self.rows) if columns[0] in numbers)
+        return Counter(State(self.states[row][0]).name.lower()
+                       for row, columns in enumerate(self.rows) if columns[0] in numbers)

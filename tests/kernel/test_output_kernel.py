@@ -90,7 +90,8 @@ def test_a_display_in_a_task_appears_under_its_cell(kernel: Kernel) -> None:
 
 
 def test_a_flood_does_not_reach_the_front_end(kernel: Kernel) -> None:
-    cell = kernel.run("@cm.remote\ndef flood():\n    for i in range(300_000): print(i, 'x' * 50)\ncm.get(flood.remote())", 60)
+    cell = kernel.run("@cm.remote\ndef flood():\n    for i in range(300_000): print(i, 'x' * 50)\n"
+                      "cm.get(flood.remote())", 60)
     kernel.until_text(cell, lambda text: "299999" in text or "not shown" in text or "dropped" in text, deadline=30)
     assert len(kernel.text(cell)) < 8_000_000
 

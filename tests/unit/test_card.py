@@ -12,8 +12,7 @@ from cellmesh.kernel_ext.card_html import STATES, CardFacts, amount, card_html, 
 from cellmesh.kernel_ext.preview import png, summarize
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>&\'`\x00\u202e'
-ALLOWED = {"div", "span", "code", "pre", "details", "summary", "img", "svg", "g", "rect", "text", "table", "thead", "tbody",
-           "tr", "th", "td"}
+ALLOWED = set("div span code pre details summary img svg g rect text table thead tbody tr th td".split())
 VOID = {"img"}
 
 
@@ -53,14 +52,15 @@ def read(html: str) -> str:
 
 
 def facts(**more: object) -> CardFacts:
-    return CardFacts(**{"id": "ab", "state": "finished", "function": "add", "cell": "In [3]", "pid": 77, "queued_s": 0.001,
-                        "ran_s": 0.25, "size": 8_000_000, **more})
+    known = {"id": "ab", "state": "finished", "function": "add", "cell": "In [3]", "pid": 77, "queued_s": 0.001,
+             "ran_s": 0.25, "size": 8_000_000}
+    return CardFacts(**{**known, **more})
 
 
 def test_a_card_says_what_is_known() -> None:
     text = read(card_html(facts(preview=summarize(np.arange(100.0)))))
-    for expected in ("add", "finished", "In [3]", "pid 77", "queued 1 ms, ran 250 ms", "numpy.ndarray", "100", "float64", "8 MB",
-                     "mean", "49.5"):
+    for expected in ("add", "finished", "In [3]", "pid 77", "queued 1 ms, ran 250 ms", "numpy.ndarray", "100", "float64",
+                     "8 MB", "mean", "49.5"):
         assert expected in text
 
 
@@ -91,8 +91,9 @@ def test_only_png_is_a_picture() -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.recursive(st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=30), st.integers()),
-                    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)))
+@given(st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=30), st.integers()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)))
 def test_any_value_has_a_well_formed_card(value: object) -> None:
     made = facts(preview=summarize(value))
     read(card_html(made))
@@ -105,12 +106,14 @@ def test_a_table_as_text_is_aligned() -> None:
     assert text.splitlines()[2:] == ["a  bb", *[f"{i}   {i}" for i in range(6)], "4 more rows"]
 
 
-@pytest.mark.parametrize("seconds, text", [(0, "0 µs"), (4.2e-4, "420 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (59.96, "1 min 0 s"),
-                                           (75, "1 min 15 s"), (7260, "2 h 1 min")])
+@pytest.mark.parametrize("seconds, text", [
+    (0, "0 µs"), (4.2e-4, "420 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (59.96, "1 min 0 s"), (75, "1 min 15 s"),
+    (7260, "2 h 1 min")])
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-@pytest.mark.parametrize("n, text", [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (8_000_000, "8 MB"), (2.5e12, "2.5 TB")])
+@pytest.mark.parametrize("n, text", [
+    (0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (8_000_000, "8 MB"), (2.5e12, "2.5 TB")])
 def test_amounts(n: float, text: str) -> None:
     assert amount(n) == text

@@ -1,4 +1,4 @@
-"""The graph model: whatever the order and the cutting of a legal event stream, the same graph; snapshots equal deltas."""
+"""The graph model: any order and any cutting of a legal event stream give the same graph; snapshots equal deltas."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
 
     def submit(number: int, function: int, cell: int, actor: int) -> Task:
         emit(EventKind.SUBMITTED, number, a=function, b=cell, c=actor)
-        task = tasks[number] = Task(f"f{function}", cell, Kind.ACTOR_CALL if actor else Task.kind_of(function), actor=actor)
+        task = tasks[number] = Task(f"f{function}", cell, Kind.ACTOR_CALL if actor else Kind.TASK, actor=actor)
         if running := [k for k, other in tasks.items() if other.state == State.RUNNING and k != number]:
             if draw(st.booleans()):
                 task.parent = draw(st.sampled_from(running))
@@ -86,9 +86,8 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
                 tasks[needed] = small_puts.pop(needed)
         return task
 
-    Task.kind_of = staticmethod(lambda function: Kind.TASK)
     for number in range(1, 1 + draw(st.integers(1, n_steps))):
-        step = draw(st.sampled_from(["submit", "submit", "put", "actor", "start", "start", "finish", "retry", "cancel"]))
+        step = draw(st.sampled_from("submit submit put actor start start finish retry cancel".split()))
         cell = draw(st.integers(0, 3))
         if step == "submit":
             submit(number, draw(st.integers(1, 4)), cell, draw(st.sampled_from([0, 0, *[a + 1 for a in actors]])))

@@ -36,7 +36,8 @@ def pixels_of(data: bytes) -> np.ndarray:
         assert struct.unpack(">I", data[at + 8 + length:at + 12 + length])[0] == zlib.crc32(kind + body)
         packed += body if kind == b"IDAT" else b""
         at += 12 + length
-    return np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3)
+    lines = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + 3 * width)
+    return lines[:, 1:].reshape(height, width, 3)
 
 
 def test_an_array_has_shape_type_statistics_and_a_histogram() -> None:
@@ -44,7 +45,8 @@ def test_an_array_has_shape_type_statistics_and_a_histogram() -> None:
     array[3] = np.nan
     summary = summarize(array)
     assert summary["type"] == "numpy.ndarray" and summary["shape"] == [1001] and summary["dtype"] == "float64"
-    assert summary["stats"] == {"nan": 1, "sampled": False, "min": 0.0, "max": 10.0, "mean": pytest.approx(5.005, abs=0.01)}
+    mean = pytest.approx(5.005, abs=0.01)
+    assert summary["stats"] == {"nan": 1, "sampled": False, "min": 0.0, "max": 10.0, "mean": mean}
     counts, low, high = summary["histogram"]
     assert sum(counts) == 1000 and (low, high) == (0.0, 10.0)
     assert summary["text"].startswith("[0.") and summary["text"].endswith("…")
