@@ -119,10 +119,10 @@ $(VENV)/.bench-tools: pyproject.toml | $(VENV)/.build-tools
 	@touch $@
 
 bench: $(VENV)/.installed $(VENV)/.bench-tools .venv-bench-ray/bin/ray
-	$(run) benchmarks/bench.py --only '$(W)' $(ARGS)
+	$(py) benchmarks/bench.py --only '$(W)' $(ARGS)
 
 bench-panel: install-test browser
-	$(run) benchmarks/panel.py $(ARGS)
+	$(py) benchmarks/panel.py $(ARGS)
 
 clean:
 	rm -rf build dist labextension/built labextension/lib kernel_ext/static objstore/core/out $(VENV)/.installed

@@ -79,7 +79,7 @@ def main() -> None:
             take(lab, "panel")
             for index in range(TREE + 1, CARD + 1):
                 lab.run_cell(index)
-            card = lab.cell(CARD).locator(".jp-OutputArea-output").first
+            card = lab.cell(CARD).locator(".cellmesh-card").first
             expect(card).to_be_visible()
             lab.cell(CARD).scroll_into_view_if_needed()
             take(lab, "card", card)

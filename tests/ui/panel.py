@@ -29,9 +29,9 @@ class Panel:
 
     def expect_tasks(self, ended: int, of: int | None = None) -> None:
         """The headline says that so many tasks of so many have ended."""
-        expect(self.root.locator(".cm-big")).to_have_text(f"{ended:,}".replace(",", "\u202f"), timeout=PATIENCE_MS)
+        expect(self.root.locator(".cm-big")).to_have_text(f"{ended:,}", timeout=PATIENCE_MS)
         if of is not None:
-            expect(self.root.locator(".cm-of")).to_contain_text(re.compile(rf"\b{of}\b"), timeout=PATIENCE_MS)
+            expect(self.root.locator(".cm-of")).to_contain_text(re.compile(rf"\b{of:,}\b"), timeout=PATIENCE_MS)
 
     def expect_count(self, state: str, n: int) -> None:
         """The chip of a state ("running", "failed") shows n."""
