@@ -102,7 +102,7 @@ class TaskText:
             self._open[stream] = None if text.endswith("\n") else PLAIN
 
     def take(self, quiet: bool = False) -> list[tuple[str, str]]:
-        """What is to be written now, as (stream, text) in order; `quiet`: nothing more comes soon, hold nothing back."""
+        """What is to be written now, as (stream, text) in order; `quiet`: nothing comes soon, hold nothing back."""
         if quiet:
             for stream in list(self._equal):
                 self._tell_equal(stream)

@@ -187,7 +187,8 @@ class Cards:
         made = self._facts_of_row(row, recorder, state, info["id"])
         return replace(
             made, function=info["name"] or made.function, what="object" if info["put"] else made.what,
-            attempt=info["attempt"], pid=info["pid"] or made.pid, cell=made.cell or self._registry.cell(info["origin"]).label,
+            attempt=info["attempt"], pid=info["pid"] or made.pid,
+            cell=made.cell or self._registry.cell(info["origin"]).label,
             size=info["size"] if state == "finished" else None)
 
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:

@@ -162,7 +162,8 @@ def _time_bar(facts: CardFacts) -> str:
         total = facts.queued_s + facts.ran_s or 1.0
         queued = 100 * facts.queued_s / total
         bar = (f'<div aria-hidden="true" style="display:flex;height:3px;margin:.4rem 0 .1rem;border-radius:2px;'
-               f'overflow:hidden;background:{_FAINT}"><div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
+               f'overflow:hidden;background:{_FAINT}">'
+               f'<div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
                f'<div style="flex:1;background:{STATES[facts.state][2]}"></div></div>')
     return f'{bar}<div style="opacity:.62">{escape(words)}</div>'
 
@@ -210,7 +211,8 @@ def _image(preview: dict[str, Any]) -> str:
     if not isinstance(data, bytes) or not data.startswith(PNG_SIGNATURE):
         return ""
     source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-    return (f'<img alt="thumbnail" src="{source}" style="max-width:16rem;max-height:9rem;min-width:4rem;border-radius:.3rem;image-rendering:auto">')
+    return (f'<img alt="thumbnail" src="{source}" style="max-width:16rem;max-height:9rem;min-width:4rem;'
+            f'border-radius:.3rem">')
 
 
 def _histogram(preview: dict[str, Any]) -> str:

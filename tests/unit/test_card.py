@@ -59,8 +59,8 @@ def facts(**more: object) -> CardFacts:
 
 def test_a_card_says_what_is_known() -> None:
     text = read(card_html(facts(preview=summarize(np.arange(100.0)))))
-    for expected in ("add", "finished", "In [3]", "pid 77", "queued 1 ms, ran 250 ms", "numpy.ndarray", "100", "float64",
-                     "8 MB", "mean", "49.5"):
+    for expected in ("add", "finished", "In [3]", "pid 77", "queued 1 ms, ran 250 ms", "numpy.ndarray", "100",
+                     "float64", "8 MB", "mean", "49.5"):
         assert expected in text
 
 

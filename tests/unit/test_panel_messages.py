@@ -16,7 +16,8 @@ SCHEMA_FILE = Path(__file__).resolve().parents[2] / "labextension/src/protocol.s
 
 def a_message() -> tuple[pm.Delta, pm.Arrays]:
     header = pm.Delta(n=3, session="ab", now=1.5, tasks=2, functions=[(1, "add")],
-                      cells=[(4, pm.CellLabel("In [2]", "x"))], actors=[(0, pm.ActorLabel("", "Sim", "alive"))], workers=[(2, pm.WorkerLabel(99, "busy"))],
+                      cells=[(4, pm.CellLabel("In [2]", "x"))], actors=[(0, pm.ActorLabel("", "Sim", "alive"))],
+                      workers=[(2, pm.WorkerLabel(99, "busy"))],
                       counts=pm.Counts(running=1, finished=1), resources=pm.Resources({"CPU": 2.0}, {"CPU": 1.0}),
                       store=pm.Store(10, 100, 1), new=2, updates=1, edges=1)
     arrays = pm.Arrays(np.arange(10), np.array([0.5, np.nan]), np.array([1]), np.array([2]), np.array([255]),
@@ -67,7 +68,8 @@ def test_requests_are_typed(request_: dict, expected: pm.Request) -> None:
 
 @pytest.mark.parametrize("request_", [
     {}, {"op": "explode"}, {"op": "card"}, {"op": "card", "row": -1}, {"op": "card", "row": "1"},
-    {"op": "card", "row": 2**40}, {"op": "open", "comm_id": ""}, {"op": "open", "comm_id": "x" * 1000}, {"op": "cancel", "row": 1, "force": "yes"},
+    {"op": "card", "row": 2**40}, {"op": "open", "comm_id": ""}, {"op": "open", "comm_id": "x" * 1000},
+    {"op": "cancel", "row": 1, "force": "yes"},
 ])
 def test_what_is_no_request_is_refused(request_: dict) -> None:
     with pytest.raises(msgspec.ValidationError):
