@@ -55,7 +55,6 @@ class Hello(Message, frozen=True, tag="hello"):
     role: Literal["driver", "worker"]
     pid: Pid
     version: int = PROTOCOL_VERSION
-    package: Name = ""
     index: Index = -1
     want_fd: bool = False
 

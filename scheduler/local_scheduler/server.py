@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from ...objstore import _core
 from .. import messages, processes, transport
