@@ -16,9 +16,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .. import exceptions
+from ..history import name_of_task
 from ..refs import ObjectRef
 from .cell_registry import CellRegistry, registry
-from .card_html import LINE, STATES, CardFacts, amount, card_html, card_text, duration
+from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, amount, card_html, card_text, duration
 from .find import find_ref, refs_in
 from .graph_parts import UNKNOWN
 from .preview import summarize
@@ -186,7 +187,7 @@ class Cards:
         state = state_of(ref)
         made = self._facts_of_row(row, recorder, state, info["id"])
         return replace(
-            made, function=info["name"] or made.function, what="object" if info["put"] else made.what,
+            made, function=info["name"] or made.function or self._name_without_graph(ref), what="object" if info["put"] else made.what,
             attempt=info["attempt"], pid=info["pid"] or made.pid,
             cell=made.cell or self._registry.cell(info["origin"]).label,
             size=info["size"] if state == "finished" else None)
@@ -202,6 +203,10 @@ class Cards:
             queued_s=None if None in (submitted, started) else started - submitted,
             ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - started,
             size=int(row["size"]) if row["size"] is not None else None)
+
+    def _name_without_graph(self, ref: ObjectRef) -> str:
+        """In a terminal nothing records the events; the ring may still know the task."""
+        return name_of_task(ref.client, ref.creator) if self._recorder() is None else ""
 
     def value_facts(self, ref: ObjectRef) -> ValueFacts:
         """What has to be asked for: the error's traceback, the preview. May take `PREVIEW_TIMEOUT_S`."""
@@ -367,5 +372,5 @@ def _total_time(facts: list[CardFacts]) -> str:
 
 
 def _total_size(facts: list[CardFacts]) -> str:
-    sizes = [f.size for f in facts if f.size]
-    return amount(sum(sizes)) if sizes else ""
+    total = sum(f.size or 0 for f in facts)
+    return amount(total) if total >= SIZE_SHOWN else ""
