@@ -187,7 +187,8 @@ class Cards:
         state = state_of(ref)
         made = self._facts_of_row(row, recorder, state, info["id"])
         return replace(
-            made, function=info["name"] or made.function or self._name_without_graph(ref), what="object" if info["put"] else made.what,
+            made, function=info["name"] or made.function or self._name_without_graph(ref),
+            what="object" if info["put"] else made.what,
             attempt=info["attempt"], pid=info["pid"] or made.pid,
             cell=made.cell or self._registry.cell(info["origin"]).label,
             size=info["size"] if state == "finished" else None)
