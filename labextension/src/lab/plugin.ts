@@ -12,6 +12,8 @@ import { NotebookFollower, listenForAnnouncements } from './follow';
 
 const ID = 'cellmesh-labextension:panel';
 const WIDGET_ID = 'cellmesh-panel';
+/** In the page's session storage: beside which kernel the panel was open. */
+const OPEN_KEY = 'cellmesh:panel';
 export const OPEN_COMMAND = 'cellmesh:open-panel';
 
 export const panelPlugin: JupyterFrontEndPlugin<void> = {
@@ -31,39 +33,43 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const icon = new LabIcon({ name: 'cellmesh:panel', svgstr: panelIcon });
     const tracker = new WidgetTracker<GraphPanel>({ namespace: 'cellmesh' });
+    let panel: GraphPanel | null = null;
     let follower: NotebookFollower | null = null;
     let openAutomatically = true;
 
     const makePanel = (): GraphPanel => {
-      const panel = new GraphPanel();
-      panel.id = WIDGET_ID;
-      panel.title.label = 'Task graph';
-      panel.title.caption = 'The tasks, puts and actors of the notebook in front';
-      panel.title.icon = icon;
-      panel.title.closable = true;
-      const following = (follower = new NotebookFollower(notebooks, panel.state));
-      panel.onVisible = isVisible => {
+      const made = new GraphPanel();
+      made.id = WIDGET_ID;
+      made.title.label = 'Task graph';
+      made.title.caption = 'The tasks, puts and actors of the notebook in front';
+      made.title.icon = icon;
+      made.title.closable = true;
+      const following = (follower = new NotebookFollower(notebooks, made.state));
+      made.onVisible = isVisible => {
         following.watching = isVisible;
       };
-      panel.disposed.connect(() => {
+      made.disposed.connect(() => {
         following.dispose();
-        follower = null;
+        panel = follower = null;
+        sessionStorage.removeItem(OPEN_KEY);
       });
-      return panel;
+      void tracker.add(made);
+      return made;
     };
 
     const open = (activate: boolean): GraphPanel => {
-      const panel = tracker.currentWidget ?? makePanel();
-      if (!tracker.has(panel)) {
-        void tracker.add(panel);
-      }
+      panel ??= makePanel();
+      const beside = notebooks.currentWidget;
       if (!panel.isAttached) {
-        const beside = notebooks.currentWidget?.id;
         if (labShell) {
-          labShell.add(panel, 'main', { mode: 'split-right', activate: false, ...(beside === undefined ? {} : { ref: beside }) });
+          labShell.add(panel, 'main', { mode: 'split-right', activate: false, ...(beside ? { ref: beside.id } : {}) });
         } else {
           app.shell.add(panel, 'right');
         }
+      }
+      const kernelId = beside?.sessionContext.session?.kernel?.id;
+      if (kernelId !== undefined) {
+        sessionStorage.setItem(OPEN_KEY, kernelId);
       }
       if (!labShell) {
         // Notebook 7 keeps its sides folded; its shell can be asked to show one.
@@ -108,6 +114,18 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         open(false);
       }
       follower?.announced(notebook);
+    });
+
+    // After a reload the layout comes back, but a panel that opened a moment before may be missing in it.
+    void app.restored.then(() => {
+      const reopen = () => {
+        const kernelId = notebooks.currentWidget?.sessionContext.session?.kernel?.id;
+        if (kernelId !== undefined && kernelId === sessionStorage.getItem(OPEN_KEY) && !panel) {
+          open(false);
+        }
+      };
+      notebooks.currentWidget?.sessionContext.kernelChanged.connect(reopen);
+      reopen();
     });
   }
 };

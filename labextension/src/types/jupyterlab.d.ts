@@ -205,6 +205,7 @@ declare module '@jupyterlab/application' {
   export interface JupyterFrontEnd {
     readonly commands: CommandRegistry;
     readonly shell: JupyterFrontEnd.IShell;
+    readonly restored: Promise<void>;
   }
   export interface ILabShell {
     add(widget: Widget, area: 'main', options: { mode: 'split-right'; activate: boolean; ref?: string }): void;

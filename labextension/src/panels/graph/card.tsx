@@ -139,7 +139,7 @@ function CloseButton({ state }: { state: PanelState }) {
 
 /** A name for a variable that holds a function's result. */
 export function variableName(functionName: string): string {
-  const name = functionName.replace(/[^\p{L}\p{N}_]+/gu, '_').replace(/^(?=\p{N})/u, '_').replace(/^_+|_+$/g, '');
+  const name = functionName.replace(/[^\p{L}\p{N}_]+/gu, '_').replace(/^_+|_+$/g, '').replace(/^(?=\p{N})/u, '_');
   return name === '' || name === 'put' ? 'value' : `${name.toLowerCase()}_result`;
 }
 

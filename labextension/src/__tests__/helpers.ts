@@ -1,0 +1,113 @@
+// What the tests share: messages built by hand, and a pen that writes down what it is told.
+
+import type { Pen } from '../draw/pen';
+import { type GraphHeader, type GraphMessage, Kind, VERSION } from '../protocol';
+import type { TaskGraph } from '../model';
+import { type Scenario, Simulation } from '../../dev/trace';
+
+export interface Row {
+  fn?: number;
+  cell?: number;
+  actor?: number;
+  parent?: number;
+  kind?: Kind;
+  submitted?: number;
+}
+
+export interface Update {
+  row: number;
+  state: number;
+  worker?: number;
+  started?: number;
+  finished?: number;
+  size?: number;
+}
+
+export interface Parts {
+  rows?: Row[];
+  updates?: Update[];
+  edges?: [number, number][];
+  header?: Partial<GraphHeader>;
+}
+
+export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], edges = [], header = {} }: Parts = {}): GraphMessage {
+  return {
+    header: {
+      type,
+      n: 0,
+      session: 'abc',
+      now: 1,
+      tasks: rows.length,
+      aggregated: 0,
+      dropped: 0,
+      behind: 0,
+      functions: [],
+      cells: [],
+      actors: [],
+      workers: [],
+      counts: { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 },
+      resources: { total: {}, available: {} },
+      store: { used: 0, capacity: 0, objects: 0 },
+      new: rows.length,
+      updates: updates.length,
+      edges: edges.length,
+      ...header
+    },
+    arrays: {
+      newU32: Uint32Array.from([
+        ...rows.map(row => row.fn ?? 0),
+        ...rows.map(row => row.cell ?? 1),
+        ...rows.map(row => (row.actor ?? -1) + 1),
+        ...rows.map(row => (row.parent ?? -1) + 1),
+        ...rows.map(row => row.kind ?? Kind.task)
+      ]),
+      newSubmitted: Float64Array.from(rows, row => row.submitted ?? 0),
+      updateRow: Uint32Array.from(updates, update => update.row),
+      updateState: Uint8Array.from(updates, update => update.state),
+      updateWorker: Uint8Array.from(updates, update => update.worker ?? 255),
+      updateStarted: Float64Array.from(updates, update => update.started ?? NaN),
+      updateFinished: Float64Array.from(updates, update => update.finished ?? NaN),
+      updateSize: Float64Array.from(updates, update => update.size ?? NaN),
+      edges: Uint32Array.from(edges.flat())
+    }
+  };
+}
+
+/** A message as it travels. */
+export function onTheWire({ header, arrays }: GraphMessage, n: number): [Record<string, unknown>, ArrayBuffer[]] {
+  return [{ ...header, n, v: VERSION }, Object.values(arrays).map(column => (column as Uint8Array<ArrayBuffer>).slice().buffer)];
+}
+
+/** Play a scenario into a graph until it is over, or until a time. */
+export function play(graph: TaskGraph, scenario: Scenario, until = 1e6, stepS = 0.05): void {
+  const simulation = new Simulation(scenario);
+  for (let now = 0; now <= until && !simulation.isOver; now += stepS) {
+    graph.apply(simulation.step(now), now * 1000);
+  }
+}
+
+/** A pen that keeps a list of what was drawn; numbers are rounded, every letter is 6 wide. */
+export function recorder(): { pen: Pen; commands: string[] } {
+  const commands: string[] = [];
+  const show = (value: unknown): string =>
+    typeof value === 'number' ? String(Math.round(value * 10) / 10) : Array.isArray(value) ? `[${value.map(show).join(' ')}]` : String(value);
+  const state: Record<string, unknown> = { globalAlpha: 1 };
+  const pen = new Proxy(state, {
+    get: (target, name: string) => {
+      if (name === 'measureText') {
+        return (text: string) => ({ width: 6 * text.length });
+      }
+      return name in target
+        ? target[name]
+        : (...args: unknown[]) => void commands.push([name, ...args.map(show)].join(' '));
+    },
+    set: (target, name: string, value: unknown) => {
+      if (target[name] !== value) {
+        target[name] = value;
+        commands.push(`${name} = ${show(value)}`);
+      }
+      return true;
+    }
+  });
+  return { pen: pen as unknown as Pen, commands };
+}
