@@ -20,7 +20,7 @@ from ..history import name_of_task
 from ..refs import ObjectRef
 from .cell_registry import CellRegistry, registry
 from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, amount, card_html, card_text, duration
-from .find import find_ref, refs_in
+from .find import refs_in
 from .graph_parts import UNKNOWN
 from .preview import summarize
 
@@ -228,18 +228,18 @@ class Cards:
             return ValueFacts(error=_first_line(f"{type(error).__name__}: {error}"))
         return ValueFacts()
 
-    def of_row(self, recorder: Recorder, number: int, namespace: Mapping[str, Any]) -> CardFacts:
-        """Everything about a row of the graph, the preview included if the notebook has a ref of it. May take a while.
+    def of_row(self, recorder: Recorder, number: int) -> CardFacts:
+        """Everything about a row of the graph, the preview included if its value still lives. May take a while.
 
         Raises
         ------
         IndexError
             When there is no such row.
         """
-        row, parent = row_and_parent(recorder, number)
-        ref = find_ref(recorder.session.client, row["seq"], parent, namespace) if recorder.is_live else None
+        row = row_of(recorder, number)
+        ref = recorder.session.client.ref_of(row["seq"]) if recorder.is_live else None
         if ref is None:
-            note = "The notebook holds no reference to the value." if row["state"] == "finished" else ""
+            note = "Nobody holds a reference to the value any more." if row["state"] == "finished" else ""
             return replace(self._facts_of_row(row, recorder, row["state"], ""), note=note)
         made = self.facts(ref)
         if made.state not in FINAL or row["kind"] == "actor_creation":
@@ -273,11 +273,10 @@ class Previewer:
         return self._submit[1]
 
 
-def row_and_parent(recorder: Recorder, number: int) -> tuple[dict[str, Any], int]:
-    """A row of the graph in words, and the number of the task that submitted it (0: the driver)."""
+def row_of(recorder: Recorder, number: int) -> dict[str, Any]:
+    """A row of the graph in words."""
     with recorder.fresh() as graph:
-        row = graph.describe(number)
-        return row, graph.describe(row["parent"])["seq"] if row["parent"] is not None else 0
+        return graph.describe(number)
 
 
 def state_of(ref: ObjectRef) -> str:

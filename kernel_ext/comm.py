@@ -20,9 +20,8 @@ import msgspec
 from ..exceptions import CellmeshError
 from ..scheduler.messages import STACK_TIMEOUT_S, Message, StackReply, StackRequest
 from . import panel_messages as pm
-from .card import data_of, row_and_parent
+from .card import data_of, row_of
 from .card_html import card_html, card_text
-from .find import find_ref
 from .recorder import Recorder, Send
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ class Panels:
             raise RequestError("No cellmesh session has run in this kernel yet.")
         match request:
             case pm.Card(row):
-                facts = self._host.cards.of_row(recorder, row, self._host.namespace)
+                facts = self._host.cards.of_row(recorder, row)
                 return pm.CardReply(card_html(facts), card_text(facts), data_of(facts))
             case pm.Cancel(row, force):
                 return self._cancel(recorder, row, force)
@@ -175,14 +174,14 @@ class Panels:
         return pm.Ok()
 
     def _stack(self, recorder: Recorder, number: int) -> pm.StackReply:
-        row, _ = row_and_parent(recorder, number)
+        row = row_of(recorder, number)
         if row["state"] != "running" or not row["pid"]:
             raise RequestError(f"{row['function']} is not running now.")
         return pm.StackReply(stack_of(recorder.session.node.link, row["pid"]))
 
     def _find(self, recorder: Recorder, number: int) -> tuple[dict[str, Any], Ref | None]:
-        row, parent = row_and_parent(recorder, number)
-        ref = find_ref(recorder.session.client, row["seq"], parent, self._host.namespace) if recorder.is_live else None
+        row = row_of(recorder, number)
+        ref = recorder.session.client.ref_of(row["seq"]) if recorder.is_live else None
         return row, ref
 
 

@@ -1,36 +1,13 @@
-"""From a row of the graph back to a ref: the graph knows numbers, and only a ref keeps a value alive.
-
-An unfinished task's ref comes from the segment. A finished one's value lives as long as somebody refers to it; what the
-notebook holds is found by looking at its variables, into lists and dicts of them too.
-"""
+"""The refs that the notebook's variables hold, into lists and dicts of them too."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..refs import ObjectRef
 
-if TYPE_CHECKING:
-    from ..objstore._core import Client
-
 N_VISITED_MAX = 200_000  # items of containers; more are not looked at
 DEPTH_MAX = 4
-
-
-def find_ref(client: Client, number: int, parent: int, namespace: Mapping[str, Any]) -> ObjectRef | None:
-    """A ref of the task or put with this number, None if neither the segment nor the notebook has one.
-
-    Parameters
-    ----------
-    parent : int
-        Number of the task that submitted it, 0 for the driver.
-    namespace : mapping
-        The notebook's variables.
-    """
-    for ref in client.children(parent):
-        if ref.creator == number:
-            return ref
-    return next((ref for _, ref in refs_in(namespace) if ref.creator == number and ref.client is client), None)
 
 
 def refs_in(namespace: Mapping[str, Any]) -> Iterator[tuple[str, ObjectRef]]:

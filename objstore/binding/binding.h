@@ -142,6 +142,6 @@ PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a s
 extern PyMethodDef look_methods[];
 #define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)
 LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(info); LOOK(stats); LOOK(check); LOOK(peek);
-LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(children); LOOK(idle_workers);
+LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(children); LOOK(ref_of); LOOK(idle_workers);
 
 #endif

@@ -564,6 +564,7 @@ static PyMethodDef client_methods[] = {
     {"objects", (PyCFunction)client_objects, METH_VARARGS, "objects(limit=10000)\n--\n\nLiving objects."},
     {"actors", (PyCFunction)client_actors, METH_NOARGS, "actors()\n--\n\nActors, dead ones that are still referenced included."},
     {"children", (PyCFunction)client_children, METH_O, "children(task_number)\n--\n\nRefs of unfinished tasks that a task submitted."},
+    {"ref_of", (PyCFunction)client_ref_of, METH_O, "ref_of(number)\n--\n\nThe first living object that a task or put made, or None."},
     {"info", (PyCFunction)client_info, METH_O, "info(ref)\n--\n\nWhat is known of an object and its task."},
     {"stats", (PyCFunction)client_stats, METH_NOARGS, "stats()\n--\n\nCounts and sizes of the segment."},
     {"check", (PyCFunction)client_check, METH_NOARGS, "check()\n--\n\nViolated invariants; [] when sound."},

@@ -84,7 +84,8 @@ LOOK(clients)
         bool idle = c->s.h->idle[i / 64] >> (i % 64) & 1, blocked = false;
         uint64_t seq = 0;
         uint32_t actor_1 = k->actor_1, role = k->role, task_1 = k->task_1;
-        uint64_t n_finished = k->n_finished;
+        uint64_t n_finished = k->n_finished, last_seq = k->last_seq;
+        uint32_t origin = k->last_origin;
         if (task_1) {
             struct task_slot *t = &c->s.tasks[task_1 - 1];
             if (atomic_load(&t->state) == TASK_RUNNING && t->worker == i) {
@@ -94,9 +95,9 @@ LOOK(clients)
         }
         segment_unlock(&c->s);
         const char *state = role != ROLE_WORKER ? "attached" : blocked ? "blocked" : seq ? "busy" : actor_1 ? "actor" : idle ? "idle" : "starting";
-        ok = add(list, Py_BuildValue("{sIsssisssKsisK}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
+        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsI}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
                                      "state", state, "task", (unsigned long long)seq, "actor", (int)actor_1 - 1, "n_finished",
-                                     (unsigned long long)n_finished));
+                                     (unsigned long long)n_finished, "last_task", (unsigned long long)last_seq, "origin", origin));
     }
     return done(list, ok);
 }
@@ -179,6 +180,24 @@ LOOK(children)
         ok = add(list, ref_new(c, slots[i], true));
     PyMem_Free(slots);
     return done(list, ok);
+}
+
+LOOK(ref_of)
+{
+    unsigned long long creator = PyLong_AsUnsignedLongLong(args);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    uint32_t found = UINT32_MAX;
+    segment_lock(&c->s);
+    for (uint32_t i = 0; i < c->s.h->touched_objects && found == UINT32_MAX; i++)
+        if (c->s.objects[i].creator == creator && object_state(&c->s.objects[i]) != OBJECT_FREE) {
+            object_hold(&c->s, i);
+            found = i;
+        }
+    segment_unlock(&c->s);
+    if (found == UINT32_MAX)
+        Py_RETURN_NONE;
+    return ref_new(c, found, true);
 }
 
 static PyObject *object_id(ClientObject *c, uint32_t slot, uint32_t generation)

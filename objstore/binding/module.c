@@ -10,7 +10,7 @@ static PyObject *create_segment(PyObject *module, PyObject *args, PyObject *kwar
     (void)module;
     static char *names[] = {"size", "n_objects", "n_tasks", "n_actors", "n_events", NULL};
     unsigned long long size;
-    unsigned int n_objects = 1u << 20, n_tasks = 1u << 20, n_actors = 4096, n_events = 1u << 17;
+    unsigned int n_objects = 1u << 20, n_tasks = 1u << 20, n_actors = 4096, n_events = 1u << 19;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K|IIII:create_segment", names, &size, &n_objects, &n_tasks, &n_actors, &n_events))
         return NULL;
     /* The tables come on top of the bytes for values; sparse, so what is not used costs nothing. */
@@ -29,7 +29,7 @@ static PyObject *create_segment(PyObject *module, PyObject *args, PyObject *kwar
 
 static PyMethodDef functions[] = {
     {"create_segment", (PyCFunction)(void (*)(void))create_segment, METH_VARARGS | METH_KEYWORDS,
-     "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<17)\n--\n\n"
+     "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<19)\n--\n\n"
      "A sealed memfd with an empty segment that has room for `size` bytes of values; returns the descriptor."},
     {NULL}};
 

@@ -19,6 +19,12 @@ PyObject *ref_make(void *client, uint32_t slot) { return ref_new(client, slot, f
 
 uint32_t ref_slot(PyObject *ref) { return ((RefObject *)ref)->slot; }
 
+/* Giving this one up frees much memory, or ends an actor: not worth waiting for company. */
+static bool matters(const struct object_slot *o)
+{
+    return o->size > DROP_AT_ONCE || (o->offset && object_state(o) == OBJECT_READY && o->u.arena.actor_1);
+}
+
 static void ref_dealloc(RefObject *ref)
 {
     ClientObject *c = ref->client;
@@ -29,7 +35,7 @@ static void ref_dealloc(RefObject *ref)
         if (*local == 0) {
             *local = LOCAL_BUFFERED;
             c->drops[c->n_drops++] = ref->slot;
-            if (c->n_drops == DROP_BUFFER || c->s.objects[ref->slot].size > DROP_AT_ONCE)
+            if (c->n_drops == DROP_BUFFER || matters(&c->s.objects[ref->slot]))
                 flush_drops(c);
         }
     }

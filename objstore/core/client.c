@@ -22,7 +22,8 @@ int client_attach(struct segment *s, uint32_t role)
         c->start_time = process_start_time(pid);
         c->role = role;
         c->actor_1 = c->task_1 = 0;
-        c->n_finished = 0;
+        c->n_finished = c->last_seq = 0;
+        c->last_origin = 0;
         c->generation++;
         atomic_store(&c->flags, 0);
         atomic_store(&c->sleepers, 0);

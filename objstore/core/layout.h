@@ -176,7 +176,9 @@ struct client_slot {
     uint32_t task_1;           /* L  last task popped, for show */
     _Atomic uint32_t cpu;      /* A  where it ran when it last slept or submitted */
     uint64_t n_finished;       /* L */
-    uint32_t spare[4];
+    uint64_t last_seq;         /* L  last task popped, which may have ended: what the process prints late is its */
+    uint32_t last_origin;      /* L */
+    uint32_t spare;
 };
 
 /* ---- resources */

@@ -280,9 +280,12 @@ static void start(struct segment *s, uint32_t task)
     STEP();
     atomic_store_explicit(&t->state, TASK_RUNNING, memory_order_relaxed);
     STEP();
-    s->clients[s->me].task_1 = task + 1;
+    struct client_slot *me = &s->clients[s->me];
+    me->task_1 = task + 1;
+    me->last_seq = t->seq;
+    me->last_origin = t->origin;
     if (!(t->flags & TASK_FLAG_HIDDEN))
-        event_write(s, EVENT_STARTED, t->seq, t->attempt, (uint32_t)s->clients[s->me].pid, 0, 0, s->me);
+        event_write(s, EVENT_STARTED, t->seq, t->attempt, (uint32_t)me->pid, 0, 0, s->me);
 }
 
 static uint32_t pop_plain(struct segment *s)

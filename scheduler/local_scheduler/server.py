@@ -291,7 +291,7 @@ class Server:
 
     def _relay_raw(self, pid: int, stream: str, text: str) -> None:
         entry = next((e for e in self._client.clients() if e["pid"] == pid), None)
-        task, origin = (entry["task"], entry.get("origin", 0)) if entry is not None else (0, 0)
+        task, origin = (entry["last_task"], entry["origin"]) if entry is not None else (0, 0)
         self._relay(WorkerOutput(task, origin, stream, pid, text))
 
     def _relay(self, message: WorkerOutput) -> None:

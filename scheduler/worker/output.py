@@ -169,7 +169,7 @@ class Output:
         if not task and threading.current_thread() is not threading.main_thread():
             # A thread that a task has started: what it prints belongs to what this process executes.
             mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
-            task, origin = mine["task"], mine.get("origin", 0)
+            task, origin = mine["last_task"], mine["origin"]
         if self._last_tag.task != task:
             self._last_tag = Tag(task, origin or self._client.origin)
         return self._last_tag

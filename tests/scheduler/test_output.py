@@ -35,7 +35,7 @@ class FakeClient:
         return {"seq": call * 10, "origin": call * 100}
 
     def clients(self) -> list[dict[str, int]]:
-        return [{"index": 2, "task": 1, "origin": 1}, {"index": 3, "task": 7, "origin": 70}]
+        return [{"index": 2, "last_task": 1, "origin": 1}, {"index": 3, "last_task": 7, "origin": 70}]
 
 
 class Bench:
