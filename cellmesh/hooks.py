@@ -81,7 +81,13 @@ class Hooks:
         if record[0] == "system":
             from .history import name_of_task
             name = name_of_task(ref.client, seq)
-        return exceptions.make_error(record, name, seq)
+        error = exceptions.make_error(record, name, seq)
+        if record[0] == "system" and record[1] in ("worker_crashed", "actor_died") and record[2]:
+            from .session import current_or_none
+            session = current_or_none()
+            if session is not None and (lines := session.last_lines(seq)):
+                error.add_note("The last lines that it wrote to stderr:\n" + "\n".join(f"    {line}" for line in lines))
+        return error
 
     def timeout_error(self, refs: Ref | list[Ref], timeout: float) -> BaseException:
         listed = refs if isinstance(refs, list) else [refs]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .exports import Export, Use
     from .notifier import Notifier
 
+N_OBITUARIES = 256  # dead workers whose last lines are remembered
+OBITUARY_S = 0.2    # how long an error waits for them
+
 
 @dataclass(frozen=True)
 class Config:
@@ -93,6 +96,8 @@ class Session:
         self._notifier: Notifier | None = None
         self._prints = False
         self._lock = threading.Lock()
+        self._heard = threading.Condition()
+        self._obituaries: dict[int, list[str]] = {}
 
     @property
     def namespace(self) -> str:
@@ -141,6 +146,25 @@ class Session:
                 for bound in list(self.bound):
                     if bound.uses_export(export):
                         bound.unbind()
+
+    def last_lines(self, task: int) -> list[str]:
+        """What the worker that died with this task had written to stderr last.
+
+        The notice is sent before the task fails, but by another way, so it may be some milliseconds behind.
+        """
+        with self._heard:
+            self._heard.wait_for(lambda: task in self._obituaries, timeout=0.0 if self.is_worker else OBITUARY_S)
+            return self._obituaries.get(task, [])
+
+    def hear(self, message: Any) -> None:
+        """A message of the local scheduler. Called in the link's thread."""
+        from .scheduler.messages import WorkerDied
+        if isinstance(message, WorkerDied) and message.task:
+            with self._heard:
+                self._obituaries[message.task] = message.tail
+                while len(self._obituaries) > N_OBITUARIES:
+                    del self._obituaries[next(iter(self._obituaries))]
+                self._heard.notify_all()
 
     def close(self) -> None:
         """Detach; a driver that started the session ends all its processes."""
@@ -264,6 +288,7 @@ def _attach(node: Any, client: Client, config: Config) -> Session:
                          namespace=config.namespace or node.namespace)
     session = Session(node, client, config)
     node.link.on_lost(session._on_lost)
+    node.link.add_listener(session.hear)
     if config.log_to_driver:
         session.print_output()
     return session

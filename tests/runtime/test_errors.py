@@ -203,3 +203,17 @@ def test_the_timeline_is_a_chrome_trace(cm: ModuleType, tmp_path) -> None:
     assert sum(event["ph"] == "X" and event["name"] == "add" for event in events) == 2
     assert {event["ph"] for event in events} == {"M", "X", "s", "f"}
     assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+
+
+def test_a_crash_tells_the_last_words(cm: ModuleType) -> None:
+    @cm.remote(max_retries=0)
+    def crash() -> None:
+        import ctypes
+        import sys
+        print("last words", file=sys.stderr, flush=True)
+        ctypes.string_at(0)
+
+    with pytest.raises(cm.exceptions.WorkerCrashedError, match="SIGSEGV") as caught:
+        cm.get(crash.remote(), timeout=30)
+    notes = "\n".join(caught.value.__notes__)
+    assert "last words" in notes and "in crash" in notes
