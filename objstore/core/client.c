@@ -167,6 +167,8 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
             event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)code, 0, 0, s->me);
         uint32_t actor_1 = actor_of(s, client);
         c->actor_1 = 0;
+        if (actor_1 && (s->actors[actor_1 - 1].flags & ACTOR_FLAG_KILLED))
+            code = 0; /* on purpose: how the process ended tells nothing */
         if (actor_1)
             losses.actor_restarts = actor_worker_died(s, actor_1 - 1, code);
         for (uint32_t i = 0; i < s->h->touched_tasks; i++)
