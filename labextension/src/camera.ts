@@ -60,12 +60,15 @@ export function fit(rect: Rect, view: Size, margin: number): Camera {
   };
 }
 
+/** Seeing everything is worth letters that are this much smaller. */
+const WHOLE_SHARE = 0.7;
+
 /**
- * The whole rectangle if that leaves it legible. Otherwise legible, with `front`, the place along the flow where work goes
+ * The whole rectangle if that leaves it about legible. Otherwise legible, with `front`, the place along the flow where work goes
  * on, at two thirds of the view.
  */
 export function follow(rect: Rect, view: Size, margin: number, legible: number, front: number, direction: Direction): Camera {
-  if (fitZoom(rect, view, margin) >= legible) {
+  if (fitZoom(rect, view, margin) >= WHOLE_SHARE * legible) {
     return fit(rect, view, margin);
   }
   const zoom = legible;

@@ -70,7 +70,7 @@ interface Layer {
 export function slotsFor(nBoxes: number, direction: Direction): number {
   const isHigh = direction === 'down';
   if (nBoxes <= 24) {
-    return isHigh ? 4 : 10;
+    return isHigh ? 5 : 10;
   }
   if (nBoxes <= 160) {
     return isHigh ? 6 : 16;

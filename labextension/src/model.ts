@@ -186,7 +186,13 @@ export class TaskGraph {
     if (this.kind[row] === Kind.object) {
       return 'put';
     }
-    return this.functions.get(this.fn[row]!) ?? 'task';
+    return this.functionName(this.fn[row]!);
+  }
+
+  /** A function's name; the kernel writes a question mark where the event that named it was lost. */
+  functionName(fn: number): string {
+    const name = this.functions.get(fn) ?? '?';
+    return name === '?' ? 'unknown' : name;
   }
 
   cellLabel(row: number): CellLabel | undefined {

@@ -119,7 +119,7 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   pen.textAlign = 'left';
   pen.fillStyle = theme.text;
   pen.font = `600 14px ${theme.font}`;
-  const name = group.kind === Kind.object ? 'put' : (graph.functions.get(group.fn) ?? 'task');
+  const name = group.kind === Kind.object ? 'put' : graph.functionName(group.fn);
   pen.fillText(ellipsis(pen, name, room), left, y + 27);
   drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }

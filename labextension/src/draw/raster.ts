@@ -6,7 +6,9 @@ import type { Scene } from './scene';
 import { rgba } from './theme';
 
 /** Lines drawn in the overview, evenly chosen; more would be a grey mass and cost a hundred times as much. */
-export const RASTER_EDGES = 8000;
+export const RASTER_EDGES = 3000;
+
+const SHORTEST_LINE = 3;
 
 /** Where boxes share a pixel the more important one is seen. */
 const IMPORTANCE: Record<keyof typeof State, number> = {
@@ -57,24 +59,26 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
   colours[OBJECT] = rgba(theme.edge);
   ranks[OBJECT] = 1;
   const { depth, line, slot, n } = layout;
+  const { state, kind } = graph;
+  // The innermost loop of the panel: plain variables, no allocation.
   for (let row = 0; row < n; row++) {
     const along = starts[depth[row]!]! * zoom + line[row]! * linePitch;
     const across = slot[row]! * slotPitch;
     const left = (flowsRight ? along : across) - ox;
     const top = (flowsRight ? across : along) - oy;
-    const [x, y] = [Math.round(left), Math.round(top)];
-    const [right, bottom] = [Math.max(x + 1, Math.round(left + w)), Math.max(y + 1, Math.round(top + h))];
-    if (right <= 0 || bottom <= 0 || x >= image.width || y >= image.height) {
+    if (left >= image.width || top >= image.height || left + w < 0 || top + h < 0) {
       continue;
     }
-    const look = graph.kind[row] === Kind.object ? OBJECT : graph.state[row]!;
+    const look = kind[row] === Kind.object ? OBJECT : state[row]!;
     let colour = colours[look]!;
     let rank = ranks[look]!;
-    if (lit && !lit(row)) {
+    if (lit !== null && !lit(row)) {
       colour = (colour & 0xffffff) | 0x30000000;
       rank = 0;
     }
-    fill(image, x, y, right, bottom, colour, rank);
+    const x = Math.round(left);
+    const y = Math.round(top);
+    fill(image, x, y, Math.max(x + 1, Math.round(left + w)), Math.max(y + 1, Math.round(top + h)), colour, rank);
   }
 }
 
@@ -85,9 +89,11 @@ function solid(length: number, pitch: number): number {
 
 function fill(image: Image, x: number, y: number, right: number, bottom: number, colour: number, rank: number): void {
   const { pixels, rank: ranks, width } = image;
-  const [endX, endY] = [Math.min(width, right), Math.min(image.height, bottom)];
-  for (let py = Math.max(0, y); py < endY; py++) {
-    for (let at = py * width + Math.max(0, x), end = py * width + endX; at < end; at++) {
+  const startX = x < 0 ? 0 : x;
+  const endX = right > width ? width : right;
+  const endY = bottom > image.height ? image.height : bottom;
+  for (let py = y < 0 ? 0 : y; py < endY; py++) {
+    for (let at = py * width + startX, end = py * width + endX; at < end; at++) {
       if (rank >= ranks[at]!) {
         pixels[at] = colour;
         ranks[at] = rank;
@@ -120,35 +126,46 @@ function rasterEdges(image: Image, scene: Scene, ratio: number): void {
   }
 }
 
-/** A line of single pixels, clipped to the image by walking only the part inside. */
+/** A line of single pixels, of which only the part inside the image is walked. */
 function drawLine(image: Image, x1: number, y1: number, x2: number, y2: number, colour: number): void {
   const { width, height, pixels } = image;
-  const [dx, dy] = [x2 - x1, y2 - y1];
-  let [from, to] = [0, 1];
-  for (const [start, delta, limit] of [
-    [x1, dx, width - 1],
-    [y1, dy, height - 1]
-  ] as const) {
-    if (delta === 0) {
-      if (start < 0 || start > limit) {
-        return;
-      }
-      continue;
-    }
-    const [a, b] = [-start / delta, (limit - start) / delta];
+  const dx = x2 - x1;
+  const dy = y2 - y1;
+  const length = Math.max(Math.abs(dx), Math.abs(dy));
+  if (length < SHORTEST_LINE) {
+    return; // hidden between its boxes
+  }
+  let from = 0;
+  let to = 1;
+  if (dx !== 0) {
+    const [a, b] = [-x1 / dx, (width - 1 - x1) / dx];
     from = Math.max(from, Math.min(a, b));
     to = Math.min(to, Math.max(a, b));
+  } else if (x1 < 0 || x1 >= width) {
+    return;
+  }
+  if (dy !== 0) {
+    const [a, b] = [-y1 / dy, (height - 1 - y1) / dy];
+    from = Math.max(from, Math.min(a, b));
+    to = Math.min(to, Math.max(a, b));
+  } else if (y1 < 0 || y1 >= height) {
+    return;
   }
   if (from > to) {
     return;
   }
-  const steps = Math.max(1, Math.ceil(Math.max(Math.abs(dx), Math.abs(dy)) * (to - from)));
+  const steps = Math.max(1, Math.ceil(length * (to - from)));
+  const stepX = (dx * (to - from)) / steps;
+  const stepY = (dy * (to - from)) / steps;
+  let x = x1 + dx * from + 0.5;
+  let y = y1 + dy * from + 0.5;
   for (let i = 0; i <= steps; i++) {
-    const t = from + ((to - from) * i) / steps;
-    const x = Math.round(x1 + dx * t);
-    const y = Math.round(y1 + dy * t);
-    if (x >= 0 && y >= 0 && x < width && y < height) {
-      pixels[y * width + x] = colour;
+    const px = x | 0;
+    const py = y | 0;
+    if (px >= 0 && py >= 0 && px < width && py < height) {
+      pixels[py * width + px] = colour;
     }
+    x += stepX;
+    y += stepY;
   }
 }

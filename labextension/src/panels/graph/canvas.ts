@@ -23,7 +23,7 @@ const MARGIN = 24;
 /** Tabs and buttons float over the upper edge. */
 const TOOLS_PX = 40;
 /** Following work, names are kept readable. */
-const LEGIBLE_ZOOM = 0.55;
+const LEGIBLE_ZOOM = 0.8;
 /** What moves by itself (turning marks) does so at this pace; everything else at the display's. */
 const IDLE_FRAME_MS = 40;
 const EASE_MS = 110;

@@ -91,7 +91,7 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
   const counts = states.filter(state => group.counts[state]).map(state => `${integer(group.counts[state]!)} ${STATE_NAMES[state]}`);
   const mean = duration(group.meanSeconds);
   return [
-    graph.functions.get(group.fn) ?? 'task',
+    graph.functionName(group.fn),
     [cell, plural(group.n, 'task'), mean && `${mean} on average`].filter(Boolean).join('  ·  '),
     counts.join('  ·  ')
   ].filter(Boolean);
