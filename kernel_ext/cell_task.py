@@ -7,6 +7,7 @@ from __future__ import annotations
 import __future__
 import ast
 import asyncio
+import copy
 import inspect
 import linecache
 import sys
@@ -48,6 +49,8 @@ class CellCode:
         Futures of names that the cell may do without: the cell waits for them, and goes on if they have failed.
     kept : dict of str to Any
         What the notebook holds for names that the cell may leave alone: a value, or a future that is fetched only then.
+    changes : tuple of str
+        Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies of its own.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
     wants_display : bool
@@ -67,6 +70,7 @@ class CellCode:
     functions: frozenset[str] = frozenset()
     awaited: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
     not_sent: dict[str, str] = field(default_factory=dict)
     wants_display: bool = False
     writes: tuple[str, ...] = ()
@@ -171,6 +175,9 @@ def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str]
             namespace[name] = _get(ref)
         except Exception as error:  # of another task: this one may not need the value at all
             not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
+    for name in cell.changes:
+        if name in namespace:
+            namespace[name] = _of_its_own(namespace[name])
     for name in cell.functions:
         namespace[name] = with_globals(namespace[name], namespace)
     return namespace
@@ -184,6 +191,17 @@ def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> typ
     new.__dict__.update(function.__dict__)
     new.__qualname__, new.__module__, new.__doc__ = function.__qualname__, function.__module__, function.__doc__
     return new
+
+
+def _of_its_own(value: Any) -> Any:
+    """A copy that may be written to, where the value may hold arrays that lie in the store."""
+    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else [value]
+    if all(type(part) in HARMLESS for part in parts):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # whatever the classes of the user raise: what cannot be copied is what it was
+        return value
 
 
 def _get(ref: Any) -> Any:

@@ -89,8 +89,10 @@ class Body:
         Names that only import statements bind.
     import_statements : tuple of str
         The text of the cell's unconditional imports.
+    changes : tuple of str
+        Names taken from the notebook whose object the cell changes, or may change, in place.
     mutates : tuple of str
-        Names taken from the notebook whose object the cell changes in place; such a change stays where the task ran.
+        Those of `changes` that do not come back: the change stays where the task ran.
     has_last_expression : bool
         Whether the cell ends with an expression (without a semicolon behind it): its value is the cell's result.
     uses_await : bool
@@ -110,6 +112,7 @@ class Body:
     deletes: tuple[str, ...]
     imports: tuple[str, ...]
     import_statements: tuple[str, ...]
+    changes: tuple[str, ...]
     mutates: tuple[str, ...]
     has_last_expression: bool
     uses_await: bool
@@ -173,7 +176,8 @@ def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", f
         deletes=flow.deletes,
         imports=flow.imports,
         import_statements=tuple(ast.unparse(node) for node in tree.body if _is_import(node)),
-        mutates=flow.mutated,
+        changes=flow.mutated,
+        mutates=tuple(name for name in flow.mutated if name not in flow.writes),
         has_last_expression=isinstance(tree.body[-1], ast.Expr) and not _ends_with_semicolon(source),
         uses_await=bool(code.co_flags & inspect.CO_COROUTINE),
         dynamic=flow.dynamic,

@@ -109,7 +109,7 @@ class Flow:
     imports : tuple of str
         Names bound by import statements and by nothing else; they are not in `writes`.
     mutated : tuple of str
-        Names taken from the notebook whose object the cell changes in place.
+        Names taken from the notebook whose object the cell changes in place, or may change: `x += 1` does if x is a list.
     dynamic : tuple of str
         Calls of `DYNAMIC` found.
     star_import : ast.ImportFrom or None
@@ -159,7 +159,7 @@ class Walker:
         self.mutated: dict[str, None] = {}
         self.dynamic: dict[str, None] = {}
         self.star_import: ast.ImportFrom | None = None
-        self.exposed: set[str] = set()           # read by functions that somebody may call at any time
+        self.exposed: set[str] = set()           # read by what somebody may call at any time
         self.wild_writes: set[str] = set()       # assigned by such functions
         self.wild_deletes: set[str] = set()
         self.loops: list[Loop] = []
@@ -168,6 +168,7 @@ class Walker:
         self.classes: list[ast.ClassDef] = []
         self.class_globals: list[set[str]] = []
         self.comprehensions = 0                  # how many are being walked: they do not see a class body's names
+        self.later = 0                           # > 0 in what is evaluated some time after it was walked
         self.unsure = 0                          # > 0 where it is not sure that execution passes
 
     # ---- names
@@ -182,11 +183,14 @@ class Walker:
             return
         name = self.mangled(name)
         key = self.key(name)
-        if key != name and not self.comprehensions and self.state.of(key) == ASSIGNED:
+        in_class = self.state.of(key) if key != name and not self.comprehensions else UNTOUCHED
+        if in_class == ASSIGNED:
             return  # the class body's own
         self.take(name)
-        if self.state.of(name) == UNTOUCHED and not self.unsure:
+        if self.state.of(name) == UNTOUCHED and not self.unsure and not in_class & ASSIGNED:
             self.needed.setdefault(name, line)
+        if self.later:
+            self.exposed.add(name)
         self.release(self.state.latent.get(name, ()))
 
     def take(self, name: str) -> None:
@@ -290,7 +294,7 @@ class Walker:
             keeps=frozenset(n for n in writes if bits[n] & UNTOUCHED and n not in reads),
             deletes=tuple(n for n, b in bits.items() if b == DELETED),
             imports=imports,
-            mutated=tuple(n for n in self.mutated if n in reads and n not in writes),
+            mutated=tuple(n for n in self.mutated if n in reads),
             dynamic=tuple(self.dynamic),
             star_import=self.star_import,
         )
@@ -416,13 +420,18 @@ class Walker:
     def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> None:
         self.comprehension(node.generators, [node.elt])
 
-    visit_SetComp = visit_GeneratorExp = visit_ListComp
+    visit_SetComp = visit_ListComp
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        # It runs later, or never: its names are taken here, and what is bound to them later may be called by it.
+        self.later += 1
+        self.visit_ListComp(node)
+        self.later -= 1
 
     def visit_DictComp(self, node: ast.DictComp) -> None:
         self.comprehension(node.generators, [node.key, node.value])
 
     def comprehension(self, generators: list[ast.comprehension], elements: list[ast.expr]) -> None:
-        # A generator expression runs later. Taking its names here is right whenever it is later, and never one too few.
         self.visit(generators[0].iter)
         before = self.state.copy() if self.state else None
         depth = len(self.shadows)
@@ -453,6 +462,7 @@ class Walker:
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
+            self.mutate(node.target)
             self.read(node.target.id, node.lineno)
             self.visit(node.value)
             self.write(node.target.id)
@@ -697,7 +707,8 @@ class Walker:
         else:
             self.block(node.body)
             caught = None
-        self.block(node.orelse)
+        with self.perhaps():
+            self.block(node.orelse)
         ends = [self.state]
         for handler in node.handlers:
             self.state = caught.copy() if caught else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import cell_events
 from .capture import Captured, Shipper, capture
+from .cell_failure import tell_failure
 from .cell_registry import Cell, registry
 from .cell_task import FUTURE_FLAGS, CellCode, execute, run_cell, show_source
 from .cells import Body, CellError, Definitions, read_cell
@@ -65,7 +66,7 @@ class RemoteCells:
             raise CellError(str(error), shown_as=error) from None
         if isinstance(cell, Definitions):
             return self.define(cell, filename, flags, options)
-        code = CellCode(text=whole, source=cell.source, filename=filename, flags=flags,
+        code = CellCode(text=whole, source=cell.source, filename=filename, flags=flags, changes=cell.changes,
                         has_last_expression=cell.has_last_expression)
         return self.submit(cell, code, run, options)
 
@@ -95,7 +96,7 @@ class RemoteCells:
         """Submit a cell as a task; bind what it assigns to futures."""
         __tracebackhide__ = True
         from ..session import current
-        returns = _checked_returns(options.returns)
+        returns = _checked_returns(options.returns, body)
         task_options = {**_placement(options), **_options(name=options.name or run.label or "cell", max_retries=options.retries,
                                                           retry_exceptions=options.retry_exceptions or None)}
         namespace = self.shell.user_ns
@@ -110,9 +111,13 @@ class RemoteCells:
             namespace.pop(name, None)
         self._import(body.import_statements)
         for name in body.mutates:
-            print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, assign {name}.")
+            if name not in writes:
+                print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, assign {name}, "
+                      f"or name it in --returns.")
         if options.wait:
             session.client.get(refs[-1])
+        elif not body.has_last_expression:  # otherwise the card of the result tells
+            tell_failure(session, refs[-1], run)
         return refs[-1] if body.has_last_expression else None
 
     def _import(self, statements: Iterable[str]) -> None:
@@ -155,9 +160,12 @@ def _for_code(captured: Captured, writes: tuple[str, ...]) -> dict[str, Any]:
             "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent, "wants_display": captured.wants_display}
 
 
-def _checked_returns(returns: list[str] | int | None) -> list[str] | None:
+def _checked_returns(returns: list[str] | int | None, body: Body) -> list[str] | None:
     if isinstance(returns, int):
         raise CellError("--returns in a cell that becomes a task names variables: --returns a,b")
+    known = {*body.writes, *body.reads, *body.builtins, *body.imports}
+    if returns and not body.dynamic and (unknown := [name for name in returns if name not in known]):
+        raise CellError(f"--returns names {unknown[0]!r}, which does not occur in the cell")
     return returns
 
 

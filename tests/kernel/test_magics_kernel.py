@@ -108,6 +108,24 @@ def test_an_error_shows_the_cells_own_lines(kernel: Kernel) -> None:
     assert re.search(r'"Cell In\[\d+\]", line 4, in broken\n    return 1 / x', text), text
 
 
+def test_a_failure_is_told_under_the_cell(kernel: Kernel) -> None:
+    first = kernel.start("%%remote\nout = 1\nout = 1 / 0")
+    text = plain(kernel.until_text(first, lambda text: "Error" in text, "stderr"))
+    count = re.search(r"In \[(\d+)\] has failed in the worker with pid", text)[1]
+    assert f'File "Cell In[{count}]", line 3' in text and text.endswith("ZeroDivisionError: division by zero\n")
+    kernel.wait(first)
+    second = kernel.run("%%remote\nmore = out")
+    text = kernel.until_text(second, lambda text: text, "stderr")
+    assert re.fullmatch(rf"In \[\d+\] has not run, because In \[{count}\] has failed: ZeroDivisionError: division by zero\n", text)
+
+
+def test_arrays_that_a_cell_changes_are_its_own(kernel: Kernel) -> None:
+    kernel.run("import numpy as np\nweights = np.zeros(3)\nlarge = np.zeros(100_000)")
+    kernel.run("%%remote\nweights += 1\nlarge[5] = 2\ntotal = float(weights.sum() + large.sum())")
+    assert value(kernel, "cm.get(total)") == 5.0
+    kernel.run("del large")
+
+
 def test_a_failed_cell_can_be_run_again(kernel: Kernel) -> None:
     kernel.run("steps = 2")
     kernel.run("%%remote\nfor step in range(steps):\n    loss = 1 / 0\nprint(loss)")
@@ -182,8 +200,8 @@ def test_wait_raises_here(kernel: Kernel) -> None:
 
 def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, gate: Path) -> None:
     kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)\n    return 'done'")
-    request = kernel.start(f"waiting = [patient.remote({str(gate)!r}) for _ in range(3)]\ncm.get(waiting)")
-    wait_until(lambda: kernel.of(request, "execute_input"))
+    request = kernel.start(f"waiting = [patient.remote({str(gate)!r}) for _ in range(3)]\nprint('asked')\ncm.get(waiting)")
+    kernel.until_text(request, lambda text: "asked" in text)
     kernel.manager.interrupt_kernel()
     assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt"
     assert "3 tasks of this cell run on; %cancel ends them." in kernel.until_text(request, lambda text: "%cancel" in text)

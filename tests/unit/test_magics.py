@@ -58,6 +58,10 @@ class Session:
         self.client = Client()
         self.tracks_code = False
         self.n_cells = 0
+        self.notifier = self
+
+    def add(self, ref: Ref, loop: None, callback: Callable[[], None]) -> None:
+        callback()
 
     def forget_changed_code(self) -> None:
         self.n_cells += 1
@@ -152,6 +156,31 @@ def test_inputs_and_returns_override(run: Any, shell: Any, session: Session) -> 
         run("%%remote --inputs nope\nx = 1")
     with pytest.raises(UsageError, match="names variables"):
         run("%%remote --returns 2\nx = 1")
+
+
+def test_returns_may_name_what_the_cell_changes(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.user_ns["results"] = [1]
+    run("%%remote --returns results\nresults.append(2)")
+    assert shell.user_ns["results"].value == [1, 2] and "changed in place" not in capsys.readouterr().out
+    with pytest.raises(UsageError, match="--returns names 'nope', which does not occur in the cell"):
+        run("%%remote --returns nope\nx = 1")
+
+
+def test_arrays_that_a_cell_changes_are_its_own(run: Any, shell: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    shell.user_ns["a"], shell.user_ns["layers"], shell.user_ns["b"] = numpy.zeros(3), [numpy.zeros(2)], numpy.zeros(1)
+    for array in (shell.user_ns["a"], shell.user_ns["layers"][0], shell.user_ns["b"]):
+        array.flags.writeable = False
+    run("%%remote\na += 1\nlayers[0][1] = 5\ntotal = a.sum() + layers[0].sum()\nb = b")
+    assert shell.user_ns["total"].value == 8 and shell.user_ns["a"].value.tolist() == [1, 1, 1]
+    assert not shell.user_ns["b"].value.flags.writeable, "what is only read is not copied"
+
+
+def test_a_failure_is_told_under_the_cell(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run("%%remote\nx = 1 / 0")
+    assert "In [1] has failed: ZeroDivisionError: division by zero" in capsys.readouterr().err
+    run("%%remote\nx = 1 / 0\nx")
+    assert not capsys.readouterr().err, "the card of the result tells"
 
 
 def test_wait_raises_the_cells_error(run: Any) -> None:
