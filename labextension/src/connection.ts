@@ -70,7 +70,7 @@ export class Connection {
   async start(): Promise<void> {
     const attempt = ++this.attempt;
     const isCurrent = () => attempt === this.attempt && !this.isDisposed;
-    if (this.status.value !== 'lost') {
+    if (this.status.value !== 'lost' && this.status.value !== 'live') {
       this.status.value = 'connecting';
     }
     try {
@@ -133,6 +133,12 @@ export class Connection {
     this.status.value = this.graph.n ? 'lost' : 'connecting';
   }
 
+  /** Nobody watches: let nothing be sent. `start` goes on with a fresh snapshot. */
+  pause(): void {
+    this.attempt++;
+    this.close();
+  }
+
   /** Ask something about a row. */
   ask(request: Request): Promise<ReplyContent> {
     return this.transport.request(request, REQUEST_MS);
@@ -143,12 +149,17 @@ export class Connection {
       return;
     }
     this.isDisposed = true;
+    this.close();
+    this.onChange = null;
+  }
+
+  private close(): void {
     if (this.unsubscribe) {
       this.unsubscribe();
+      this.unsubscribe = null;
       // The kernel forgets the comm; nobody waits for the answer, and a kernel that has gone has forgotten it already.
       this.transport.request({ op: 'close', comm_id: this.commId }, HELLO_MS).catch(() => undefined);
     }
-    this.onChange = null;
   }
 
   private receive(data: unknown, buffers: readonly Buffer[]): void {

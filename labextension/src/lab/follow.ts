@@ -26,15 +26,26 @@ export class NotebookFollower {
     tracker.currentChanged.connect(this.update, this);
   }
 
-  /** Nothing is asked of any kernel while nobody watches. */
+  /** Nothing is asked of any kernel while nobody watches; what was shown stays for the next look. */
   set watching(isWatching: boolean) {
+    if (isWatching === this.isWatching) {
+      return;
+    }
     this.isWatching = isWatching;
+    if (!isWatching) {
+      this.connection?.pause();
+      return;
+    }
+    const before = this.connection;
     this.update();
+    if (before && before === this.connection) {
+      void before.start();
+    }
   }
 
   /** The kernel of this notebook says that cellmesh is there now. */
   announced(notebook: NotebookPanel): void {
-    if (notebook === this.notebook && this.connection) {
+    if (notebook === this.notebook && this.connection && this.isWatching) {
       void this.connection.start();
     }
   }
@@ -46,7 +57,10 @@ export class NotebookFollower {
   }
 
   private update(): void {
-    const notebook = this.isWatching ? this.tracker.currentWidget : null;
+    if (!this.isWatching) {
+      return;
+    }
+    const notebook = this.tracker.currentWidget;
     if (notebook !== this.notebook) {
       this.watch(notebook);
     }
@@ -85,7 +99,7 @@ export class NotebookFollower {
     const isThere = kernel.connectionStatus === 'connected' && !GONE.includes(kernel.status);
     if (!isThere && !this.isLost) {
       connection.lose();
-    } else if (isThere && this.isLost) {
+    } else if (isThere && this.isLost && this.isWatching) {
       void connection.start();
     }
     this.isLost = !isThere;

@@ -38,6 +38,7 @@ export class PanelState {
   /** Called after each message; the canvas draws. */
   onChange: (() => void) | null = null;
   private timer = 0;
+  private session = '';
 
   connect(connection: Connection | null): void {
     const before = this.connection.peek();
@@ -132,6 +133,11 @@ export class PanelState {
   }
 
   private changed(): void {
+    const session = this.connection.peek()?.graph.session ?? '';
+    if (session !== this.session) {
+      this.session = session;
+      this.choose(null); // rows of another session are other rows
+    }
     this.onChange?.();
     this.timer ||= window.setTimeout(() => {
       this.timer = 0;
