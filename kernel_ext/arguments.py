@@ -69,8 +69,9 @@ class Magic:
         usage = " ".join([self.name, *(_in_usage(flag) for flag in self.flags)])
         rows = [f"{_in_list(flag):<22} {line}" if not number else f"{'':<22} {line}" for flag in self.flags
                 for number, line in enumerate(textwrap.wrap(flag.help, 76))]
-        parts = [self.summary, textwrap.fill(usage, 100, initial_indent="    ", subsequent_indent=" " * (5 + len(self.name)),
-                                             break_on_hyphens=False),
+        indent = " " * (5 + len(self.name))
+        parts = [self.summary,
+                 textwrap.fill(usage, 100, initial_indent="    ", subsequent_indent=indent, break_on_hyphens=False),
                  "\n".join(f"    {row}" for row in rows), textwrap.dedent(self.details).strip("\n")]
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -192,26 +193,27 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
     Flag("--memory", "Memory that it needs, such as 500M or 2G.", "BYTES", size),
     Flag("--resources", "Custom resources that it needs: name=amount,name=amount.", "LIST", resources),
     Flag("--name", "What the task is called in listings; how get_actor() finds the actors of the class.", "NAME"),
-    Flag("--retries", "How often a task is run again when its process dies (3 by default), or an actor started again (0); -1 "
-                      "for no limit.", "N", count),
+    Flag("--retries", "How often a task is run again when its process dies (3 by default), or an actor started again "
+                      "(0); -1 for no limit.", "N", count),
     Flag("--retry-exceptions", "Run a task again, within --retries, also when it raises."),
-    Flag("--returns", "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none. In a cell "
-                      "of definitions: how many values a function returns.", "NAMES", names_or_count),
-    Flag("--inputs", "Exactly these variables go along, in place of all that the cell reads; empty ('') for none.", "NAMES", names),
+    Flag("--returns", "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none. "
+                      "In a cell of definitions: how many values a function returns.", "NAMES", names_or_count),
+    Flag("--inputs", "Exactly these variables go along, in place of all that the cell reads; empty ('') for none.",
+         "NAMES", names),
     Flag("--wait", "Return when the task has ended; raise its error here."),
     Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
 ), """
-    A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions, its
-    classes actor classes: f.remote(...), Simulator.remote(...). Exceptions, enums, records without methods, generators and
-    async functions stay what they are.
+    A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions,
+    its classes actor classes: f.remote(...), Simulator.remote(...). Exceptions, enums, records without methods,
+    generators and async functions stay what they are.
 
-    Any other cell becomes one task. The variables that it reads are sent along: values by value (large ones through the
-    store, once, until they change), futures as dependencies, which arrive as their values. The variables that it assigns
-    are futures at once, so the next %%remote cell can use them. The value of a last expression is the cell's result. Names
-    that it imports are imported here, too.
+    Any other cell becomes one task. The variables that it reads are sent along: values by value (large ones through
+    the store, once, until they change), futures as dependencies, which arrive as their values. The variables that it
+    assigns are futures at once, so the next %%remote cell can use them. The value of a last expression is the cell's
+    result. Names that it imports are imported here, too.
 
-    What the cell changes in place (results.append(x), df["a"] = 1) changes on the worker only; assign it to get it back.
-    Workers run plain Python: no !commands and no %magics.
+    What the cell changes in place (results.append(x), df["a"] = 1) changes on the worker only; assign it to get it
+    back, or name it in --returns. Workers run plain Python: no !commands and no %magics.
 
         %%remote --cpus 2
         model = train(data)
@@ -236,8 +238,8 @@ FUTURES = Magic("%futures", "List the futures among the notebook's variables, wi
 
 GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.")
 
-CANCEL = Magic("%cancel", "Cancel tasks: those of the last cell that has any, of a cell (%cancel 3), or of futures (%cancel a b).", (
-    Flag("what", "Numbers of cells, or variables that hold futures.", parse=str, many=True),
+CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or those that are named.", (
+    Flag("what", "Numbers of cells (%cancel 3), or variables that hold futures (%cancel a b).", many=True),
     Flag("--all", "All tasks of the session."),
     Flag("--force", "Kill the processes of tasks that run, in place of interrupting them."),
 ))

@@ -44,9 +44,12 @@ def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = Fal
     refs = list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])]))
     for ref in refs:
         _cancel(ref, force)
+    if not refs:
+        print("There are no such tasks: nothing to cancel.")
+        return
     cells = sorted({registry.cell(number).label for number in numbers} - {""})
     tasks = "1 task" if len(refs) == 1 else f"{len(refs)} tasks"
-    print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}." if refs else "There are no such tasks: nothing to cancel.")
+    print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}.")
 
 
 def _unfinished_by_cell(client: Any) -> dict[int, list[Any]]:

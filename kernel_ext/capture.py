@@ -91,7 +91,8 @@ class Shipper:
 def _cannot_change(value: Any) -> bool:
     """Whether a value is a large array that lies in the store, where nobody can write to it."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and type(value) is numpy.ndarray and not value.flags.writeable and value.nbytes > LARGE_BYTES
+    is_array = numpy is not None and type(value) is numpy.ndarray
+    return is_array and not value.flags.writeable and value.nbytes > LARGE_BYTES
 
 
 @dataclass
@@ -108,8 +109,8 @@ class Captured:
     wants_display: bool = False
 
 
-def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any, *, inputs: Iterable[str] | None = None,
-            own: Mapping[str, Any] | None = None) -> Captured:
+def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any, *,
+            inputs: Iterable[str] | None = None, own: Mapping[str, Any] | None = None) -> Captured:
     """Collect what a cell takes along.
 
     Parameters
@@ -144,7 +145,8 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
             raise CellError(f"--inputs names {missing[0]!r}, which the notebook does not have")
     else:
         if "get_ipython" in body.reads and not is_there("get_ipython"):
-            raise CellError("get_ipython() is the notebook's own shell, and there is none on workers. Use it in a cell of its own.")
+            raise CellError("get_ipython() is the notebook's own shell, and there is none on workers. Use it in a cell "
+                            "of its own.")
         _check_needed(body, namespace)
         required = [name for name in (*body.reads, *body.builtins) if name not in body.weak_reads and is_there(name)]
         optional = [name for name in body.reads if name in body.weak_reads and is_there(name)]
@@ -176,8 +178,8 @@ def _check_needed(body: Body, namespace: Mapping[str, Any]) -> None:
     missing = [name for name in body.needed if name not in namespace and name not in WORKER_NAMES]
     if missing:
         name = missing[0]
-        message = (f"name {name!r} is not defined: the cell reads it in line {body.needed[name]}, and neither the cell nor the "
-                   "notebook has assigned it")
+        message = (f"name {name!r} is not defined: the cell reads it in line {body.needed[name]}, and neither the cell "
+                   "nor the notebook has assigned it")
         raise CellError(message, shown_as=NameError(message, name=name))
 
 

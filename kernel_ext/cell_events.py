@@ -74,8 +74,8 @@ class CellEvents:
         if result is None or isinstance(result.error_in_exec, KeyboardInterrupt):
             n_left = n_unfinished().get(run.number, 0)
             if n_left:
-                tasks, run_on, them = ("1 task", "runs on", "it") if n_left == 1 else (f"{n_left} tasks", "run on", "them")
-                print(f"Stopped. {tasks} of this cell {run_on}; %cancel ends {them}.")
+                print("Stopped. 1 task of this cell runs on; %cancel ends it." if n_left == 1 else
+                      f"Stopped. {n_left} tasks of this cell run on; %cancel ends them.")
 
 
 def attach(session: Session) -> None:

@@ -1,11 +1,11 @@
 """Which cell is which number: tasks carry a small number, people know cells.
 
-A task in the segment has room for 32 bits of origin. Before a cell runs, it gets the next number here, and the session's
-client stamps that number on whatever the cell submits. Everything that must find its way back to a cell (output, cards,
-the graph, jumps of the panel) looks the number up again.
+A task in the segment has room for 32 bits of origin. Before a cell runs, it gets the next number here, and the
+session's client stamps that number on whatever the cell submits. Everything that must find its way back to a cell
+(output, cards, the graph, jumps of the panel) looks the number up again.
 
-A *run* of a cell has a number, not the cell: output belongs under the run that started the task, and a re-run has another
-parent message. `cell_id` says which runs are runs of one cell.
+A *run* of a cell has a number, not the cell: output belongs under the run that started the task, and a re-run has
+another parent message. `cell_id` says which runs are runs of one cell.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CellRegistry:
 
     @property
     def current(self) -> Cell:
-        """The cell that runs now, or the last one that did (its threads may still submit); `NO_CELL` before the first."""
+        """The cell that runs now, or the last that did: its threads may still submit. `NO_CELL` before the first."""
         return self.cell(self._current)
 
     def cell(self, number: int) -> Cell:
@@ -70,7 +70,7 @@ class CellRegistry:
 
     def enter(self, run: object, *, label: str, cell_id: str = "", parent: dict[str, Any] | None = None,
               filename: str = "") -> Cell:
-        """Give the run that begins its number and make it the current one. `run` is any object that `leave` gets again."""
+        """Give the run that begins its number and make it the current one; `leave` gets the same object `run` again."""
         self._last_number += 1
         cell = Cell(self._last_number, label, cell_id, _without_content(parent or {}), filename)
         self._cells[cell.number] = cell
@@ -81,8 +81,10 @@ class CellRegistry:
         return cell
 
     def leave(self, run: object) -> None:
-        """A run has ended, the innermost one for None. If it was nested in another, that one is the current one again."""
-        self._running = [entry for entry in self._running if entry[0] is not run] if run is not None else self._running[:-1]
+        """A run has ended, for None the innermost. If it was nested in another, that one is the current one again."""
+        if run is None:
+            self._running = self._running[:-1]
+        self._running = [entry for entry in self._running if entry[0] is not run]
         if self._running:
             self._current = self._running[-1][1]
 

@@ -50,7 +50,7 @@ class CellCode:
     kept : dict of str to Any
         What the notebook holds for names that the cell may leave alone: a value, or a future that is fetched only then.
     changes : tuple of str
-        Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies of its own.
+        Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
     wants_display : bool
@@ -107,8 +107,9 @@ def run_cell(cell: CellCode, *values: Any) -> Any:
     Returns
     -------
     tuple
-        The values of `cell.writes` in their order, and that of the last expression (None without one). The latter alone if
-        there are no writes. A name that the cell has not assigned is `Absent`, and so is what cannot leave the process.
+        The values of `cell.writes` in their order, and that of the last expression (None without one). The latter
+        alone if there are no writes. A name that the cell has not assigned is `Absent`, and so is what cannot leave the
+        process.
     """
     show_source(cell.filename, cell.text)
     not_sent = dict(cell.not_sent)
@@ -155,7 +156,8 @@ async def _execute_async(steps: list[types.CodeType], namespace: dict[str, Any])
 
 
 def show_source(filename: str, text: str) -> None:
-    """Let tracebacks of this process show the cell's lines. A modification time of None keeps `linecache` from looking."""
+    """Let tracebacks of this process show the cell's lines."""
+    # A modification time of None keeps `linecache` from looking for a file.
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
 
 
@@ -185,7 +187,8 @@ def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str]
 
 def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> types.FunctionType:
     """The same function, looking up its globals in another namespace."""
-    new = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__)
+    new = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__,
+                             function.__closure__)
     new.__kwdefaults__ = function.__kwdefaults__
     new.__annotations__ = function.__annotations__
     new.__dict__.update(function.__dict__)
@@ -227,7 +230,7 @@ def _result(name: str, namespace: Mapping[str, Any], cell: CellCode, not_sent: M
 
 
 def _sendable(what: str, value: Any, cell: CellCode) -> Any:
-    """The value, or what stands for it if it cannot be pickled: an open file must not take the other results with it."""
+    """The value, or what stands for it if it cannot be pickled: an open file must not cost the other results."""
     if type(value) in HARMLESS or _is_ref(value) or _is_plain_array(value):
         return value
     try:
@@ -236,8 +239,8 @@ def _sendable(what: str, value: Any, cell: CellCode) -> Any:
         from ..serializability import inspect_serializability
         failures = inspect_serializability(value, what).failures
         culprit = str(failures[0]) if failures else f"{type(reason).__name__}: {reason}"
-        return Absent(TypeError, f"{what} cannot leave the worker that ran {cell.filename}: {culprit}. The cell's other results are "
-                                 "there; assign what can be sent.")
+        return Absent(TypeError, f"{what} cannot leave the worker that ran {cell.filename}: {culprit}. The cell's "
+                                 "other results are there; assign what can be sent.")
     return value
 
 

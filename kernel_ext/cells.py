@@ -1,7 +1,7 @@
 """What a `%%remote` cell is, from its text alone: definitions, or a body with what it reads and writes.
 
-Pure: text in, a record out. Nothing here knows a notebook, a kernel or a worker; which of the names exist is the caller's
-business.
+Pure: text in, a record out. Nothing here knows a notebook, a kernel or a worker; which of the names exist is the
+caller's business.
 """
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from IPython.core import inputtransformer2 as ipython
 from . import dataflow
 
 # What a module's namespace has anyhow, on a worker too.
-MODULE_NAMES = frozenset({"__name__", "__doc__", "__builtins__", "__annotations__", "__spec__", "__package__", "__loader__"})
+MODULE_NAMES = frozenset({"__name__", "__doc__", "__builtins__", "__annotations__", "__spec__", "__package__",
+                          "__loader__"})
 # IPython adds two builtins of its own in the notebook; workers do not have them.
 BUILTINS = frozenset(dir(builtins)) - {"display", "get_ipython"}
 
@@ -202,7 +203,8 @@ def _defines(node: ast.stmt) -> bool:
         return all(_defines(n) or isinstance(n, ast.Pass) for n in (*node.body, *node.orelse))
     if isinstance(node, ast.Try):
         handled = (n for handler in node.handlers for n in handler.body)
-        return all(_defines(n) or isinstance(n, ast.Pass) for n in (*node.body, *handled, *node.orelse, *node.finalbody))
+        nodes = (*node.body, *handled, *node.orelse, *node.finalbody)
+        return all(_defines(n) or isinstance(n, ast.Pass) for n in nodes)
     return isinstance(node, Statement)
 
 
@@ -262,7 +264,7 @@ def _undressed(text: str) -> list[str]:
 
 
 def _refuse_ipython_syntax(lines: list[str], n_lines_before: int) -> None:
-    """Raise `CellError` if there is a line that IPython would have rewritten. Called when the parser has refused a cell."""
+    """Raise `CellError` if IPython would have rewritten a line. Called when the parser has refused a cell."""
     ended = [line if line.endswith("\n") else line + "\n" for line in lines]
     tokens = ipython.make_tokens_by_line(ended)
     kinds = (ipython.MagicAssign, ipython.SystemAssign, ipython.EscapedCommand, ipython.HelpEnd)

@@ -1,132 +1,30 @@
 """Which names a cell reads from the notebook, and which it leaves behind: data flow over the cell's syntax tree.
 
-What the notebook lends to a cell must be exact in both directions. A name too few is a NameError that the notebook would
-not have raised. A name too many makes the cell wait for a task it does not need, fail with it, or ship a gigabyte for
-nothing; and the commonest name too many is one that the cell itself made when it ran before.
+What the notebook lends to a cell must be exact in both directions. A name too few is a NameError that the notebook
+would not have raised. A name too many makes the cell wait for a task it does not need, fail with it, or ship a gigabyte
+for nothing; and the commonest name too many is one that the cell itself made when it ran before.
 
 So the tree is walked in the order of execution, as an abstract interpreter. For each name it knows the set of things
 that may be true where it stands: *untouched* (whatever the notebook holds), *assigned* by the cell, *deleted* by it.
 Branches join by union, loops run until nothing changes, and an exception may leave a `try` after any assignment in it.
 A read of a name that may be untouched is a read from the notebook.
 
-Functions are the difficulty: their bodies read names when they are called. Calling takes a reference, so what a function
-reads is put down where its *name* is first loaded (or at once, when a decorator or a base class sees it), not where it is
-defined. Which names a body takes from the globals is asked of `symtable`, the compiler's own answer.
+Functions are the difficulty: their bodies read names when they are called. Calling takes a reference, so what a
+function reads is put down where its *name* is first loaded (or at once, when a decorator or a base class sees it), not
+where it is defined. Which names a body takes from the globals is asked of `symtable`, the compiler's own answer.
 
-Beyond it lies what only running can tell: `exec`, `globals()["x"]`, and a context manager of the user's own that swallows
-exceptions. The first two are reported (`dynamic`); `--inputs` and `--returns` are for them.
+Beyond it lies what only running can tell: `exec`, `globals()["x"]`, and a context manager of the user's own that
+swallows exceptions. The first two are reported (`dynamic`); `--inputs` and `--returns` are for them.
 """
 from __future__ import annotations
 
 import ast
-import symtable
-import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-UNTOUCHED, ASSIGNED, DELETED = 1, 2, 4
-
-# A key is the name of a module-level variable, or (class statement, name) for one in a class body that is being walked.
-Key = str | tuple[int, str]
-
-# Calls whose effect on names no analysis sees.
-DYNAMIC = frozenset({"exec", "eval", "globals", "locals", "vars"})
-# Context managers of the standard library and of test tools that may swallow the exception of their block.
-SWALLOWING = frozenset({"suppress", "ExitStack", "AsyncExitStack", "raises", "assertRaises", "assertRaisesRegex"})
-# Methods of builtin collections that change them; as a statement of its own a call of one is a change of its object.
-MUTATING = frozenset({"append", "extend", "insert", "remove", "clear", "sort", "reverse", "add", "discard", "update",
-                      "setdefault", "pop", "popitem", "appendleft", "popleft"})
-# Decorators that keep a method without calling it.
-INERT_DECORATORS = frozenset({"property", "staticmethod", "classmethod", "abstractmethod", "cached_property", "overload",
-                              "override", "final", "setter", "getter", "deleter"})
-
-
-@dataclass(frozen=True)
-class Effects:
-    """What the body of a function does to module-level names when it is called."""
-
-    reads: frozenset[str]
-    writes: frozenset[str]
-    deletes: frozenset[str]
-
-
-@dataclass
-class State:
-    """What may be true at one point of the cell. A name that is not in `bits` is untouched."""
-
-    bits: dict[Key, int] = field(default_factory=dict)
-    latent: dict[str, frozenset[Effects]] = field(default_factory=dict)  # functions not yet referred to, by name
-
-    def copy(self) -> State:
-        return State(dict(self.bits), dict(self.latent))
-
-    def of(self, key: Key) -> int:
-        return self.bits.get(key, UNTOUCHED)
-
-
-def join(*states: State | None) -> State | None:
-    """What may be true where several paths meet; None stands for a path that does not get there."""
-    reached = [state for state in states if state is not None]
-    if not reached:
-        return None
-    joined = reached[0].copy()
-    for other in reached[1:]:
-        joined.bits = {key: joined.of(key) | other.of(key) for key in joined.bits.keys() | other.bits.keys()}
-        for name, effects in other.latent.items():
-            joined.latent[name] = joined.latent.get(name, frozenset()) | effects
-    return joined
-
-
-@dataclass
-class Loop:
-    """The states in which a loop is left by `break`, or begun again by `continue`."""
-
-    breaks: list[State] = field(default_factory=list)
-    continues: list[State] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Flow:
-    """What the walk found out about module-level names. Tuples are in the order of first occurrence.
-
-    Attributes
-    ----------
-    reads : tuple of str
-        Read, on some path, from what the notebook holds.
-    certain_reads : frozenset of str
-        Those of `reads` of which some read stands where no path has assigned the name.
-    needed : dict of str to int
-        Those of `reads` without which the cell cannot come to its end, and the line of the first read.
-    writes : tuple of str
-        What the cell may leave assigned, or may or may not delete.
-    maybe_writes : frozenset of str
-        Those of `writes` that some path does not assign.
-    keeps : frozenset of str
-        Those of `maybe_writes` which some path leaves as the notebook holds them, without a read on any.
-    deletes : tuple of str
-        What the cell deletes on every path.
-    imports : tuple of str
-        Names bound by import statements and by nothing else; they are not in `writes`.
-    mutated : tuple of str
-        Names taken from the notebook whose object the cell changes in place, or may change: `x += 1` does if x is a list.
-    dynamic : tuple of str
-        Calls of `DYNAMIC` found.
-    star_import : ast.ImportFrom or None
-        The first ``from m import *``.
-    """
-
-    reads: tuple[str, ...]
-    certain_reads: frozenset[str]
-    needed: dict[str, int]
-    writes: tuple[str, ...]
-    maybe_writes: frozenset[str]
-    keeps: frozenset[str]
-    deletes: tuple[str, ...]
-    imports: tuple[str, ...]
-    mutated: tuple[str, ...]
-    dynamic: tuple[str, ...]
-    star_import: ast.ImportFrom | None
+from .syntax import MUTATING, effects_of, is_irrefutable, is_never_empty, is_plain_method, swallows, truth
+from .variables import DYNAMIC, UNTOUCHED, Effects, Flow, State, Variables, join
 
 
 def analyse(tree: ast.Module, *, lazy_annotations: bool = False) -> Flow:
@@ -143,161 +41,21 @@ def analyse(tree: ast.Module, *, lazy_annotations: bool = False) -> Flow:
     return walker.flow()
 
 
-class Walker:
-    """Walks statements and expressions in the order of execution. `self.state` is None where no path gets to."""
+@dataclass
+class Loop:
+    """The states in which a loop is left by `break`, or begun again by `continue`."""
+
+    breaks: list[State] = field(default_factory=list)
+    continues: list[State] = field(default_factory=list)
+
+
+class Walker(Variables):
+    """Walks statements and expressions in the order of execution."""
 
     def __init__(self, *, lazy_annotations: bool = False) -> None:
+        super().__init__()
         self.lazy_annotations = lazy_annotations
-        self.state: State | None = State()
-        self.reads: dict[str, None] = {}
-        self.certain_reads: set[str] = set()
-        self.needed: dict[str, int] = {}         # name -> line
-        self.order: dict[str, None] = {}         # every module-level name ever bound or deleted
-        self.import_bound: set[str] = set()
-        self.except_bound: set[str] = set()      # `except E as e`: bound for the handler only
-        self.bound: set[str] = set()             # by anything else
-        self.mutated: dict[str, None] = {}
-        self.dynamic: dict[str, None] = {}
-        self.star_import: ast.ImportFrom | None = None
-        self.exposed: set[str] = set()           # read by what somebody may call at any time
-        self.wild_writes: set[str] = set()       # assigned by such functions
-        self.wild_deletes: set[str] = set()
         self.loops: list[Loop] = []
-        self.interrupted: list[State] = []       # one per enclosing block whose exceptions are caught: join of its states
-        self.shadows: list[frozenset[str]] = []  # names that a comprehension or a type parameter hides
-        self.classes: list[ast.ClassDef] = []
-        self.class_globals: list[set[str]] = []
-        self.comprehensions = 0                  # how many are being walked: they do not see a class body's names
-        self.later = 0                           # > 0 in what is evaluated some time after it was walked
-        self.unsure = 0                          # > 0 where it is not sure that execution passes
-
-    # ---- names
-
-    def key(self, name: str) -> Key:
-        if self.classes and name not in self.class_globals[-1]:
-            return id(self.classes[-1]), name
-        return name
-
-    def read(self, name: str, line: int) -> None:
-        if self.state is None or self.is_hidden(name):
-            return
-        name = self.mangled(name)
-        key = self.key(name)
-        in_class = self.state.of(key) if key != name and not self.comprehensions else UNTOUCHED
-        if in_class == ASSIGNED:
-            return  # the class body's own
-        self.take(name)
-        if self.state.of(name) == UNTOUCHED and not self.unsure and not in_class & ASSIGNED:
-            self.needed.setdefault(name, line)
-        if self.later:
-            self.exposed.add(name)
-        self.release(self.state.latent.get(name, ()))
-
-    def take(self, name: str) -> None:
-        """Note a read of a module-level name; it concerns the notebook if the cell may not have touched the name."""
-        bits = self.state.of(name)
-        if bits & UNTOUCHED:
-            self.reads.setdefault(name)
-        if bits == UNTOUCHED:
-            self.certain_reads.add(name)
-
-    def write(self, name: str, latent: frozenset[Effects] = frozenset(), *, bound_by: set[str] | None = None) -> None:
-        if self.state is None:
-            return
-        key = self.key(self.mangled(name))
-        self.state.bits[key] = ASSIGNED
-        if isinstance(key, str):
-            self.order.setdefault(key)
-            (self.bound if bound_by is None else bound_by).add(key)
-            self.state.latent.pop(key, None)
-            if latent:
-                self.state.latent[key] = latent
-                if key in self.exposed:
-                    self.release(latent)
-        elif latent:
-            self.release(latent)
-        self.note_interruption()
-
-    def delete(self, name: str, line: int) -> None:
-        self.read(name, line)
-        self.forget(name)
-
-    def forget(self, name: str, *, bound_by: set[str] | None = None) -> None:
-        if self.state is None:
-            return
-        key = self.key(self.mangled(name))
-        self.state.bits[key] = DELETED
-        if isinstance(key, str):
-            self.state.latent.pop(key, None)
-            self.order.setdefault(key)
-            (self.bound if bound_by is None else bound_by).add(key)
-        self.note_interruption()
-
-    def release(self, functions: Iterable[Effects]) -> None:
-        """Somebody holds these functions now: they may be called here, or at any later time."""
-        seen: set[Effects] = set()
-        pending = list(functions)
-        while pending and self.state is not None:
-            effects = pending.pop()
-            if effects in seen:
-                continue
-            seen.add(effects)
-            self.dynamic |= dict.fromkeys(sorted(effects.reads & DYNAMIC))
-            for name in sorted(effects.reads):
-                self.take(name)
-                self.exposed.add(name)
-                pending.extend(self.state.latent.get(name, ()))
-            for name in sorted(effects.writes):
-                self.wild_writes.add(name)
-                self.order.setdefault(name)
-                self.bound.add(name)
-                self.state.bits[name] = self.state.of(name) | ASSIGNED
-            self.wild_deletes |= effects.deletes
-            for name in effects.deletes:
-                self.state.bits[name] = self.state.of(name) | DELETED
-            self.note_interruption()
-
-    def is_hidden(self, name: str) -> bool:
-        return any(name in shadow for shadow in self.shadows)
-
-    def mangled(self, name: str) -> str:
-        if not self.classes or not name.startswith("__") or name.endswith("__"):
-            return name
-        owner = self.classes[-1].name.lstrip("_")
-        return f"_{owner}{name}" if owner else name
-
-    def note_interruption(self) -> None:
-        self.interrupted = [join(state, self.state) for state in self.interrupted]
-
-    # ---- what was found
-
-    def flow(self) -> Flow:
-        end = self.state
-        ends_by_raising = end is None
-        bits = {name: ASSIGNED if ends_by_raising else end.of(name) for name in self.order
-                if name in self.bound | self.import_bound}
-        for name in self.wild_writes:
-            bits[name] |= ASSIGNED
-        for name in self.wild_deletes:
-            bits[name] |= DELETED
-        imports = tuple(n for n in bits if n in self.import_bound and n not in self.bound)
-        writes = tuple(n for n, b in bits.items() if n not in imports and b & (ASSIGNED | DELETED) and b != DELETED)
-        # A name that is gone at the end was deleted, or never there. For those where it may be both, the cell gets the
-        # notebook's value at the start: then what is there at the end tells.
-        reads = dict.fromkeys([*self.reads, *(n for n in writes if bits[n] & UNTOUCHED and bits[n] & DELETED)])
-        return Flow(
-            reads=tuple(reads),
-            certain_reads=frozenset(self.certain_reads),
-            needed={} if self.dynamic else dict(self.needed),
-            writes=writes,
-            maybe_writes=frozenset(n for n in writes if bits[n] != ASSIGNED),
-            keeps=frozenset(n for n in writes if bits[n] & UNTOUCHED and n not in reads),
-            deletes=tuple(n for n, b in bits.items() if b == DELETED),
-            imports=imports,
-            mutated=tuple(n for n in self.mutated if n in reads),
-            dynamic=tuple(self.dynamic),
-            star_import=self.star_import,
-        )
 
     # ---- branches
 
@@ -441,7 +199,8 @@ class Walker:
                 if number:
                     self.visit(generator.iter)
                 parts = list(ast.walk(generator.target))
-                self.shadows.append(frozenset(n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)))
+                names = (part for part in parts if isinstance(part, ast.Name))
+                self.shadows.append(frozenset(name.id for name in names if isinstance(name.ctx, ast.Store)))
                 self.block(part for part in parts if isinstance(part, ast.Attribute | ast.Subscript))
                 self.block(generator.ifs)
             self.block(elements)
@@ -551,7 +310,7 @@ class Walker:
         self.classes.append(node)
         self.class_globals.append(set())
         for statement in node.body:
-            if _is_plain_method(statement, node):
+            if is_plain_method(statement, node):
                 methods.add(self.definition(statement))
                 self.write(statement.name)
             else:
@@ -563,47 +322,19 @@ class Walker:
             self.release(methods)  # a decorator, a metaclass or __init_subclass__ may call them
         self.write(node.name, frozenset(methods))
 
-    def effects(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Effects:
-        """What the body of a function does to globals when it is called, by the compiler's own symbol table."""
-        reads: set[str] = set()
-        writes: set[str] = set()
-        # In a class of the same name private names are mangled alike; the frame itself is skipped.
-        frame = f"class {self.classes[-1].name}" if self.classes else "if 1"
-        module = symtable.symtable(f"{frame}:\n" + textwrap.indent(ast.unparse(node), " "), "<function>", "exec")
-        tables = module.get_children()
-        if self.classes:
-            tables = [table for frame_class in tables for table in frame_class.get_children()]
-        while tables:
-            table = tables.pop()
-            tables.extend(table.get_children())
-            for symbol in table.get_symbols():
-                if symbol.is_global():
-                    if symbol.is_referenced():
-                        reads.add(symbol.get_name())
-                    if symbol.is_assigned() or symbol.is_imported():
-                        writes.add(symbol.get_name())
-                elif table.get_type() == "class" and symbol.is_local() and symbol.is_referenced():
-                    reads.add(symbol.get_name())  # a class body looks among the globals for what it has not assigned yet
-        # The table calls the targets of `del` and of `+=` assigned, and does not say that they have to be there before.
-        deleted = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del)}
-        augmented = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
-        reads |= writes & (deleted | augmented)
-        hidden = frozenset().union(*self.shadows)
-        return Effects(frozenset(reads) - hidden, frozenset(writes) - hidden, frozenset(writes & deleted) - hidden)
-
     # ---- control flow
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
-        truth = _truth(node.test)
-        if truth is None:
+        known = truth(node.test)
+        if known is None:
             self.either(node.body, node.orelse)
         else:
-            self.block(node.body if truth else node.orelse)
+            self.block(node.body if known else node.orelse)
 
     def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
         self.visit(node.iter)
-        self.loop(node, [node.target], skips=not _is_never_empty(node.iter))
+        self.loop(node, [node.target], skips=not is_never_empty(node.iter))
 
     visit_AsyncFor = visit_For
 
@@ -630,7 +361,7 @@ class Walker:
             end = join(self.state, *loop.continues)
             start = join(start, entry, end)
         if is_while:
-            exhausted = None if _truth(node.test) is True else tested
+            exhausted = None if truth(node.test) is True else tested
         else:
             exhausted = start if skips else end
         self.state = exhausted.copy() if exhausted else None
@@ -660,13 +391,13 @@ class Walker:
         with self.perhaps():
             self.state = passed.copy() if passed else None
             self.visit(node.msg)
-        self.state = None if _truth(node.test) is False else passed
+        self.state = None if truth(node.test) is False else passed
 
     def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
         for item in node.items:
             self.visit(item.context_expr)
             self.visit(item.optional_vars)
-        if any(_swallows(item.context_expr) for item in node.items):
+        if any(swallows(item.context_expr) for item in node.items):
             left = self.interruptible(node.body)
             self.state = join(self.state, left)
         else:
@@ -733,7 +464,7 @@ class Walker:
                 self.visit(case.pattern)
                 self.visit(case.guard)
                 # A guard that says no leaves the names bound.
-                unmatched = None if _is_irrefutable(case) else join(unmatched, self.state if case.guard else None)
+                unmatched = None if is_irrefutable(case) else join(unmatched, self.state if case.guard else None)
                 self.block(case.body)
                 ends.append(self.state)
         self.state = join(unmatched, *ends)
@@ -753,6 +484,10 @@ class Walker:
         if node.rest:
             self.write(node.rest)
 
+    def effects(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Effects:
+        """What the function does to module-level names when it is called."""
+        return effects_of(node, self.classes[-1].name if self.classes else "").without(self.shadows)
+
 
 class _Guarded(ast.stmt):
     """A try statement taken without its `finally`, so that it can be walked as one statement of a block."""
@@ -760,61 +495,3 @@ class _Guarded(ast.stmt):
     def __init__(self, statement: ast.Try) -> None:
         super().__init__()
         self.statement = statement
-
-
-def _truth(test: ast.expr) -> bool | None:
-    """What a test always is, None if that is not plain to see. In a notebook `__name__` is `"__main__"`."""
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        truth = _truth(test.operand)
-        return None if truth is None else not truth
-    if ast.unparse(test) in ("__name__ == '__main__'", "'__main__' == __name__"):
-        return True
-    return None
-
-
-def _is_never_empty(iterable: ast.expr) -> bool:
-    """Whether a loop over it has at least one round: a literal with elements, `range` of positive literals."""
-    if isinstance(iterable, ast.Tuple | ast.List | ast.Set):
-        return any(not isinstance(element, ast.Starred) for element in iterable.elts)
-    if isinstance(iterable, ast.Dict):
-        return any(key is not None for key in iterable.keys)
-    if isinstance(iterable, ast.Constant):
-        return isinstance(iterable.value, str | bytes) and len(iterable.value) > 0
-    if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and not iterable.keywords:
-        if iterable.func.id in ("enumerate", "reversed", "sorted") and iterable.args:
-            return _is_never_empty(iterable.args[0])
-        numbers = [argument.value for argument in iterable.args if isinstance(argument, ast.Constant)]
-        if iterable.func.id == "range" and len(numbers) == len(iterable.args) and all(type(n) is int for n in numbers):
-            return len(numbers) in (1, 2, 3) and 0 not in numbers[2:] and len(range(*numbers)) > 0
-    return False
-
-
-def _is_irrefutable(case: ast.match_case) -> bool:
-    pattern = case.pattern
-    while isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
-        pattern = pattern.pattern
-    return case.guard is None and isinstance(pattern, ast.MatchAs)
-
-
-def _swallows(manager: ast.expr) -> bool:
-    return any((isinstance(n, ast.Name) and n.id in SWALLOWING) or (isinstance(n, ast.Attribute) and n.attr in SWALLOWING)
-               for n in ast.walk(manager))
-
-
-def _is_plain_method(statement: ast.stmt, owner: ast.ClassDef) -> bool:
-    """Whether nothing in the class body can call the method while the body runs."""
-    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    accessors = {id(d.value) for s in owner.body for d in getattr(s, "decorator_list", []) if _is_accessor(d)}
-    for decorator in statement.decorator_list:
-        last = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
-        if last not in INERT_DECORATORS:
-            return False
-    return not any(isinstance(n, ast.Name) and n.id == statement.name and isinstance(n.ctx, ast.Load)
-                   and id(n) not in accessors for n in ast.walk(owner))
-
-
-def _is_accessor(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "getter", "deleter")

@@ -77,7 +77,7 @@ for _magic in arguments.ALL:
 
 
 class _Mistakes:
-    """Shows a mistake of a cell's author in one sentence, a task's error with the worker's traceback: without our frames."""
+    """Shows a mistake of a cell's author in a sentence, a task's error with the worker's traceback; no frames of ours."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
@@ -110,7 +110,7 @@ class _Mistakes:
 
 
 def _lines_above(body: str, raw_cell: str) -> list[str]:
-    """The lines of the notebook's cell above the magic's body, so that lines are counted as the notebook counts them."""
+    """The lines of the notebook's cell above the magic's body: lines are counted as the notebook counts them."""
     text = body.rstrip()  # IPython ends the last line
     if text and raw_cell.rstrip().endswith(text):
         return raw_cell.rstrip().removesuffix(text).splitlines()
@@ -129,7 +129,8 @@ def complete_flags(context: CompletionContext) -> SimpleMatcherResult:
         return {"completions": []}
     used = set(words[1:]) - {token}
     flags = [flag.name for flag in magic.flags if flag.name.startswith(token) and flag.name not in used]
-    return {"completions": [SimpleCompletion(flag, type="param") for flag in flags], "suppress": bool(flags), "ordered": True}
+    completions = [SimpleCompletion(flag, type="param") for flag in flags]
+    return {"completions": completions, "suppress": bool(flags), "ordered": True}
 
 
 # ---- the extension

@@ -33,7 +33,8 @@ def mesh(options: argparse.Namespace) -> Any:
         raise CellError(f"%mesh {action} takes no address; %mesh connect does")
     if action == "start":
         from ..api import init
-        return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources, object_store_memory=options.store)
+        return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources,
+                    object_store_memory=options.store)
     if action == "connect":
         from ..api import init
         return init(address=options.address or "auto")

@@ -1,4 +1,4 @@
-"""What `%%remote` does: a cell becomes remote functions and actor classes, or one task whose names are futures at once."""
+"""What `%%remote` does: a cell becomes remote functions and actor classes, or a task with names that are futures."""
 from __future__ import annotations
 
 import argparse
@@ -18,8 +18,6 @@ from .cells import Body, CellError, Definitions, read_cell
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-    from ..session import Session
 
 # Flags that one kind of cell has no use for.
 ONLY_BODIES = ("inputs", "wait")
@@ -97,14 +95,17 @@ class RemoteCells:
         __tracebackhide__ = True
         from ..session import current
         returns = _checked_returns(options.returns, body)
-        task_options = {**_placement(options), **_options(name=options.name or run.label or "cell", max_retries=options.retries,
-                                                          retry_exceptions=options.retry_exceptions or None)}
+        task_options = _placement(options) | _options(
+            name=options.name or run.label or "cell", max_retries=options.retries,
+            retry_exceptions=options.retry_exceptions or None)
         namespace = self.shell.user_ns
         session = current()
         cell_events.attach(session)
-        captured = capture(body, namespace, self.shipper, session.client, inputs=options.inputs, own=self.shell.user_ns_hidden)
+        captured = capture(body, namespace, self.shipper, session.client, inputs=options.inputs,
+                           own=self.shell.user_ns_hidden)
         writes = tuple(body.writes if returns is None else returns)
-        refs = _submit(session, dataclasses.replace(code, writes=writes, **_for_code(captured, writes)), captured.values, task_options)
+        code = dataclasses.replace(code, writes=writes, **_for_code(captured, writes))
+        refs = _submit(code, captured.values, task_options)
         self._say_what_goes_on(writes, run)
         namespace.update(zip(writes, refs, strict=False))
         for name in body.deletes:
@@ -112,8 +113,8 @@ class RemoteCells:
         self._import(body.import_statements)
         for name in body.mutates:
             if name not in writes:
-                print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, assign {name}, "
-                      f"or name it in --returns.")
+                print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, "
+                      f"assign {name}, or name it in --returns.")
         if options.wait:
             session.client.get(refs[-1])
         elif not body.has_last_expression:  # otherwise the card of the result tells
@@ -148,7 +149,7 @@ def _filename(run: Cell) -> str:
     return f"Cell run {run.number}"
 
 
-def _submit(session: Session, code: CellCode, values: list[Any], options: dict[str, Any]) -> list[Any]:
+def _submit(code: CellCode, values: list[Any], options: dict[str, Any]) -> list[Any]:
     n_returns = len(code.writes) + 1
     submitted = _remote(run_cell, {"num_returns": n_returns, **options}).remote(code, *values)
     return submitted if n_returns > 1 else [submitted]
@@ -157,7 +158,8 @@ def _submit(session: Session, code: CellCode, values: list[Any], options: dict[s
 def _for_code(captured: Captured, writes: tuple[str, ...]) -> dict[str, Any]:
     kept = {name: value for name, value in captured.kept.items() if name in writes}
     return {"names": tuple(captured.names), "modules": captured.modules, "functions": frozenset(captured.functions),
-            "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent, "wants_display": captured.wants_display}
+            "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent,
+            "wants_display": captured.wants_display}
 
 
 def _checked_returns(returns: list[str] | int | None, body: Body) -> list[str] | None:
@@ -240,4 +242,5 @@ def _stays_local(value: Any) -> str:
 
 
 def _public_methods(cls: type) -> list[str]:
-    return [name for name, member in vars(cls).items() if not name.startswith("_") and callable(getattr(member, "__func__", member))]
+    return [name for name, member in vars(cls).items()
+            if not name.startswith("_") and callable(getattr(member, "__func__", member))]

@@ -81,12 +81,11 @@ def test_what_a_cell_prints_stands_under_it(kernel: Kernel) -> None:
 
 def test_display_in_a_cell_without_an_import(kernel: Kernel) -> None:
     request = kernel.run("%%remote\ndisplay({'text/plain': 'a picture'}, raw=True)")
-    shown = wait_until(lambda: [m for m in kernel.of(request, "display_data") if m["content"]["data"].get("text/plain") == "a picture"])
-    assert shown
+    wait_until(lambda: any("a picture" in m["content"]["data"]["text/plain"] for m in kernel.of(request, "display_data")))
 
 
 def test_definitions_become_remote(kernel: Kernel) -> None:
-    kernel.run("%%remote\nimport json\n\ndef double(x):\n    return 2 * x\n\nclass Counter:\n    def __init__(self, n):\n"
+    kernel.run("%%remote\nimport json\n\ndef double(x):\n    return 2 * x\nclass Counter:\n    def __init__(self, n):\n"
                "        self.n = n\n    def add(self, k):\n        self.n += k\n        return json.dumps(self.n)\n"
                "class Wrong(ValueError): pass")
     assert value(kernel, "cm.get(double.remote(21))") == 42
@@ -116,7 +115,7 @@ def test_a_failure_is_told_under_the_cell(kernel: Kernel) -> None:
     kernel.wait(first)
     second = kernel.run("%%remote\nmore = out")
     text = kernel.until_text(second, lambda text: text, "stderr")
-    assert re.fullmatch(rf"In \[\d+\] has not run, because In \[{count}\] has failed: ZeroDivisionError: division by zero\n", text)
+    assert re.fullmatch(rf"In \[\d+\] has not run, because In \[{count}\] has failed: ZeroDivisionError: .*\n", text)
 
 
 def test_arrays_that_a_cell_changes_are_its_own(kernel: Kernel) -> None:
@@ -136,9 +135,10 @@ def test_a_failed_cell_can_be_run_again(kernel: Kernel) -> None:
 
 def test_mistakes_are_told_in_a_sentence(kernel: Kernel) -> None:
     assert error(kernel, "%%remote --cpu 2\nx = 1") == (
-        "UsageError", "UsageError: %%remote: there is no --cpu; did you mean --cpus? (%%remote? shows how it is used)\n")
+        "UsageError",
+        "UsageError: %%remote: there is no --cpu; did you mean --cpus? (%%remote? shows how it is used)\n")
     name, text = error(kernel, "%%remote\nx = 1\ny = = 2")
-    assert name == "SyntaxError" and re.search(r"In\[\d+\]:3", text) and "y = = 2" in text and "magics.py" not in text, text
+    assert name == "SyntaxError" and re.search(r"In\[\d+\]:3\n +y = = 2", text) and "magics.py" not in text, text
     name, text = error(kernel, "%%remote\nx = 1\n!ls")
     assert name == "UsageError" and "line 3" in text and "`!ls`" in text
     name, text = error(kernel, "%%remote\ny = no_such_name + 1")
@@ -150,7 +150,7 @@ def test_mistakes_are_told_in_a_sentence(kernel: Kernel) -> None:
 
 
 def test_results_that_are_not_there(kernel: Kernel) -> None:
-    kernel.run("%%remote\nfor i in []:\n    never = i\nwith open('/dev/null') as handle:\n    data = handle.read()\ndata")
+    kernel.run("%%remote\nfor i in []:\n    never = i\nwith open('/dev/null') as handle: data = handle.read()\ndata")
     name, text = error(kernel, "cm.get(never)")
     assert name == "NameError" and "has not assigned 'never'" in text
     name, text = error(kernel, "cm.get(handle)")
@@ -175,13 +175,12 @@ def test_functions_of_the_notebook_see_the_cells_variables(kernel: Kernel) -> No
 
 
 def test_large_values_travel_once(kernel: Kernel) -> None:
-    kernel.run("import numpy as np\nbig = np.arange(100_000)\ndef n_objects():\n    return len(cm.state.list_objects())")
+    kernel.run("import numpy as np\nbig = np.arange(100_000)\ndef puts(ref):\n    cm.get(ref)\n"
+               "    return [o['id'] for o in cm.state.list_objects() if 'put' in o['made_by'] and o['size'] > 700_000]")
     kernel.run("%%remote\nfirst = int(big.sum())")
-    kernel.run("cm.get(first)\nputs = [o for o in cm.state.list_objects() if o['made_by'].startswith('put') and o['size'] > 700_000]")
-    assert value(kernel, "len(puts)") == 1
+    kernel.run("before = puts(first)")
     kernel.run("%%remote\nsecond = int(big.sum())")
-    kernel.run("cm.get(second)\nputs2 = [o for o in cm.state.list_objects() if o['made_by'].startswith('put') and o['size'] > 700_000]")
-    assert value(kernel, "puts2[0]['id'] == puts[0]['id'] and len(puts2) == 1") is True
+    assert value(kernel, "len(before) == 1 and puts(second) == before") is True
     kernel.run("big[7] += 1000")
     kernel.run("%%remote\nthird = int(big.sum())")
     assert value(kernel, "cm.get(third) - cm.get(second)") == 1000, "a change is noticed"
@@ -199,12 +198,14 @@ def test_wait_raises_here(kernel: Kernel) -> None:
 
 
 def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, gate: Path) -> None:
-    kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)\n    return 'done'")
-    request = kernel.start(f"waiting = [patient.remote({str(gate)!r}) for _ in range(3)]\nprint('asked')\ncm.get(waiting)")
+    kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)")
+    request = kernel.start(f"waiting = [patient.remote({str(gate)!r}) for _ in range(3)]\nprint('asked')\n"
+                           "cm.get(waiting)")
     kernel.until_text(request, lambda text: "asked" in text)
     kernel.manager.interrupt_kernel()
     assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt"
-    assert "3 tasks of this cell run on; %cancel ends them." in kernel.until_text(request, lambda text: "%cancel" in text)
+    told = kernel.until_text(request, lambda text: "%cancel" in text)
+    assert "3 tasks of this cell run on; %cancel ends them." in told
     number = value(kernel, "len(In)") - 2
     cancelled = kernel.run("%cancel")
     assert plain(kernel.text(cancelled)) == f"Cancelled 3 tasks of In [{number}].\n"
@@ -251,7 +252,8 @@ def test_completion_and_documentation(kernel: Kernel) -> None:
 
 def test_tasks_of_a_cell_that_starts_the_session_belong_to_it(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("%load_ext cellmesh")
-    request = fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1)\n@cm.remote\ndef talk(): print('hello')\ncm.get(talk.remote())")
+    request = fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1)\n@cm.remote\ndef talk(): print('hello')\n"
+                               "cm.get(talk.remote())")
     fresh_kernel.until_text(request, lambda text: "hello" in text)
     fresh_kernel.run("from cellmesh.kernel_ext.cell_registry import registry")
     assert value(fresh_kernel, "registry.cell(cm.state.list_tasks()[0]['origin']).label") == "In [2]"

@@ -1,4 +1,4 @@
-"""The analysis of cells: a corpus of cells as text, and an oracle that runs cells with what the analysis says they need."""
+"""The analysis of cells: a corpus of cells as text, and an oracle that runs cells with what the analysis lends them."""
 from __future__ import annotations
 
 import builtins
@@ -51,13 +51,15 @@ def described(cell: Body | Definitions) -> dict[str, list[str]]:
     if isinstance(cell, Definitions):
         said = {"functions": cell.functions, "classes": cell.classes, "imports": cell.imports}
         return {kind: sorted(names) for kind, names in said.items() if names}
+    marks = dict.fromkeys(cell.maybe_writes, "?") | dict.fromkeys(cell.keeps, "~")
     said = {
         "reads": [name + "?" * (name in cell.weak_reads) for name in cell.reads],
-        "writes": [name + ("~" if name in cell.keeps else "?" if name in cell.maybe_writes else "") for name in cell.writes],
+        "writes": [name + marks.get(name, "") for name in cell.writes],
         **{kind: getattr(cell, kind) for kind in ("builtins", "deletes", "imports", "mutates", "dynamic")},
     }
     flags = {"last": cell.has_last_expression, "await": cell.uses_await}
-    return {kind: sorted(names) for kind, names in said.items() if names} | {flag: [] for flag, on in flags.items() if on}
+    found = {kind: sorted(names) for kind, names in said.items() if names}
+    return found | {flag: [] for flag, on in flags.items() if on}
 
 
 @pytest.mark.parametrize(("expected", "text"), [case[1:] for case in cases()], ids=[case[0] for case in cases()])
@@ -118,7 +120,8 @@ class Writer:
         kinds = [self.assign] * 10 + [self.define, self.define, self.make_lambda, self.call, self.importing]
         kinds += [self.delete] * (not self.random.randrange(3))
         if indent < 3:
-            kinds += [self.if_, self.if_, self.for_, self.while_, self.try_, self.try_, self.with_, self.match_, self.class_]
+            kinds += [self.if_, self.if_, self.for_, self.while_, self.try_, self.try_, self.with_, self.match_]
+            kinds += [self.class_]
         self.pick(*kinds)(indent, loop)
         if loop and not self.random.randrange(5):
             self.write(indent, "if maybe():")
@@ -159,7 +162,8 @@ class Writer:
             self.block(indent + 1, loop=loop)
 
     def for_(self, indent: int, loop: bool) -> None:
-        self.write(indent, f"for {self.name()} in {self.pick('range(2)', '(1, 2)', 'range(call(f) % 2)', '[v for v in [] ]')}:")
+        iterable = self.pick("range(2)", "(1, 2)", "range(call(f) % 2)", "[v for v in [] ]")
+        self.write(indent, f"for {self.name()} in {iterable}:")
         self.block(indent + 1, loop=True)
         self.otherwise(indent, loop)
 
@@ -189,7 +193,8 @@ class Writer:
             self.block(indent + 1, loop=False)
 
     def with_(self, indent: int, loop: bool) -> None:
-        self.write(indent, self.pick("with suppress(ValueError):", f"with nullcontext({self.expression(1)}) as {self.name()}:"))
+        plain = f"with nullcontext({self.expression(1)}) as {self.name()}:"
+        self.write(indent, self.pick("with suppress(ValueError):", plain))
         self.block(indent + 1, loop=loop, risky=True)
 
     def match_(self, indent: int, loop: bool) -> None:
@@ -264,7 +269,9 @@ def outcome(cell: str, namespace: dict[str, Any], seed: int) -> str:
 
 def same(one: Any, other: Any) -> bool:
     plain = (int, float, list, bool, tuple)
-    return one == other if isinstance(one, plain) and isinstance(other, plain) else type(one).__name__ == type(other).__name__
+    if isinstance(one, plain) and isinstance(other, plain):
+        return one == other
+    return type(one).__name__ == type(other).__name__
 
 
 @settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
@@ -293,7 +300,7 @@ def test_what_is_lent_is_enough_and_what_comes_back_is_all(program: int, seed: i
         assert name in body.maybe_writes or name in lent, (cell, name)
     for name in body.deletes:
         assert name not in whole, (cell, name)
-    # The name of an `except ... as name` is the handler's: that the notebook would lose a variable of that name is left out.
-    untouched = set(NAMES + FUNCTIONS) - {*body.writes, *body.deletes, *body.imports, *re.findall(r"ValueError as (\w)", cell)}
-    for name in untouched:
+    # The name of an `except ... as name` is the handler's; a variable of that name is lost in the notebook, and kept here.
+    of_handlers = re.findall(r"ValueError as (\w)", cell)
+    for name in set(NAMES + FUNCTIONS) - {*body.writes, *body.deletes, *body.imports, *of_handlers}:
         assert whole.get(name, nothing) is notebook.get(name, nothing), (cell, name)

@@ -22,8 +22,8 @@ from cellmesh.kernel_ext.cell_registry import N_KEPT, CellRegistry, registry
 class Ref:
     """A future that has a value, an error, or neither yet."""
 
-    def __init__(self, client: Client, value: Any = None, error: Exception | None = None, *, is_done: bool = True) -> None:
-        self.client, self.value, self.error, self.is_done = client, value, error, is_done
+    def __init__(self, client: Client, value: Any = None, error: Exception | None = None) -> None:
+        self.client, self.value, self.error, self.is_done = client, value, error, True
         self.origin = client.origin
 
 
@@ -131,7 +131,7 @@ def test_names_are_futures_at_once_and_chain(run: Any, shell: Any, session: Sess
     assert (shell.user_ns["x"].value, shell.user_ns["y"].value, result.value) == (2, 3, 30)
     run("%%remote\nz = x + y")
     assert shell.user_ns["z"].value == 5
-    assert session.client.submitted[-1][1][1:] == (shell.user_ns["x"], shell.user_ns["y"]), "futures are arguments of their own"
+    assert session.client.submitted[-1][1][1:] == (shell.user_ns["x"], shell.user_ns["y"]), "futures are arguments"
 
 
 def test_a_cell_without_a_value_has_no_result(run: Any) -> None:
@@ -140,9 +140,10 @@ def test_a_cell_without_a_value_has_no_result(run: Any) -> None:
 
 
 def test_flags_become_options(run: Any, session: Session) -> None:
-    run("%%remote --cpus 2 --gpus 0.5 --memory 1G --resources disk=1 --name loader --retries -1 --retry-exceptions\nx = 1")
-    assert options_of(session) == {"num_cpus": 2, "num_gpus": 0.5, "memory": 1 << 30, "resources": {"disk": 1}, "name": "loader",
-                                   "max_retries": -1, "retry_exceptions": True, "num_returns": 2}
+    run("%%remote --cpus 2 --gpus 0.5 --memory 1G --resources disk=1 --name load --retries -1 --retry-exceptions\n"
+        "x = 1")
+    assert options_of(session) == {"num_cpus": 2, "num_gpus": 0.5, "memory": 1 << 30, "resources": {"disk": 1},
+                                   "name": "load", "max_retries": -1, "retry_exceptions": True, "num_returns": 2}
     run("%%remote\nx = 1")
     assert options_of(session) == {"name": "In [2]", "num_returns": 2}
 
@@ -262,7 +263,7 @@ def test_why_a_name_is_not_there_is_told(run: Any, shell: Any) -> None:
         run("%%remote\nnew = old")
 
 
-def test_a_running_earlier_run_is_told(run: Any, shell: Any, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_running_earlier_run_is_told(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("%%remote\nx = 1", store_history=True, cell_id="c1")
     shell.user_ns["x"].is_done = False
     shell.run_cell("%%remote\nx = 2", store_history=True, cell_id="c1")
@@ -383,8 +384,9 @@ def test_options_of_definitions(run: Any, shell: Any) -> None:
 
 
 def test_what_is_no_use_remotely_stays(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    run("%%remote\nimport enum, dataclasses, functools, typing\nclass Wrong(ValueError): pass\nclass Colour(enum.Enum):\n    RED = 1\n"
-        "class Point(typing.NamedTuple):\n    x: int\n@dataclasses.dataclass\nclass Record:\n    x: int\ndef stream(): yield 1\n"
+    run("%%remote\nimport enum, dataclasses, functools, typing\nclass Wrong(ValueError): pass\n"
+        "class Colour(enum.Enum):\n    RED = 1\nclass Point(typing.NamedTuple):\n    x: int\n"
+        "@dataclasses.dataclass\nclass Record:\n    x: int\ndef stream(): yield 1\n"
         "async def wait(): pass\n@functools.cache\ndef cached(x): return x\ndef plain(x): return x")
     said = capsys.readouterr().out
     for name in ("Wrong", "Colour", "Point", "Record", "stream", "wait", "cached"):
@@ -426,7 +428,8 @@ def test_nested_cells(run: Any, shell: Any, session: Session) -> None:
 def test_the_registry_forgets_the_oldest() -> None:
     cells = CellRegistry()
     for number in range(N_KEPT + 10):
-        cells.enter(run := object(), label=f"In [{number}]", parent={"header": {"msg_id": "m"}, "content": {"code": "long"}})
+        parent = {"header": {"msg_id": "m"}, "content": {"code": "long"}}
+        cells.enter(run := object(), label=f"In [{number}]", parent=parent)
         cells.leave(run)
     assert cells.cell(1).label == "" and cells.cell(1).number == 1
     assert cells.current.parent == {"header": {"msg_id": "m"}}
