@@ -25,7 +25,7 @@ import frontend  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-PYTEST = [sys.executable, "-m", "pytest"]
+PYTEST = [sys.executable, "-m", "pytest", "--durations=8"]
 
 
 def c_tests(*settings: str) -> list[str]:
@@ -49,7 +49,7 @@ KINDS = [
     Kind("c", c_tests(), 300),
     Kind("c under sanitizers", c_tests("SAN=address,undefined"), 600),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 300, node_missing),
-    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui"], 900),
+    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui"], 1500),
     Kind("notebooks", [*PYTEST, "tests/notebooks"], 600),
     Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 600, browser.install),
 ]

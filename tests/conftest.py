@@ -30,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
+def pytest_unconfigure() -> None:
+    # Every IPython shell that a test has made collects garbage when the interpreter ends. With the tests' heap that took
+    # forty seconds in all; what is frozen is not looked at.
+    gc.freeze()
+
+
 def _left(before: Holdings) -> dict[str, list[str]]:
     """What is left after everybody had the time to end; looks once more after a collection of garbage."""
     left = Holdings.now().left_since(before)
