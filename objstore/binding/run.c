@@ -397,7 +397,7 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
 bool run_awaited(ClientObject *c, uint32_t object)
 {
     segment_lock(&c->s);
-    uint32_t task = task_claim(&c->s, object);
+    uint32_t task = task_claim(&c->s, object, current_task_of(c) - 1);
     segment_unlock(&c->s);
     if (task == UINT32_MAX)
         return false;

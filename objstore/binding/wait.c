@@ -115,10 +115,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             result = 1;
             break;
         }
-        if (!blocked && task_1) {
-            task_block(&c->s, task_1 - 1);
-            blocked = true;
-        }
+        /* First on our own CPU: given back before, it would let another parent start, and children spread over a process
+         * each. */
         if (helps && c->depth < DEPTH_MAX) {
             int ran = help(c, w, task_1);
             if (ran < 0) {
@@ -127,6 +125,10 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             }
             if (ran)
                 continue;
+        }
+        if (!blocked && task_1) {
+            task_block(&c->s, task_1 - 1);
+            blocked = true;
         }
         flush_drops(c);
         c->n_waiting++;

@@ -204,7 +204,7 @@ static void victim_script(void)
     uint32_t claimed = submit(NULL, 0, 0, 8, 1, 0, r), other;
     segment_lock(&s);
     task = task_pop(&s);
-    other = task_claim(&s, claimed);
+    other = task_claim(&s, claimed, task);
     segment_unlock(&s);
     CHECK(task != UINT32_MAX && other != UINT32_MAX);
     object_seal_inline(&s, claimed, OBJECT_READY, "ok", 2);

@@ -96,7 +96,8 @@ enum task_flags {
     TASK_FLAG_CANCEL = 8,      /* asked to stop while running */
     TASK_FLAG_BLOCKED = 16,    /* sleeps in get/wait: its CPU has been given back */
     TASK_FLAG_RETRY_EXCEPTIONS = 32,
-    TASK_FLAG_LOOSE = 64       /* cancelled call that one of its two lists has dropped */
+    TASK_FLAG_LOOSE = 64,      /* cancelled call that one of its two lists has dropped */
+    TASK_FLAG_LENT = 128       /* runs on the CPU of the task that waits for it */
 };
 
 struct task_slot {

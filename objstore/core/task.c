@@ -303,6 +303,7 @@ static uint32_t pop_plain(struct segment *s)
     }
     uint32_t task = s->classes[c].head_1 - 1;
     queue_remove(s, task);
+    s->tasks[task].flags &= (uint16_t)~TASK_FLAG_LENT; /* of somebody who died before it had begun */
     s->tasks[task].gpu_mask = resource_acquire(s, s->classes[c].demand);
     STEP();
     start(s, task);
@@ -310,17 +311,36 @@ static uint32_t pop_plain(struct segment *s)
     return task;
 }
 
-uint32_t task_claim(struct segment *s, uint32_t object)
+/* Does the task fit into what the waiting one holds and does not use while it waits? */
+static bool can_lend(const struct segment *s, uint32_t waiter, uint32_t class)
+{
+    const int64_t *own = s->classes[s->tasks[waiter].resource_class].demand, *demand = s->classes[class].demand;
+    if (s->tasks[waiter].flags & TASK_FLAG_BLOCKED)
+        return false;
+    for (uint32_t k = 0; k < s->h->n_kinds; k++)
+        if (k == KIND_CPU ? demand[k] > own[k] : demand[k] > 0)
+            return false;
+    return true;
+}
+
+uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
 {
     uint32_t task = task_producing(s, object);
     if (task == UINT32_MAX)
         return UINT32_MAX;
     struct task_slot *t = &s->tasks[task];
     if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 || (t->flags & TASK_FLAG_ENV) ||
-        s->classes[t->resource_class].demand[KIND_GPU] || !resource_admissible(s, t->resource_class))
+        s->classes[t->resource_class].demand[KIND_GPU])
+        return UINT32_MAX;
+    bool lent = can_lend(s, waiter, t->resource_class);
+    if (!lent && !resource_admissible(s, t->resource_class))
         return UINT32_MAX;
     queue_remove(s, task);
-    resource_acquire(s, s->classes[t->resource_class].demand);
+    t->flags &= (uint16_t)~TASK_FLAG_LENT;
+    if (lent)
+        t->flags |= TASK_FLAG_LENT;
+    else
+        resource_acquire(s, s->classes[t->resource_class].demand);
     STEP();
     start(s, task);
     return task;
@@ -344,10 +364,13 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
     if (is_call(t))
         return NULL; /* calls run on what their actor holds */
     const int64_t *demand = s->classes[t->resource_class].demand;
-    if (!(t->flags & TASK_FLAG_BLOCKED))
+    if (!(t->flags & (TASK_FLAG_BLOCKED | TASK_FLAG_LENT)))
         return demand;
     memcpy(scratch, demand, sizeof(int64_t) * MAX_KINDS);
-    scratch[KIND_CPU] = 0;
+    /* What it holds of its own: nothing while blocked, nothing of what was lent, and one less than nothing when it has
+     * given back what was lent. */
+    int64_t held = 1 - !!(t->flags & TASK_FLAG_BLOCKED) - !!(t->flags & TASK_FLAG_LENT);
+    scratch[KIND_CPU] = held * demand[KIND_CPU];
     return scratch;
 }
 
@@ -395,7 +418,7 @@ static void give_back(struct segment *s, uint32_t task)
     else if (s->actors[t->actor_1 - 1].n_running)
         s->actors[t->actor_1 - 1].n_running--;
     t->gpu_mask = 0;
-    t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
+    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_LENT);
 }
 
 void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t detail)

@@ -41,8 +41,9 @@ int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t 
 uint32_t task_pop(struct segment *segment);
 
 /* A client that is blocked on `object` takes its producing task, now RUNNING, to run it where it stands: recursion of any
- * depth then needs neither more CPUs nor a process per level. UINT32_MAX: not a ready, plain task that fits. Under the lock. */
-uint32_t task_claim(struct segment *segment, uint32_t object);
+ * depth then needs neither more CPUs nor a process per level. It runs on the CPU of `waiter`, the task that waits, where it
+ * fits into that. UINT32_MAX: not a ready, plain task that fits. Under the lock. */
+uint32_t task_claim(struct segment *segment, uint32_t object, uint32_t waiter);
 
 /* Ends a task whose results are sealed, or seals what is missing as `status` tells (EVENT_OK: nothing is missing):
  * gives back its resources and references, and makes dependents ready. Under the lock. */
