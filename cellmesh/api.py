@@ -272,7 +272,6 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
     CellmeshError
         What else can become of a task; see `cellmesh.exceptions`.
     """
-    __tracebackhide__ = True  # IPython: the user's line is above, the task's traceback in the error
     return current().client.get(refs, timeout)
 
 
@@ -326,7 +325,6 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
     if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, "
                          f"{len(refs)}")
-    __tracebackhide__ = True
     return current().client.wait(refs, num_returns, timeout)
 
 
