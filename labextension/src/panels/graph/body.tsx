@@ -26,6 +26,13 @@ export function Body({ state, options, isDark }: BodyProps) {
   const status = state.status.value;
   const connection = state.connection.value;
   state.tick.value;
+  useEffect(() => {
+    const observer = new MutationObserver(() => {
+      state.look.value++;
+    });
+    observer.observe(document.body, { attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class'] });
+    return () => observer.disconnect();
+  }, [state]);
   const hasPicture = connection !== null && connection.graph.n > 0 && (status === 'live' || status === 'lost' || status === 'connecting');
   return (
     <div class={`cm-panel cm-is-${status}${isDark ? ' cm-dark' : ''}`}>
@@ -89,6 +96,10 @@ function Graph({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
     state.onChange = () => view.refresh();
     const stops = [
       effect(() => view.filter(state.stateFilter.value)),
+      effect(() => {
+        state.look.value;
+        view.readTheme();
+      }),
       effect(() => {
         const picked = state.selection.value;
         untracked(() => view.select(picked));

@@ -56,7 +56,6 @@ export class GraphCanvas {
   private readonly tooltip: Tooltip;
   private readonly abort = new AbortController();
   private readonly resizing: ResizeObserver;
-  private readonly themes: MutationObserver;
   private theme!: Theme;
   private graph: TaskGraph;
   private tasks: TaskArrangement;
@@ -114,8 +113,6 @@ export class GraphCanvas {
     this.listen();
     this.resizing = new ResizeObserver(() => this.resize());
     this.resizing.observe(host);
-    this.themes = new MutationObserver(() => this.readTheme());
-    this.themes.observe(document.body, { attributeFilter: ['data-jp-theme-name', 'data-jp-theme-light', 'class'] });
     this.readTheme();
     this.resize();
   }
@@ -123,7 +120,6 @@ export class GraphCanvas {
   dispose(): void {
     this.abort.abort();
     this.resizing.disconnect();
-    this.themes.disconnect();
     cancelAnimationFrame(this.request);
     clearTimeout(this.timer);
     this.tooltip.dispose();
@@ -150,7 +146,8 @@ export class GraphCanvas {
     this.schedule();
   }
 
-  private readTheme(): void {
+  /** The colours have changed. */
+  readTheme(): void {
     const style = getComputedStyle(this.host);
     this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
     this.schedule();
@@ -570,7 +567,6 @@ export class GraphCanvas {
     });
     on('wheel', event => this.wheel(event));
     on('keydown', event => this.key(event));
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.readTheme(), { signal });
     document.addEventListener('visibilitychange', () => this.schedule(), { signal });
   }
 

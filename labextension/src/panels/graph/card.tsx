@@ -56,7 +56,7 @@ export function Card({ state, graph }: { state: PanelState; graph: TaskGraph }) 
       }
     }
   }, [row, rowStateNow, tick]);
-  useLayoutEffect(() => cover(state), [picked, state.canvas.value]);
+  useLayoutEffect(() => cover(state), [picked, state.canvas.value, state.card.value]);
   if (!picked) {
     return null;
   }
@@ -124,7 +124,7 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
           {state.notice.value}
         </div>
       )}
-      <CardBody card={state.card.value} />
+      <CardBody card={state.card.value} look={state.look.value} />
     </section>
   );
 }
@@ -180,9 +180,21 @@ function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row:
   );
 }
 
-function CardBody({ card }: { card: CardData | null }) {
+/** What one line of a card takes, and a picture; the frame's content cannot be measured from outside. */
+const LINE_PX = 21;
+const PICTURE_PX = 170;
+
+/** About as high as the card's content; it scrolls where this is too little. */
+export function frameHeight(html: string, text: string): number {
+  const nLines = text.split('\n').reduce((sum, line) => sum + Math.ceil(Math.max(1, line.length) / 76), 0);
+  const nRows = html.split('<tr').length - 1;
+  const nPictures = html.split('data:image/').length - 1;
+  return Math.min(340, 64 + LINE_PX * Math.max(nLines, 1.25 * nRows + 2) + PICTURE_PX * nPictures);
+}
+
+function CardBody({ card, look }: { card: CardData | null; look: number }) {
   const frame = useRef<HTMLIFrameElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = frame.current;
     if (element && card?.html) {
       const style = getComputedStyle(element);
@@ -191,7 +203,7 @@ function CardBody({ card }: { card: CardData | null }) {
         element.srcdoc = page;
       }
     }
-  }, [card?.html]);
+  }, [card?.html, look]);
   if (!card) {
     return null;
   }
@@ -199,7 +211,16 @@ function CardBody({ card }: { card: CardData | null }) {
     return <div class="cm-card-text cm-soft">{card.error}</div>;
   }
   if (card.html) {
-    return <iframe ref={frame} class="cm-frame" sandbox="" title="Preview of the value" referrerpolicy="no-referrer" />;
+    return (
+      <iframe
+        ref={frame}
+        class="cm-frame"
+        style={`flex-basis: ${frameHeight(card.html, card.text)}px`}
+        sandbox=""
+        title="Preview of the value"
+        referrerpolicy="no-referrer"
+      />
+    );
   }
   if (card.text) {
     return <pre class="cm-card-text">{card.text}</pre>;
@@ -213,7 +234,7 @@ function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGrap
   const reveal = state.connection.value?.transport.reveal;
   const [title, ...lines] = describeGroup(graph, group);
   return (
-    <section class="cm-card cm-card-small" aria-label={`Card of ${title}`}>
+    <section class="cm-card" aria-label={`Card of ${title}`}>
       <div class="cm-card-head">
         {kind === Kind.object && <ObjectMark />}
         <div class="cm-card-title">

@@ -68,7 +68,8 @@ export function describeRow(graph: TaskGraph, row: number, now: number): string[
     pid !== undefined && `worker ${pid}`
   ];
   lines.push(places.filter(Boolean).join('  ·  '));
-  const result = graph.kind[row] === Kind.object ? '' : size(graph.size[row]!);
+  const hasResult = graph.kind[row] !== Kind.object && graph.state[row] === State.finished;
+  const result = hasResult ? size(graph.size[row]!) : '';
   const [nIn, nOut, nChildren] = [graph.dependencies(row), graph.dependents(row), graph.children(row)].map(numberOf);
   const relations = [
     nIn && `needs ${integer(nIn)}`,

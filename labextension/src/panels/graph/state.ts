@@ -34,6 +34,8 @@ export class PanelState {
   readonly notice = signal('');
   /** Changes when the header's numbers should be read again. */
   readonly tick = signal(0);
+  /** Changes when the page wears another theme. */
+  readonly look = signal(0);
   readonly status = computed(() => this.connection.value?.status.value ?? 'none');
   /** Called after each message; the canvas draws. */
   onChange: (() => void) | null = null;
