@@ -83,11 +83,10 @@ class WidgetTransport implements Transport {
   };
 }
 
-/** Dark when JupyterLab says so, or else when the page's text is light. */
-function isDarkPage(element: HTMLElement): boolean {
-  const said = document.body.dataset['jpThemeLight'];
-  if (said !== undefined) {
-    return said === 'false';
+/** Whether a page that is not JupyterLab's, which says so itself, is dark: its text is light. */
+function isForeignAndDark(element: HTMLElement): boolean {
+  if (document.body.dataset['jpThemeLight'] !== undefined) {
+    return false;
   }
   const [red = 0, green = 0, blue = 0] = (getComputedStyle(element).color.match(/\d+/g) ?? []).map(Number);
   return red + green + blue > 3 * 140;
@@ -101,7 +100,7 @@ function renderWidget({ model, el }: { model: WidgetModel; el: HTMLElement }): (
   const state = new PanelState();
   const transport = new WidgetTransport(model);
   const connection = new Connection(transport);
-  render(h(Body, { state, options: { wheel: 'focused' }, isDark: isDarkPage(el) }), host);
+  render(h(Body, { state, options: { wheel: 'focused' }, isDark: isForeignAndDark(el) }), host);
   state.connect(connection);
   void connection.start();
   return () => {

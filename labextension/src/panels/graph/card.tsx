@@ -99,8 +99,8 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
       </div>
       <div class="cm-card-details">{details.join('  ·  ')}</div>
       <div class="cm-actions">
-        {cell && (
-          <button type="button" disabled={!cell.id || !reveal} onClick={() => connection?.transport.reveal?.(cell.id)}>
+        {cell && reveal && (
+          <button type="button" disabled={!cell.id} onClick={() => connection?.transport.reveal?.(cell.id)}>
             <Glyph name="cell" />
             {cell.label ? `Go to ${cell.label}` : 'Go to cell'}
           </button>
@@ -252,8 +252,8 @@ function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGrap
           <Glyph name="expand" />
           Show {integer(graph.groups.list[group]!.n)} {kind === Kind.object ? 'objects' : 'tasks'}
         </button>
-        {label && (
-          <button type="button" disabled={!label.id || !reveal} onClick={() => state.connection.value?.transport.reveal?.(label.id)}>
+        {label && reveal && (
+          <button type="button" disabled={!label.id} onClick={() => state.connection.value?.transport.reveal?.(label.id)}>
             <Glyph name="cell" />
             {label.label ? `Go to ${label.label}` : 'Go to cell'}
           </button>
