@@ -77,7 +77,7 @@ for _magic in arguments.ALL:
 
 
 class _Mistakes:
-    """Shows a mistake of a cell's author in a sentence, a task's error with the worker's traceback; no frames of ours."""
+    """Shows a mistake of a cell's author in a sentence, a task's error with the traceback from there."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell

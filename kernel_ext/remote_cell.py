@@ -5,7 +5,9 @@ import argparse
 import dataclasses
 import enum
 import inspect
+import sys
 import types
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +153,12 @@ def _filename(run: Cell) -> str:
 
 def _submit(code: CellCode, values: list[Any], options: dict[str, Any]) -> list[Any]:
     n_returns = len(code.writes) + 1
-    submitted = _remote(run_cell, {"num_returns": n_returns, **options}).remote(code, *values)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        submitted = _remote(run_cell, {"num_returns": n_returns, **options}).remote(code, *values)
+    for warning in caught:  # they would point at IPython's line that runs magics, and name our function
+        text = str(warning.message).replace(repr(run_cell.__name__), repr(options["name"]))
+        print(f"{warning.category.__name__}: {text}", file=sys.stderr)
     return submitted if n_returns > 1 else [submitted]
 
 

@@ -81,7 +81,7 @@ def test_what_a_cell_prints_stands_under_it(kernel: Kernel) -> None:
 
 def test_display_in_a_cell_without_an_import(kernel: Kernel) -> None:
     request = kernel.run("%%remote\ndisplay({'text/plain': 'a picture'}, raw=True)")
-    wait_until(lambda: any("a picture" in m["content"]["data"]["text/plain"] for m in kernel.of(request, "display_data")))
+    wait_until(lambda: any("a picture" in str(m["content"]["data"]) for m in kernel.of(request, "display_data")))
 
 
 def test_definitions_become_remote(kernel: Kernel) -> None:
@@ -147,6 +147,12 @@ def test_mistakes_are_told_in_a_sentence(kernel: Kernel) -> None:
     name, text = error(kernel, "%%remote\nholder['deep']")
     assert name == "UsageError" and "holder['deep'][0]" in text and "lock" in text
     assert value(kernel, "1 + 1") == 2
+
+
+def test_a_warning_names_the_cell(kernel: Kernel) -> None:
+    request = kernel.run("%%remote --cpus 99\nnever = 1")
+    assert re.match(r"InfeasibleResourcesWarning: 'In \[\d+\]' asks for CPU: 99, but", kernel.text(request, "stderr"))
+    kernel.run("%cancel never")
 
 
 def test_results_that_are_not_there(kernel: Kernel) -> None:

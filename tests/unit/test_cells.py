@@ -300,7 +300,7 @@ def test_what_is_lent_is_enough_and_what_comes_back_is_all(program: int, seed: i
         assert name in body.maybe_writes or name in lent, (cell, name)
     for name in body.deletes:
         assert name not in whole, (cell, name)
-    # The name of an `except ... as name` is the handler's; a variable of that name is lost in the notebook, and kept here.
+    # The name of an `except ... as name` is the handler's: a notebook loses a variable of that name, here it stays.
     of_handlers = re.findall(r"ValueError as (\w)", cell)
     for name in set(NAMES + FUNCTIONS) - {*body.writes, *body.deletes, *body.imports, *of_handlers}:
         assert whole.get(name, nothing) is notebook.get(name, nothing), (cell, name)
