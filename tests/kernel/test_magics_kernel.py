@@ -95,6 +95,25 @@ def test_definitions_become_remote(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(double.remote(2))") == 40, "the new definition counts at once"
 
 
+def test_a_cell_uses_remote_functions_actors_and_futures_in_lists(kernel: Kernel) -> None:
+    kernel.run("%%remote\ndef double(x):\n    return 2 * x\nclass Counter:\n    n = 0\n    def add(self, k):\n"
+               "        self.n += k\n        return self.n")
+    kernel.run("counter = Counter.remote()\nparts = [double.remote(i) for i in range(3)]")
+    kernel.run("%%remote\nadded = cm.get(counter.add.remote(sum(cm.get(parts)) + cm.get(double.remote(1))))\nkeep = parts")
+    assert value(kernel, "cm.get(added)") == 8
+    assert value(kernel, "cm.get(counter.add.remote(0))") == 8, "the same actor"
+    assert value(kernel, "cm.get(cm.get(keep))") == [0, 2, 4], "refs within stay refs"
+    kernel.run("%fetch parts")
+    assert value(kernel, "parts") == [0, 2, 4]
+
+
+def test_objects_of_the_notebooks_classes_come_back_as_such(kernel: Kernel) -> None:
+    kernel.run("class Point:\n    def __init__(self, x): self.x = x\np = Point(1)")
+    kernel.run("%%remote\nq = Point(p.x + 1)\nknown = isinstance(p, Point)")
+    kernel.run("%fetch q known")
+    assert value(kernel, "(type(q) is Point, q.x, known)") == (True, 2, True)
+
+
 def test_an_error_shows_the_cells_own_lines(kernel: Kernel) -> None:
     kernel.run("%%remote\ndef broken(x):\n    # a comment\n    return 1 / x")
     count = value(kernel, "len(In)")
