@@ -124,8 +124,12 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
           open(false);
         }
       };
-      notebooks.currentWidget?.sessionContext.kernelChanged.connect(reopen);
-      reopen();
+      const watch = () => {
+        notebooks.currentWidget?.sessionContext.kernelChanged.connect(reopen); // twice is once
+        reopen();
+      };
+      notebooks.currentChanged.connect(watch); // a notebook named by the address opens after the layout is back
+      watch();
     });
   }
 };
