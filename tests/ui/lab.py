@@ -106,7 +106,7 @@ class Lab:
         self.server, self.page = server, page
         self.errors: list[str] = []
         self.restore_theme = False  # the choice is kept by the server, for the next page too
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("pageerror", lambda error: self._note_error(str(error)))
 
     def write(self, name: str, cells: list[str]) -> str:
         """A notebook file with these code cells; returns its name."""
@@ -158,6 +158,12 @@ class Lab:
             const outputs = window.notebookPanel.content.widgets[index].model.sharedModel.outputs;
             return outputs.map(output => text(output.text ?? output.evalue ?? output.data?.['text/plain'])).join('\\n');
         }""", index)
+
+    def _note_error(self, text: str) -> None:
+        # JupyterLab's own: it asks a connecting kernel for a subshell and gives up the question when the page or the
+        # connection goes first.
+        if not text.startswith("Error: Canceled future for create_subshell_request"):
+            self.errors.append(text)
 
     def errors_of(self, index: int) -> str:
         """The names of the exceptions in a cell's output."""
