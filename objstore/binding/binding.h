@@ -86,7 +86,6 @@ int client_module_init(void);
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
 PyObject *raise_core_error(ClientObject *c, int error, const char *what);
 void flush_drops(ClientObject *c);
-extern uint64_t fork_count; /* bumped in every child */
 
 /* ---- ref.c */
 extern PyType_Spec ref_spec;

@@ -8,8 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-uint64_t fork_count;
-
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail)
 {
     PyObject *error = c->hooks.store_error ? PyObject_CallFunction(c->hooks.store_error, "ss", code, detail)
@@ -95,7 +93,6 @@ static ClientObject *clients_of_process[16]; /* so that a fork can mark them; a 
 
 static void in_child(void)
 {
-    fork_count++;
     for (size_t i = 0; i < sizeof clients_of_process / sizeof *clients_of_process; i++)
         if (clients_of_process[i])
             clients_of_process[i]->pid = 0; /* its slot is the parent's: never touch the segment again */

@@ -1,4 +1,4 @@
-/* Looking at the segment: listings, counts, events. Listings are taken under the lock into private memory first, and
+/* Looking at the segment: listings, counts, events. Listings are copied under the lock into private memory first, and
  * turned into Python objects afterwards. */
 #include "binding.h"
 
@@ -21,14 +21,24 @@ static PyObject *done(PyObject *list, bool ok)
     return list;
 }
 
-/* A private copy of slots, so that no Python object is made under the lock. */
-static void *copy_slots(const void *from, size_t n, size_t size)
+/* Private memory for a copy of slots, from before the lock is taken: under it nothing is allocated. */
+static void *new_copy(size_t n, size_t size)
 {
     void *copy = PyMem_Malloc(n * size + 1);
-    if (copy)
-        memcpy(copy, from, n * size);
-    else
+    if (!copy)
         PyErr_NoMemory();
+    return copy;
+}
+
+/* A private copy of the `n` slots used so far, of one moment. */
+static void *copy_slots(ClientObject *c, const void *from, size_t n, size_t size)
+{
+    void *copy = new_copy(n, size);
+    if (copy) {
+        segment_lock(&c->s);
+        memcpy(copy, from, n * size);
+        segment_unlock(&c->s);
+    }
     return copy;
 }
 
@@ -132,10 +142,8 @@ static PyObject *task_dict(ClientObject *c, const struct task_slot *t)
 
 static PyObject *list_tasks(ClientObject *c, uint32_t limit)
 {
-    segment_lock(&c->s);
     uint32_t n = c->s.h->touched_tasks;
-    struct task_slot *copy = copy_slots(c->s.tasks, n, sizeof *copy);
-    segment_unlock(&c->s);
+    struct task_slot *copy = copy_slots(c, c->s.tasks, n, sizeof *copy);
     if (!copy)
         return NULL;
     PyObject *list = PyList_New(0);
@@ -160,10 +168,12 @@ LOOK(children)
     unsigned long long seq = PyLong_AsUnsignedLongLong(args);
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     uint32_t n = c->s.h->touched_tasks, found = 0;
-    uint32_t *slots = PyMem_Malloc(n * sizeof *slots + 1);
-    for (uint32_t i = 0; slots && i < n; i++) {
+    uint32_t *slots = new_copy(n, sizeof *slots);
+    if (!slots)
+        return NULL;
+    segment_lock(&c->s);
+    for (uint32_t i = 0; i < n; i++) {
         struct task_slot *t = &c->s.tasks[i];
         uint32_t state = atomic_load(&t->state);
         if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
@@ -172,8 +182,6 @@ LOOK(children)
         }
     }
     segment_unlock(&c->s);
-    if (!slots)
-        return PyErr_NoMemory();
     PyObject *list = PyList_New(0);
     bool ok = list;
     for (uint32_t i = 0; ok && i < found; i++)
@@ -229,10 +237,8 @@ LOOK(objects)
     if (!PyArg_ParseTuple(args, "|I:objects", &limit) || client_usable(c) < 0)
         return NULL;
     flush_drops(c);
-    segment_lock(&c->s);
     uint32_t n = c->s.h->touched_objects;
-    struct object_slot *copy = copy_slots(c->s.objects, n, sizeof *copy);
-    segment_unlock(&c->s);
+    struct object_slot *copy = copy_slots(c, c->s.objects, n, sizeof *copy);
     if (!copy)
         return NULL;
     PyObject *list = PyList_New(0);
@@ -255,15 +261,16 @@ LOOK(actors)
     static const char *const states[] = {"free", "pending", "alive", "restarting", "dead"};
     if (client_usable(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     uint32_t n = c->s.h->touched_actors;
-    struct actor_slot *copy = copy_slots(c->s.actors, n, sizeof *copy);
-    for (uint32_t i = 0; copy && i < n; i++)
+    struct actor_slot *copy = new_copy(n, sizeof *copy);
+    if (!copy)
+        return NULL;
+    segment_lock(&c->s);
+    memcpy(copy, c->s.actors, n * sizeof *copy);
+    for (uint32_t i = 0; i < n; i++)
         if (copy[i].object_1)
             object_hold(&c->s, copy[i].object_1 - 1);
     segment_unlock(&c->s);
-    if (!copy)
-        return NULL;
     PyObject *list = PyList_New(0);
     bool ok = list;
     for (uint32_t i = 0; i < n; i++) {

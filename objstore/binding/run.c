@@ -266,7 +266,7 @@ static bool wants_retry(ClientObject *c, struct task_slot *t, PyObject *exceptio
     return yes;
 }
 
-/* Ends a task with the pending exception (or `exception`); returns the event status, or EVENT_OK + 100 when the task
+/* Ends a task with the pending exception (or `exception`); returns the event status, or STATUS_RETRY when the task
  * goes back into its queue instead. */
 enum { STATUS_RETRY = 100 };
 

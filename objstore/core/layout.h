@@ -154,8 +154,7 @@ struct actor_slot {
     int32_t death_detail;
     uint32_t next_free_1;
     uint64_t name_hash;      /*    of namespace and name, 0: anonymous */
-    uint64_t gpu_spare;
-    unsigned char spare[48];
+    unsigned char spare[56];
 };
 
 /* ---- clients: any process attached to the segment */
@@ -175,7 +174,7 @@ struct client_slot {
     uint32_t actor_1;          /* L  actor served */
     _Atomic uint32_t flags;
     uint32_t task_1;           /* L  last task popped, for show */
-    _Atomic uint32_t cpu;      /* A  where it ran when it last slept or submitted */
+    uint32_t spare_word;
     uint64_t n_finished;       /* L */
     uint64_t last_seq;         /* L  last task popped, which may have ended: what the process prints late is its */
     uint32_t last_origin;      /* L */

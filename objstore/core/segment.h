@@ -60,9 +60,6 @@ static inline void request_attention(struct segment *s) { s->pending_attention =
 /* Any time: bump the client's inbox, and wake its sleepers if there are any. */
 void notify_client(struct segment *segment, uint32_t client);
 
-/* Is there an object/task/actor at this index? Every index read from shared memory passes one of these. */
-static inline bool valid_object(const struct segment *s, uint32_t i) { return i < s->h->touched_objects; }
-
 /* Between any two of these a process may die. Program order is what a survivor sees, so STEP is a compiler fence;
  * in a build with CELLMESH_STEPS the test harness counts them and dies at the n-th. */
 #ifdef CELLMESH_STEPS
