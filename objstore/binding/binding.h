@@ -51,6 +51,8 @@ typedef struct {
     bool watching;
     int depth;      /* tasks being run inside the waits of others */
     int spin_score; /* did looking before sleeping pay, lately? */
+    PyObject *call_variable; /* of an async actor: the ContextVar that holds the number of the running call */
+    uint32_t n_wakes, n_wakes_taken; /* wake() calls, and those that next() has answered */
     uint32_t watch_seen;
     Hooks hooks;
     codec_hooks codec;
@@ -74,10 +76,19 @@ typedef struct {
 CoreState *core_state(PyObject *module);
 extern struct PyModuleDef core_module;
 
-/* The task that the calling thread executes. */
+/* The task that the calling thread, or in an async actor the calling coroutine, executes. With the GIL held. */
 extern _Thread_local ClientObject *current_client;
 extern _Thread_local uint32_t current_task_1;
-static inline uint32_t current_task_of(const ClientObject *c) { return current_client == c ? current_task_1 : 0; }
+uint32_t current_call_of(const ClientObject *c);
+static inline uint32_t current_task_of(const ClientObject *c)
+{
+    return c->call_variable ? current_call_of(c) : current_client == c ? current_task_1 : 0;
+}
+static inline uint32_t current_origin(const ClientObject *c)
+{
+    uint32_t task_1 = current_task_of(c);
+    return task_1 ? c->s.tasks[task_1 - 1].origin : c->origin;
+}
 
 /* ---- client.c */
 extern PyType_Spec client_spec;
@@ -128,6 +139,7 @@ PyObject *client_run(ClientObject *c, PyObject *unused);
 /* Runs the task that makes `object` here and now, on top of the task that waits for it. False: it cannot be had. */
 bool run_awaited(ClientObject *c, uint32_t object);
 PyObject *client_next(ClientObject *c, PyObject *timeout);
+PyObject *client_set_call_variable(ClientObject *c, PyObject *variable);
 PyObject *client_load(ClientObject *c, PyObject *task);
 PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
 PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);

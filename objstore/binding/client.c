@@ -169,6 +169,7 @@ static int client_clear(ClientObject *c)
         Py_CLEAR(hooks[i]);
     c->codec.pickle = c->codec.unpickle = NULL;
     Py_CLEAR(c->instance);
+    Py_CLEAR(c->call_variable);
     clear_functions(c);
     return 0;
 }
@@ -180,6 +181,7 @@ static int client_traverse(ClientObject *c, visitproc visit, void *arg)
     for (size_t i = 0; i < sizeof c->hooks / sizeof *hooks; i++)
         Py_VISIT(hooks[i]);
     Py_VISIT(c->instance);
+    Py_VISIT(c->call_variable);
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++)
         Py_VISIT(c->functions[i].callable);
     return 0;
@@ -193,6 +195,7 @@ static PyObject *client_close(ClientObject *c, PyObject *unused)
         flush_drops(c);
     c->closed = true;
     Py_CLEAR(c->instance);
+    Py_CLEAR(c->call_variable);
     clear_functions(c);
     Py_RETURN_NONE;
 }
@@ -446,10 +449,11 @@ static PyObject *client_retire(ClientObject *c, PyObject *number)
     return PyBool_FromLong(idle);
 }
 
-/* Wakes every thread of this process that sleeps in get, wait or watch. */
+/* Wakes every thread of this process that sleeps in get, wait, watch or next. */
 static PyObject *client_wake(ClientObject *c, PyObject *unused)
 {
     (void)unused;
+    c->n_wakes++;
     if (c->s.h && c->pid)
         notify_client(&c->s, c->s.me);
     Py_RETURN_NONE;
@@ -480,8 +484,7 @@ static PyObject *client_get_current_task(ClientObject *c, void *unused)
 static PyObject *client_get_origin(ClientObject *c, void *unused)
 {
     (void)unused;
-    uint32_t task_1 = current_task_of(c);
-    return PyLong_FromUnsignedLong(task_1 ? c->s.tasks[task_1 - 1].origin : c->origin);
+    return PyLong_FromUnsignedLong(current_origin(c));
 }
 
 static int client_set_origin(ClientObject *c, PyObject *value, void *unused)
@@ -543,7 +546,9 @@ static PyMethodDef client_methods[] = {
     {"feasible", (PyCFunction)client_feasible, METH_O, "feasible(resource_class)\n--\n\nWhether the idle node could run it."},
     {"set_total", (PyCFunction)client_set_total, METH_O, "set_total(amounts)\n--\n\nSets what the node has."},
     {"run", (PyCFunction)client_run, METH_NOARGS, "run()\n--\n\nExecutes tasks; -1: leave, otherwise an actor's constructor to run."},
-    {"next", (PyCFunction)client_next, METH_O, "next(timeout)\n--\n\nTakes a task; -1: leave, -2: timed out."},
+    {"next", (PyCFunction)client_next, METH_O, "next(timeout)\n--\n\nTakes a task; -1: leave, -2: timed out, or wake() was called."},
+    {"set_call_variable", (PyCFunction)client_set_call_variable, METH_O,
+     "set_call_variable(variable)\n--\n\nA ContextVar that tells which of its calls an async actor executes."},
     {"load", (PyCFunction)client_load, METH_O, "load(task)\n--\n\n(callable, args, kwargs) of a taken task."},
     {"finish", FAST(client_finish), METH_FASTCALL, "finish(task, value)\n--\n\nEnds a taken task with its value."},
     {"fail", FAST(client_fail), METH_FASTCALL, "fail(task, exception)\n--\n\nEnds a taken task with an exception."},

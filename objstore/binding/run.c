@@ -18,6 +18,22 @@ static void set_current(ClientObject *c, uint32_t task_1)
     current_task_1 = task_1;
 }
 
+uint32_t current_call_of(const ClientObject *c)
+{
+    PyObject *value = NULL;
+    if (PyContextVar_Get(c->call_variable, NULL, &value) < 0 || !value) {
+        PyErr_Clear();
+        return 0;
+    }
+    unsigned long n = PyLong_Check(value) ? PyLong_AsUnsignedLong(value) : ULONG_MAX;
+    if (n == ULONG_MAX)
+        PyErr_Clear();
+    Py_DECREF(value);
+    /* What a call has started in the background may outlive the call. */
+    bool runs = n < c->s.h->touched_tasks && atomic_load(&c->s.tasks[n].state) == TASK_RUNNING && c->s.tasks[n].worker == c->s.me;
+    return runs ? (uint32_t)n + 1 : 0;
+}
+
 /* ------------------------------------------------------------------ taking */
 
 static bool should_leave(ClientObject *c)
@@ -51,7 +67,7 @@ static int idle(ClientObject *c, uint32_t seen, int64_t ns)
     return PyErr_CheckSignals() < 0 ? FAILED : 0; /* the end of the session is a reason to leave, not an error */
 }
 
-static int64_t take(ClientObject *c, double timeout)
+static int64_t take(ClientObject *c, double timeout, bool until_wake)
 {
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout * 1e9);
     for (;;) {
@@ -67,6 +83,10 @@ static int64_t take(ClientObject *c, double timeout)
         int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
         if (left <= 0)
             return TIMED_OUT;
+        if (until_wake && c->n_wakes != c->n_wakes_taken) {
+            c->n_wakes_taken = c->n_wakes;
+            return TIMED_OUT;
+        }
         if (idle(c, seen, left) < 0)
             return FAILED;
     }
@@ -79,7 +99,7 @@ static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status)
     task_finish(&c->s, task, status);
     uint32_t next = should_leave(c) ? UINT32_MAX : task_pop(&c->s);
     segment_unlock(&c->s);
-    return next == UINT32_MAX ? take(c, -1.0) : next;
+    return next == UINT32_MAX ? take(c, -1.0, false) : next;
 }
 
 /* ------------------------------------------------------------------ functions and arguments */
@@ -379,12 +399,12 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
     (void)unused;
     if (client_usable(c) < 0)
         return NULL;
-    int64_t task = take(c, -1.0);
+    int64_t task = take(c, -1.0, false);
     while (task >= 0 && !(c->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION)) {
         uint32_t status = execute(c, (uint32_t)task);
         if (status == STATUS_RETRY) {
             end_task(c, (uint32_t)task, status);
-            task = take(c, -1.0);
+            task = take(c, -1.0, false);
         } else {
             task = finish_and_take(c, (uint32_t)task, status);
         }
@@ -396,8 +416,9 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
 
 bool run_awaited(ClientObject *c, uint32_t object)
 {
+    uint32_t on_top_of = current_task_of(c) - 1;
     segment_lock(&c->s);
-    uint32_t task = task_claim(&c->s, object, current_task_of(c) - 1);
+    uint32_t task = task_claim(&c->s, object, on_top_of);
     segment_unlock(&c->s);
     if (task == UINT32_MAX)
         return false;
@@ -414,8 +435,16 @@ PyObject *client_next(ClientObject *c, PyObject *timeout_object)
     double timeout;
     if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
         return NULL;
-    int64_t task = take(c, timeout);
+    int64_t task = take(c, timeout, true);
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
+}
+
+PyObject *client_set_call_variable(ClientObject *c, PyObject *variable)
+{
+    if (!PyContextVar_CheckExact(variable))
+        return PyErr_Format(PyExc_TypeError, "set_call_variable(variable): expected a ContextVar, got %R", variable);
+    Py_XSETREF(c->call_variable, Py_NewRef(variable));
+    Py_RETURN_NONE;
 }
 
 static int parse_task(ClientObject *c, PyObject *number, uint32_t *task)

@@ -130,12 +130,10 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
 
 /* ------------------------------------------------------------------ put */
 
-static int create_put(ClientObject *c, const Encoded *e, uint32_t *slot)
+static int create_put(ClientObject *c, const Encoded *e, uint32_t origin, uint32_t *slot)
 {
     uint64_t number = c->s.h->next_seq++ | PUT_BIT;
     int error = object_create(&c->s, c->s.me, number, slot);
-    uint32_t task_1 = current_task_of(c);
-    uint32_t origin = task_1 ? c->s.tasks[task_1 - 1].origin : c->origin;
     if (!error)
         event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX, 0, c->s.me);
     return error;
@@ -148,8 +146,9 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force
         return NULL;
     PyObject *ref = NULL;
     bool in_slot = fits_inline(&e) && !force_arena;
+    uint32_t origin = current_origin(c);
     segment_lock(&c->s);
-    int error = create_put(c, &e, slot);
+    int error = create_put(c, &e, origin, slot);
     if (!error && in_slot) {
         unsigned char bytes[OBJECT_INLINE_SIZE];
         codec_write(&e.out, bytes, copy_bytes); /* at most 24 bytes, no buffers: a memcpy */

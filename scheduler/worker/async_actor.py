@@ -1,24 +1,69 @@
 """An async actor: its calls are tasks of one asyncio loop in the main thread.
 
-A thread takes calls out of the mailbox and hands them to the loop, a batch at a time; the loop wakes up once a batch.
+The loop sleeps in the core, like any other worker, so that a call costs one wake-up and one turn of the loop. What else an
+asyncio loop waits for, its file descriptors, a second thread watches meanwhile; it wakes the core when one is ready.
 """
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import inspect
+import select
+import selectors
 import signal
-import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from .output import current_call
-
-# Calls handed to the loop at once. More would only make the first wait for the last.
+# Calls begun in one turn of the loop. More would only make the first wait for the last.
 BATCH = 64
-# Two threads want the interpreter for microseconds at a time; the default of 5 ms is for long runs.
-SWITCH_INTERVAL_S = 0.0005
 LEAVE, TIMED_OUT = -1, -2
+
+# The call that a coroutine belongs to, for the core: what it prints, submits and puts is that call's.
+current_call: contextvars.ContextVar[int] = contextvars.ContextVar("current_call")
+
+
+class MailboxSelector(selectors.DefaultSelector):
+    """A selector that sleeps in the mailbox of an actor instead of in the operating system's `epoll`.
+
+    Parameters
+    ----------
+    take : callable
+        ``take(timeout)`` begins the calls that have come; with none there it waits at most `timeout` seconds for one.
+        False: there is no room for calls, it did not wait.
+    wake : callable
+        Ends a waiting `take` from another thread.
+    """
+
+    def __init__(self, take: Callable[[float | None], bool], wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._take, self._wake = take, wake
+        self._armed = threading.Semaphore(0)
+        self._watching = False
+        threading.Thread(target=self._watch, name="descriptors", daemon=True).start()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > 0:
+            if ready := super().select(0):
+                timeout = 0
+            elif not self._watching:
+                self._watching = True
+                self._armed.release()
+        else:
+            ready = []
+        if not self._take(timeout):
+            return ready or super().select(timeout)
+        return ready or super().select(0)
+
+    def _watch(self) -> None:
+        """In its thread, once for each time that it is armed: sleep until a descriptor is ready, then wake the loop."""
+        poller = select.poll()
+        poller.register(self.fileno(), select.POLLIN)
+        while True:
+            self._armed.acquire()
+            poller.poll()
+            self._watching = False
+            self._wake()
 
 
 class AsyncServer:
@@ -26,54 +71,47 @@ class AsyncServer:
 
     def __init__(self, client: Any, max_concurrency: int) -> None:
         self._client = client
+        self._max_concurrency = max_concurrency
         self._running: dict[int, asyncio.Task[None]] = {}
         self._started: set[int] = set()   # those of them that have begun
         self._doomed: set[int] = set()    # and those that were cancelled before
-        self._free = threading.Semaphore(max_concurrency)
-        self._n_interrupts = 0
+        self._ended = False
 
     def run(self) -> None:
         """Serve until the actor ends and the calls in flight have ended too."""
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self._client.set_call_variable(current_call)
+        self._loop = asyncio.SelectorEventLoop(MailboxSelector(self._take, self._client.wake))
         # Not asyncio.run, which would cancel what the class runs beside its calls: the process ends anyhow.
-        asyncio.new_event_loop().run_until_complete(self._serve())
+        self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
         # The core interrupts with SIGINT whatever it cancels. Here that is one of many coroutines.
         self._loop.add_signal_handler(signal.SIGINT, self._cancel_marked)
-        threading.Thread(target=self._pump, name="calls", daemon=True).start()
-        await self._ended.wait()
+        self._end = asyncio.Event()
+        await self._end.wait()
         await asyncio.gather(*self._running.values())
 
-    def _pump(self) -> None:
-        """In its thread: take calls as long as there is room for more, hand them over in batches."""
-        while True:
-            self._free.acquire()
-            n_interrupts = self._n_interrupts
-            call = self._client.next(None)
-            calls = [call]
-            while call >= 0 and len(calls) < BATCH and self._free.acquire(blocking=False):
-                call = self._client.next(0)
-                if call == TIMED_OUT:
-                    self._free.release()
-                    break
-                calls.append(call)
-            self._loop.call_soon_threadsafe(self._begin, calls, n_interrupts)
-            if call == LEAVE:
-                return
+    def _take(self, timeout: float | None) -> bool:
+        """Begin the calls that have come, waiting for the first at most `timeout` seconds."""
+        n_free = min(self._max_concurrency - len(self._running), BATCH)
+        if self._ended or n_free <= 0:
+            return False
+        call = self._client.next(timeout)
+        while call >= 0:
+            self._begin(call)
+            n_free -= 1
+            if not n_free:
+                return True
+            call = self._client.next(0)
+        if call == LEAVE:
+            self._ended = True
+            self._end.set()
+        return True
 
-    def _begin(self, calls: list[int], n_interrupts: int) -> None:
-        for call in calls:
-            if call == LEAVE:
-                self._ended.set()
-                return
-            context = contextvars.copy_context()
-            context.run(current_call.set, call)
-            self._running[call] = self._loop.create_task(self._execute(call), context=context)
-        if n_interrupts != self._n_interrupts:  # one of these was meant perhaps, when it was not known here yet
-            self._cancel_marked()
+    def _begin(self, call: int) -> None:
+        context = contextvars.copy_context()
+        context.run(current_call.set, call)
+        self._running[call] = self._loop.create_task(self._execute(call), context=context)
 
     async def _execute(self, call: int) -> None:
         try:
@@ -92,10 +130,8 @@ class AsyncServer:
             del self._running[call]
             self._started.discard(call)
             self._doomed.discard(call)
-            self._free.release()
 
     def _cancel_marked(self) -> None:
-        self._n_interrupts += 1
         for call, running in self._running.items():
             if not self._client.task_info(call)["cancelled"]:
                 continue

@@ -10,7 +10,6 @@ A worker that prints more than its budget is cut off here, at the source, and sa
 from __future__ import annotations
 
 import codecs
-import contextvars
 import io
 import json
 import os
@@ -33,9 +32,6 @@ DISPLAY_RATE, DISPLAY_BURST = 2 << 20, 16 << 20
 JOIN_S = 0.02      # lines that follow each other within this time are sent together
 PARTIAL_S = 0.05   # an unfinished line is sent when nothing has been added for this long
 NOTE_S = 1.0       # the note about what was dropped comes at least this often
-
-# In an async actor: the handle of the call that a coroutine belongs to. The core knows only what a *thread* executes.
-current_call: contextvars.ContextVar[int | None] = contextvars.ContextVar("current_call", default=None)
 
 
 @dataclass(frozen=True)
@@ -161,10 +157,6 @@ class Output:
 
     # ---- who prints
     def _tag(self) -> Tag:
-        call = current_call.get()
-        if call is not None:
-            info = self._client.task_info(call)
-            return Tag(info["seq"], info["origin"])
         task, origin = self._client.current_task, 0
         if not task and threading.current_thread() is not threading.main_thread():
             # A thread that a task has started: what it prints belongs to what this process executes.

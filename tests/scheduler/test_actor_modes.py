@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -53,6 +54,11 @@ class Meeting:
 
 
 @cm.remote
+def nothing() -> None:
+    pass
+
+
+@cm.remote
 class Async:
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -87,6 +93,22 @@ class Async:
 
     async def ask(self, ref: list) -> int:
         return await ref[0]
+
+    async def hear(self, n: int) -> bytes:
+        """`n` bytes through a pair of sockets, the last of them sent by a thread."""
+        reader, _ = await asyncio.open_connection(sock=(pair := socket.socketpair())[0])
+        with pair[1] as other:
+            other.sendall(b"x" * (n - 1))
+            await asyncio.to_thread(other.sendall, b"y")
+            heard = await reader.readexactly(n)
+        return heard
+
+    async def submit(self, together: int) -> tuple[str, list]:
+        """Who this call is and a task that it submits, in turns with other calls of the same."""
+        self.n_waiting += 1
+        while self.n_waiting < together:
+            await asyncio.sleep(0)
+        return cm.get_runtime_context().get_task_id(), [nothing.remote()]
 
 
 def test_an_ordinary_actor_is_served_in_order_by_the_main_thread() -> None:
@@ -152,6 +174,24 @@ def test_whatever_a_coroutine_raises_is_its_callers(kind: str) -> None:
 def test_a_coroutine_may_await_refs() -> None:
     actor = Async.remote()
     assert cm.get(actor.ask.remote([cm.put(17)]), timeout=30) == 17
+
+
+def test_the_loop_serves_descriptors_threads_and_timers_beside_calls() -> None:
+    actor = Async.remote()
+    waiting = actor.wait.remote()
+    heard = [actor.hear.remote(n) for n in range(1, 20)]
+    assert cm.get(heard, timeout=30) == [b"x" * (n - 1) + b"y" for n in range(1, 20)]
+    cm.get(actor.release.remote())
+    assert cm.get(waiting, timeout=30) == 1
+
+
+def test_what_a_coroutine_submits_is_its_calls_child() -> None:
+    actor = Async.remote()
+    answers = cm.get([actor.submit.remote(5) for _ in range(5)], timeout=30)
+    cm.get([child for _, (child,) in answers])
+    parents = [str(task["parent"]) for task in cm.state.list_tasks() if task["name"] == "nothing"]
+    assert len({name for name, _ in answers}) == 5
+    assert sorted(parents) == sorted(name for name, _ in answers)
 
 
 def test_what_coroutines_print_is_their_own() -> None:

@@ -19,7 +19,7 @@ from cellmesh.scheduler import transport
 from cellmesh.scheduler.messages import MAX_TEXT_CHARS, FromPeer, FromScheduler, WorkerOutput
 from cellmesh.scheduler.transport import Channel
 from cellmesh.scheduler.worker import output as worker_output
-from cellmesh.scheduler.worker.output import Output, TaskStream, current_call
+from cellmesh.scheduler.worker.output import Output, TaskStream
 
 
 # ---------------------------------------------------------------- the streams alone
@@ -107,14 +107,6 @@ def test_text_of_another_task_does_not_join(bench: Bench) -> None:
     print("of eight", file=bench.stdout)
     bench.output.flush()
     assert [(m.task, m.origin, m.text) for m in bench.received()] == [(7, 70, "of seven"), (8, 80, "of eight\n")]
-
-
-def test_a_coroutines_text_is_its_calls(bench: Bench) -> None:
-    token = current_call.set(5)
-    print("async", file=bench.stdout)
-    current_call.reset(token)
-    message, = bench.received()
-    assert (message.task, message.origin) == (50, 500)
 
 
 def test_a_thread_of_a_task_prints_for_the_task(bench: Bench) -> None:
