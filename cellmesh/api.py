@@ -59,6 +59,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     ------
     AlreadyInitializedError
         A session runs already, and something else was asked for than it has.
+    UnknownArgumentError
+        There is no such argument.
     ValueError, TypeError
         An argument has no sense.
     """

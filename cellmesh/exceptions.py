@@ -13,6 +13,7 @@
     ├── ObjectStoreFullError       (also a MemoryError) no room, even after waiting
     ├── StoreLimitError            one of the store's tables is full
     ├── StoreCorruptedError        the store contradicts itself: our bug, or somebody wrote into the segment
+    ├── UnknownArgumentError       (also a TypeError and a RuntimeError) init() has no such argument
     └── SessionError
         ├── NotInitializedError    the call needs a session that runs
         ├── AlreadyInitializedError  (also a RuntimeError) init() asks for something else than what runs
@@ -24,12 +25,12 @@ Wrong use of an API is Python's own TypeError or ValueError, at the line that di
 """
 from __future__ import annotations
 
-import linecache
-import re
 import signal
 import types
 from functools import lru_cache
 from typing import Any
+
+from .tracebacks import rendered, with_source_lines
 
 __all__ = [
     "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
@@ -37,12 +38,16 @@ __all__ = [
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
     "ObjectStoreFullError", "OutOfMemoryError", "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
-    "StoreLimitError", "TaskCancelledError", "TaskError", "WorkerCrashedError",
+    "StoreLimitError", "TaskCancelledError", "TaskError", "UnknownArgumentError", "WorkerCrashedError",
 ]
 
 
 class CellmeshError(Exception):
     """The root of the tree."""
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython's hook: what to show in place of the usual traceback."""
+        return rendered(self)
 
 
 class TaskError(CellmeshError):
@@ -157,6 +162,10 @@ class StoreLimitError(CellmeshError):
 
 class StoreCorruptedError(CellmeshError):
     """The store's own records contradict each other."""
+
+
+class UnknownArgumentError(CellmeshError, TypeError, RuntimeError):
+    """`init` has no such argument. Python's own class for it is TypeError; programs written for Ray expect RuntimeError."""
 
 
 class SessionError(CellmeshError):
@@ -336,21 +345,3 @@ def how_it_ended(exit_code: int) -> str:
         return f"was killed by {signal.Signals(-exit_code).name}"
     except ValueError:
         return f"was killed by signal {-exit_code}"
-
-
-# ---------------------------------------------------------------- source lines
-_FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+), in ')
-
-
-def with_source_lines(text: str) -> str:
-    """A worker's traceback with the source lines that only this process knows: those of notebook cells."""
-    lines = text.split("\n")
-    filled = []
-    for i, line in enumerate(lines):
-        filled.append(line)
-        frame = _FRAME.match(line)
-        if frame and not (i + 1 < len(lines) and lines[i + 1].startswith("    ")):
-            source = linecache.getline(frame["file"], int(frame["line"])).strip()
-            if source:
-                filled.append(f"    {source}")
-    return "\n".join(filled)

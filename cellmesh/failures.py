@@ -11,13 +11,14 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+from .tracebacks import is_ours
+
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
 MAX_PICKLE_BYTES = 10 << 20
 MAX_PLAIN_FRAMES = 50
 SCALARS = {str, int, float, bool, bytes, type(None)}
 # Of these the `traceback` module says more than class and text: parts, the place in the source, what may have been meant.
 TOLD_BY_TRACEBACK = (BaseExceptionGroup, SyntaxError, NameError, AttributeError, ImportError)
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
@@ -61,7 +62,7 @@ def _plain_traceback(error: BaseException) -> str | None:
     """The traceback of an exception that stands alone, without source lines; None for what only `traceback` can tell.
 
     Looking up and parsing the source costs more than all the rest of a failed task. Whoever reads the text has the files
-    too, and the notebook's cells, which a worker has not: `exceptions.with_source_lines`.
+    too, and the notebook's cells, which a worker has not: `tracebacks.with_source_lines`.
     """
     if (error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)
             or hasattr(error, "__notes__") or isinstance(error, TOLD_BY_TRACEBACK)):
@@ -87,7 +88,7 @@ def _plain_traceback(error: BaseException) -> str | None:
 def _users_part(tb: TracebackType | None) -> TracebackType | None:
     """The traceback without the frames that lead from the worker's loop into the user's function."""
     start = tb
-    while start is not None and os.path.abspath(start.tb_frame.f_code.co_filename).startswith(_PACKAGE):
+    while start is not None and is_ours(start):
         start = start.tb_next
     return start if start is not None else tb
 

@@ -82,21 +82,26 @@ def read_history(client: Client) -> list[TaskHistory]:
 
 
 def name_of_task(client: Client, seq: int) -> str:
-    """The display name of a task, "" if neither the listings nor the ring know it any more."""
+    """The display name of a task, "" if the ring does not know it any more."""
+    return submission_of(client, seq)[0]
+
+
+def submission_of(client: Client, seq: int) -> tuple[str, int]:
+    """The display name of a task and its origin, ("", 0) if the ring does not know it any more."""
     if client.closed:
-        return ""
+        return "", 0
     wanted = struct.pack("<Q", seq)
     cursor = 0
     while True:
         data, cursor, _ = client.events(cursor, BATCH)
         if not data:
-            return ""
+            return "", 0
         at = data.find(wanted)
         while at >= 0:
             if at % RECORD.size == 8:
                 record = RECORD.unpack_from(data, at - 8)
                 if record[6] == SUBMITTED:
-                    return _function_name(client, record[2], record[5])
+                    return _function_name(client, record[2], record[5]), record[3]
             at = data.find(wanted, at + 1)
 
 

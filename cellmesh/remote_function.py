@@ -23,6 +23,8 @@ class RemoteFunction(Generic[P, R]):
     ----------
     remote : callable
         Submits a task. Takes what the function takes; an ObjectRef as an argument makes the task wait for its value.
+    function : callable
+        The plain function: `f.function(...)` is an ordinary call.
 
     Notes
     -----
@@ -55,10 +57,17 @@ class RemoteFunction(Generic[P, R]):
             raise AttributeError("__signature__")  # Python cannot tell
         return signature_of(self._spec)
 
+    @property
+    def function(self) -> Callable[P, R]:
+        """The plain function, to be called in this process."""
+        return self._export.code
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         name = self._export.name
         raise TypeError(f"{name}() is a remote function and cannot be called directly: use {name}.remote(...), which "
-                        "returns an ObjectRef, and cellmesh.get(ref) for its value")
+                        f"returns an ObjectRef, and cellmesh.get(ref) for its value. {name}.function(...) is the plain "
+                        "call, in this process; a helper that others only call is better left plain: define it in an "
+                        "ordinary cell, or without the decorator")
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Submit a task; returns its ObjectRef, a list of them for `num_returns` > 1, None for 0."""

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +195,10 @@ class Session:
 
 
 # ---------------------------------------------------------------- the process's one session
+# Called with each session that this process starts or joins, before anybody can use it, in the thread that does it.
+when_started: list[Callable[[Session], None]] = []
+
+
 @dataclass
 class _Process:
     """The session of this process, and what became of others."""
@@ -289,6 +294,8 @@ def _attach(node: Any, client: Client, config: Config) -> Session:
     session = Session(node, client, config)
     node.link.on_lost(session._on_lost)
     node.link.add_listener(session.hear)
+    for listener in list(when_started):
+        listener(session)
     if config.log_to_driver:
         session.print_output()
     return session

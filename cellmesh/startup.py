@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import machine
-from .exceptions import AlreadyInitializedError
+from .exceptions import AlreadyInitializedError, UnknownArgumentError
 from .session import Config, Session
 from .text import user_frame
 
@@ -26,7 +26,7 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
 
     Raises
     ------
-    TypeError
+    UnknownArgumentError
         For a keyword that `init` does not have.
     ValueError
         For a value that an argument does not take.
@@ -38,7 +38,8 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
             continue
         close = difflib.get_close_matches(name, arguments, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise TypeError(f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, ignore_reinit_error")
+        raise UnknownArgumentError(f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, "
+                                   "ignore_reinit_error")
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, value in given.items():
         allowed = _refusal(name, value)

@@ -106,7 +106,6 @@ class Captured:
     awaited: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     not_sent: dict[str, str] = field(default_factory=dict)
-    wants_display: bool = False
 
 
 def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any, *,
@@ -154,19 +153,16 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
     # A function of the notebook brings the names it reads, and those of functions among them.
     pending = [*((name, False) for name in required), *((name, True) for name in optional)]
     seen = {name for name, _ in pending}
-    wanted = set(body.reads)
     for name, is_optional in pending:
         value = namespace[name]
         if _is_notebook_function(value, namespace):
             captured.functions.add(name)
             for global_name in global_names(value):
-                wanted.add(global_name)
                 if global_name not in seen and is_there(global_name):
                     seen.add(global_name)
                     pending.append((global_name, is_optional or global_name in body.writes))
             value = with_globals(value, {"__name__": "__main__"})
         _add(captured, name, value, shipper, client, is_optional=is_optional)
-    captured.wants_display = "display" in wanted and not is_there("display")
     if inputs is None:
         for name in sorted(body.keeps):
             if is_there(name) and name not in seen:
@@ -175,15 +171,12 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
 
 
 def _check_needed(body: Body, namespace: Mapping[str, Any]) -> None:
-    missing = [name for name in body.needed if name not in namespace and name not in WORKER_NAMES]
+    missing = [name for name in body.needed if name not in namespace]
     if missing:
         name = missing[0]
         message = (f"name {name!r} is not defined: the cell reads it in line {body.needed[name]}, and neither the cell "
                    "nor the notebook has assigned it")
         raise CellError(message, shown_as=NameError(message, name=name))
-
-
-WORKER_NAMES = frozenset({"display", "get_ipython"})  # IPython's builtins, which the notebook has without a variable
 
 
 def _add(captured: Captured, name: str, value: Any, shipper: Shipper, client: Any, *, is_optional: bool) -> None:

@@ -16,8 +16,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .. import exceptions
-from ..history import name_of_task
+from ..history import submission_of
 from ..refs import ObjectRef
+from ..tracebacks import with_source_lines
 from .cell_registry import CellRegistry, registry
 from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, amount, card_html, card_text, duration
 from .find import refs_in
@@ -176,21 +177,19 @@ class Cards:
         """What can be said of a ref at once."""
         client = ref.client
         recorder = self._recorder()
-        row: dict[str, Any] = {}
-        if recorder is not None and recorder.session.client is client:
-            with recorder.lock:
-                number = recorder.graph.row_of(ref.creator)
-                row = recorder.graph.describe(number) if number >= 0 else {}
+        row = _row(recorder, ref)
         if client.closed:
             return self._facts_of_row(row, recorder, "gone", ref.hex())
         info = client.info(ref)
         state = state_of(ref)
         made = self._facts_of_row(row, recorder, state, info["id"])
+        name, origin = info["name"] or made.function, info["origin"]
+        if not name and not info["put"]:  # the task has ended, and nothing has recorded it (yet); the ring may still know it
+            name, origin = submission_of(client, ref.creator)
         return replace(
-            made, function=info["name"] or made.function or self._name_without_graph(ref),
-            what="object" if info["put"] else made.what,
+            made, function=name, what="object" if info["put"] else made.what,
             attempt=info["attempt"], pid=info["pid"] or made.pid,
-            cell=made.cell or self._registry.cell(info["origin"]).label,
+            cell=made.cell or self._registry.cell(origin).label,
             size=info["size"] if state == "finished" else None)
 
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
@@ -205,10 +204,6 @@ class Cards:
             ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - started,
             size=int(row["size"]) if row["size"] is not None else None)
 
-    def _name_without_graph(self, ref: ObjectRef) -> str:
-        """In a terminal nothing records the events; the ring may still know the task."""
-        return name_of_task(ref.client, ref.creator) if self._recorder() is None else ""
-
     def value_facts(self, ref: ObjectRef) -> ValueFacts:
         """What has to be asked for: the error's traceback, the preview. May take `PREVIEW_TIMEOUT_S`."""
         client = ref.client
@@ -222,7 +217,7 @@ class Cards:
                 return self._previewer.preview(ref)
             client.get(ref, 1.0)
         except exceptions.TaskError as error:
-            traceback = exceptions.with_source_lines(error.remote_traceback)
+            traceback = with_source_lines(error.remote_traceback)
             return ValueFacts(error=_first_line(f"{error.cause_type}: {error.message}"), traceback=traceback)
         except exceptions.CellmeshError as error:
             return ValueFacts(error=_first_line(f"{type(error).__name__}: {error}"))
@@ -271,6 +266,19 @@ class Previewer:
             function = client.put(code_object("function", "preview", summarize))
             self._submit = client, client.submitter(function, client.resource_class({}), max_retries=0, hidden=True)
         return self._submit[1]
+
+
+def _row(recorder: Recorder | None, ref: ObjectRef) -> dict[str, Any]:
+    """What the graph knows of a ref's task; {} if nothing."""
+    if recorder is None or recorder.session.client is not ref.client:
+        return {}
+    with recorder.lock:
+        number = recorder.graph.row_of(ref.creator)
+        if number >= 0:
+            return recorder.graph.describe(number)
+    with recorder.fresh() as graph:  # while nobody looks it is some events behind
+        number = graph.row_of(ref.creator)
+        return graph.describe(number) if number >= 0 else {}
 
 
 def row_of(recorder: Recorder, number: int) -> dict[str, Any]:

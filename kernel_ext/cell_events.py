@@ -1,14 +1,15 @@
 """Before and after each cell: its number goes with whatever it submits, and a stopped cell says what goes on."""
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import IPython
 
-from .. import driver_output
+from .. import session as sessions
 from .cell_registry import registry
+from .wakeup import SignalWakeup
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -27,7 +28,7 @@ class CellEvents:
         self.shell = shell
         self.shipper = shipper
         self.raw_cell = ""
-        self._follow: Callable[[Session], bool] | None = None
+        self._wakeup = SignalWakeup()
 
     def start(self) -> None:
         running = self.shell.displayhook.exec_result
@@ -35,20 +36,17 @@ class CellEvents:
             self.before(running.info)
         self.shell.events.register("pre_run_cell", self.before)
         self.shell.events.register("post_run_cell", self.after)
-        self._follow, driver_output.taken_over_by = driver_output.taken_over_by, self.session_begins
+        sessions.when_started.append(attach)  # what the cell that starts a session submits is its own already
 
     def stop(self) -> None:
         self.shell.events.unregister("pre_run_cell", self.before)
         self.shell.events.unregister("post_run_cell", self.after)
-        driver_output.taken_over_by = self._follow
-
-    def session_begins(self, session: Session) -> bool:
-        """A cell has started a session: what it submits already is its own. Whether the output is taken over."""
-        attach(session)
-        return self._follow is not None and self._follow(session)
+        sessions.when_started.remove(attach)
+        self._wakeup.disarm()
 
     def before(self, info: ExecutionInfo) -> None:
         """A cell begins."""
+        self._wakeup.arm()
         self.raw_cell = info.raw_cell
         parent = self.shell.get_parent() if hasattr(self.shell, "get_parent") else {}  # only kernels have messages
         number = self.shell.execution_count - (COUNTS_BEFORE and info.store_history)
@@ -61,17 +59,16 @@ class CellEvents:
             filename=self.shell.compile.get_code_name(info.raw_cell, transformed, number),
         )
         self.shipper.forget_rebound(self.shell.user_ns)
-        from ..session import current_or_none
-        session = current_or_none()
+        session = sessions.current_or_none()
         if session is not None and not session.client.closed:
             attach(session)
             session.forget_changed_code()
 
     def after(self, result: ExecutionResult | None) -> None:
-        """A cell has ended; None: it was cancelled while it awaited something."""
+        """A cell has ended; None: it was cancelled before it could say how."""
         run = registry.current
         registry.leave(result.info if result is not None else None)
-        if result is None or isinstance(result.error_in_exec, KeyboardInterrupt):
+        if result is None or isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError):
             n_left = n_unfinished().get(run.number, 0)
             if n_left:
                 print("Stopped. 1 task of this cell runs on; %cancel ends it." if n_left == 1 else
@@ -86,8 +83,7 @@ def attach(session: Session) -> None:
 
 def n_unfinished() -> Counter[int]:
     """How many tasks of each cell have not ended, by the number of the cell."""
-    from ..session import current_or_none
-    session = current_or_none()
+    session = sessions.current_or_none()
     if session is None or session.client.closed:
         return Counter()
     return Counter(task["origin"] for task in session.client.tasks(1 << 20))

@@ -47,7 +47,8 @@ def _error_of(ref: Any) -> Exception | None:
 
 
 def _in_words(error: Exception, run: Cell) -> str:
-    from ..exceptions import TaskError, with_source_lines
+    from ..exceptions import TaskError
+    from ..tracebacks import with_source_lines
     label = run.label or "The cell"
     if not isinstance(error, TaskError):
         return f"{label} has failed: {type(error).__name__}: {error}\n"

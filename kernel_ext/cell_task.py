@@ -53,8 +53,6 @@ class CellCode:
         Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
-    wants_display : bool
-        Whether the code calls IPython's `display` without importing it, as one can in a notebook.
     writes : tuple of str
         What to return.
     has_last_expression : bool
@@ -72,7 +70,6 @@ class CellCode:
     kept: dict[str, Any] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     not_sent: dict[str, str] = field(default_factory=dict)
-    wants_display: bool = False
     writes: tuple[str, ...] = ()
     has_last_expression: bool = False
 
@@ -167,9 +164,6 @@ def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str]
     # Functions and classes of a module named __main__ are pickled by value, which is what their author expects.
     namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None}
     namespace.update(zip(cell.names, values, strict=True))
-    if cell.wants_display:
-        from IPython.display import display
-        namespace["display"] = display
     for name, module in cell.modules.items():
         namespace[name] = import_module(module)
     for name, ref in cell.awaited.items():

@@ -22,8 +22,8 @@ from . import dataflow
 # What a module's namespace has anyhow, on a worker too.
 MODULE_NAMES = frozenset({"__name__", "__doc__", "__builtins__", "__annotations__", "__spec__", "__package__",
                           "__loader__"})
-# IPython adds two builtins of its own in the notebook; workers do not have them.
-BUILTINS = frozenset(dir(builtins)) - {"display", "get_ipython"}
+# IPython adds two builtins of its own in the notebook; workers have `display` too, but no shell to get.
+BUILTINS = frozenset(dir(builtins)) - {"get_ipython"} | {"display"}
 
 Statement = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom
 

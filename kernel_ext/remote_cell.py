@@ -165,8 +165,7 @@ def _submit(code: CellCode, values: list[Any], options: dict[str, Any]) -> list[
 def _for_code(captured: Captured, writes: tuple[str, ...]) -> dict[str, Any]:
     kept = {name: value for name, value in captured.kept.items() if name in writes}
     return {"names": tuple(captured.names), "modules": captured.modules, "functions": frozenset(captured.functions),
-            "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent,
-            "wants_display": captured.wants_display}
+            "awaited": captured.awaited, "kept": kept, "not_sent": captured.not_sent}
 
 
 def _checked_returns(returns: list[str] | int | None, body: Body) -> list[str] | None:

@@ -1,11 +1,13 @@
 """IPython's `display()` inside tasks: computed here, shown in the notebook. The task imports IPython, or nobody does.
 
 Without a shell IPython's `display` prints a repr. When a task imports IPython's display module, its three functions
-that need a shell are replaced: they make the bundle of representations and hand it to the worker's output.
+that need a shell are replaced: they make the bundle of representations and hand it to the worker's output. As in a
+notebook, `display` is there without an import; its first use imports IPython.
 """
 from __future__ import annotations
 
 import base64
+import builtins
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -23,10 +25,17 @@ Show = Callable[[str, dict[str, Any], dict[str, Any], dict[str, Any]], None]
 
 def install(show: Show) -> None:
     """Route displays to `show`, now if IPython is there, otherwise when it is imported."""
+    builtins.display = _display  # type: ignore[attr-defined]
     if MODULE in sys.modules:
         replace_functions(sys.modules[MODULE], show)
     else:
         sys.meta_path.insert(0, _Hook(show))
+
+
+def _display(*objs: Any, **options: Any) -> Any:
+    """Show objects in the notebook that submitted this task; parameters as IPython's `display`."""
+    from IPython.core import display_functions
+    return display_functions.display(*objs, **options)
 
 
 class _Hook:

@@ -84,6 +84,12 @@ def test_display_in_a_cell_without_an_import(kernel: Kernel) -> None:
     wait_until(lambda: any("a picture" in str(m["content"]["data"]) for m in kernel.of(request, "display_data")))
 
 
+def test_display_in_a_plain_remote_function(kernel: Kernel) -> None:
+    request = kernel.run("@cm.remote\ndef picture():\n    display({'text/plain': 'drawn'}, raw=True)\n"
+                         "cm.get(picture.remote())")
+    wait_until(lambda: any("drawn" in str(m["content"]["data"]) for m in kernel.of(request, "display_data")))
+
+
 def test_definitions_become_remote(kernel: Kernel) -> None:
     kernel.run("%%remote\nimport json\n\ndef double(x):\n    return 2 * x\nclass Counter:\n    def __init__(self, n):\n"
                "        self.n = n\n    def add(self, k):\n        self.n += k\n        return json.dumps(self.n)\n"
@@ -124,6 +130,23 @@ def test_an_error_shows_the_cells_own_lines(kernel: Kernel) -> None:
     assert request
     _, text = error(kernel, "cm.get(broken.remote(0))")
     assert re.search(r'"Cell In\[\d+\]", line 4, in broken\n    return 1 / x', text), text
+
+
+def test_functions_of_ordinary_cells_have_their_cells_lines_too(kernel: Kernel) -> None:
+    count = value(kernel, "len(In)")
+    kernel.run("def inner(x):\n    return 1 / x\n\n@cm.remote\ndef outer(x):\n    return inner(x)")
+    _, text = error(kernel, "cm.get(outer.remote(0))")
+    assert f'"Cell In[{count}]", line 2, in inner\n    return 1 / x' in text, text
+    assert f'"Cell In[{count}]", line 6, in outer' in text and "ipykernel" not in text, text
+
+
+def test_a_traceback_ends_at_the_users_frame(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef broken(): return 1 / 0\ndef mine():\n    return cm.get(broken.remote())")
+    _, text = error(kernel, "mine()")
+    assert "in mine()" in text and "api.py" not in text, text
+    _, text = error(kernel, "cm.get(broken.options(num_cpus=1).remote(), timeout=20)")
+    assert "----> 1 cm.get(broken" in text and "api.py" not in text, text
+    assert "api.py" in value(kernel, "str(__import__('traceback').extract_tb(__import__('sys').last_value.__traceback__))")
 
 
 def test_a_failure_is_told_under_the_cell(kernel: Kernel) -> None:
@@ -239,6 +262,16 @@ def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, ga
     assert value(kernel, "cm.get(after)") == "usable"
 
 
+def test_the_stop_button_ends_a_cell_that_awaits(kernel: Kernel, gate: Path) -> None:
+    kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)")
+    request = kernel.start(f"print('asked')\nawait patient.remote({str(gate)!r})")
+    kernel.until_text(request, lambda text: "asked" in text)
+    kernel.manager.interrupt_kernel()
+    assert reply_of(kernel, request)["ename"] == "CancelledError"
+    kernel.until_text(request, lambda text: "1 task of this cell runs on; %cancel ends it." in text)
+    kernel.run("%cancel")
+
+
 def test_cancel_by_cell_by_name_and_all(kernel: Kernel, gate: Path) -> None:
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     kernel.run(f"%%remote\n{wait}\none = 1")
@@ -249,7 +282,10 @@ def test_cancel_by_cell_by_name_and_all(kernel: Kernel, gate: Path) -> None:
     for name in ("one", "two"):
         assert error(kernel, f"cm.get({name})")[0] == "TaskCancelledError"
     kernel.run(f"%%remote\n{wait}\nthree = 1")
+    number = value(kernel, "len(In)") - 2
     kernel.run("%cancel --all --force")
+    table = result(kernel, kernel.run("%futures"))
+    assert re.search(rf"^three +\S.* In \[{number}\] +In \[{number}\]", table, re.MULTILINE), table
     assert error(kernel, "cm.get(three)")[0] in ("TaskCancelledError", "WorkerCrashedError")
     assert plain(kernel.text(kernel.run("%cancel"))) == "There are no such tasks: nothing to cancel.\n"
     assert error(kernel, "%cancel nothing_like_it")[0] == "UsageError"
@@ -280,6 +316,14 @@ def test_tasks_of_a_cell_that_starts_the_session_belong_to_it(fresh_kernel: Kern
     request = fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1)\n@cm.remote\ndef talk(): print('hello')\n"
                                "cm.get(talk.remote())")
     fresh_kernel.until_text(request, lambda text: "hello" in text)
+    fresh_kernel.run("from cellmesh.kernel_ext.cell_registry import registry")
+    assert value(fresh_kernel, "registry.cell(cm.state.list_tasks()[0]['origin']).label") == "In [2]"
+
+
+def test_cells_are_known_although_output_is_not_wanted(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh")
+    fresh_kernel.run("import cellmesh as cm\ncm.init(num_cpus=1, log_to_driver=False)\n@cm.remote\ndef f(): return 1\n"
+                     "cm.get(f.remote())")
     fresh_kernel.run("from cellmesh.kernel_ext.cell_registry import registry")
     assert value(fresh_kernel, "registry.cell(cm.state.list_tasks()[0]['origin']).label") == "In [2]"
 

@@ -49,6 +49,26 @@ def cm(cm: ModuleType, _still_usable: None) -> ModuleType:  # so that the sessio
 def test_calling_a_remote_function() -> None:
     with pytest.raises(TypeError, match=r"add\(\) is a remote function.*use add\.remote\(\.\.\.\)"):
         add(1)
+    assert add.function(1, b=2) == 3, "the plain function"
+
+
+def test_remote_functions_that_call_each_other_say_how(cm: ModuleType) -> None:
+    def helper(x):
+        return x + 1
+
+    remote_helper = cm.remote(helper)
+
+    @cm.remote
+    def direct(x):
+        return remote_helper(x)
+
+    @cm.remote
+    def plain(x):
+        return remote_helper.function(x)
+
+    with pytest.raises(TypeError, match=r"helper\.remote\(\.\.\.\).*helper\.function\(\.\.\.\).*ordinary cell"):
+        cm.get(direct.remote(1))
+    assert cm.get(plain.remote(1)) == 2
 
 
 def test_calling_an_actor_class_or_a_method(cm: ModuleType) -> None:

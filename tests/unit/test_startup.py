@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cellmesh import startup
-from cellmesh.exceptions import AlreadyInitializedError
+from cellmesh.exceptions import AlreadyInitializedError, UnknownArgumentError
 from cellmesh.session import Config
 
 ARGUMENTS = dict.fromkeys(("address", "num_cpus", "num_gpus", "memory", "resources", "object_store_memory", "namespace",
@@ -34,8 +34,9 @@ def test_a_wrong_value_is_refused_by_name(name: str, value: object) -> None:
 
 
 def test_an_unknown_keyword_names_the_nearest() -> None:
-    with pytest.raises(TypeError, match="no argument 'num_cpu': did you mean 'num_cpus'"):
+    with pytest.raises(UnknownArgumentError, match="no argument 'num_cpu': did you mean 'num_cpus'"):
         checked({"num_cpu": 3})
+    assert issubclass(UnknownArgumentError, TypeError) and issubclass(UnknownArgumentError, RuntimeError)
 
 
 def test_ray_arguments_without_meaning_are_ignored_aloud() -> None:

@@ -1,0 +1,74 @@
+"""Tracebacks as people read them: a worker's with the source lines and cells that only the notebook knows, the caller's
+without the frames of this package at its end.
+"""
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import traceback
+from types import TracebackType
+from typing import Any
+
+_FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+), in ')
+_PACKAGE = __name__.partition(".")[0]
+
+
+# ---- of workers
+def with_source_lines(text: str) -> str:
+    """A worker's traceback with what only this process knows: the lines of notebook cells, and which cells they are."""
+    lines = text.split("\n")
+    filled = []
+    for i, line in enumerate(lines):
+        frame = _FRAME.match(line)
+        if frame is None:
+            filled.append(line)
+            continue
+        file = frame["file"]
+        filled.append(line.replace(file, _label_of(file), 1))
+        if not (i + 1 < len(lines) and lines[i + 1].startswith("    ")):
+            source = linecache.getline(file, int(frame["line"])).strip()
+            if source:
+                filled.append(f"    {source}")
+    return "\n".join(filled)
+
+
+def _label_of(file: str) -> str:
+    """"Cell In[3]" for the file name that IPython compiles that cell with; other names as they are."""
+    shell = _ipython()
+    named = shell.compile.format_code_name(file) if shell is not None else None
+    return " ".join(named) if named else file
+
+
+def _ipython() -> Any:
+    """IPython's shell if this is its process."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+# ---- of the caller
+def rendered(error: BaseException) -> list[str]:
+    """What IPython shows of an error that this package has raised: the traceback ends where the user's code does."""
+    shell, tb = _ipython(), up_to_users_frame(error.__traceback__)
+    if shell is None:
+        return traceback.format_exception(type(error), error, tb)
+    return shell.InteractiveTB.structured_traceback(type(error), error, tb)
+
+
+def up_to_users_frame(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of this package at its end."""
+    entries = []
+    while tb is not None:
+        entries.append(tb)
+        tb = tb.tb_next
+    while entries and is_ours(entries[-1]):
+        entries.pop()
+    end = None
+    for entry in reversed(entries):
+        end = TracebackType(end, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return end
+
+
+def is_ours(tb: TracebackType) -> bool:
+    """Whether an entry of a traceback is code of this package."""
+    return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
