@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections import Counter
+import weakref
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -24,6 +25,7 @@ from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, amount, card_html, c
 from .find import refs_in
 from .graph_parts import UNKNOWN
 from .preview import summarize
+from .tails import tails_of
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 UPDATE_INTERVAL_S = 0.25  # of one card
 PREVIEW_TIMEOUT_S = 2.0
 N_LIVE_MAX = 100  # cards that follow their state; of more the oldest stay as they are
+N_ENDED_MAX = 100  # cards of ended tasks whose last output may still be on its way
 # Values of these encodings that are at most that long are summarised here: they are what a summary would be.
 SMALL_ENCODINGS = {"None", "bool", "int", "float", "complex", "str", "bytes"}
 SMALL_BYTES = 4096
@@ -59,6 +62,7 @@ class _Live:
     ref: ObjectRef
     display_id: str
     parent: dict[str, Any]
+    facts: CardFacts
     shown: tuple[Any, ...] = ()  # signature of what was shown last
     bundle: Bundle = field(default_factory=dict)
     shown_at: float = 0.0
@@ -66,6 +70,17 @@ class _Live:
     asked: bool = False
     timer: threading.Timer | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class _Ended:
+    """A card on view that can change only by what its task has printed last; it must not keep the value alive."""
+
+    client: weakref.ref[Client]
+    task: int
+    display_id: str
+    parent: dict[str, Any]
+    facts: CardFacts
 
 
 class Cards:
@@ -86,6 +101,7 @@ class Cards:
         self._recorder = recorder
         self._publish = publish
         self._live: dict[str, _Live] = {}
+        self._ended: OrderedDict[str, _Ended] = OrderedDict()
         self._lock = threading.Lock()
         self._previewer = Previewer()
 
@@ -98,9 +114,9 @@ class Cards:
     def show(self, ref: ObjectRef, parent: dict[str, Any]) -> None:
         """Display a card that will follow its ref's state."""
         assert self._publish is not None
-        card = _Live(ref, f"cellmesh-{uuid.uuid4().hex}", parent)
+        card = _Live(ref, f"cellmesh-{uuid.uuid4().hex}", parent, self.facts(ref))
         card.shown, card.shown_at = self._signature(card), time.monotonic()
-        card.bundle = bundle_of(self.facts(ref))
+        card.bundle = bundle_of(card.facts)
         self._publish(card.bundle, card.display_id, False, parent)
         with self._lock:
             self._live[card.display_id] = card
@@ -115,10 +131,24 @@ class Cards:
         for card in cards:
             self._look_at(card)
 
+    def on_text(self, client: Client, tasks: set[int]) -> None:
+        """Tasks of a session have printed something. Of ended ones, too: output comes by another way than results."""
+        with self._lock:
+            live = [card for card in self._live.values() if card.ref.client is client and card.ref.creator in tasks]
+            ended = [card for card in self._ended.values() if card.client() is client and card.task in tasks]
+        for card in live:
+            self._look_at(card)
+        for card in ended:
+            card.facts = replace(card.facts, output=tails_of(client).of(card.task))
+            assert self._publish is not None
+            self._publish(bundle_of(card.facts), card.display_id, True, card.parent)
+
     def _look_at(self, card: _Live) -> None:
         signature = self._signature(card)
-        if signature[0] in FINAL and not card.asked:
-            card.asked = True
+        with card.lock:
+            asks = signature[0] in FINAL and not card.asked
+            card.asked |= asks
+        if asks:
             threading.Thread(target=self._ask_for_value, args=(card,), name="cellmesh-card", daemon=True).start()
         if signature != card.shown:
             self._update(card, may_wait=True)
@@ -134,7 +164,7 @@ class Cards:
             with recorder.lock:
                 row = recorder.graph.row_of(card.ref.creator)
                 seen = recorder.graph.state(row).name.lower() if row >= 0 else ""
-        return state, seen, card.value is not None
+        return state, seen, card.value is not None, tails_of(card.ref.client).n_chars(card.ref.creator)
 
     def _is_done(self, card: _Live, signature: tuple[Any, ...]) -> bool:
         recorder = self._recorder()
@@ -154,7 +184,8 @@ class Cards:
             if card.timer is not None:
                 card.timer.cancel()
                 card.timer = None
-            bundle = bundle_of(with_value(self.facts(card.ref), card.value))
+            card.facts = with_value(self.facts(card.ref), card.value)
+            bundle = bundle_of(card.facts)
             card.shown = signature
             if bundle != card.bundle:
                 card.bundle, card.shown_at = bundle, time.monotonic()
@@ -164,8 +195,12 @@ class Cards:
             self._forget(card)
 
     def _forget(self, card: _Live) -> None:
+        ended = _Ended(weakref.ref(card.ref.client), card.ref.creator, card.display_id, card.parent, card.facts)
         with self._lock:
-            self._live.pop(card.display_id, None)
+            if self._live.pop(card.display_id, None) is not None:
+                self._ended[card.display_id] = ended
+                while len(self._ended) > N_ENDED_MAX:
+                    self._ended.popitem(last=False)
 
     def _ask_for_value(self, card: _Live) -> None:
         card.value = self.value_facts(card.ref)
@@ -190,7 +225,7 @@ class Cards:
             made, function=name, what="object" if info["put"] else made.what,
             attempt=info["attempt"], pid=info["pid"] or made.pid,
             cell=made.cell or self._registry.cell(origin).label,
-            size=info["size"] if state == "finished" else None)
+            size=info["size"] if state == "finished" else None, output=tails_of(client).of(ref.creator))
 
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
         if not row or recorder is None:

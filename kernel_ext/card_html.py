@@ -33,6 +33,8 @@ class CardFacts:
         One line, and the remote traceback.
     note : str
         Why there is no preview.
+    output : str
+        The last lines that the task has printed.
     """
 
     id: str
@@ -51,6 +53,7 @@ class CardFacts:
     error: str = ""
     traceback: str = ""
     note: str = ""
+    output: str = ""
     depends_on: list[str] = field(default_factory=list)
 
 
@@ -75,7 +78,7 @@ _MONO = "var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace)"
 
 def card_html(facts: CardFacts) -> str:
     """The card. No scripts, no style sheets, nothing loaded from anywhere."""
-    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts)]
+    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts), _output(facts)]
     body = "".join(part for part in parts if part)
     return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts))}" style="display:inline-block;'
             f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;'
@@ -94,6 +97,7 @@ def card_text(facts: CardFacts) -> str:
         lines.append(facts.preview["text"])
     lines += [facts.error] if facts.error else []
     lines += [facts.note] if facts.note else []
+    lines += [f"│ {line}" for line in facts.output.splitlines()]
     return "\n".join(lines)
 
 
@@ -284,6 +288,15 @@ def _failure(facts: CardFacts) -> str:
         return f'<div style="margin-top:.45rem">{error}</div>'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer">{error}</summary>'
             f'{_pre(facts.traceback[-TRACEBACK_CHARS:])}</details>')
+
+
+def _output(facts: CardFacts) -> str:
+    if not facts.output:
+        return ""
+    last = facts.output.rstrip().rpartition("\n")[2]
+    summary = f'<span style="opacity:.62">printed</span> <code style="font:1em {_MONO};background:none;color:inherit">'
+    return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer;overflow-wrap:anywhere">{summary}'
+            f'{escape(last[-200:])}</code></summary>{_pre(facts.output)}</details>')
 
 
 def _number(value: float) -> str:

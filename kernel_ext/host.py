@@ -58,6 +58,7 @@ class Host:
         self._announcement: Any = None
         self._running: dict[str, Any] | None = None  # the parent message of the cell that runs now
         self._running_lock = threading.Lock()
+        self._between_cells: dict[str, dict[str, Any]] = {}  # updates of displays while no cell ran
 
     # --- life
 
@@ -106,7 +107,7 @@ class Host:
             self.output = None
             if session.config.log_to_driver:
                 driver_output.stop(session)  # it prints already if the session is older than the extension
-                self.output = CellOutput(self.kernel, self._cells)
+                self.output = CellOutput(self.kernel, self._cells, self.cards.on_text)
                 self.output.start(session)
         return True
 
@@ -158,17 +159,23 @@ class Host:
             sys.stdout.flush()
             sys.stderr.flush()
         content = {"data": bundle, "metadata": {}, "transient": {"display_id": display_id}}
-        # Notebook runners (nbclient) take updates of any display, but only from the cell that runs.
-        if update:
-            self.send("update_display_data", content, self._running or parent)
-        else:
+        if not update:
             self.send("display_data", content, parent)
+            return
+        # Notebook runners (nbclient) take updates of any display, but only from the cell that runs.
+        with self._running_lock:
+            if self._running is None:
+                self._between_cells[display_id] = content
+            self.send("update_display_data", content, self._running or parent)
 
     # --- cells and requests
 
     def _before_cell(self, info: object) -> None:
         with self._running_lock:
             self._running = self.kernel.get_parent("shell")
+            for content in self._between_cells.values():
+                self.send("update_display_data", content, self._running)
+            self._between_cells.clear()
 
     def _after_cell(self, result: object) -> None:
         with self._running_lock:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..driver_output import Pump, TaskNames, TaskText, is_output, tasks_of
 from ..scheduler.budget import Budget
 from ..scheduler.messages import Message, NodeEvent, WorkerOutput
+from .tails import Tails, tails_of
 
 if TYPE_CHECKING:
+    from ..objstore._core import Client
     from ..session import Session
     from .cell_registry import CellRegistry
 
@@ -35,9 +37,12 @@ class CellOutput:
     ----------
     kernel : ipykernel.kernelbase.Kernel
     registry : CellRegistry
+    on_text : callable
+        ``on_text(client, tasks)``: these tasks have printed something.
     """
 
-    def __init__(self, kernel: Any, registry: CellRegistry) -> None:
+    def __init__(self, kernel: Any, registry: CellRegistry,
+                 on_text: Callable[[Client, set[int]], None] = lambda client, tasks: None) -> None:
         self._kernel = kernel
         self._registry = registry
         self._texts: OrderedDict[int, TaskText] = OrderedDict()
@@ -46,11 +51,16 @@ class CellOutput:
         self._bodies: OrderedDict[int, None] = OrderedDict()
         self._pump = Pump(self.write)
         self._names: TaskNames | None = None
+        self._tails = Tails()
+        self._on_text: Callable[[set[int]], None] = lambda tasks: None
+        self._tell = on_text
         self._forget: Callable[[], None] = lambda: None
 
     def start(self, session: Session) -> None:
         """Show the output of this session until it ends, or until `stop`."""
-        self._names = TaskNames(session.client)
+        client = session.client
+        self._names, self._tails = TaskNames(client), tails_of(client)
+        self._on_text = lambda tasks: self._tell(client, tasks)
         self._forget = session.node.link.add_listener(
             lambda message: self._pump.add(message) if is_output(message) else None)
 
@@ -76,6 +86,8 @@ class CellOutput:
                 self._texts_of(0).add_plain("stderr", f"cellmesh: {piece.text}\n")
             elif isinstance(piece, WorkerOutput):
                 self._write_one(piece, names.get(piece.task, ""))
+        if printed := {piece.task for piece in pieces if isinstance(piece, WorkerOutput) and piece.text}:
+            self._on_text(printed)
         holds = False
         for origin, texts in list(self._texts.items()):
             self._send_text(origin, texts, quiet)
@@ -85,6 +97,7 @@ class CellOutput:
     def _write_one(self, piece: WorkerOutput, name: str) -> None:
         texts = self._texts_of(piece.origin)
         if piece.stream in ("stdout", "stderr"):
+            self._tails.add(piece.task, piece.text)
             if piece.task in self._bodies or name and name == self._registry.cell(piece.origin).label:
                 texts.add_plain(piece.stream, piece.text)
             else:

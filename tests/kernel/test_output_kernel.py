@@ -89,6 +89,23 @@ def test_a_display_in_a_task_appears_under_its_cell(kernel: Kernel) -> None:
     assert shown["content"]["data"]["text/html"] == "<b>bold</b>"
 
 
+def test_a_card_holds_what_its_task_printed_last(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    shown = kernel.run(f"late = talk.remote({str(gate)!r}, 'one'); late")
+    gate.touch()
+
+    def card() -> str:
+        displays = kernel.of(shown, "display_data", "update_display_data")
+        others = [m for m in list(kernel.messages) if m["msg_type"] == "update_display_data"]
+        ids = {m["content"]["transient"]["display_id"] for m in displays}
+        return [m for m in displays + others if m["content"]["transient"]["display_id"] in ids][-1]["content"]["data"][
+            "text/plain"]
+
+    wait_until(lambda: card().endswith("│ first one\n│ second one"), what="the tail on the card")
+    late = kernel.of(kernel.run("late"), "display_data")[0]
+    assert "second one" in late["content"]["data"]["text/html"]
+
+
 def test_a_flood_does_not_reach_the_front_end(kernel: Kernel) -> None:
     cell = kernel.run("@cm.remote\ndef flood():\n    for i in range(300_000): print(i, 'x' * 50)\n"
                       "cm.get(flood.remote())", 60)

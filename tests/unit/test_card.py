@@ -83,6 +83,12 @@ def test_a_traceback_is_folded() -> None:
     assert "<details" in html and "<details open" not in html and "line 2" in read(html)
 
 
+def test_what_the_task_has_printed_is_folded_under_its_last_line() -> None:
+    html = card_html(facts(output=f"epoch 1\n{EVIL}"))
+    assert "<details style" in html and "epoch 1" in read(html) and "<script" not in html
+    assert card_text(facts(output="epoch 1\nepoch 2")).endswith("│ epoch 1\n│ epoch 2")
+
+
 def test_only_png_is_a_picture() -> None:
     picture = png(np.zeros((2, 2, 3), np.uint8))
     assert "data:image/png;base64," in card_html(facts(preview={"type": "x", "image": picture}))
