@@ -1,6 +1,7 @@
 """Parallel numpy arrays that grow together: the rows of a table without a Python object per row. Pure."""
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -9,36 +10,72 @@ Fill = Any  # a scalar of the column's dtype
 
 
 class Columns:
-    """Named arrays of equal capacity; the first `n` items of each are rows.
+    """Named arrays that grow together; the first `n` items of each are rows.
 
     Parameters
     ----------
+    limit : int
+        There are never more rows than that.
     **spec : (dtype, fill)
         A column's type, and the value that new rows get in it.
 
     Notes
     -----
-    Each column is an attribute. The arrays are longer than `n` and replaced when they grow: index them, do not keep
-    them.
+    Each column is an attribute, whose first `n` items are valid. It never moves: growing by copying would cost more
+    than everything else that is done with a row.
     """
 
-    def __init__(self, **spec: tuple[Any, Fill]) -> None:
+    def __init__(self, limit: int, **spec: tuple[Any, Fill]) -> None:
         self.n = 0
-        self._spec = spec
-        for name, (dtype, fill) in spec.items():
-            setattr(self, name, np.full(1024, fill, dtype))
+        for name, (dtype, _) in spec.items():
+            setattr(self, name, _reserve(limit, dtype))
+        self._filled = [(getattr(self, name), fill) for name, (_, fill) in spec.items() if fill]  # others: born zero
 
     def extend(self, count: int) -> np.ndarray:
         """Append `count` rows of fill values and return their numbers."""
         first, self.n = self.n, self.n + count
-        for name, (dtype, fill) in self._spec.items():
-            column = getattr(self, name)
-            if self.n > len(column):
-                grown = np.empty(max(self.n, 2 * len(column)), dtype)
-                grown[:first] = column[:first]
-                grown[first:] = fill
-                setattr(self, name, grown)
-        return np.arange(first, self.n, dtype=np.int32)
+        for column, fill in self._filled:
+            column[first:self.n] = fill
+        return np.arange(first, self.n)
+
+
+def _reserve(n_items: int, dtype: Any) -> np.ndarray:
+    """An array of zeros that takes memory page by page, as it is written to.
+
+    Unlike `np.zeros`, which asks for huge pages: two megabytes for each column of a graph of three tasks.
+    """
+    n_bytes = n_items * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
+
+
+class RowSet:
+    """A set of row numbers, most of them recent: a flag for each row, and a bound below which none is set.
+
+    Parameters
+    ----------
+    limit : int
+        Row numbers are below that.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._flags = _reserve(limit, np.bool_)
+        self._low = limit
+
+    def add(self, rows: np.ndarray) -> None:
+        if len(rows):
+            self._flags[rows] = True
+            self._low = min(self._low, int(rows.min()))
+
+    def discard(self, rows: np.ndarray) -> None:
+        self._flags[rows] = False
+
+    def below(self, end: int) -> np.ndarray:
+        """The members that are smaller than `end`, ascending."""
+        low = self._low
+        found = np.flatnonzero(self._flags[low:end]) + low
+        if end > low:
+            self._low = int(found[0]) if len(found) else end
+        return found
 
 
 class NumberTable:
@@ -52,14 +89,13 @@ class NumberTable:
 
     def __init__(self) -> None:
         self._base: np.uint64 | None = None
-        self._rows = np.full(1024, -1, np.int32)
+        self._rows = _reserve(self.SPAN, np.int32)  # row + 1
 
     def find(self, numbers: np.ndarray) -> np.ndarray:
         """The rows of these numbers, -1 for those that have none."""
         index, inside = self._index(numbers)
-        if inside is None:
-            return self._rows[index]
-        return np.where(inside, self._rows[index], np.int32(-1))
+        rows = self._rows.take(index).astype(np.intp) - 1  # as numpy indexes: other types cost a conversion each time
+        return rows if inside is None else np.where(inside, rows, -1)
 
     def missing(self, numbers: np.ndarray, found: np.ndarray) -> np.ndarray:
         """Of the numbers that `find` did not find, the distinct ones that can be given a row, as they appeared."""
@@ -72,26 +108,16 @@ class NumberTable:
 
     def assign(self, numbers: np.ndarray, rows: np.ndarray) -> None:
         """Give rows to numbers that `missing` returned."""
-        index, _ = self._index(numbers)
-        self._rows[index] = rows
+        self._rows[self._index(numbers)[0]] = rows + 1
 
     def _index(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Positions in the array, and a mask of those that are inside when some are not (their position is then 0)."""
         if self._base is None:
             first = int(numbers.min())
             self._base = np.uint64(0 if first < self.SPAN // 2 else first - self._SLACK)
-        index = numbers - self._base  # unsigned: a number below the base wraps round to a huge one, which is outside
-        end = int(index.max()) + 1
-        if end <= len(self._rows):
+        # Unsigned: a number below the base wraps round to a huge one, which is outside, and negative as an index.
+        index = (numbers - self._base).view(np.intp)
+        if index.min() >= 0 and index.max() < self.SPAN:
             return index, None
-        inside = index < self.SPAN
-        if not inside.all():
-            index = np.where(inside, index, np.uint64(0))
-            end = int(index.max()) + 1
-        else:
-            inside = None
-        if end > len(self._rows):
-            grown = np.full(min(self.SPAN, max(end, 2 * len(self._rows))), -1, np.int32)
-            grown[:len(self._rows)] = self._rows
-            self._rows = grown
-        return index, inside
+        inside = (index >= 0) & (index < self.SPAN)
+        return np.where(inside, index, 0), inside

@@ -1,6 +1,7 @@
 """The graph model: event records in, rows with states and edges out. Pure: no clock, thread, socket or kernel.
 
-    Graph.fold(records)       as often as there are events; vectorised, nothing in it runs once per event
+    Graph.fold(records)       as often as there are events; vectorised, nothing in it runs once per event. Records are
+                              picked with `take`, which copies them whole: indexing copies field by field
     Graph.refresh(now_s)      before anybody looks; publishes rows and derives states
     GraphView.next(...)       (graph_view.py) what one front end has not seen yet, under a budget
 
@@ -28,7 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .columns import Columns, NumberTable
+from .columns import Columns, NumberTable, RowSet
 from .events import ACTOR_STATES, NUMBER_MASK, PUT_BIT, EventKind, Status
 from .graph_parts import NEVER, UNKNOWN, Actors, Aggregate, Functions, RecentPuts, Workers
 from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
@@ -37,8 +38,10 @@ SETTLE_S = 0.005  # events that belong together are written within microseconds;
 PATIENCE_S = 1.0  # far longer than any disorder lasts
 OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
 
-_COUNTED = {State.WAITING: "waiting", State.READY: "ready", State.RUNNING: "running", State.FINISHED: "finished",
-            State.FAILED: "failed", State.CANCELLED: "cancelled", State.RETRYING: "ready"}
+_COUNTED = {int(State.WAITING): "waiting", int(State.READY): "ready", int(State.RUNNING): "running",
+            int(State.FINISHED): "finished", int(State.FAILED): "failed", int(State.CANCELLED): "cancelled",
+            int(State.RETRYING): "ready"}
+_ONE = np.int32(1)  # of the column's own type, else `ufunc.at` is thirty times slower
 _END_STATE = np.array([State.FINISHED, State.FAILED, State.CANCELLED, State.FAILED], np.uint8)  # by Status
 
 
@@ -79,20 +82,22 @@ class Graph:
                  n_rows_max: int = 1_000_000) -> None:
         self._directory = directory
         self.set_clock(ticks0, seconds_per_tick)
-        self._n_rows_max = n_rows_max
+        self.n_rows_max = n_rows_max
         self.n_events = self.n_dropped = 0
         self.newest = 0
         self.entries = Columns(
+            n_rows_max,
             seq=(np.uint64, 0), seen=(np.uint64, 0), submitted=(np.uint64, NEVER), known=(bool, False),
             started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
             size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
             parent=(np.int32, -1), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
-            open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, True), row=(np.int32, -1))
+            open_dependencies=(np.int32, 0), queued=(bool, True), row=(np.int32, -1))
+        self._dirty = RowSet(n_rows_max)  # entries whose state may be another than it was
         self._numbers = NumberTable()
-        self._rows = Columns(entry=(np.int32, -1))
-        self.edges = Columns(source=(np.uint32, 0), target=(np.uint32, 0), known_with=(np.int32, 0))
+        self._rows = Columns(n_rows_max, entry=(np.int32, 0))
+        self.edges = Columns(4 * n_rows_max, source=(np.uint32, 0), target=(np.uint32, 0), known_with=(np.int32, 0))
         self._queue: list[np.ndarray] = []  # entries that are no rows yet
         self._loose: list[tuple[np.ndarray, np.ndarray]] = []  # edges between entries, not both of which are rows yet
         self._open: list[tuple[np.ndarray, np.ndarray]] = []  # edges whose source has not finished
@@ -138,7 +143,7 @@ class Graph:
         times = np.ascontiguousarray(records["t"])
         if (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
-            records, times = records[order], times[order]
+            records, times = records.take(order), times.take(order)
         self.newest = max(self.newest, int(times[-1]))
         kinds = np.ascontiguousarray(records["kind"])
         present = np.bincount(kinds, minlength=256)
@@ -147,7 +152,7 @@ class Graph:
                 fold(records, times)
             elif present[kind]:
                 index = np.flatnonzero(kinds == kind)
-                fold(records[index], times[index])
+                fold(records.take(index), times.take(index))
 
     def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:
         """After a loss: tasks submitted before `at_s` that are not among the `unfinished` numbers have finished."""
@@ -155,14 +160,14 @@ class Graph:
         candidates = candidates[self.entries.submitted[candidates] < self._ticks(at_s)]
         ended = candidates[~np.isin(self.entries.seq[candidates], unfinished)]
         self.entries.vanished[ended] = True
-        self.entries.dirty[ended] = True
+        self._dirty.add(ended)
 
     def end(self, at_s: float) -> None:
         """The session is over, and with it what had not finished; actors and workers are dead."""
         at = self._unended()
         self.entries.finished[at] = max(self._ticks(at_s), self.newest)
         self.entries.status[at] = Status.CANCELLED
-        self.entries.dirty[at] = True
+        self._dirty.add(at)
         self._actors.end()
         self._workers.end(max(self._ticks(at_s), self.newest))
 
@@ -175,13 +180,13 @@ class Graph:
         """The entries of these task or put numbers; new ones where there are none, -1 when there is no room."""
         plain = numbers & NUMBER_MASK
         found = self._numbers.find(plain)
-        if found.min() >= 0 or self.entries.n >= self._n_rows_max:
+        if found.min() >= 0 or self.entries.n >= self.n_rows_max:
             return found
-        missing = self._numbers.missing(plain, found)[:self._n_rows_max - self.entries.n]
+        missing = self._numbers.missing(plain, found)[:self.n_rows_max - self.entries.n]
         if len(missing):
             new = self.entries.extend(len(missing))
             self._numbers.assign(missing, new)
-            found = self._numbers.find(plain)
+            found = new if len(new) == len(plain) else self._numbers.find(plain)
             at = np.flatnonzero(found >= new[0])
             self.entries.seq[found[at]] = numbers[at]
             self.entries.seen[found[at[::-1]]] = times[at[::-1]]  # backwards, so that the first time stays
@@ -196,14 +201,14 @@ class Graph:
         at = self._find(part["seq"], times)
         if at.min() >= 0:
             return at, part, times, part[:0]
-        inside = at >= 0
-        return at[inside], part[inside], times[inside], part[~inside]
+        inside = np.flatnonzero(at >= 0)
+        return at[inside], part.take(inside), times[inside], part.take(np.flatnonzero(at < 0))
 
     def _described(self, at: np.ndarray) -> None:
         """These entries are now known; those that had been given up are queued again."""
         entries = self.entries
         entries.known[at] = True
-        entries.dirty[at] = True
+        self._dirty.add(at)
         late = at[~entries.queued[at] & (entries.row[at] < 0)]
         if len(late):
             entries.queued[late] = True
@@ -225,7 +230,7 @@ class Graph:
         wanted = part["c"] > OBJECT_BYTES
         if not wanted.all():
             wanted |= self._numbers.find(part["seq"] & NUMBER_MASK) >= 0
-            part, times = part[wanted], times[wanted]
+            part, times = part.take(np.flatnonzero(wanted)), times[wanted]
         if len(part):
             at, part, times, _ = self._tracked(part, times)
             self._describe_objects(at, times, part["b"], part["c"])
@@ -257,8 +262,8 @@ class Graph:
         tasks = creators < PUT_BIT
         if tasks.any():
             source, target = source[tasks], target[tasks]
-            np.add.at(self.entries.open_dependencies, target, 1)
-            self.entries.dirty[target] = True
+            np.add.at(self.entries.open_dependencies, target, _ONE)
+            self._dirty.add(target)
             self._open.append((source, target))
 
     def _recall_puts(self, creators: np.ndarray) -> None:
@@ -284,13 +289,13 @@ class Graph:
             at, times, workers = at[~late], times[~late], workers[~late]
         entries.started[at] = times
         entries.worker[at] = workers
-        entries.dirty[at] = True
+        self._dirty.add(at)
 
     def _fold_retried(self, part: np.ndarray, times: np.ndarray) -> None:
         at, part, times, beyond = self._tracked(part, times)
         self._beyond.started -= len(beyond)
         self.entries.retried[at] = np.maximum(times, self.entries.retried[at])
-        self.entries.dirty[at] = True
+        self._dirty.add(at)
 
     def _fold_finished(self, part: np.ndarray, times: np.ndarray) -> None:
         at, part, times, beyond = self._tracked(part, times)
@@ -299,11 +304,11 @@ class Graph:
         entries = self.entries
         late = times < entries.finished[at]
         if late.any():
-            at, part, times = at[~late], part[~late], times[~late]
+            at, part, times = at[~late], part.take(np.flatnonzero(~late)), times[~late]
         entries.finished[at] = times
         entries.status[at] = np.minimum(part["b"], Status.CRASHED)
         entries.size[at] = part["c"]
-        entries.dirty[at] = True
+        self._dirty.add(at)
 
     def _fold_freed(self, part: np.ndarray, times: np.ndarray) -> None:
         at = self._numbers.find(part["seq"] & NUMBER_MASK)
@@ -343,13 +348,14 @@ class Graph:
         entries = self.entries
         before = self.n_rows
         self._publish(max(self._ticks(now_s), self.newest))
-        self._derive(np.flatnonzero(entries.dirty[:entries.n]))
+        dirty = self._dirty.below(entries.n)
+        self._derive(dirty)
         freed = self._close_edges()
         if len(freed):
             self._derive(freed)
-            entries.dirty[freed] = True
-        dirty = np.flatnonzero(entries.dirty[:entries.n])
-        entries.dirty[dirty] = False
+            self._dirty.add(freed)
+            dirty = self._dirty.below(entries.n)
+        self._dirty.discard(dirty)
         self._count(dirty)
         self._connect(before)
         rows = entries.row[dirty]
@@ -386,7 +392,7 @@ class Graph:
         if (times[1:] < times[:-1]).any():
             rows = rows[np.argsort(times, kind="stable")]
         entries.queued[rows] = False
-        entries.dirty[rows] = True
+        self._dirty.add(rows)
         at = self._rows.extend(len(rows))
         self._rows.entry[at] = rows
         entries.row[rows] = at
@@ -430,7 +436,7 @@ class Graph:
         closed |= ~entries.queued[source] & (entries.row[source] < 0)
         self._open = [] if closed.all() else [(source[~closed], target[~closed])]
         freed = target[closed]
-        np.subtract.at(entries.open_dependencies, freed, 1)
+        np.subtract.at(entries.open_dependencies, freed, _ONE)
         return freed[entries.open_dependencies[freed] == 0]
 
     def _count(self, at: np.ndarray) -> None:
@@ -457,7 +463,7 @@ class Graph:
         # Nearly sorted already, as tasks are numbered in the order of submission: a stable sort costs next to nothing.
         pairs = np.sort(to_row[connected].astype(np.uint64) << np.uint64(32) | from_row[connected].astype(np.uint64),
                         kind="stable")
-        pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))][:max(0, 4 * self._n_rows_max - self.edges.n)]
+        pairs = pairs[np.concatenate(([True], pairs[1:] != pairs[:-1]))][:max(0, 4 * self.n_rows_max - self.edges.n)]
         to_row, from_row = (pairs >> np.uint64(32)).astype(np.int32), pairs.astype(np.uint32).astype(np.int32)
         known_with = np.maximum(np.maximum(from_row, to_row), n_rows_before - 1)
         order = np.argsort(known_with, kind="stable")

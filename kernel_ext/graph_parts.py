@@ -11,6 +11,7 @@ from .columns import Columns
 from .panel_messages import Kind, State, WorkerLabel
 
 NEVER = np.uint64(0)  # the time of what has not happened
+_RUNNING, _OF_ACTORS = int(State.RUNNING), (int(Kind.ACTOR_CREATION), int(Kind.ACTOR_CALL))
 UNKNOWN = "?"  # the name of what nobody knows the name of
 
 
@@ -203,16 +204,17 @@ class Workers:
 
     def labels(self, entries: Columns) -> dict[int, WorkerLabel]:
         found = {}
-        for index in np.flatnonzero(self._since > NEVER).tolist():
-            entry = int(self._entry[index])
-            if self._died[index] >= self._since[index]:
+        known = np.flatnonzero(self._since > NEVER)
+        columns = (self.pid, self._entry, self._since, self._busy, self._died, self._blocked, self._unblocked)
+        facts = zip(*(column[known].tolist() for column in columns), strict=True)
+        for index, (pid, entry, since, busy, died, blocked, unblocked) in zip(known.tolist(), facts, strict=True):
+            if died >= since:
                 state = "dead"
-            elif self._blocked[index] > max(self._unblocked[index], self._busy[index]):
+            elif blocked > max(unblocked, busy):
                 state = "blocked"
-            elif entry >= 0 and entries.worker[entry] == index and entries.state[entry] == State.RUNNING:
+            elif entry >= 0 and entries.worker[entry] == index and entries.state[entry] == _RUNNING:
                 state = "busy"
             else:
-                serves = entry >= 0 and entries.kind[entry] in (Kind.ACTOR_CREATION, Kind.ACTOR_CALL)
-                state = "actor" if serves else "idle"
-            found[index] = WorkerLabel(int(self.pid[index]), state)
+                state = "actor" if entry >= 0 and entries.kind[entry] in _OF_ACTORS else "idle"
+            found[index] = WorkerLabel(pid, state)
         return found

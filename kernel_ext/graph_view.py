@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .columns import RowSet
 from .graph import Graph
 from .graph_parts import NEVER
 from .panel_messages import (
@@ -44,7 +45,7 @@ class GraphView:
         """Begin again: the next message is a snapshot."""
         self._n = 0
         self._n_rows = self._n_edges = self._n_functions = 0
-        self._pending = np.zeros(1024, bool)
+        self._pending = RowSet(self._graph.n_rows_max)
         self._turn = 0  # updates are taken from this row on, round and round, so that none starves
         self._cells_told: set[int] = set()
         self._actors_told: dict[int, ActorLabel] = {}
@@ -53,15 +54,7 @@ class GraphView:
 
     def mark(self, rows: np.ndarray) -> None:
         """These rows have changed (what `Graph.refresh` returned)."""
-        if len(rows):
-            self._reach(int(rows.max()) + 1)
-            self._pending[rows] = True
-
-    def _reach(self, n_rows: int) -> None:
-        if n_rows > len(self._pending):
-            grown = np.zeros(max(n_rows, 2 * len(self._pending)), bool)
-            grown[:len(self._pending)] = self._pending
-            self._pending = grown
+        self._pending.add(rows)
 
     def next(self, now_s: float, budget_bytes: int = 2**62, resources: Resources = Resources(),
              store: Store = Store()) -> tuple[GraphMessage, Arrays] | None:
@@ -78,15 +71,17 @@ class GraphView:
             As of now; a change in them alone is worth a message.
         """
         graph = self._graph
-        self._reach(graph.n_rows)
         first = self._n_rows
         n_new = min(graph.n_rows - first, max(1, budget_bytes * 2 // 5 // BYTES_PER_NEW))
         self._n_rows += n_new
         new = graph.order[first:self._n_rows]
-        self._pending[first:self._n_rows] = ~self._is_as_born(new)
+        as_born = self._is_as_born(new)
+        self._pending.discard(first + np.flatnonzero(as_born))
+        self._pending.add(first + np.flatnonzero(~as_born))
         left = budget_bytes - n_new * BYTES_PER_NEW
 
-        edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], self._n_rows))
+        # A number of the column's own type, for otherwise the whole column is converted.
+        edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], np.int32(self._n_rows)))
         n_edges = min(edges_end - self._n_edges, max(1, left // 4 // BYTES_PER_EDGE))
         left -= n_edges * BYTES_PER_EDGE
         changed, n_changed = self._take(max(1, left // BYTES_PER_UPDATE))
@@ -121,13 +116,13 @@ class GraphView:
 
     def _take(self, limit: int) -> tuple[np.ndarray, int]:
         """Up to `limit` rows to update, and how many there were."""
-        waiting = np.flatnonzero(self._pending[:self._n_rows])
+        waiting = self._pending.below(self._n_rows)
         chosen = waiting
         if len(waiting) > limit:
             start = int(np.searchsorted(waiting, self._turn))
             chosen = np.concatenate((waiting[start:], waiting[:start]))[:limit]
             self._turn = int(chosen[-1]) + 1
-        self._pending[chosen] = False
+        self._pending.discard(chosen)
         return chosen, len(waiting)
 
     def _new_columns(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -35,10 +35,15 @@ if TYPE_CHECKING:
     from .cell_registry import CellRegistry
 
 READ_RECORDS = 1 << 17  # the whole ring
-READ_INTERVAL_S = 0.005  # between reads; with as much for the GIL, ten million events a second are read in time
+# Between reads while much happens; with as much for the GIL, ten million events a second are read in time.
+READ_INTERVAL_S = 0.005
+CALM_RECORDS, CALM_INTERVAL_S = 1 << 13, 0.015  # after so few records there is more time
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
 FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
-UNWATCHED_INTERVAL_S = 0.25  # between folds while no front end looks
+# The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
+FOLD_SHARE = 0.035
+FOLD_CREDIT_S = 0.5  # so much unused time counts: what begins after a quiet while is drawn at the full rate
+UNWATCHED_INTERVAL_S = 0.25  # between folds while no front end looks, and at most
 # Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
 LOOK_INTERVAL_S = 3.0
 RECONCILE_INTERVAL_S = 2.0
@@ -67,6 +72,38 @@ class Subscriber:
     def use(self, n_bytes: int) -> None:
         """That much has been sent."""
         self._allowance -= n_bytes
+
+
+class Pace:
+    """Keeps work that comes in turns to a share of the time. Pure.
+
+    Parameters
+    ----------
+    share : float
+        Of one core.
+    credit_s : float
+        How much time in which it did not work it may make good for later.
+    """
+
+    def __init__(self, share: float, credit_s: float) -> None:
+        self._share, self._credit_s = share, credit_s
+        self._spent_s = self._at_s = 0.0
+        self._owed_s = -credit_s
+
+    def wait(self, spent_s: float, at_s: float) -> float:
+        """How long to wait from the beginning of the turn that has just ended to the next.
+
+        Parameters
+        ----------
+        spent_s : float
+            CPU time used in all.
+        at_s : float
+            When the turn began.
+        """
+        self._owed_s = max(-self._credit_s, self._owed_s - (at_s - self._at_s))
+        self._owed_s += (spent_s - self._spent_s) / self._share
+        self._spent_s, self._at_s = spent_s, at_s
+        return max(0.0, self._owed_s)
 
 
 class Recorder:
@@ -167,7 +204,8 @@ class Recorder:
                     continue
                 data, cursor, lost = self._client.events(cursor, READ_RECORDS)
                 self._put(data, lost)
-                time.sleep(READ_INTERVAL_S)
+                is_calm = len(data) < CALM_RECORDS * EVENT_DTYPE.itemsize
+                time.sleep(CALM_INTERVAL_S if is_calm else READ_INTERVAL_S)
         except SessionError:
             if not self._client.closed:
                 raise
@@ -189,6 +227,7 @@ class Recorder:
 
     def _fold(self) -> None:
         pause_s = None  # None: until there is something
+        pace = Pace(FOLD_SHARE, FOLD_CREDIT_S)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._backlog or self._wanted or self._ended or self._stopped, pause_s)
@@ -202,7 +241,9 @@ class Recorder:
                 self._publish()
                 return
             pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else None
-            interval = 1 / MESSAGES_PER_SECOND if self._subscribers else UNWATCHED_INTERVAL_S
+            interval = UNWATCHED_INTERVAL_S
+            if self._subscribers:
+                interval = min(max(pace.wait(time.thread_time(), started), 1 / MESSAGES_PER_SECOND), interval)
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
                                        max(0.0, started + interval - time.monotonic()))
@@ -211,13 +252,14 @@ class Recorder:
         with self._folding:
             with self._changed:
                 backlog, self._backlog, self._n_backlog = self._backlog, [], 0
-            for data, lost in backlog:
-                records = np.frombuffer(data, EVENT_DTYPE)
-                for begin in range(0, max(1, len(records)), FOLD_RECORDS):
-                    with self.lock:
-                        self.graph.fold(records[begin:begin + FOLD_RECORDS], lost if begin == 0 else 0)
-                if lost and self._reconciled_at is None:
-                    self._reconciled_at = 0.0
+            # Together: what a fold costs beside its records is paid once.
+            records = np.frombuffer(b"".join(data for data, _ in backlog), EVENT_DTYPE)
+            lost = sum(lost for _, lost in backlog)
+            for begin in range(0, max(1, len(records)), FOLD_RECORDS):
+                with self.lock:
+                    self.graph.fold(records[begin:begin + FOLD_RECORDS], lost if begin == 0 else 0)
+            if lost and self._reconciled_at is None:
+                self._reconciled_at = 0.0
 
     def _refresh(self) -> None:
         changed = self.graph.refresh(self.now_s())
