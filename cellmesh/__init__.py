@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .api import (as_completed, available_resources, cancel, cluster_resources, error_info, exit_actor, get,
                       get_actor, get_gpu_ids, get_runtime_context, init, is_initialized, kill, nodes, put, remote,
                       shutdown, timeline, wait)
+    from .generator import ObjectRefGenerator
     from .refs import ObjectRef
     from .remote_function import RemoteFunction
     from .serializability import inspect_serializability
@@ -32,6 +33,7 @@ _HOMES = {
                      "nodes", "put", "remote", "shutdown", "timeline", "wait"), "api"),
     **dict.fromkeys(("ActorClass", "ActorHandle", "method"), "actor"),
     "ObjectRef": "refs",
+    "ObjectRefGenerator": "generator",
     "RemoteFunction": "remote_function",
     "inspect_serializability": "serializability",
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import function_names, session
 from .exports import Export
-from .options import Options, check_options, options_key, resource_demand
+from .options import Options, check_options, options_key, resource_demand, returns_of
 from .session import Session
 from .signatures import Spec, call_check, quick_check, signature_of, spec_of
 
@@ -72,8 +72,10 @@ def method(**options: Any) -> Callable[[C], C]:
 
     Parameters
     ----------
-    num_returns : int
-        How many refs a call returns.
+    num_returns : int, "streaming" or "dynamic"
+        How many refs a call returns; as for tasks.
+    generator_backpressure_num_objects : int
+        As for tasks.
     max_task_retries : int
         How often a call is repeated when the actor restarts; -1 for ever.
     retry_exceptions : bool or list of exception classes
@@ -369,13 +371,10 @@ class ActorMethod:
 
     def _bind(self, of: Session) -> Callable[..., Any]:
         described = self._blueprint.methods[self.__name__]
-        if described.is_generator:
-            raise TypeError(f"{self.__qualname__} is a generator method, and a call returns its values at its end: "
-                            "return a list, or use num_returns=n for n separate refs")
         spec, options = described.spec, self._options
         return of.client.submitter(
             self._function(of), of.resource_class({}, None, self.__qualname__), actor=self._ref,
-            num_returns=options.get("num_returns", 1),
+            **returns_of(options, described.is_generator, self.__qualname__),
             max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
             retry_exceptions=bool(options.get("retry_exceptions", False)),
             params=quick_check(spec) if spec is not None else None,

@@ -14,6 +14,8 @@ from .session import current
 if TYPE_CHECKING:
     from .actor import ActorClass, ActorHandle
     from .context import Context
+    from .generator import ObjectRefGenerator
+    from .objstore._core import Client
     from .refs import ObjectRef
     from .remote_function import RemoteFunction
     from .runtime_context import RuntimeContext
@@ -112,8 +114,12 @@ def remote(*targets: Any, **options: Any) -> Any:
         What a task or actor needs; default 1 CPU for a task; for an actor 1 CPU to be placed, none to stay.
     resources : dict of str to float
         Custom resources that it needs.
-    num_returns : int
-        Tasks: how many refs `.remote` returns; default 1. With n > 1 the function returns n values.
+    num_returns : int, "streaming" or "dynamic"
+        Tasks: how many refs `.remote` returns; default 1. With n > 1 the function returns n values. A generator function
+        gives an ObjectRefGenerator, which hands out refs while the task runs ("streaming", its default), or one ref to
+        a list of refs ("dynamic").
+    generator_backpressure_num_objects : int
+        Generators: how many items they may be ahead of their reader; default: any number.
     max_retries : int
         Tasks: how often to run it again when its worker dies; default 3; -1: for ever.
     retry_exceptions : bool or list of exception classes
@@ -132,7 +138,7 @@ def remote(*targets: Any, **options: Any) -> Any:
     Raises
     ------
     TypeError
-        What is decorated is neither a function nor a class, or a function that cannot be a task.
+        What is decorated is neither a function nor a class, or is a coroutine function.
     ValueError
         An option is unknown or has a value that it does not take.
     """
@@ -194,7 +200,7 @@ def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
     current().client.kill_actor(actor._cellmesh_ref, no_restart)
 
 
-def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> None:
+def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursive: bool = True) -> None:
     """Cancel the task that makes a value. A task that has ended stays as it is.
 
     A task that waits is dropped; in one that runs KeyboardInterrupt is raised, in an async actor's call CancelledError.
@@ -202,13 +208,16 @@ def cancel(ref: ObjectRef, *, force: bool = False, recursive: bool = True) -> No
 
     Parameters
     ----------
-    ref : ObjectRef
+    ref : ObjectRef or ObjectRefGenerator
     force : bool
         Kill the worker of a running task instead. Not for calls of actors.
     recursive : bool
         Cancel the tasks that the task has started too.
     """
+    from .generator import ObjectRefGenerator
     from .refs import ObjectRef
+    if isinstance(ref, ObjectRefGenerator):
+        ref = ref.completed()
     if not isinstance(ref, ObjectRef):
         from .actor import ActorHandle
         if isinstance(ref, ActorHandle):
@@ -300,8 +309,8 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
 
     Parameters
     ----------
-    refs : list of ObjectRef
-        Without duplicates.
+    refs : list of ObjectRef or ObjectRefGenerator
+        Without duplicates. A generator is ready when its next ref is, or when it has ended.
     num_returns : int, from 1 to len(refs)
         How many to wait for.
     timeout : float, seconds, >= 0, optional
@@ -327,7 +336,24 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
     if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, "
                          f"{len(refs)}")
-    return current().client.wait(refs, num_returns, timeout)
+    client = current().client
+    try:
+        return client.wait(refs, num_returns, timeout)
+    except TypeError:
+        from .generator import ObjectRefGenerator
+        if not any(type(ref) is ObjectRefGenerator for ref in refs):
+            raise
+    return _wait_with_generators(client, refs, num_returns, timeout)
+
+
+def _wait_with_generators(client: Client, refs: list[Any], num_returns: int, timeout: float | None) -> tuple[Any, Any]:
+    """In place of each generator stands the ref that it will hand out next, or that of its task when that was all."""
+    from .generator import ObjectRefGenerator
+    stands_for = {(ref.peek() or ref.completed()) if type(ref) is ObjectRefGenerator else ref: ref for ref in refs}
+    if len(stands_for) < len(refs):
+        raise ValueError("wait() needs distinct refs and generators, and one of them occurs more than once")
+    ready, rest = client.wait(list(stands_for), num_returns, timeout)
+    return [stands_for[ref] for ref in ready], [stands_for[ref] for ref in rest]
 
 
 class as_completed:  # noqa: N801  (used like the function of that name in concurrent.futures)

@@ -109,6 +109,15 @@ class Hooks:
         from .notifier import future_of
         return future_of(ref)
 
+    def make_stream(self, stream: Ref, result: Ref) -> Any:
+        from .generator import ObjectRefGenerator
+        return ObjectRefGenerator(stream, result)
+
+    def iterate(self, generator: Any) -> Any:
+        """What an async generator yields, for tasks, which have no event loop."""
+        from .generator import iterate
+        return iterate(generator)
+
     def ref_mimebundle(self, ref: Ref) -> Any:
         return display_ref(ref) if display_ref is not None else None
 

@@ -132,10 +132,9 @@ def _notifier_of(ref: Ref) -> Notifier:
     return session.of_client(ref.client).notifier
 
 
-async def await_ref(ref: Ref) -> Any:
-    """The value of a ref, without blocking the event loop."""
-    client = ref.client
-    if not client.ready(ref):
+async def until_ready(ref: Ref) -> None:
+    """Return when a ref is ready, without blocking the event loop."""
+    if not ref.client.ready(ref):
         loop = asyncio.get_running_loop()
         arrived = loop.create_future()
 
@@ -150,7 +149,12 @@ async def await_ref(ref: Ref) -> Any:
         except BaseException:  # cancelled: nothing waits for the ref any more
             notifier.discard(ref, wake)
             raise
-    return client.get(ref)
+
+
+async def await_ref(ref: Ref) -> Any:
+    """The value of a ref, without blocking the event loop."""
+    await until_ready(ref)
+    return ref.client.get(ref)
 
 
 def future_of(ref: Ref) -> Future[Any]:

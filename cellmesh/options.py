@@ -48,6 +48,10 @@ def _is_resources(value: Any) -> bool:
             and all(isinstance(name, str) and name and name not in RESERVED for name in value))
 
 
+def _is_returns(value: Any) -> bool:
+    return value in ("streaming", "dynamic") if isinstance(value, str) else _is_count(0, MAX_RETURNS)(value)
+
+
 def _is_exception_filter(value: Any) -> bool:
     if isinstance(value, bool):
         return True
@@ -77,7 +81,10 @@ TABLE: dict[str, Option] = {
     "memory": Option(("task", "actor"), "a number of bytes >= 0", _is_amount),
     "resources": Option(("task", "actor"), "a dict of custom resource names to amounts >= 0, such as {'disk': 1}; for "
                                            "CPU, GPU and memory use num_cpus, num_gpus and memory", _is_resources),
-    "num_returns": Option(("task", "method"), f"a whole number from 0 to {MAX_RETURNS}", _is_count(0, MAX_RETURNS)),
+    "num_returns": Option(("task", "method"), f"a whole number from 0 to {MAX_RETURNS}, or for generators 'streaming' or "
+                                              "'dynamic'", _is_returns),
+    "generator_backpressure_num_objects": Option(("task", "method"), "a whole number >= 1, of items that a generator may "
+                                                 "be ahead of its reader", _is_count(1, (1 << 32) - 1)),
     "max_retries": Option(("task",), _RETRIES, _is_count(-1, MAX_RETRIES)),
     "retry_exceptions": Option(("task", "method"), "True, False, or a list of exception classes", _is_exception_filter),
     "name": Option(("task", "actor"), "a string that is not empty", _is_name),
@@ -148,6 +155,24 @@ def _unknown(kind: Kind, name: str, option: Option | None, owner: str) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def returns_of(options: Mapping[str, Any], is_generator: bool, owner: str) -> dict[str, Any]:
+    """How a call's values come back, for the core's submitter: `num_returns`, and `stream` for those that yield.
+
+    Raises
+    ------
+    ValueError
+        Back-pressure is asked for where nothing is streamed.
+    """
+    asked = options.get("num_returns", "streaming" if is_generator else 1)
+    ahead = options.get("generator_backpressure_num_objects")
+    if asked == "streaming":
+        return {"num_returns": 1, "stream": ahead or 0}
+    if ahead is not None:
+        raise ValueError(f"option generator_backpressure_num_objects={ahead} of {owner}: needs a generator function, and "
+                         f"num_returns=\"streaming\", not {asked!r}")
+    return {"num_returns": 1 if asked == "dynamic" else asked, "stream": None}
 
 
 def resource_demand(kind: Kind, options: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float] | None]:

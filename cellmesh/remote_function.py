@@ -8,7 +8,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from . import session
 from .exports import Export
-from .options import Options, check_options, options_key, resource_demand
+from .options import Options, check_options, options_key, resource_demand, returns_of
 from .session import Session
 from .signatures import Spec, call_check, quick_check, signature_of, spec_of
 
@@ -70,7 +70,10 @@ class RemoteFunction(Generic[P, R]):
                         "ordinary cell, or without the decorator")
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Submit a task; returns its ObjectRef, a list of them for `num_returns` > 1, None for 0."""
+        """Submit a task; returns its ObjectRef, a list of them for `num_returns` > 1, None for 0.
+
+        A generator function returns an ObjectRefGenerator.
+        """
         # The core's submitter takes this method's place until the session ends, so a call does not even pass through
         # Python.
         submitter = self._bind(session.current())
@@ -100,7 +103,7 @@ class RemoteFunction(Generic[P, R]):
         name = self._export.name
         submitter = of.client.submitter(
             self._export.ref(of, self._options), of.resource_class(demand, hold, name),
-            num_returns=self._options.get("num_returns", 1), max_retries=self._options.get("max_retries", 3),
+            **returns_of(self._options, False, name), max_retries=self._options.get("max_retries", 3),
             retry_exceptions=bool(self._options.get("retry_exceptions", False)), env=bool(demand.get("GPU")),
             params=quick_check(self._spec) if self._spec is not None else None,
             check=call_check(self._spec, name) if self._spec is not None else None)
@@ -154,7 +157,7 @@ def make_remote_function(function: Callable[P, R], options: Options) -> RemoteFu
     Raises
     ------
     TypeError
-        If the function cannot be a task: a generator or a coroutine function.
+        If the function cannot be a task: a coroutine function.
     ValueError
         If an option is wrong.
     """
@@ -163,7 +166,7 @@ def make_remote_function(function: Callable[P, R], options: Options) -> RemoteFu
         raise TypeError(f"{name!r} is an async function, and tasks are plain ones: make it a method of an actor class "
                         "(async methods of an actor run concurrently), or call asyncio.run(...) in a plain remote "
                         "function")
+    checked = check_options("task", options, name)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise TypeError(f"{name!r} is a generator function, and a task returns its values at its end: return a list, "
-                        "or use num_returns=n for n separate refs")
-    return RemoteFunction(function, check_options("task", options, name))
+        checked.setdefault("num_returns", "streaming")
+    return RemoteFunction(function, checked)

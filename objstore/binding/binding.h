@@ -15,6 +15,7 @@
 #include "../core/event.h"
 #include "../core/object.h"
 #include "../core/resource.h"
+#include "../core/stream.h"
 #include "../core/task.h"
 #include "codec.h"
 
@@ -36,7 +37,7 @@ typedef struct {
 
 typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
-        *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle;
+        *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle, *make_stream, *iterate;
 } Hooks;
 
 typedef struct {
@@ -147,7 +148,23 @@ PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t n
 PyObject *client_actor_info(ClientObject *c, PyObject *unused);
 PyObject *client_task_info(ClientObject *c, PyObject *task);
 PyObject *client_cancelled(ClientObject *c, PyObject *unused);
+int parse_task(ClientObject *c, PyObject *number, uint32_t *task); /* one that runs in this process */
 PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
+
+/* ---- stream.c */
+/* Runs what a generator function has returned: into the task's stream, until it ends or nobody reads any more, which gives
+ * the number of items; otherwise to a list of refs, or what gives as many values as the task has returns. */
+PyObject *run_generator(ClientObject *c, uint32_t task, PyObject *generator);
+static inline bool must_run_generator(ClientObject *c, uint32_t task, PyObject *value)
+{
+    return PyGen_CheckExact(value) || PyAsyncGen_CheckExact(value) || (c->s.tasks[task].flags & TASK_FLAG_STREAM);
+}
+PyObject *client_streams(ClientObject *c, PyObject *task);
+PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_wait_for_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
+PyObject *client_peek_item(ClientObject *c, PyObject *stream);
 
 /* ---- look.c */
 extern PyMethodDef look_methods[];

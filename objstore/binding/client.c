@@ -76,7 +76,8 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
         {"timeout_error", offsetof(Hooks, timeout_error)}, {"store_error", offsetof(Hooks, store_error)},
         {"should_retry", offsetof(Hooks, should_retry)}, {"enter_task", offsetof(Hooks, enter_task)},
         {"leave_task", offsetof(Hooks, leave_task)}, {"await_ref", offsetof(Hooks, await_ref)},
-        {"ref_future", offsetof(Hooks, ref_future)}, {"ref_mimebundle", offsetof(Hooks, ref_mimebundle)}};
+        {"ref_future", offsetof(Hooks, ref_future)}, {"ref_mimebundle", offsetof(Hooks, ref_mimebundle)},
+        {"make_stream", offsetof(Hooks, make_stream)}, {"iterate", offsetof(Hooks, iterate)}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         PyObject *hook = PyObject_GetAttrString(hooks, names[i].name);
         if (!hook && !PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -555,6 +556,12 @@ static PyMethodDef client_methods[] = {
     {"bind_actor", FAST(client_bind_actor), METH_FASTCALL, "bind_actor(task, instance)\n--\n\nThe constructor has returned: serve its mailbox."},
     {"actor_info", (PyCFunction)client_actor_info, METH_NOARGS, "actor_info()\n--\n\nThe actor this process serves, or None."},
     {"task_info", (PyCFunction)client_task_info, METH_O, "task_info(task)\n--\n\nFacts of a taken task."},
+    {"streams", (PyCFunction)client_streams, METH_O, "streams(task)\n--\n\nWhether what a taken task yields goes into a stream."},
+    {"add_item", FAST(client_add_item), METH_FASTCALL, "add_item(task, index, value)\n--\n\nAn item of a taken task's stream; False: nobody reads any more."},
+    {"wait_for_room", FAST(client_wait_for_room), METH_FASTCALL, "wait_for_room(task, n)\n--\n\nSleeps while a taken task with n items is too far ahead of its reader."},
+    {"has_room", FAST(client_has_room), METH_FASTCALL, "has_room(task, n)\n--\n\nWhether wait_for_room would return at once."},
+    {"next_item", FAST(client_next_item), METH_FASTCALL, "next_item(stream, timeout)\n--\n\nThe ref of the next item, waited for; None: that was all. False: timed out."},
+    {"peek_item", (PyCFunction)client_peek_item, METH_O, "peek_item(stream)\n--\n\nThe ref of the next item, perhaps pending, which stays there; None: that was all."},
     {"cancelled", (PyCFunction)client_cancelled, METH_NOARGS, "cancelled()\n--\n\nWhether the thread's task has been asked to stop."},
     {"workers_wanted", (PyCFunction)client_workers_wanted, METH_NOARGS, "workers_wanted()\n--\n\nHow many more workers would find work."},
     {"next_demand", (PyCFunction)client_next_demand, METH_O, "next_demand(timeout)\n--\n\nSleeps until the scheduler is needed."},

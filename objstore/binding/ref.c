@@ -19,10 +19,11 @@ PyObject *ref_make(void *client, uint32_t slot) { return ref_new(client, slot, f
 
 uint32_t ref_slot(PyObject *ref) { return ((RefObject *)ref)->slot; }
 
-/* Giving this one up frees much memory, or ends an actor: not worth waiting for company. */
+/* Giving this one up frees much memory, ends an actor or stops a stream: not worth waiting for company. */
 static bool matters(const struct object_slot *o)
 {
-    return o->size > DROP_AT_ONCE || (o->offset && object_state(o) == OBJECT_READY && o->u.arena.actor_1);
+    return o->size > DROP_AT_ONCE ||
+           (o->offset && object_state(o) == OBJECT_READY && (o->u.arena.actor_1 || o->u.arena.n_refs == REFS_OF_STREAM));
 }
 
 static void ref_dealloc(RefObject *ref)

@@ -191,8 +191,8 @@ static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, ui
 
 static int load_arguments(ClientObject *c, struct task_slot *t, const Values *v, codec_args *args)
 {
-    codec_source source = {.refs = task_refs(&c->s, t) + t->n_dependencies, .n_refs = t->n_refs - t->n_dependencies,
-                           .make_ref = ref_make, .ctx = c};
+    uint32_t n_nested = t->n_refs - t->n_dependencies - (t->flags & TASK_FLAG_STREAM ? 1 : 0);
+    codec_source source = {.refs = task_refs(&c->s, t) + t->n_dependencies, .n_refs = n_nested, .make_ref = ref_make, .ctx = c};
     return codec_decode_args(&c->codec, task_arguments(&c->s, t), t->arguments_size, &source, v->values, v->n, args);
 }
 
@@ -211,6 +211,8 @@ static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
         return result;
     }
     PyObject *items = PySequence_Fast(value, "");
+    if (!items && !PyErr_ExceptionMatches(PyExc_TypeError))
+        return -1; /* raised by a generator */
     if (!items || PySequence_Fast_GET_SIZE(items) != t->n_returns) {
         PyErr_Format(PyExc_ValueError, "the task was declared with num_returns=%u but returned %R", t->n_returns, value);
         Py_XDECREF(items);
@@ -369,6 +371,8 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     if (env)
         call_env_hook(c, c->hooks.enter_task, task);
     PyObject *value = call_function(c, task, &bad);
+    if (value && must_run_generator(c, task, value))
+        Py_SETREF(value, run_generator(c, task, value));
     if (bad != UINT32_MAX) {
         seal_like_dependency(c, task, bad);
         status = EVENT_ERROR;
@@ -447,7 +451,7 @@ PyObject *client_set_call_variable(ClientObject *c, PyObject *variable)
     Py_RETURN_NONE;
 }
 
-static int parse_task(ClientObject *c, PyObject *number, uint32_t *task)
+int parse_task(ClientObject *c, PyObject *number, uint32_t *task)
 {
     unsigned long n = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred())

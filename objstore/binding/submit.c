@@ -13,8 +13,9 @@ typedef struct {
     PyObject *function, *actor, *check; /* refs; check(args, kwargs) raises the TypeError of a wrong call */
     PyObject *positions, *required_names; /* keyword-able name -> position (-1: keyword only); required keyword-only names */
     Py_ssize_t n_required, n_max;       /* positional; n_max -1: any number */
-    bool checked, accepts_any_keyword;
+    bool checked, accepts_any_keyword, streams;
     uint32_t resource_class, n_returns, actor_1;
+    uint32_t limit;                     /* of a stream: items that its task may be ahead */
     int16_t max_retries;
     uint16_t flags;
 } SubmitterObject;
@@ -195,6 +196,17 @@ static void fill_origin(ClientObject *c, struct task_spec *spec)
     spec->parent = task_1 ? c->s.tasks[task_1 - 1].seq : 0;
 }
 
+/* `results`: the task's result and the stream object, both held. */
+static PyObject *stream_to_python(ClientObject *c, const uint32_t *results)
+{
+    PyObject *result = ref_new(c, results[0], true), *stream = ref_new(c, results[1], true), *reader = NULL;
+    if (result && stream)
+        reader = PyObject_CallFunctionObjArgs(c->hooks.make_stream, stream, result, NULL);
+    Py_XDECREF(result);
+    Py_XDECREF(stream);
+    return reader;
+}
+
 static PyObject *results_to_python(ClientObject *c, const uint32_t *results, uint32_t n)
 {
     if (n == 0)
@@ -214,14 +226,15 @@ static PyObject *results_to_python(ClientObject *c, const uint32_t *results, uin
     return list;
 }
 
-/* Builds the reference array and submits. `actor`: called with the lock held before and after, for constructors. */
+/* Builds the reference array and submits. `actor`: called with the lock held before and after, for constructors.
+ * `limit`: of a stream, NULL for other tasks. */
 static int submit_task(ClientObject *c, struct task_spec *spec, const Dependencies *d, const codec_out *out,
-                       const struct actor_spec *actor, uint32_t actor_object, uint32_t *results)
+                       const struct actor_spec *actor, uint32_t actor_object, const uint32_t *limit, uint32_t *results)
 {
     uint32_t small[64], *refs = small, task;
     spec->n_dependencies = d->n;
     spec->n_refs = d->n + out->n_refs;
-    if (spec->n_refs > 64 && !(refs = PyMem_Malloc(spec->n_refs * sizeof *refs))) {
+    if (spec->n_refs >= 64 && !(refs = PyMem_Malloc((spec->n_refs + 1) * sizeof *refs))) {
         PyErr_NoMemory();
         return -1;
     }
@@ -239,7 +252,8 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
         if (actor && !error)
             spec->actor_1 = index + 1;
         if (!error) {
-            error = task_submit(&c->s, spec, results, &task);
+            error = limit ? stream_submit(&c->s, spec, refs, *limit, &results[0], &results[1])
+                          : task_submit(&c->s, spec, results, &task);
             if (actor && error)
                 actor_discard(&c->s, index);
             else if (actor)
@@ -286,8 +300,8 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
         goto done;
     }
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &d, &out, NULL, 0, results) == 0)
-        result = results_to_python(c, results, f->n_returns);
+    if (submit_task(c, &spec, &d, &out, NULL, 0, f->streams ? &f->limit : NULL, results) == 0)
+        result = f->streams ? stream_to_python(c, results) : results_to_python(c, results, f->n_returns);
 done:
     if (results != few)
         PyMem_Free(results);
@@ -330,14 +344,17 @@ static int resolve_actor(ClientObject *c, PyObject *actor, uint32_t *actor_1)
 PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "resource_class", "num_returns", "max_retries", "retry_exceptions", "actor",
-                            "params", "check", "hidden", "env", NULL};
-    PyObject *function, *actor = Py_None, *params = Py_None, *check = Py_None;
+                            "params", "check", "hidden", "env", "stream", NULL};
+    PyObject *function, *actor = Py_None, *params = Py_None, *check = Py_None, *stream = Py_None;
     unsigned int class = 0, n_returns = 1;
     int max_retries = 3, retry_exceptions = 0, hidden = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOpp:submitter", names, c->codec.ref_type, &function, &class,
-                                     &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppO:submitter", names, c->codec.ref_type, &function, &class,
+                                     &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env, &stream))
         return NULL;
+    unsigned long limit = stream == Py_None ? 0 : PyLong_AsUnsignedLong(stream);
+    if (PyErr_Occurred() || limit > UINT32_MAX)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "submitter: stream must be None or 0..4294967295");
     if (class >= c->s.h->n_classes || n_returns > UINT16_MAX || max_retries < -1 || max_retries > INT16_MAX)
         return PyErr_Format(PyExc_ValueError, "submitter: num_returns must be 0..65535, max_retries -1..32767, resource_class one of %u", c->s.h->n_classes);
     CoreState *state = core_state(PyType_GetModule(Py_TYPE(c)));
@@ -352,6 +369,8 @@ PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
     f->actor = Py_NewRef(actor);
     f->resource_class = class;
     f->n_returns = n_returns;
+    f->streams = stream != Py_None;
+    f->limit = (uint32_t)limit;
     f->max_retries = (int16_t)max_retries;
     f->flags = (uint16_t)((hidden ? TASK_FLAG_HIDDEN : 0) | (env ? TASK_FLAG_ENV : 0) |
                           (retry_exceptions ? TASK_FLAG_RETRY_EXCEPTIONS : 0));
@@ -472,7 +491,7 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
         !(ref = put_value(c, meta, &slot, true)))
         goto done;
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &d, &out, &actor, slot, &result) == 0)
+    if (submit_task(c, &spec, &d, &out, &actor, slot, NULL, &result) == 0)
         client_drop(&c->s, &result, 1); /* nobody asks for the constructor's result; its task keeps it */
     else
         Py_CLEAR(ref);

@@ -131,10 +131,8 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
         check_task(&c, i);
     for (uint32_t i = 0; i < h->touched_objects; i++) {
         struct object_slot *o = &s->objects[i];
-        uint32_t state = object_state(o);
-        if ((state == OBJECT_READY || state == OBJECT_ERROR) && o->offset)
-            for (uint32_t k = 0; k < o->u.arena.n_refs; k++)
-                count_pin(&c, object_refs_at(s, o->offset, o->size)[k], "a contained object lives", i);
+        for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
+            count_pin(&c, object_refs_at(s, o->offset, o->size)[k], "a contained object lives", i);
     }
     for (uint32_t i = 0; i < h->touched_actors; i++) {
         struct actor_slot *a = &s->actors[i];

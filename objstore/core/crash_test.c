@@ -42,6 +42,9 @@ void core_step(const char *file, int line)
 #include "object.c"
 #include "resource.c"
 #include "task.c"
+#define create create_stream
+#include "stream.c"
+#undef create
 #define set_state set_actor_state
 #include "actor.c"
 #undef set_state
@@ -59,10 +62,10 @@ void core_step(const char *file, int line)
         }                                                                                                    \
     } while (0)
 
-enum { SIZE = 1 << 20, MAX_HELD = 64 };
+enum { SIZE = 1 << 20, MAX_HELD = 64, N_ITEMS = 40 };
 static long at_step;
 static struct segment s; /* one mapping, inherited by the victim: `s.me` tells who acts */
-static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor;
+static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor, drivers_stream;
 
 static uint32_t hold(uint32_t object) { return held[n_held++] = object; }
 
@@ -128,6 +131,45 @@ static void drop(uint32_t object)
     client_drop(&s, &object, 1);
 }
 
+static uint32_t submit_stream(uint32_t *result)
+{
+    uint32_t stream, refs[2] = {function};
+    struct task_spec spec = {.function = function, .resource_class = class_small, .n_returns = 1, .n_refs = 1, .max_retries = 3};
+    segment_lock(&s);
+    CHECK(stream_submit(&s, &spec, refs, 2, result, &stream) == OBJSTORE_OK);
+    segment_unlock(&s);
+    return stream;
+}
+
+/* The number that the next item of a stream holds, -1 where none is there. */
+static int read_item(uint32_t stream)
+{
+    uint32_t item;
+    int number = -1;
+    segment_lock(&s);
+    if (stream_peek(&s, stream, &item) == OBJSTORE_OK) {
+        if (stream_take(&s, stream, item))
+            number = s.objects[item].u.inline_data[0];
+        object_drop(&s, item, s.me);
+    }
+    segment_unlock(&s);
+    return number;
+}
+
+static void yield_items(uint32_t task)
+{
+    for (unsigned char i = 0; i < N_ITEMS; i++) {
+        uint32_t item;
+        segment_lock(&s);
+        int error = stream_item(&s, task, i, &item);
+        stream_has_room(&s, task, i);
+        segment_unlock(&s);
+        CHECK(error == OBJSTORE_OK || error == OBJSTORE_EXISTS || error == OBJSTORE_CLOSED);
+        if (error == OBJSTORE_OK)
+            object_seal_inline(&s, item, OBJECT_READY, &i, 1);
+    }
+}
+
 /* Runs one task of this client; an inline result, or one in the arena for every second. False: nothing to do. */
 static unsigned n_worked;
 
@@ -139,6 +181,8 @@ static bool work(void)
     if (task == UINT32_MAX)
         return false;
     struct task_slot *t = &s.tasks[task];
+    if (t->flags & TASK_FLAG_STREAM)
+        yield_items(task);
     for (uint32_t i = 0; i < t->n_returns; i++) {
         uint32_t object = task_result(&s, t, i);
         if (n_worked++ % 2) {
@@ -183,6 +227,9 @@ static void prepare(uint32_t *actor_object)
     hold(submit(both, 2, 3, 20, 1, 0, r));
     submit(both, 1, 1, 0, 3, 0, r);
     hold(r[0]), hold(r[1]), hold(r[2]);
+    drivers_stream = hold(submit_stream(r));
+    hold(r[0]);
+    CHECK(read_item(drivers_stream) == -1); /* waits for the first item */
     uint32_t actor_1 = submit_actor(1, actor_object);
     hold(*actor_object);
     hold(submit(NULL, 0, 0, 0, 1, actor_1, r));
@@ -217,8 +264,13 @@ static void victim_script(void)
     segment_lock(&s);
     task_retry(&s, task);
     segment_unlock(&s);
+    uint32_t stream = submit_stream(r);
+    drop(r[0]);
     while (work()) /* ends as the actor's worker, with its calls served */
         ;
+    read_item(stream);
+    read_item(stream);
+    drop(stream);
     segment_lock(&s);
     task_cancel(&s, mine, &task, &worker);
     segment_unlock(&s);
@@ -271,6 +323,10 @@ static void finish_everything(void)
     }
     for (uint32_t k = 0; k < n_held; k++)
         CHECK(object_state(&s.objects[held[k]]) == OBJECT_READY);
+    for (int i = 0; i < N_ITEMS; i++)
+        CHECK(read_item(drivers_stream) == i);
+    CHECK(read_item(drivers_stream) == -1);
+    check_sound();
     while (n_held)
         drop(held[--n_held]);
     check_sound();

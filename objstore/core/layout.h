@@ -58,7 +58,8 @@ enum failure_code {
     FAILURE_ACTOR_UNAVAILABLE = 4,
     FAILURE_OUT_OF_MEMORY = 5,
     FAILURE_OBJECT_LOST = 6,
-    FAILURE_STORE_FULL = 7      /* the result did not fit */
+    FAILURE_STORE_FULL = 7,     /* the result did not fit */
+    FAILURE_STREAM_ENDED = 8    /* an item that its task did not come to; readers of the stream never see it */
 };
 
 struct object_slot {
@@ -72,13 +73,26 @@ struct object_slot {
     _Atomic uint64_t waiters[CLIENT_WORDS]; /* A  clients to notify when sealed */
     union {
         unsigned char inline_data[OBJECT_INLINE_SIZE]; /* READY/ERROR with offset 0 */
-        struct { uint32_t n_refs, actor_1; } arena;    /* READY/ERROR in the arena: refs follow the value */
+        struct { uint32_t n_refs, actor_1; } arena;    /* READY/ERROR in the arena: refs follow the value; a stream
+                                                        * counts them itself, in the arena: REFS_OF_STREAM */
         struct { uint32_t task_1; } pending;           /* PENDING: a hint, see task_producing; a sealer overwrites it */
         struct { uint32_t code; int32_t detail; uint64_t seq; } failure; /* FAILED */
     } u;
     uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set */
 };
 #define PUT_BIT (UINT64_C(1) << 63)
+#define REFS_OF_STREAM UINT32_MAX
+
+/* The bytes of a stream object. Its references follow: the result of its task, then its items. See stream.h */
+struct stream {
+    uint32_t n, capacity; /* L  references; growing is copying, so that all of this changes in one store */
+    uint64_t first;       /* L  number of the first item that is listed */
+    uint64_t next;        /* L  number of the next item to be handed out */
+    uint32_t limit;       /*    items that the task may be ahead, 0: any number */
+    uint32_t waiting_1;   /* L  client of the task that waits for room */
+    uint32_t error_told;  /* L  the error that ended the task has been handed out as the last item */
+    uint32_t spare;
+};
 
 /* ---- tasks */
 enum task_state {
@@ -97,7 +111,8 @@ enum task_flags {
     TASK_FLAG_BLOCKED = 16,    /* sleeps in get/wait: its CPU has been given back */
     TASK_FLAG_RETRY_EXCEPTIONS = 32,
     TASK_FLAG_LOOSE = 64,      /* cancelled call that one of its two lists has dropped */
-    TASK_FLAG_LENT = 128       /* runs on the CPU of the task that waits for it */
+    TASK_FLAG_LENT = 128,      /* runs on the CPU of the task that waits for it */
+    TASK_FLAG_STREAM = 256     /* yields: its last ref is the stream object */
 };
 
 struct task_slot {

@@ -4,6 +4,7 @@
 
 #include "actor.h"
 #include "event.h"
+#include "stream.h"
 
 int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t *index)
 {
@@ -151,9 +152,8 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         uint32_t i = todo_1 - 1;
         struct object_slot *o = &s->objects[i];
         todo_1 = o->first_waiting_1;
-        uint32_t state = object_state(o);
         uint64_t offset = o->offset, creator = o->creator, size = o->size;
-        uint32_t n_refs = offset && state != OBJECT_FAILED ? o->u.arena.n_refs : 0;
+        uint32_t n_refs = object_n_refs(s, o);
         uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
         o->generation++;
         STEP();
@@ -189,6 +189,8 @@ void object_drop(struct segment *s, uint32_t index, uint32_t client)
     STEP();
     if (o->pins == 0 && !object_held(o))
         free_unreferenced(s, index);
+    else if (object_is_stream(o))
+        stream_released(s, index);
 }
 
 void object_unpin(struct segment *s, uint32_t index)
@@ -196,6 +198,8 @@ void object_unpin(struct segment *s, uint32_t index)
     struct object_slot *o = &s->objects[index];
     if (--o->pins == 0 && !object_held(o))
         free_unreferenced(s, index);
+    else if (o->pins == 1 && object_is_stream(o))
+        stream_released(s, index);
 }
 
 bool object_mark_waiting(struct segment *s, uint32_t index)

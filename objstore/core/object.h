@@ -29,6 +29,23 @@ static inline uint32_t *object_refs_at(struct segment *s, uint64_t offset, uint6
     return (uint32_t *)(void *)(s->base + offset + ((size + 3) & ~UINT64_C(3)));
 }
 
+static inline struct stream *stream_at(const struct segment *s, uint64_t offset)
+{
+    return (struct stream *)(void *)(s->base + offset);
+}
+static inline bool object_is_stream(const struct object_slot *o)
+{
+    return o->offset && o->u.arena.n_refs == REFS_OF_STREAM && object_state(o) == OBJECT_READY;
+}
+/* How many references an object contains. */
+static inline uint32_t object_n_refs(const struct segment *s, const struct object_slot *o)
+{
+    uint32_t state = object_state(o);
+    if (!o->offset || (state != OBJECT_READY && state != OBJECT_ERROR))
+        return 0;
+    return o->u.arena.n_refs == REFS_OF_STREAM ? stream_at(s, o->offset)->n : o->u.arena.n_refs;
+}
+
 /* Seals and notifies the waiters. No lock needed, except with references: they are pinned here, so then under it.
  * Sealing a sealed object does nothing (a retried task): returns false, and the caller frees its allocation. */
 bool object_seal_inline(struct segment *segment, uint32_t index, uint32_t state, const void *data, uint32_t size);

@@ -57,12 +57,9 @@ static void rebuild_objects(struct segment *s)
     }
     for (uint32_t i = 0; i < h->touched_objects; i++) {
         struct object_slot *o = &s->objects[i];
-        uint32_t state = object_state(o);
-        if ((state == OBJECT_READY || state == OBJECT_ERROR) && o->offset) {
-            const uint32_t *refs = object_refs_at(s, o->offset, o->size);
-            for (uint32_t k = 0; k < o->u.arena.n_refs; k++)
-                object_pin(s, refs[k]);
-        }
+        const uint32_t *refs = object_refs_at(s, o->offset, o->size);
+        for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
+            object_pin(s, refs[k]);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "actor.h"
 #include "event.h"
 #include "resource.h"
+#include "stream.h"
 
 /* ------------------------------------------------------------------ queues */
 
@@ -329,8 +330,9 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     if (task == UINT32_MAX)
         return UINT32_MAX;
     struct task_slot *t = &s->tasks[task];
-    if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 || (t->flags & TASK_FLAG_ENV) ||
-        s->classes[t->resource_class].demand[KIND_GPU])
+    /* A stream would be run to its end, and perhaps wait for its reader beneath it on the stack. */
+    if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 ||
+        (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || s->classes[t->resource_class].demand[KIND_GPU])
         return UINT32_MAX;
     bool lent = can_lend(s, waiter, t->resource_class);
     if (!lent && !resource_admissible(s, t->resource_class))
@@ -441,6 +443,8 @@ void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
 void task_release_results(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
+    if (t->flags & TASK_FLAG_STREAM)
+        stream_end(s, task);
     for (uint32_t i = 0; i < t->n_returns; i++)
         release_waiting(s, task_result(s, t, i));
 }

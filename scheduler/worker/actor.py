@@ -52,8 +52,9 @@ def serve(client: Any, instance: Any) -> None:
 
 
 def is_async(cls: type) -> bool:
-    """Whether any method of the class is a coroutine function."""
-    return any(inspect.iscoroutinefunction(method) for _, method in inspect.getmembers(cls, inspect.isroutine))
+    """Whether any method of the class is a coroutine function or an async generator."""
+    return any(inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+               for _, method in inspect.getmembers(cls, inspect.isroutine))
 
 
 def serve_threads(client: Any, n: int) -> None:

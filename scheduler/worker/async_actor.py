@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .streams import is_generator, run_generator
+
 # Calls begun in one turn of the loop. More would only make the first wait for the last.
 BATCH = 64
 LEAVE, TIMED_OUT = -1, -2
@@ -122,6 +124,8 @@ class AsyncServer:
             value = method(*args, **kwargs)
             if inspect.isawaitable(value):
                 value = await value
+            if is_generator(value):
+                value = await run_generator(self._client, call, value)
         except BaseException as error:  # the caller's to handle, CancelledError and SystemExit too
             self._client.fail(call, error)
         else:

@@ -127,13 +127,8 @@ def test_decorating_twice_and_options_in_the_wrong_place() -> None:
 
 def test_functions_that_cannot_be_tasks(cm: ModuleType) -> None:
     async def coroutine(): ...
-    def generator(): yield 1
     with pytest.raises(TypeError, match="async function.*actor"):
         cellmesh.remote(coroutine)
-    with pytest.raises(TypeError, match="generator function.*num_returns"):
-        cellmesh.remote(generator)
-    with pytest.raises(TypeError, match="generator method"):
-        Counter.remote().items.remote()
 
 
 # ---------------------------------------------------------------- options

@@ -1,0 +1,244 @@
+/* Streams: the task's side, which adds items, and the reader's, which takes them. */
+#include "binding.h"
+
+#define SLICE_NS (INT64_C(50) * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
+
+/* ------------------------------------------------------------------ the task's side */
+
+enum { GO_ON = 1, CLOSED = 0 }; /* or -1 with an exception */
+
+static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *value)
+{
+    Encoded e;
+    uint32_t item = 0;
+    int error = OBJSTORE_OK;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        segment_lock(&c->s);
+        error = stream_item(&c->s, task, index, &item);
+        segment_unlock(&c->s);
+        if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
+            break;
+        flush_drops(c);
+    }
+    if (error == OBJSTORE_CLOSED || error == OBJSTORE_EXISTS)
+        return error == OBJSTORE_EXISTS ? GO_ON : CLOSED;
+    if (error) {
+        raise_core_error(c, error, "items of a stream");
+        return -1;
+    }
+    if (encode_value(c, &e, value) < 0)
+        return -1;
+    int result = seal_value(c, item, OBJECT_READY, &e);
+    encoded_clear(&e);
+    return result < 0 ? -1 : GO_ON;
+}
+
+/* The task may have ended meanwhile, cancelled while another thread waits here for it: then there is nothing to wait for. */
+static bool has_room(ClientObject *c, uint32_t task, uint64_t seq, uint64_t n)
+{
+    const struct task_slot *t = &c->s.tasks[task];
+    segment_lock(&c->s);
+    bool runs = t->seq == seq && atomic_load(&t->state) == TASK_RUNNING && t->worker == c->s.me;
+    bool room = !runs || stream_has_room(&c->s, task, n);
+    segment_unlock(&c->s);
+    return room;
+}
+
+/* While it waits, the task's CPU is others': perhaps its reader needs it. */
+static int wait_for_room(ClientObject *c, uint32_t task, uint64_t n)
+{
+    bool blocked = false;
+    int result = 0;
+    uint64_t seq = c->s.tasks[task].seq;
+    for (;;) {
+        uint32_t seen = client_inbox(&c->s);
+        if (has_room(c, task, seq, n))
+            break;
+        if (!blocked)
+            task_block(&c->s, task);
+        blocked = true;
+        flush_drops(c);
+        struct segment *s = &c->s;
+        Py_BEGIN_ALLOW_THREADS
+        client_sleep(s, seen, SLICE_NS, 0);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
+            result = -1;
+            break;
+        }
+    }
+    if (blocked)
+        task_unblock(&c->s, task);
+    return result;
+}
+
+static void close_iterator(PyObject *iterator)
+{
+    PyObject *result = PyObject_CallMethod(iterator, "close", NULL);
+    if (!result && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear(); /* no generator: nothing to close */
+    else if (!result)
+        PyErr_WriteUnraisable(iterator); /* nobody reads this stream any more, errors included */
+    Py_XDECREF(result);
+}
+
+static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
+{
+    if (!PyIter_Check(iterator))
+        return PyErr_Format(PyExc_TypeError, "the task was declared with num_returns=\"streaming\", so it must return a generator or "
+                            "another iterator, not %R", iterator);
+    for (uint64_t n = 0;; n++) {
+        if (n && wait_for_room(c, task, n) < 0)
+            return NULL;
+        PyObject *item = PyIter_Next(iterator);
+        if (!item)
+            return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(n);
+        int added = add_item(c, task, n, item);
+        Py_DECREF(item);
+        if (added == CLOSED)
+            close_iterator(iterator);
+        if (added != GO_ON)
+            return added == CLOSED ? PyLong_FromUnsignedLongLong(n) : NULL;
+    }
+}
+
+/* Not a stream, so it is all sent at the end: each item an object of its own, and the refs as the value. */
+static PyObject *put_items(ClientObject *c, PyObject *iterator)
+{
+    PyObject *refs = PyList_New(0), *item = NULL;
+    while (refs && (item = PyIter_Next(iterator))) {
+        uint32_t slot;
+        PyObject *ref = put_value(c, item, &slot, false);
+        if (!ref || PyList_Append(refs, ref) < 0)
+            Py_CLEAR(refs);
+        Py_XDECREF(ref);
+        Py_DECREF(item);
+    }
+    if (PyErr_Occurred())
+        Py_CLEAR(refs);
+    return refs;
+}
+
+PyObject *run_generator(ClientObject *c, uint32_t task, PyObject *generator)
+{
+    const struct task_slot *t = &c->s.tasks[task];
+    PyObject *iterator = PyAsyncGen_CheckExact(generator) ? PyObject_CallOneArg(c->hooks.iterate, generator) : Py_NewRef(generator);
+    if (!iterator || (!(t->flags & TASK_FLAG_STREAM) && t->n_returns > 1))
+        return iterator; /* n items for n returns */
+    PyObject *value = t->flags & TASK_FLAG_STREAM ? fill_stream(c, task, iterator) : put_items(c, iterator);
+    Py_DECREF(iterator);
+    return value;
+}
+
+PyObject *client_streams(ClientObject *c, PyObject *number)
+{
+    uint32_t task;
+    return parse_task(c, number, &task) < 0 ? NULL : PyBool_FromLong(c->s.tasks[task].flags & TASK_FLAG_STREAM);
+}
+
+static int parse_place(ClientObject *c, PyObject *const *args, uint32_t *task, uint64_t *n)
+{
+    if (parse_task(c, args[0], task) < 0)
+        return -1;
+    *n = PyLong_AsUnsignedLongLong(args[1]);
+    if (!PyErr_Occurred() && !(c->s.tasks[*task].flags & TASK_FLAG_STREAM))
+        PyErr_Format(PyExc_ValueError, "task %u has no stream", *task);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task;
+    uint64_t index;
+    if (nargs != 3)
+        return PyErr_Format(PyExc_TypeError, "add_item(task, index, value)");
+    int added = parse_place(c, args, &task, &index) < 0 ? -1 : add_item(c, task, index, args[2]);
+    return added < 0 ? NULL : PyBool_FromLong(added == GO_ON);
+}
+
+PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task;
+    uint64_t n;
+    if (nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "has_room(task, n)");
+    return parse_place(c, args, &task, &n) < 0 ? NULL : PyBool_FromLong(has_room(c, task, c->s.tasks[task].seq, n));
+}
+
+PyObject *client_wait_for_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    uint32_t task;
+    uint64_t n;
+    if (nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "wait_for_room(task, n)");
+    if (parse_place(c, args, &task, &n) < 0 || wait_for_room(c, task, n) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ the reader's side */
+
+static int check_stream(ClientObject *c, PyObject *ref)
+{
+    if (client_usable(c) < 0)
+        return -1;
+    if (is_ref(c, ref) && ((RefObject *)ref)->client != c)
+        raise_store_error(c, "closed", "this generator belongs to a session that has been shut down");
+    else if (!is_ref(c, ref) || !object_is_stream(&c->s.objects[((RefObject *)ref)->slot]))
+        PyErr_Format(PyExc_TypeError, "expected the ObjectRef of a stream, not %R", ref);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* A new reference, or NULL: with an exception, or there is nothing more. `taken`: it is handed out already. */
+static PyObject *peek(ClientObject *c, PyObject *ref, bool *taken)
+{
+    uint32_t stream = ((RefObject *)ref)->slot, item = 0;
+    int error = OBJSTORE_OK;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        segment_lock(&c->s);
+        error = stream_peek(&c->s, stream, &item);
+        if (!error && taken)
+            *taken = stream_take(&c->s, stream, item);
+        segment_unlock(&c->s);
+        if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
+            break;
+        flush_drops(c);
+    }
+    if (error && error != OBJSTORE_NOT_FOUND)
+        raise_core_error(c, error, "items of a stream");
+    return error ? NULL : ref_new(c, item, true);
+}
+
+PyObject *client_peek_item(ClientObject *c, PyObject *ref)
+{
+    if (check_stream(c, ref) < 0)
+        return NULL;
+    PyObject *item = peek(c, ref, NULL);
+    if (!item && !PyErr_Occurred())
+        Py_RETURN_NONE;
+    return item;
+}
+
+PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+{
+    double timeout;
+    if (nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "next_item(stream, timeout)");
+    if (check_stream(c, args[0]) < 0 || parse_timeout(args[1], &timeout) < 0)
+        return NULL;
+    for (;;) {
+        bool taken = false;
+        PyObject *item = peek(c, args[0], &taken);
+        if (taken || !item) {
+            if (!item && !PyErr_Occurred())
+                Py_RETURN_NONE;
+            return item;
+        }
+        int result = wait_refs(c, &item, 1, 1, timeout, false);
+        Py_DECREF(item);
+        if (result < 0)
+            return NULL;
+        if (result > 0)
+            Py_RETURN_FALSE;
+    }
+}

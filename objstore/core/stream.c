@@ -1,0 +1,238 @@
+#include "stream.h"
+
+#include <string.h>
+
+#include "event.h"
+
+static uint32_t *refs_of(struct segment *s, uint32_t object)
+{
+    return object_refs_at(s, s->objects[object].offset, sizeof(struct stream));
+}
+
+static uint32_t stream_of(struct segment *s, struct task_slot *t) { return task_refs(s, t)[t->n_refs - 1]; }
+
+static bool is_forsaken(const struct object_slot *o) { return o->pins <= 1 && !object_held(o); }
+
+/* The number of the next item. Who took one and died in the middle of it has left its place without moving on. */
+static uint64_t next_of(struct segment *s, uint32_t object)
+{
+    struct stream *stream = stream_at(s, s->objects[object].offset);
+    const uint32_t *refs = refs_of(s, object);
+    for (uint64_t place = stream->next - stream->first + 1; place < stream->n && refs[place] == refs[0]; place++)
+        stream->next++;
+    return stream->next;
+}
+
+static uint32_t capacity_at(const struct segment *s, uint64_t offset)
+{
+    return (uint32_t)((arena_chunk_size(s->base, offset) - sizeof(struct stream)) / 4);
+}
+
+/* ------------------------------------------------------------------ making */
+
+static int create(struct segment *s, uint32_t limit, uint32_t *object)
+{
+    uint64_t offset = object_allocate(s, sizeof(struct stream), 2);
+    if (!offset)
+        return OBJSTORE_FULL;
+    int error = object_create(s, s->me, s->h->next_seq++ | PUT_BIT, object);
+    if (error) {
+        arena_free(&s->h->arena, s->base, offset);
+        return error;
+    }
+    struct object_slot *o = &s->objects[*object];
+    *stream_at(s, offset) = (struct stream){.capacity = capacity_at(s, offset), .limit = limit};
+    o->u.arena.n_refs = REFS_OF_STREAM;
+    o->u.arena.actor_1 = 0;
+    o->size = sizeof(struct stream);
+    o->offset = offset;
+    STEP();
+    atomic_store(&o->state, OBJECT_READY);
+    STEP();
+    arena_set_owner(s->base, offset, ARENA_OBJECT, *object);
+    STEP();
+    return OBJSTORE_OK;
+}
+
+int stream_submit(struct segment *s, struct task_spec *spec, uint32_t *refs, uint32_t limit, uint32_t *result, uint32_t *stream)
+{
+    uint32_t task;
+    int error = create(s, limit, stream);
+    if (error)
+        return error;
+    refs[spec->n_refs++] = *stream;
+    spec->refs = refs;
+    spec->flags |= TASK_FLAG_STREAM;
+    error = task_submit(s, spec, result, &task);
+    spec->n_refs--;
+    if (error) {
+        object_drop(s, *stream, s->me);
+        return error;
+    }
+    refs_of(s, *stream)[0] = *result; /* its task may have ended by now: the result is held by us */
+    STEP();
+    stream_at(s, s->objects[*stream].offset)->n = 1;
+    STEP();
+    object_pin(s, *result);
+    return OBJSTORE_OK;
+}
+
+/* ------------------------------------------------------------------ items */
+
+/* Room for another reference. What has been taken is left behind where the chunk must be copied anyway. */
+static int reserve(struct segment *s, uint32_t object)
+{
+    struct object_slot *o = &s->objects[object];
+    uint64_t old = o->offset;
+    const struct stream *from = stream_at(s, old);
+    if (from->n < from->capacity)
+        return OBJSTORE_OK;
+    uint32_t n_taken = (uint32_t)(next_of(s, object) - from->first), n = from->n - n_taken;
+    uint64_t offset = object_allocate(s, sizeof(struct stream), n * 2);
+    if (!offset)
+        return OBJSTORE_FULL;
+    struct stream *to = stream_at(s, offset);
+    *to = *from;
+    to->n = n;
+    to->first = from->next;
+    to->capacity = capacity_at(s, offset);
+    uint32_t *refs = refs_of(s, object), *copies = object_refs_at(s, offset, sizeof *to), result = refs[0];
+    copies[0] = result;
+    memcpy(copies + 1, refs + 1 + n_taken, (n - 1) * sizeof *copies);
+    STEP();
+    o->offset = offset; /* the commit */
+    STEP();
+    arena_set_owner(s->base, offset, ARENA_OBJECT, object);
+    STEP();
+    arena_free(&s->h->arena, s->base, old);
+    for (uint32_t i = 0; i < n_taken; i++)
+        object_unpin(s, result);
+    return OBJSTORE_OK;
+}
+
+static int add_item(struct segment *s, uint32_t object, uint64_t creator, uint32_t *item)
+{
+    int error = reserve(s, object);
+    if (!error)
+        error = object_create(s, UINT32_MAX, creator, item);
+    if (error)
+        return error;
+    struct stream *stream = stream_at(s, s->objects[object].offset);
+    refs_of(s, object)[stream->n] = *item;
+    STEP();
+    stream->n++;
+    STEP();
+    object_pin(s, *item);
+    return OBJSTORE_OK;
+}
+
+/* ------------------------------------------------------------------ the task's side */
+
+int stream_item(struct segment *s, uint32_t task, uint64_t index, uint32_t *item)
+{
+    struct task_slot *t = &s->tasks[task];
+    uint32_t object = stream_of(s, t);
+    if (is_forsaken(&s->objects[object]))
+        return OBJSTORE_CLOSED;
+    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    if (index < next_of(s, object))
+        return OBJSTORE_EXISTS;
+    uint64_t place = index - stream->first + 1;
+    if (place < stream->n)
+        *item = refs_of(s, object)[place];
+    else {
+        int error = add_item(s, object, t->seq, item);
+        if (error)
+            return error;
+    }
+    if (object_sealed(&s->objects[*item]))
+        return OBJSTORE_EXISTS;
+    s->objects[*item].u.pending.task_1 = task + 1;
+    return OBJSTORE_OK;
+}
+
+bool stream_has_room(struct segment *s, uint32_t task, uint64_t n)
+{
+    uint32_t object = stream_of(s, &s->tasks[task]);
+    struct stream *stream = stream_at(s, s->objects[object].offset);
+    if (!stream->limit || n < stream->next + stream->limit || is_forsaken(&s->objects[object]))
+        return true;
+    stream->waiting_1 = s->me + 1;
+    return false;
+}
+
+void stream_end(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    uint32_t object = stream_of(s, t);
+    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const uint32_t *refs = refs_of(s, object);
+    for (uint32_t i = stream->n; i-- > 1 && !object_sealed(&s->objects[refs[i]]);)
+        object_seal_failed(s, refs[i], FAILURE_STREAM_ENDED, 0, t->seq);
+}
+
+static void wake_task(struct segment *s, struct stream *stream)
+{
+    if (stream->waiting_1)
+        wake_client(s, stream->waiting_1 - 1);
+    stream->waiting_1 = 0;
+}
+
+void stream_released(struct segment *s, uint32_t object)
+{
+    struct object_slot *o = &s->objects[object];
+    if (is_forsaken(o))
+        wake_task(s, stream_at(s, o->offset));
+}
+
+/* ------------------------------------------------------------------ the reader's side */
+
+static bool marks_end(const struct object_slot *o)
+{
+    return object_state(o) == OBJECT_FAILED && o->u.failure.code == FAILURE_STREAM_ENDED;
+}
+
+int stream_peek(struct segment *s, uint32_t object, uint32_t *item)
+{
+    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const uint32_t *refs = refs_of(s, object);
+    if (!stream->n)
+        return OBJSTORE_NOT_FOUND; /* its submitter has died in the middle of it */
+    const struct object_slot *result = &s->objects[refs[0]];
+    uint64_t place = next_of(s, object) - stream->first + 1;
+    if (place < stream->n && !marks_end(&s->objects[refs[place]])) {
+        *item = refs[place];
+    } else if (object_sealed(result)) {
+        if (object_state(result) == OBJECT_READY || stream->error_told)
+            return OBJSTORE_NOT_FOUND;
+        *item = refs[0];
+    } else {
+        int error = add_item(s, object, result->creator, item);
+        if (error)
+            return error;
+    }
+    object_hold(s, *item);
+    return OBJSTORE_OK;
+}
+
+bool stream_take(struct segment *s, uint32_t object, uint32_t item)
+{
+    struct stream *stream = stream_at(s, s->objects[object].offset);
+    uint32_t *refs = refs_of(s, object);
+    if (item == refs[0]) {
+        bool told = stream->error_told;
+        stream->error_told = 1;
+        return !told;
+    }
+    uint64_t place = stream->next - stream->first + 1;
+    if (place >= stream->n || refs[place] != item || !object_sealed(&s->objects[item]) || marks_end(&s->objects[item]))
+        return false;
+    STEP();
+    refs[place] = refs[0];
+    STEP();
+    stream->next++;
+    object_pin(s, refs[0]);
+    object_unpin(s, item);
+    wake_task(s, stream);
+    return true;
+}
