@@ -49,7 +49,7 @@ venv: $(VENV)/bin/python
 # What the build backend itself asks for: CMake, Ninja and Node.js only where the machine lacks them.
 $(VENV)/.build-tools: pyproject.toml scripts/build_backend.py scripts/frontend.py | $(VENV)/bin/python
 	@echo 'Installing the build tools ...'
-	@$(pip) install --upgrade 'pip>=24' 'scikit-build-core>=1.1'
+	@$(pip) install --upgrade 'pip>=24' 'scikit-build-core>=1.1' 'numpy>=2'
 	@$(pip) install $$($(py) scripts/build_backend.py)
 	@touch $@
 
@@ -103,7 +103,7 @@ dev: $(VENV)/.build-tools
 	$(pip) install --no-build-isolation -C build-dir=build/editable -C cmake.define.CELLMESH_DEVELOPER=ON --editable '.[notebooks]'
 	@touch $(VENV)/.installed
 
-devtree: $(VENV)/bin/python
+devtree: $(VENV)/.build-tools
 	$(py) scripts/devtree.py
 
 screenshots: install-test browser

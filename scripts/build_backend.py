@@ -40,7 +40,7 @@ def _main() -> None:
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
         print("\n".join(project["optional-dependencies"][extra]))
     else:
-        print("\n".join(["scikit-build-core>=1.1", *get_requires_for_build_wheel()]))
+        print("\n".join(["scikit-build-core>=1.1", "numpy>=2", *get_requires_for_build_wheel()]))
 
 
 if __name__ == "__main__":

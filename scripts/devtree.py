@@ -24,6 +24,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"cellmesh": "cellmesh", "objstore": "cellmesh/objstore", "scheduler": "cellmesh/scheduler",
             "kernel_ext": "cellmesh/kernel_ext"}
@@ -114,7 +116,8 @@ def main() -> int:
     out = opt.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     flags = ["-std=c11", "-fPIC", "-fvisibility=hidden", "-pthread", *shlex.split(opt.opt), *WARNINGS,
-             "-isystem", sysconfig.get_path("include"), "-I", str(ROOT / "objstore/core"), "-I", str(ROOT / "objstore/binding"),
+             "-isystem", sysconfig.get_path("include"), "-isystem", numpy.get_include(),
+             "-I", str(ROOT / "objstore/core"), "-I", str(ROOT / "objstore/binding"),
              *(f"-D{d}" for d in opt.define)]
     if opt.no_werror:
         flags.remove("-Werror")

@@ -1,111 +1,32 @@
-/* numpy arrays and scalars of the plain number types, without numpy's headers: the buffer protocol says enough, and a
- * build against numpy would tie the wheel to its version.
+/* numpy arrays and scalars of the plain number types.
  *
  * numpy is not imported to find out whether a value is its own; only when the type's name says so, or to decode.
  * Everything else of numpy's (subclasses, structured, object, string and time types, foreign byte order) is pickled. */
 #include "codec_internal.h"
 
-/* numpy's own letters; a dtype's number is its place here. */
-static const char dtype_letters[] = "?bBhHiIlLqQefdgFDG";
-enum { N_DTYPES = sizeof dtype_letters - 1 };
-
-/* Found once, then constant. */
-static struct {
-    PyTypeObject *array_type;
-    PyObject *dtypes[N_DTYPES];
-    PyObject *scalar_types[N_DTYPES];
-    PyObject *dtype_name, *isnative_name, *metadata_name, *copy_name;
-    PyObject *fortran, *zero; /* arguments of ndarray() */
-} numpy;
-
-/* --- finding numpy --- */
-
-static int find_dtypes(PyObject *module)
-{
-    for (int i = 0; i < N_DTYPES; i++) {
-        numpy.dtypes[i] = PyObject_CallMethod(module, "dtype", "s#", &dtype_letters[i], (Py_ssize_t)1);
-        if (numpy.dtypes[i] == NULL)
-            return -1;
-        numpy.scalar_types[i] = PyObject_GetAttrString(numpy.dtypes[i], "type");
-        if (numpy.scalar_types[i] == NULL)
-            return -1;
-    }
-    return 0;
-}
-
-static int make_constants(void)
-{
-    numpy.dtype_name = PyUnicode_InternFromString("dtype");
-    numpy.isnative_name = PyUnicode_InternFromString("isnative");
-    numpy.metadata_name = PyUnicode_InternFromString("metadata");
-    numpy.copy_name = PyUnicode_InternFromString("copy");
-    numpy.fortran = PyUnicode_InternFromString("F");
-    numpy.zero = PyLong_FromLong(0);
-    bool all = numpy.dtype_name && numpy.isnative_name && numpy.metadata_name && numpy.copy_name && numpy.fortran &&
-               numpy.zero;
-    return all ? 0 : -1;
-}
-
-/* array_type is set last: it says that the rest is there. */
-static int find_numpy(void)
-{
-    PyObject *module = PyImport_ImportModule("numpy");
-    if (module == NULL)
-        return -1;
-    int result = make_constants() < 0 || find_dtypes(module) < 0 ? -1 : 0;
-    PyObject *array_type = result < 0 ? NULL : PyObject_GetAttrString(module, "ndarray");
-    Py_DECREF(module);
-    if (array_type == NULL)
-        return -1;
-    numpy.array_type = (PyTypeObject *)array_type;
-    return 0;
-}
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#include <numpy/arrayobject.h>
 
 static int need_numpy(void)
 {
-    return numpy.array_type != NULL ? 0 : find_numpy();
+    return PyArray_ImportNumPyAPI();
 }
 
 static bool may_be_numpy(PyTypeObject *type)
 {
-    return numpy.array_type != NULL || strncmp(type->tp_name, "numpy.", 6) == 0;
+    return PyArray_API != NULL || strncmp(type->tp_name, "numpy.", 6) == 0;
 }
 
-/* --- dtypes --- */
-
-static bool attribute_is(PyObject *object, PyObject *name, PyObject *wanted)
+static bool is_plain_number(int type_number)
 {
-    PyObject *value = PyObject_GetAttr(object, name);
-    if (value == NULL)
-        PyErr_Clear(); /* a dtype without it is none of the plain ones */
-    Py_XDECREF(value);
-    return value == wanted;
+    return (type_number >= NPY_BOOL && type_number <= NPY_CLONGDOUBLE) || type_number == NPY_HALF;
 }
 
-/* The number of a plain dtype, or -1. Each plain type has a class of its own; a dtype of that class that is not the
- * one everybody uses may be byte-swapped, carry metadata, or just come out of a pickle. */
-static int number_of_dtype(PyObject *dtype)
+/* A dtype says no more than its number unless it is byte-swapped or carries metadata. */
+static bool is_plain(PyArray_Descr *dtype)
 {
-    for (int i = 0; i < N_DTYPES; i++) {
-        if (dtype == numpy.dtypes[i])
-            return i;
-        if (Py_TYPE(dtype) == Py_TYPE(numpy.dtypes[i]) && attribute_is(dtype, numpy.isnative_name, Py_True) &&
-            attribute_is(dtype, numpy.metadata_name, Py_None))
-            return i;
-    }
-    return -1;
-}
-
-static int number_of_array(PyObject *array)
-{
-    PyObject *dtype = PyObject_GetAttr(array, numpy.dtype_name);
-    if (dtype == NULL) {
-        PyErr_Clear(); /* pickle will say what is wrong with it */
-        return -1;
-    }
-    int number = number_of_dtype(dtype);
-    Py_DECREF(dtype);
-    return number;
+    return is_plain_number(dtype->type_num) && PyDataType_ISNOTSWAPPED(dtype) && PyDataType_METADATA(dtype) == NULL;
 }
 
 /* --- encoding --- */
@@ -139,143 +60,154 @@ static int put_array(codec_out *out, int number, char order, Py_buffer *view)
     return result;
 }
 
-static int encode_contiguous(encoder *e, int number, PyObject *array);
-
 /* As pickle does, an array with gaps or a strange order of axes is written in C order. */
 static int encode_copy(encoder *e, int number, PyObject *array)
 {
+    Py_buffer view;
     if (e->depth > 0)
         return UNSUITED; /* copying lets other threads run, and they might change what contains the array */
-    PyObject *copy = PyObject_CallMethodNoArgs(array, numpy.copy_name);
-    if (copy == NULL)
+    PyObject *copy = PyArray_NewCopy((PyArrayObject *)array, NPY_CORDER);
+    int result = copy == NULL || PyObject_GetBuffer(copy, &view, PyBUF_STRIDED_RO) < 0
+                     ? FAILED : put_array(e->out, number, 'C', &view);
+    Py_XDECREF(copy);
+    return result;
+}
+
+static int encode_array(encoder *e, PyObject *value)
+{
+    Py_buffer view;
+    PyArrayObject *array = (PyArrayObject *)value;
+    int number = PyArray_DESCR(array)->type_num;
+    bool met_again = (Py_REFCNT(value) > 1 || e->depth == 0) && codec_is_met_again(e, value);
+    if (!is_plain(PyArray_DESCR(array)) || met_again)
+        return UNSUITED;
+    bool c_order = PyArray_IS_C_CONTIGUOUS(array);
+    if (!c_order && !PyArray_IS_F_CONTIGUOUS(array))
+        return encode_copy(e, number, value);
+    if (PyObject_GetBuffer(value, &view, PyBUF_STRIDED_RO) < 0) {
+        PyErr_Clear(); /* no buffer, no fast form */
+        return UNSUITED;
+    }
+    return put_array(e->out, number, c_order ? 'C' : 'F', &view);
+}
+
+/* UNSUITED for a scalar of a subclass, or of none of the plain types. */
+static int encode_scalar(encoder *e, PyObject *scalar)
+{
+    PyArray_Descr *dtype = PyArray_DescrFromScalar(scalar);
+    if (dtype == NULL)
         return FAILED;
-    int result = encode_contiguous(e, number, copy);
-    Py_DECREF(copy);
-    return result;
-}
-
-static int encode_contiguous(encoder *e, int number, PyObject *array)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(array, &view, PyBUF_STRIDED_RO) < 0) {
-        PyErr_Clear(); /* no buffer, no fast form */
+    unsigned char bytes[2 + sizeof(npy_clongdouble)] = {TAG_SCALAR, (unsigned char)dtype->type_num};
+    bool plain = is_plain(dtype) && Py_TYPE(scalar) == dtype->typeobj;
+    size_t size = (size_t)PyDataType_ELSIZE(dtype);
+    Py_DECREF(dtype);
+    if (!plain)
         return UNSUITED;
-    }
-    if (PyBuffer_IsContiguous(&view, 'C'))
-        return put_array(e->out, number, 'C', &view);
-    if (PyBuffer_IsContiguous(&view, 'F'))
-        return put_array(e->out, number, 'F', &view);
-    PyBuffer_Release(&view);
-    return encode_copy(e, number, array);
-}
-
-static int encode_array(encoder *e, PyObject *array)
-{
-    int number = number_of_array(array);
-    bool met_again = (Py_REFCNT(array) > 1 || e->depth == 0) && codec_is_met_again(e, array);
-    return number < 0 || met_again ? UNSUITED : encode_contiguous(e, number, array);
-}
-
-static int encode_scalar(encoder *e, int number, PyObject *scalar)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(scalar, &view, PyBUF_SIMPLE) < 0) {
-        PyErr_Clear(); /* no buffer, no fast form */
-        return UNSUITED;
-    }
-    unsigned char head[2] = {TAG_SCALAR, (unsigned char)number};
-    size_t size = (size_t)view.len;
-    int result = codec_put(e->out, head, sizeof head);
-    if (result == ENCODED && (codec_put_count(e->out, size) != ENCODED || codec_put(e->out, view.buf, size) != ENCODED))
-        result = FAILED;
-    PyBuffer_Release(&view);
-    return result;
+    PyArray_ScalarAsCtype(scalar, bytes + 2);
+    return codec_put(e->out, bytes, 2 + size);
 }
 
 int codec_encode_numpy(encoder *e, PyObject *value)
 {
-    PyTypeObject *type = Py_TYPE(value);
-    if (!may_be_numpy(type))
+    if (!may_be_numpy(Py_TYPE(value)))
         return UNSUITED;
     if (need_numpy() < 0)
         return FAILED;
-    if (type == numpy.array_type)
+    if (PyArray_CheckExact(value))
         return encode_array(e, value);
-    for (int i = 0; i < N_DTYPES; i++)
-        if (type == (PyTypeObject *)numpy.scalar_types[i])
-            return encode_scalar(e, i, value);
-    return UNSUITED;
+    return PyArray_IsScalar(value, Generic) ? encode_scalar(e, value) : UNSUITED;
 }
 
 /* --- decoding --- */
 
-/* Borrowed; NULL with an exception. */
-static PyObject *take_dtype(reader *r)
+/* New reference; NULL with an exception. */
+static PyArray_Descr *take_dtype(reader *r)
 {
     const unsigned char *number = codec_take(r, 1);
     if (number == NULL || need_numpy() < 0)
         return NULL;
-    if (*number < N_DTYPES)
-        return numpy.dtypes[*number];
+    if (is_plain_number(*number))
+        return PyArray_DescrFromType(*number);
     codec_damaged();
     return NULL;
 }
 
-static PyObject *take_shape(reader *r, size_t n_dimensions)
+/* The shape; -1 with an exception if it is impossible, or does not agree with the number of bytes. */
+static int take_shape(reader *r, int n_dimensions, npy_intp *shape)
 {
-    const unsigned char *bytes = codec_take(r, 8 * n_dimensions);
-    PyObject *shape = bytes == NULL ? NULL : PyTuple_New((Py_ssize_t)n_dimensions);
-    for (size_t i = 0; shape != NULL && i < n_dimensions; i++) {
+    const unsigned char *bytes = codec_take(r, 8 * (size_t)n_dimensions);
+    if (bytes == NULL)
+        return -1;
+    for (int i = 0; i < n_dimensions; i++) {
         int64_t length;
         memcpy(&length, bytes + 8 * i, 8);
-        PyObject *number = PyLong_FromLongLong(length);
-        if (number == NULL)
-            Py_CLEAR(shape);
-        else
-            PyTuple_SET_ITEM(shape, (Py_ssize_t)i, number);
+        if (length < 0)
+            return codec_damaged();
+        shape[i] = (npy_intp)length;
     }
-    return shape;
+    return 0;
 }
 
-/* ndarray(shape, dtype, buffer, offset, strides, order): read-only because the buffer is. */
-static PyObject *make_array(PyObject *shape, PyObject *dtype, PyObject *buffer, unsigned char order)
+static bool agrees(const npy_intp *shape, int n_dimensions, size_t item_size, size_t size)
 {
-    PyObject *arguments[] = {NULL, shape, dtype, buffer, numpy.zero, Py_None, numpy.fortran};
-    size_t n = order == 'F' ? 6 : 3;
-    return PyObject_Vectorcall((PyObject *)numpy.array_type, arguments + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    size_t n = item_size;
+    for (int i = 0; i < n_dimensions; i++)
+        if (__builtin_mul_overflow(n, (size_t)shape[i], &n))
+            return false;
+    return n == size;
+}
+
+/* An array over bytes that `base` keeps; takes over both references. Read-only, because no flag says otherwise. */
+static PyObject *make_array(PyArray_Descr *dtype, int n_dimensions, const npy_intp *shape, bool fortran,
+                            const unsigned char *bytes, PyObject *base)
+{
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, dtype, n_dimensions, shape, NULL, (void *)(uintptr_t)bytes,
+                                           fortran ? NPY_ARRAY_F_CONTIGUOUS : 0, NULL);
+    if (array == NULL)
+        Py_DECREF(base);
+    else if (PyArray_SetBaseObject((PyArrayObject *)array, base) < 0)
+        Py_CLEAR(array);
+    return array;
 }
 
 PyObject *codec_decode_array(reader *r)
 {
     body content;
-    PyObject *dtype = take_dtype(r);
+    npy_intp shape[NPY_MAXDIMS];
+    PyArray_Descr *dtype = take_dtype(r);
     if (dtype == NULL)
         return NULL;
     const unsigned char *form = codec_take(r, 2); /* order, number of dimensions */
-    PyObject *shape = form == NULL ? NULL : take_shape(r, form[1]);
-    if (shape == NULL || codec_take_body(r, &content) < 0) {
-        Py_XDECREF(shape);
-        return NULL;
+    if (form == NULL || (form[1] > NPY_MAXDIMS && codec_damaged() < 0) || take_shape(r, form[1], shape) < 0 ||
+        codec_take_body(r, &content) < 0)
+        goto failed;
+    if (!agrees(shape, form[1], (size_t)PyDataType_ELSIZE(dtype), content.size)) {
+        codec_damaged();
+        goto failed;
     }
-    PyObject *buffer = content.out_of_band ? codec_body_as_view(r, &content) : codec_body_as_bytes(r, &content);
-    PyObject *array = buffer == NULL ? NULL : make_array(shape, dtype, buffer, form[0]);
-    Py_DECREF(shape);
-    Py_XDECREF(buffer);
-    return array;
+    PyObject *base = content.out_of_band ? codec_body_as_view(r, &content) : codec_body_as_bytes(r, &content);
+    if (base == NULL)
+        goto failed;
+    const unsigned char *bytes = PyBytes_Check(base) ? (unsigned char *)PyBytes_AS_STRING(base) : content.bytes;
+    return make_array(dtype, form[1], shape, form[0] == 'F', bytes, base);
+failed:
+    Py_DECREF(dtype);
+    return NULL;
 }
 
-/* A scalar is the only element of an array without dimensions. */
 PyObject *codec_decode_scalar(reader *r)
 {
-    body content;
-    PyObject *dtype = take_dtype(r);
-    if (dtype == NULL || codec_take_body(r, &content) < 0)
+    PyArray_Descr *dtype = take_dtype(r);
+    if (dtype == NULL)
         return NULL;
-    PyObject *bytes = codec_body_as_bytes(r, &content), *nothing = PyTuple_New(0);
-    PyObject *array = bytes == NULL || nothing == NULL ? NULL : make_array(nothing, dtype, bytes, 'C');
-    PyObject *scalar = array == NULL ? NULL : PyObject_GetItem(array, nothing);
-    Py_XDECREF(bytes);
-    Py_XDECREF(nothing);
-    Py_XDECREF(array);
+    unsigned char aligned[sizeof(npy_clongdouble)];
+    size_t size = (size_t)PyDataType_ELSIZE(dtype);
+    const unsigned char *bytes = codec_take(r, size);
+    PyObject *scalar = NULL;
+    if (bytes != NULL) {
+        memcpy(aligned, bytes, size);
+        scalar = PyArray_Scalar(aligned, dtype, NULL);
+    }
+    Py_DECREF(dtype);
     return scalar;
 }
