@@ -33,6 +33,7 @@ typedef struct {
     uint32_t slot, generation;
     PyObject *callable; /* NULL: empty */
     PyObject *name;
+    size_t array_size;  /* for array_memory_expect */
 } CachedFunction;
 
 typedef struct {
@@ -119,6 +120,12 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 PyObject *load_value(ClientObject *c, RefObject *ref);                /* value, or raises what it describes */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
 PyObject *error_description(ClientObject *c, RefObject *ref);         /* tuple for make_error */
+
+/* ---- array_memory.c: results written where they will lie */
+#define ARRAY_MEMORY_NEVER SIZE_MAX
+size_t array_memory_expect(size_t size); /* arrays of so many bytes shall lie in the segment; returns what was said before */
+int array_memory_seal(ClientObject *c, uint32_t slot, PyObject *value); /* 1: `value` is the object now; 0: it cannot be; -1 */
+size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect after `value` had to be copied */
 
 /* ---- wait.c */
 int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast);

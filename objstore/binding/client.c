@@ -157,7 +157,7 @@ static void clear_functions(ClientObject *c)
 {
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
         CachedFunction old = c->functions[i];
-        c->functions[i] = (CachedFunction){0, 0, NULL, NULL};
+        c->functions[i] = (CachedFunction){0, 0, NULL, NULL, 0};
         Py_XDECREF(old.callable);
         Py_XDECREF(old.name);
     }

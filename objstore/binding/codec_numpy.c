@@ -4,9 +4,7 @@
  * Everything else of numpy's (subclasses, structured, object, string and time types, foreign byte order) is pickled. */
 #include "codec_internal.h"
 
-#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
-#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
-#include <numpy/arrayobject.h>
+#include "numpy_api.h"
 
 static int need_numpy(void)
 {

@@ -126,7 +126,7 @@ static PyObject *resolve(ClientObject *c, uint32_t slot, PyObject **name)
     if (callable) {
         Py_XDECREF(f->callable);
         Py_XDECREF(f->name);
-        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1))};
+        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0};
         *name = f->name;
     }
     Py_XDECREF(value);
@@ -198,18 +198,35 @@ static int load_arguments(ClientObject *c, struct task_slot *t, const Values *v,
 
 /* ------------------------------------------------------------------ results */
 
-static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
+/* Where it is remembered what a function returns; NULL: another one has taken its place in the cache. */
+static size_t *expected_array(ClientObject *c, uint32_t function)
+{
+    CachedFunction *f = &c->functions[function % FUNCTION_CACHE];
+    return f->slot == function ? &f->array_size : NULL;
+}
+
+static int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObject *value)
 {
     Encoded e;
+    int result = array_memory_seal(c, slot, value);
+    if (result != 0)
+        return result;
+    if (encode_value(c, &e, value) < 0)
+        return -1;
+    result = seal_value(c, slot, OBJECT_READY, &e);
+    encoded_clear(&e);
+    size_t *expected = expected_array(c, function);
+    if (result == 0 && expected && *expected != ARRAY_MEMORY_NEVER)
+        *expected = array_memory_learn(c, value);
+    return result;
+}
+
+static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
+{
     if (t->n_returns == 0)
         return 0;
-    if (t->n_returns == 1) {
-        if (encode_value(c, &e, value) < 0)
-            return -1;
-        int result = seal_value(c, task_result(&c->s, t, 0), OBJECT_READY, &e);
-        encoded_clear(&e);
-        return result;
-    }
+    if (t->n_returns == 1)
+        return seal_return(c, t->function, task_result(&c->s, t, 0), value) < 0 ? -1 : 0;
     PyObject *items = PySequence_Fast(value, "");
     if (!items && !PyErr_ExceptionMatches(PyExc_TypeError))
         return -1; /* raised by a generator */
@@ -219,15 +236,10 @@ static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
         return -1;
     }
     int result = 0;
-    for (uint32_t i = 0; i < t->n_returns && result == 0; i++) {
-        result = encode_value(c, &e, PySequence_Fast_GET_ITEM(items, i));
-        if (result == 0) {
-            result = seal_value(c, task_result(&c->s, t, i), OBJECT_READY, &e);
-            encoded_clear(&e);
-        }
-    }
+    for (uint32_t i = 0; i < t->n_returns && result >= 0; i++)
+        result = seal_return(c, t->function, task_result(&c->s, t, i), PySequence_Fast_GET_ITEM(items, i));
     Py_DECREF(items);
-    return result;
+    return result < 0 ? -1 : 0;
 }
 
 /* The description of an exception, made by a hook that must not fail; if it does, that is told instead. */
@@ -344,7 +356,9 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         return NULL;
     Py_INCREF(callable); /* nested execution may replace the cache entry */
     if (load_dependencies(c, t, &v, bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
+        size_t *expected = expected_array(c, t->function), outer = array_memory_expect(expected ? *expected : 0);
         result = PyObject_Vectorcall(callable, args.values, (size_t)args.n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET, args.kwnames);
+        array_memory_expect(outer);
         codec_args_clear(&args);
     }
     values_clear(&v);

@@ -355,6 +355,43 @@ uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, ui
     return offset + ARENA_UNIT;
 }
 
+/* Cuts a free chunk that is in no list so that its payload begins a unit before a page. Returns the new header's offset. */
+static uint64_t split_before_page(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    uint64_t gap = (0 - (offset + 2 * ARENA_UNIT)) % ARENA_PAGE;
+    if (gap == 0)
+        return offset;
+    if (gap < MIN_CHUNK)
+        gap += ARENA_PAGE;
+    split(arena, base, offset, gap - ARENA_UNIT);
+    ARENA_STEP();
+    unlink_free(arena, base, offset + gap);
+    shelve(arena, base, offset);
+    ARENA_STEP();
+    return offset + gap;
+}
+
+uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner)
+{
+    if (size == 0 || size > ARENA_MAX_SIZE || owner_kind == ARENA_FREE)
+        return 0;
+    uint64_t slack = ARENA_PAGE + MIN_CHUNK; /* the most that aligning can cost */
+    size = ARENA_UNIT + (size + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
+    uint64_t offset = find_free(arena, base, size + slack);
+    if (offset == 0 || offset + ARENA_UNIT + size + slack > arena->touched_end)
+        return 0;
+    unlink_free(arena, base, offset);
+    ARENA_STEP();
+    offset = split_before_page(arena, base, offset);
+    struct chunk *chunk = chunk_at(base, offset);
+    split(arena, base, offset, size);
+    ARENA_STEP();
+    count_taken(arena, offset, end_of(chunk, offset));
+    ARENA_STEP();
+    set_owner(chunk, pack_owner(owner_kind, owner));
+    return offset + ARENA_UNIT;
+}
+
 /* Whether a header may be believed: it says so itself and does not point beyond the end. */
 static bool is_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
 {

@@ -22,7 +22,17 @@
 #define ARENA_UNIT UINT64_C(64)               /* header size, payload alignment and granularity of sizes, bytes */
 #define ARENA_MAX_SIZE (UINT64_C(1) << 46)    /* largest payload and largest range, bytes */
 
-enum arena_owner_kind { ARENA_FREE = 0, ARENA_BUILDING = 1, ARENA_OBJECT = 2, ARENA_TASK = 3 };
+#define ARENA_PAGE UINT64_C(4096)
+
+enum arena_owner_kind {
+    ARENA_FREE = 0,
+    ARENA_BUILDING = 1, /* a client is writing what will be an object or a task */
+    ARENA_OBJECT = 2,
+    ARENA_TASK = 3,
+    ARENA_ARRAY = 4     /* a client's own array, which may become an object */
+};
+/* Chunks that end with the client that made them. */
+static inline bool arena_belongs_to_client(uint32_t kind) { return kind == ARENA_BUILDING || kind == ARENA_ARRAY; }
 
 #define ARENA_N_LEVELS 38    /* one per power of two of the size in units; level 0 holds 1..15 units */
 #define ARENA_N_SUBLEVELS 16 /* equal steps within a level */
@@ -48,6 +58,10 @@ void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64
 /* Returns the payload's offset, or 0 if no chunk fits, size > ARENA_MAX_SIZE or owner_kind is ARENA_FREE.
  * The payload holds what was there before (zeros if never used). Size 0 gives one unit. */
 uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
+
+/* The same, out of memory whose pages are there already, with a unit and then whole pages as payload: nothing else lies
+ * in these pages, and the first is aligned to ARENA_PAGE (in an aligned mapping). `size` does not count the unit. */
+uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
 
 /* Frees a chunk. OBJSTORE_OK, or OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use. */
 int arena_free(struct arena *arena, unsigned char *base, uint64_t payload);

@@ -54,6 +54,7 @@ struct world {
     unsigned n_live;
     uint32_t next_owner;
     uint64_t n_kept; /* calls of keep_live that said yes */
+    uint64_t n_in_pages; /* chunks of whole pages */
 };
 
 static struct world world;
@@ -89,10 +90,23 @@ static bool is_filled(const struct live *live)
     return true;
 }
 
+/* Every third size in whole pages, where that is possible. */
+static uint64_t allocate(uint64_t size, uint32_t owner)
+{
+    uint64_t payload = size % 3 == 0 ? arena_alloc_pages(&world.arena, space, size, ARENA_BUILDING, owner) : 0;
+    if (payload == 0)
+        return arena_alloc(&world.arena, space, size, ARENA_BUILDING, owner);
+    uint64_t payload_size = arena_chunk_size(space, payload);
+    CHECK((payload + ARENA_UNIT) % ARENA_PAGE == 0 && payload_size % ARENA_PAGE == ARENA_UNIT);
+    CHECK(payload_size >= size + ARENA_UNIT && payload + payload_size <= world.arena.touched_end);
+    world.n_in_pages++;
+    return payload;
+}
+
 static bool make(uint64_t size)
 {
     uint32_t owner = world.next_owner++;
-    uint64_t payload = arena_alloc(&world.arena, space, size, ARENA_BUILDING, owner);
+    uint64_t payload = allocate(size, owner);
     if (payload == 0)
         return false;
     CHECK(payload % ARENA_UNIT == 0 && arena_chunk_size(space, payload) >= size);
@@ -275,6 +289,7 @@ static void test_random_operations(void)
         drop_all();
         check_world();
         CHECK(world.arena.used_bytes == 0 && world.arena.top == world.arena.begin);
+        CHECK(sizes[i] < 65536 || world.n_in_pages > 100);
     }
 }
 
@@ -359,7 +374,7 @@ static bool killed_at(long die_at, int victim, uint64_t size)
         if (victim >= 0)
             arena_free(&world.arena, space, world.live[victim].payload);
         else
-            arena_alloc(&world.arena, space, size, ARENA_BUILDING, 77);
+            allocate(size, 77);
         steps_left = -1;
         return false;
     }
@@ -397,7 +412,7 @@ static unsigned kill_at_every_step(uint64_t space_size)
 
 static void test_killed_at_every_step(void)
 {
-    uint64_t sizes[] = {1024, 4096, 16384};
+    uint64_t sizes[] = {1024, 4096, 65536};
     unsigned n_deaths = 0, n_rounds = 300;
 #ifdef TORTURE
     n_rounds = 5000;

@@ -109,7 +109,7 @@ static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
 {
     (void)payload;
     const struct keep *k = ctx;
-    return kind != ARENA_BUILDING || owner != k->dead;
+    return !arena_belongs_to_client(kind) || owner != k->dead;
 }
 
 static void forget(struct segment *s, uint32_t client)

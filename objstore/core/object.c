@@ -44,6 +44,8 @@ int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t
 uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
 {
     uint64_t bytes = ((size + 3) & ~UINT64_C(3)) + (uint64_t)n_refs * 4;
+    if (bytes >= OBJECT_LARGE)
+        bytes += 3 * ARENA_PAGE; /* so that, once free, it serves an array of this size too, see arena_alloc_pages */
     return arena_alloc(&s->h->arena, s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
 }
 

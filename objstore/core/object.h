@@ -18,6 +18,8 @@ static inline uint32_t object_state(const struct object_slot *o)
 }
 static inline bool object_sealed(const struct object_slot *o) { return object_state(o) >= OBJECT_READY; }
 
+#define OBJECT_LARGE (UINT64_C(1) << 20) /* bytes, from which on copying is worth avoiding */
+
 /* Under the lock: takes a free slot, PENDING, held by `holder` (UINT32_MAX: nobody). OBJSTORE_LIMIT. */
 int object_create(struct segment *segment, uint32_t holder, uint64_t creator, uint32_t *index);
 

@@ -17,7 +17,8 @@ static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
     case ARENA_TASK:
         return owner < s->h->touched_tasks && atomic_load(&s->tasks[owner].state) != TASK_FREE &&
                s->tasks[owner].offset == payload;
-    case ARENA_BUILDING: /* by a living client, or already named by a slot whose commit came just before the death */
+    case ARENA_BUILDING:
+    case ARENA_ARRAY: /* by a living client, or already named by a slot whose commit came just before the death */
         if (owner < MAX_CLIENTS && atomic_load(&s->clients[owner].state) == CLIENT_ATTACHED)
             return true;
         return false;

@@ -162,7 +162,7 @@ int segment_use(struct segment *s, unsigned char *base, size_t size)
     if (p.arena > size || p.objects != h->objects_offset || p.tasks != h->tasks_offset || p.events != h->events_offset ||
         p.actors != h->actors_offset || p.clients != h->clients_offset || p.classes != h->classes_offset)
         return OBJSTORE_CORRUPT;
-    *s = (struct segment){.base = base, .size = size, .h = h, .me = UINT32_MAX};
+    *s = (struct segment){.base = base, .size = size, .fd = -1, .h = h, .me = UINT32_MAX};
     s->classes = (void *)(base + p.classes);
     s->clients = (void *)(base + p.clients);
     s->actors = (void *)(base + p.actors);
@@ -184,6 +184,8 @@ int segment_map(struct segment *s, int fd)
         return OBJSTORE_SYSTEM;
     madvise(base, (size_t)st.st_size, MADV_DONTDUMP);
     int result = segment_use(s, base, (size_t)st.st_size);
+    if (result == OBJSTORE_OK && (s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        result = OBJSTORE_SYSTEM;
     if (result != OBJSTORE_OK)
         munmap(base, (size_t)st.st_size);
     return result;
@@ -193,7 +195,9 @@ void segment_unmap(struct segment *s)
 {
     if (s->base)
         munmap(s->base, s->size);
-    *s = (struct segment){.me = UINT32_MAX};
+    if (s->base && s->fd >= 0)
+        close(s->fd);
+    *s = (struct segment){.fd = -1, .me = UINT32_MAX};
 }
 
 /* ------------------------------------------------------------------ the lock */

@@ -12,6 +12,7 @@
 struct segment {
     unsigned char *base;
     size_t size;
+    int fd;                             /* of the mapped file, this process's own; -1: there is none */
     struct header *h;
     struct resource_class *classes;
     struct client_slot *clients;

@@ -1,0 +1,173 @@
+"""Large results that were written where they lie: the second call of a function writes into the segment."""
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from collections.abc import Iterator
+from types import ModuleType
+
+import cellmesh
+import numpy as np
+import pytest
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+N = 1 << 18  # float64: 2 MiB
+
+
+@pytest.fixture
+def cm() -> Iterator[ModuleType]:
+    """One worker, so that it is known who has learned what."""
+    cellmesh.init(num_cpus=1, object_store_memory=256 << 20)
+    yield cellmesh
+    cellmesh.shutdown()
+
+
+def stats() -> dict:
+    from cellmesh import session
+    gc.collect()
+    client = session.current().client
+    client.flush()
+    assert client.check() == []
+    return client.stats()
+
+
+def owns_its_memory(array: np.ndarray) -> bool:
+    """In a task: whether the array is the worker's private memory."""
+    start = array.ctypes.data
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            low, high = (int(part, 16) for part in line.split()[0].split("-"))
+            if low <= start < high:
+                return "memfd:cellmesh" not in line
+    raise AssertionError("not mapped")
+
+
+@cellmesh.remote
+def make(i: int, order: str = "C"):
+    array = np.full((N // 4, 4), float(i), order=order)
+    array[0, 1] = -1.0
+    return array
+
+
+@cellmesh.remote
+def place(n: int):
+    """Where an array is while the function runs, told in the array."""
+    array = np.ones(n)
+    array[0] = owns_its_memory(array)
+    return array
+
+
+def test_the_second_result_is_written_in_place(cm: ModuleType) -> None:
+    private = [bool(cm.get(place.remote(N))[0]) for _ in range(4)]
+    assert private == [True, False, False, False]
+    assert cm.get(place.remote(2 * N))[0] == 1.0, "another size is private at first"
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_layout_and_flags_are_the_same(cm: ModuleType, order: str) -> None:
+    for i in range(4):
+        array = cm.get(make.remote(i, order))
+        assert array.shape == (N // 4, 4) and array.flags[f"{order}_CONTIGUOUS"] and not array.flags.writeable
+        assert array[0].tolist() == [i, -1.0, i, i] and (array[1:] == i).all()
+
+
+def test_results_are_independent_and_freed(cm: ModuleType) -> None:
+    cm.get(make.remote(0))
+    before = stats()["used_bytes"]
+    refs = [make.remote(i) for i in range(20)]
+    assert [cm.get(ref)[7, 3] for ref in refs] == list(range(20))
+    part = cm.get(refs[5])[10:20]
+    del refs
+    wait_until(lambda: stats()["used_bytes"] < before + 2 * 8 * N)
+    assert (part == 5.0).all()
+    del part
+    wait_until(lambda: stats()["used_bytes"] == before)
+
+
+def test_what_a_function_keeps_is_copied(cm: ModuleType) -> None:
+    @cm.remote
+    class Keeper:
+        def __init__(self) -> None:
+            self.array = np.zeros(N)
+
+        def step(self) -> np.ndarray:
+            self.array = self.array + 1.0
+            return self.array
+
+        def view(self) -> np.ndarray:
+            return self.array[:]
+
+    keeper = Keeper.remote()
+    steps = cm.get([keeper.step.remote() for _ in range(5)])
+    assert [step[3] for step in steps] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert cm.get(keeper.view.remote())[0] == 5.0
+
+
+def test_several_returns(cm: ModuleType) -> None:
+    @cm.remote(num_returns=2)
+    def both(i: int):
+        return np.full(N, i), np.full(N, -i)
+
+    for i in range(3):
+        up, down = cm.get(both.remote(i))
+        assert (up == i).all() and (down == -i).all()
+
+
+def test_a_forked_child_and_its_parent_do_not_see_each_others_writes(cm: ModuleType) -> None:
+    @cm.remote
+    def forks():
+        array = np.full(N, 1.0)
+        told, tell = os.pipe()
+        go, start = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.read(go, 1)  # the parent has written
+            seen = array[5]
+            array[6] = 3.0
+            os.write(tell, b"1" if seen == 1.0 and array[6] == 3.0 else b"0")
+            os._exit(0)
+        array[5] = 2.0
+        os.write(start, b"x")
+        right = os.read(told, 1) == b"1"
+        os.waitpid(child, 0)
+        for fd in (told, tell, go, start):
+            os.close(fd)
+        array[0] = right and array[5] == 2.0 and array[6] == 1.0
+        return array
+
+    before = stats()["used_bytes"]
+    for _ in range(4):
+        array = cm.get(forks.remote())
+        assert array[0] == 1.0 and array[5] == 2.0 and array[6:].min() == array.max() / 2
+    del array
+    wait_until(lambda: stats()["used_bytes"] <= before + 4096)
+
+
+def test_a_killed_worker_leaves_no_array(cm: ModuleType, tmp_path) -> None:
+    @cm.remote
+    def dies_once(path: str, dies: bool):
+        array = np.full(N, 4.0)
+        if dies and not os.path.exists(path):
+            open(path, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return array
+
+    for dies in (False, False, True, False):
+        array = cm.get(dies_once.remote(str(tmp_path / "once"), dies))
+        assert (array == 4.0).all()
+    del array
+    wait_until(lambda: stats()["used_bytes"] < 8 * N)
+
+
+def test_temporaries_and_growing_arrays_are_right(cm: ModuleType) -> None:
+    @cm.remote
+    def work():
+        first = np.full(N, 2.0)
+        first.resize(2 * N, refcheck=False)
+        second = np.full(N, 3.0)
+        return first[:N] + second + (first[N:].sum() == 0.0)
+
+    for _ in range(4):
+        assert (cm.get(work.remote()) == 6.0).all()
