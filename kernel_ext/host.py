@@ -1,8 +1,9 @@
 """Everything of cellmesh that lives in a kernel beside the magics: made by `%load_ext`, undone by `%unload_ext`.
 
 It follows the sessions of the process. One may begin before or after the extension is loaded, end, and be followed by
-another; each gets a recorder, and its output goes to cells. Outside a kernel (IPython in a terminal) there is no front
-end to talk to, and refs only show themselves as text.
+another; each gets a recorder, and its output goes to cells. What needs numpy is imported when there is something to
+show, so that `%load_ext` is quick. Outside a kernel (IPython in a terminal) there is no front end to talk to, and refs
+only show themselves as text.
 """
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from .. import driver_output, hooks
 from .. import session as sessions
 from ..refs import ObjectRef
 from . import panel_messages as pm
-from .card import Bundle, Cards
 from .cell_registry import CellRegistry, registry
-from .comm import Panels
 from .output import CellOutput
-from .recorder import Recorder
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..session import Session
+    from .card import Bundle, Cards
+    from .comm import Panels
+    from .recorder import Recorder
 
 
 class Host:
@@ -51,10 +52,11 @@ class Host:
         self.kernel: Any = getattr(shell, "kernel", None)
         self.recorder: Recorder | None = None
         self.output: CellOutput | None = None
-        self._cells = cells
-        self.cards = Cards(cells, lambda: self.recorder, self.publish if self.kernel else None)
-        self.panels = Panels(self)
-        self._listeners: list[Callable[[], None]] = [self.cards.on_change]
+        self._cell_runs = cells
+        self._making = threading.Lock()
+        self._cards: Cards | None = None
+        self._panels: Panels | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._announcement: Any = None
         self._running: dict[str, Any] | None = None  # the parent message of the cell that runs now
         self._running_lock = threading.Lock()
@@ -64,7 +66,7 @@ class Host:
 
     def install(self) -> None:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
-        hooks.display_ref = self.cards.mimebundle
+        hooks.display_ref = self._display_ref
         if self.kernel is None:
             return
         displays = self.shell.display_formatter.ipython_display_formatter
@@ -102,12 +104,13 @@ class Host:
     def follow(self, session: Session) -> bool:
         """A driver's session has begun; True: its output is shown here."""
         if self.recorder is None or self.recorder.session is not session:
-            self.recorder = Recorder(session, self._cells, self._on_change)
+            from .recorder import Recorder
+            self.recorder = Recorder(session, self._cell_runs, self._on_change)
             self.panels.attach(self.recorder)
             self.output = None
             if session.config.log_to_driver:
                 driver_output.stop(session)  # it prints already if the session is older than the extension
-                self.output = CellOutput(self.kernel, self._cells, self.cards.on_text)
+                self.output = CellOutput(self.kernel, self._cell_runs, self.cards.on_text)
                 self.output.start(session)
         return True
 
@@ -117,6 +120,26 @@ class Host:
             self.follow(session)
 
     # --- for the others
+
+    @property
+    def cards(self) -> Cards:
+        with self._making:
+            if self._cards is None:
+                from .card import Cards
+                self._cards = Cards(self._cell_runs, lambda: self.recorder, self.publish if self.kernel else None)
+                self._listeners.append(self._cards.on_change)
+            return self._cards
+
+    @property
+    def panels(self) -> Panels:
+        with self._making:
+            if self._panels is None:
+                from .comm import Panels
+                self._panels = Panels(self)
+            return self._panels
+
+    def _display_ref(self, ref: ObjectRef) -> Bundle:
+        return self.cards.mimebundle(ref)
 
     @property
     def version(self) -> str:

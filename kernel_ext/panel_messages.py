@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import msgspec
-import numpy as np
+
+if TYPE_CHECKING:
+    import numpy as np
 
 VERSION = 1
 COMM_TARGET = "cellmesh"  # comms that the panel opens
@@ -199,7 +201,8 @@ class Arrays(NamedTuple):
     edges: np.ndarray
 
 
-NOTHING = Arrays(*[np.zeros(0) for _ in BUFFERS])
+# Not of numpy, which `%load_ext` need not wait for.
+NOTHING = Arrays(*[cast("np.ndarray", memoryview(b""))] * len(BUFFERS))
 
 
 def encode(header: GraphMessage, arrays: Arrays) -> tuple[dict[str, Any], list[memoryview]]:
@@ -207,7 +210,8 @@ def encode(header: GraphMessage, arrays: Arrays) -> tuple[dict[str, Any], list[m
 
     The buffers share memory with `arrays`, which must not change afterwards: the socket may still be sending.
     """
-    buffers = [memoryview(np.ascontiguousarray(array, dtype=spec.dtype)).cast("B") if array.size else memoryview(b"")
+    import numpy as np
+    buffers = [memoryview(np.ascontiguousarray(array, dtype=spec.dtype)).cast("B") if array.nbytes else memoryview(b"")
                for spec, array in zip(BUFFERS, arrays, strict=True)]
     return msgspec.to_builtins(header), buffers
 
@@ -220,6 +224,7 @@ def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arra
     msgspec.ValidationError, ValueError
         When the data is no graph message, or a buffer has not the size that the header announces.
     """
+    import numpy as np
     header = msgspec.convert(data, GraphMessage)
     items = {"new": header.new, "updates": header.updates, "edges": header.edges,
              "5 * new": 5 * header.new, "2 * edges": 2 * header.edges}

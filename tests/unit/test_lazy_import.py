@@ -24,6 +24,17 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     assert not modules_after(code) & HEAVY
 
 
+def test_loading_the_extension_waits_for_nothing_heavy() -> None:
+    before = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()"
+    # What every kernel has imported, and the little that describes messages.
+    there = modules_after(f"{before}\nimport asyncio, importlib.metadata, msgspec")
+    load = f"{before}\nshell.run_line_magic('load_ext', 'cellmesh')\nassert shell.find_cell_magic('remote')"
+    new = modules_after(load) - there
+    assert "cellmesh.kernel_ext.host" in new
+    assert not new & HEAVY
+    assert len(new) < 60, sorted(new)
+
+
 def test_import_alone_imports_nothing_of_ours() -> None:
     assert {name for name in modules_after("import cellmesh") if name.startswith("cellmesh.")} == set()
 
