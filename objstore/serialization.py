@@ -25,12 +25,21 @@ PROTOCOL = 5
 ARROW_SLACK = 1.5
 
 
+# What `register` was told: by class, the functions that make a picklable thing of an instance and the other way round.
+Serializers = dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
+_serializers: Serializers = {}
+_reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+
 class Pickler(cloudpickle.Pickler):
-    """cloudpickle, except that a slice of an Arrow table is sent without the rest of the table."""
+    """cloudpickle, except for classes with registered serializers, and that a slice of an Arrow table is sent without
+    the rest of the table."""
 
     def __init__(self, file: io.BytesIO, buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None) -> None:
         if "pyarrow" in sys.modules:  # never imported for this: then there is nothing of it in the value either
-            self.dispatch_table = ChainMap(_arrow_reducers(), cloudpickle.Pickler.dispatch_table)
+            self.dispatch_table = ChainMap(_reducers, _arrow_reducers(), cloudpickle.Pickler.dispatch_table)
+        elif _reducers:
+            self.dispatch_table = ChainMap(_reducers, cloudpickle.Pickler.dispatch_table)
         super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
 
 
@@ -98,8 +107,36 @@ def dump_code(code: Callable[..., Any] | type) -> tuple[bytes, tuple[Any, ...]]:
     """Pickle a function or a class, by value if it comes from a notebook, with the refs that it captured beside it."""
     file = io.BytesIO()
     pickler = _CodePickler(file)
-    pickler.dump(code)
+    pickler.dump(_WithSerializers(code) if _serializers else code)
     return file.getvalue(), tuple(pickler.refs)
+
+
+class _WithSerializers:
+    """Code that registers the serializers of its sender where it is loaded."""
+
+    def __init__(self, code: Any) -> None:
+        self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _register_all, (_serializers, self.code)
+
+
+def _register_all(serializers: Serializers, code: Any) -> Any:
+    for cls, functions in serializers.items():
+        register(cls, *functions)
+    return code
+
+
+def register(cls: type, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
+    """Pickle instances of a class, not of its subclasses, by these functions from now on."""
+    _serializers[cls] = serializer, deserializer
+    _reducers[cls] = lambda instance: (deserializer, (serializer(instance),))
+
+
+def deregister(cls: type) -> None:
+    """Undo `register`."""
+    _serializers.pop(cls, None)
+    _reducers.pop(cls, None)
 
 
 def load_code(data: bytes, refs: Sequence[Any] = ()) -> Any:

@@ -10,8 +10,10 @@ import importlib
 import os
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from ...objstore import _core
@@ -24,6 +26,8 @@ from .output import Output
 OOM_SCORE = 300
 # Asks a worker where it is: dumps every thread's stack without needing the interpreter, so also in stuck C code.
 STACK_SIGNAL = signal.SIGUSR2
+# How long after an interruption that came during an import another one is tried.
+RETRY_S = 0.02
 
 
 def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int) -> int:
@@ -92,7 +96,21 @@ def _prepare_interpreter(config: SessionConfig) -> None:
 
 def _interrupter(client: Any) -> Callable[[int, object], None]:
     """SIGINT is how the core interrupts a task that is to be cancelled; by the time it arrives, another one may run."""
-    def interrupt(signum: int, frame: object) -> None:
-        if client.cancelled():
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        if not client.cancelled():
+            return
+        if _is_importing(frame):  # half a module would stay behind for this worker's other tasks: soon again
+            again = threading.Timer(RETRY_S, os.kill, (os.getpid(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+        else:
             raise KeyboardInterrupt
     return interrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False

@@ -280,6 +280,28 @@ def test_cancel_a_running_task(cm: ModuleType, flag, force: bool) -> None:
     assert cm.get(add.remote(1), timeout=20) == 2, "the session is sound afterwards"
 
 
+def test_cancel_lets_an_import_finish(one_cpu: ModuleType, flag, tmp_path) -> None:
+    (tmp_path / "slow_module.py").write_text("import builtins\nbuiltins.flag('on').set_by_me()\nbuiltins.flag('go').wait()\n")
+
+    @one_cpu.remote
+    def use(wait):
+        import builtins
+        import sys
+        builtins.flag = flag
+        sys.path.insert(0, str(tmp_path))
+        import slow_module
+        while wait:
+            flag("never").wait(30)
+        return flag("on").wait() == str(os.getpid()), slow_module.__name__
+    ref = use.remote(True)
+    flag("on").wait()
+    one_cpu.cancel(ref)
+    flag("go").set()
+    with pytest.raises(one_cpu.exceptions.TaskCancelledError):
+        one_cpu.get(ref, timeout=20)
+    assert one_cpu.get(use.remote(False), timeout=20) == (True, "slow_module")
+
+
 def test_cancel_a_finished_task_changes_nothing(cm: ModuleType) -> None:
     ref = add.remote(1)
     assert cm.get(ref) == 2

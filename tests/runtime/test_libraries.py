@@ -1,0 +1,144 @@
+"""joblib and Dask on the session's workers, and serializers of the user's own."""
+from __future__ import annotations
+
+import multiprocessing
+import operator
+import threading
+from types import ModuleType
+
+import cellmesh
+import dask
+import dask.array
+import dask.bag
+import joblib
+import numpy as np
+import pytest
+from cellmesh.util import dask_get, deregister_serializer, register_joblib, register_serializer
+from joblib import Parallel, delayed
+
+pytestmark = pytest.mark.timeout(90)
+
+
+# ---------------------------------------------------------------- joblib
+@pytest.fixture
+def on_cellmesh(cm: ModuleType):
+    register_joblib()
+    with joblib.parallel_config("cellmesh"):
+        yield cm
+
+
+def inner(n):
+    return sum(Parallel(n_jobs=2)(delayed(abs)(i) for i in range(n)))
+
+
+def test_calls_in_batches(on_cellmesh: ModuleType) -> None:
+    assert Parallel()(delayed(abs)(-i) for i in range(5000)) == list(range(5000))
+    tasks = [row for row in on_cellmesh.state.list_tasks(limit=10_000) if row["name"] == "abs"]
+    assert 0 < len(tasks) < 5000
+
+
+def test_generators(on_cellmesh: ModuleType) -> None:
+    assert list(Parallel(return_as="generator")(delayed(abs)(-i) for i in range(20))) == list(range(20))
+    assert sorted(Parallel(return_as="generator_unordered")(delayed(abs)(-i) for i in range(20))) == list(range(20))
+
+
+def test_an_error_and_a_timeout(on_cellmesh: ModuleType, flag) -> None:
+    with pytest.raises(ZeroDivisionError):
+        Parallel()(delayed(operator.truediv)(1, i) for i in range(10))
+    with pytest.raises(multiprocessing.TimeoutError):  # as of joblib's own backends
+        Parallel(timeout=0.1)(delayed(flag("never").wait)() for _ in range(2))
+    assert Parallel()(delayed(abs)(-i) for i in range(10)) == list(range(10))
+
+
+def test_a_large_argument_is_stored_once(on_cellmesh: ModuleType) -> None:
+    big = np.arange(1_000_000.0)
+    before = on_cellmesh.state.list_objects(limit=1 << 20)
+    sums = Parallel(batch_size=1)(delayed(lambda x, i: (x[i], not x.flags.writeable))(big, i) for i in range(40))
+    assert sums == [(float(i), True) for i in range(40)]
+    peak = cellmesh.session.current().client.stats()["peak_bytes"]
+    assert peak < 3 * big.nbytes + sum(row["size"] for row in before)
+
+
+def test_nested_on_one_cpu(one_cpu: ModuleType) -> None:
+    register_joblib()
+    with joblib.parallel_config("cellmesh", n_jobs=2):
+        assert Parallel()(delayed(inner)(i) for i in range(6)) == [0, 0, 1, 3, 6, 10]
+
+
+def test_grid_search(on_cellmesh: ModuleType) -> None:
+    from sklearn.datasets import load_iris
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.svm import SVC
+    data, target = load_iris(return_X_y=True)
+    grid = {"C": [0.1, 1, 10], "gamma": [0.01, 0.1]}
+    search = GridSearchCV(SVC(), grid, cv=3, n_jobs=2).fit(data, target)
+    with joblib.parallel_config("sequential"):
+        alone = GridSearchCV(SVC(), grid, cv=3).fit(data, target)
+    assert search.best_params_ == alone.best_params_
+    assert any("fit_and_score" in row["name"] for row in on_cellmesh.state.list_tasks())
+
+
+def test_options_of_the_tasks(cm: ModuleType) -> None:
+    register_joblib("pair", num_cpus=2)
+    with joblib.parallel_config("pair", n_jobs=2):
+        assert Parallel()(delayed(abs)(-i) for i in range(3)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="num_cpus"):
+        register_joblib("wrong", num_cpu=2)
+
+
+# ---------------------------------------------------------------- Dask
+def test_dask_delayed(cm: ModuleType) -> None:
+    @dask.delayed
+    def increment(x):
+        return x + 1
+    total = dask.delayed(sum)([increment(increment(i)) for i in range(10)])
+    assert total.compute(scheduler=dask_get) == 65
+    assert any(row["name"] == "increment" for row in cm.state.list_tasks())
+
+
+def test_dask_collections(cm: ModuleType) -> None:
+    with dask.config.set(scheduler=dask_get):
+        assert dask.bag.range(100, npartitions=4).map(lambda x: x * x).sum().compute() == 328350
+        array = dask.array.arange(10_000, chunks=1000)
+        assert (array + 1).sum().compute() == 50_005_000
+        first, second = dask.compute(array[:3], array.max())
+        assert list(first) == [0, 1, 2] and second == 9999
+
+
+def test_dask_graph_by_hand(cm: ModuleType) -> None:
+    graph = {"a": 1, "b": (operator.add, "a", 1), "c": (sum, ["a", "b"]), "d": "c", "unused": (operator.truediv, 1, 0)}
+    assert dask_get(graph, [["a", "b"], "d"]) == ((1, 2), 3)
+    assert dask_get(graph, "c") == 3
+    with pytest.raises(ZeroDivisionError):
+        dask_get(graph, "unused")
+
+
+# ---------------------------------------------------------------- serializers
+class Locked:
+    def __init__(self, n):
+        self.n, self.lock = n, threading.Lock()
+
+
+@cellmesh.remote
+def following(locked):
+    return Locked(locked.n + 1)
+
+
+def test_serializers_work_on_both_sides(cm: ModuleType) -> None:
+    with pytest.raises(TypeError, match="lock"):
+        following.remote(Locked(1))
+    register_serializer(Locked, serializer=lambda locked: locked.n, deserializer=Locked)
+    try:
+        assert cm.get(following.remote(Locked(1))).n == 2
+        assert cm.get(cm.put({"a": [Locked(5)]}))["a"][0].n == 5
+    finally:
+        deregister_serializer(Locked)
+    with pytest.raises(TypeError, match="lock"):
+        cm.put(Locked(1))
+    deregister_serializer(Locked)
+
+
+def test_wrong_serializers(cm: ModuleType) -> None:
+    for cls, function, match in [(3, abs, "needs a class"), (dict, abs, "builtin"), (Locked, 3, "functions")]:
+        with pytest.raises(TypeError, match=match):
+            register_serializer(cls, serializer=function, deserializer=abs)
