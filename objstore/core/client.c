@@ -15,10 +15,13 @@ int client_attach(struct segment *s, uint32_t role)
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         struct client_slot *c = &s->clients[i];
         int32_t seen = atomic_load(&c->pid);
-        /* A slot that was claimed but never became attached belongs to nobody once its process has gone. */
-        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0;
+        /* A slot that was claimed but never became attached belongs to nobody once its process has gone. Not while it
+         * stands in the lock: as our own it would look alive. */
+        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0 &&
+                         (atomic_load(&s->h->lock) & ~LOCK_WAITERS) != i + 1;
         if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
             continue;
+        STEP();
         c->start_time = process_start_time(pid);
         c->role = role;
         c->actor_1 = c->task_1 = 0;
@@ -29,8 +32,11 @@ int client_attach(struct segment *s, uint32_t role)
         atomic_store(&c->sleepers, 0);
         atomic_store(&c->need, 0);
         s->me = i;
+        STEP();
         segment_lock(s);
+        STEP();
         atomic_store(&c->state, CLIENT_ATTACHED);
+        STEP();
         if (role == ROLE_SCHEDULER)
             s->h->scheduler_1 = i + 1;
         if (role == ROLE_WORKER)
@@ -42,6 +48,13 @@ int client_attach(struct segment *s, uint32_t role)
 }
 
 /* ------------------------------------------------------------------ sleeping */
+
+void wake_everybody(struct segment *s)
+{
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        if (atomic_load(&s->clients[i].state) == CLIENT_ATTACHED)
+            wake_client(s, i);
+}
 
 int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, int64_t spin_ns)
 {
@@ -57,7 +70,9 @@ int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, int64_t s
         } while (monotonic_ns() < end);
     }
     atomic_fetch_add(&c->sleepers, 1);
+    STEP();
     int result = futex_wait(&c->inbox, seen, timeout_ns);
+    STEP();
     atomic_fetch_sub(&c->sleepers, 1);
     return result;
 }
@@ -83,10 +98,11 @@ static bool results_sealed(struct segment *s, struct task_slot *t)
 static bool may_retry(const struct task_slot *t) { return t->max_retries < 0 || t->attempt < t->max_retries; }
 
 /* A task was running on a client that is gone. */
-static void lose_task(struct segment *s, uint32_t task, int32_t code, bool actor_restarts, struct client_losses *losses)
+static void lose_task(struct segment *s, uint32_t task, int32_t code, struct client_losses *losses)
 {
     struct task_slot *t = &s->tasks[task];
-    bool call = t->actor_1 != 0;
+    bool call = t->actor_1 != 0; /* whether its actor goes on, the actor tells: its fate may have been settled by one who died since */
+    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;
     if (results_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
         task_finish(s, task, object_state(&s->objects[t->result_1 - 1]) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
     } else if (t->flags & TASK_FLAG_CANCEL) {
@@ -173,7 +189,7 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
             losses.actor_restarts = actor_worker_died(s, actor_1 - 1, code);
         for (uint32_t i = 0; i < s->h->touched_tasks; i++)
             if (atomic_load(&s->tasks[i].state) == TASK_RUNNING && s->tasks[i].worker == client)
-                lose_task(s, i, code, losses.actor_restarts, &losses);
+                lose_task(s, i, code, &losses);
         losses.objects = drop_references(s, client);
         struct keep k = {s, client};
         arena_rebuild(&s->h->arena, s->base, keep_chunk, &k);
@@ -182,6 +198,7 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         STEP();
         atomic_store(&c->pid, 0);
         task_wake_workers(s);
+        wake_everybody(s); /* it may have died between a change and telling those who sleep for it */
     }
     segment_unlock(s);
     return losses;

@@ -20,6 +20,9 @@ static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->
 /* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. `spin_ns`: first look for that long. */
 int client_sleep(struct segment *segment, uint32_t seen, int64_t timeout_ns, int64_t spin_ns);
 
+/* Under the lock: once it is released, every client looks again at what it waits for. */
+void wake_everybody(struct segment *segment);
+
 /* Drops several references of this client in one go. Takes the lock. */
 void client_drop(struct segment *segment, const uint32_t *objects, uint32_t n);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "actor.h"
+#include "client.h"
 #include "resource.h"
 #include "task.h"
 
@@ -49,6 +50,7 @@ static void rebuild_objects(struct segment *s)
         struct object_slot *o = &s->objects[i];
         o->pins = 0;
         o->first_waiting_1 = 0;
+        STEP();
         if (object_state(o) == OBJECT_FREE) {
             o->first_waiting_1 = h->free_object_1;
             h->free_object_1 = i + 1;
@@ -194,6 +196,7 @@ static void rebuild_tasks(struct segment *s)
             continue;
         }
         h->n_live_tasks++;
+        STEP();
         pin_task(s, i);
         order[n][0] = t->seq;
         order[n++][1] = i;
@@ -201,8 +204,10 @@ static void rebuild_tasks(struct segment *s)
             h->next_seq = t->seq + 1;
     }
     qsort(order, n, sizeof *order, by_seq);
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
+        STEP();
         place_task(s, (uint32_t)order[i][1]);
+    }
     free(order);
 }
 
@@ -210,7 +215,10 @@ static void finish_burials(struct segment *s)
 {
     for (uint32_t i = 0; i < s->h->touched_actors; i++) {
         const struct actor_slot *a = &s->actors[i];
-        if (atomic_load(&a->state) == ACTOR_DEAD && (a->head_1 || a->task_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
+        uint32_t state = atomic_load(&a->state);
+        if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->task_1)
+            actor_die(s, i, 0); /* half made, or its constructor has failed: nobody would ever bring it to life */
+        else if (state == ACTOR_DEAD && (a->head_1 || a->task_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
             actor_bury(s, i);
     }
 }
@@ -229,15 +237,19 @@ static void free_unreferenced_objects(struct segment *s)
 void recover(struct segment *s)
 {
     claim_chunks(s);
+    STEP();
     arena_rebuild(&s->h->arena, s->base, keep_chunk, s);
+    STEP();
     rebuild_objects(s);
+    STEP();
     clear_queues(s);
     rebuild_tasks(s);
+    STEP();
     finish_burials(s);
+    STEP();
     free_unreferenced_objects(s);
+    STEP();
     task_wake_workers(s);
-    for (uint32_t i = 0; i < MAX_CLIENTS; i++) /* everybody looks again at what it waits for */
-        if (atomic_load(&s->clients[i].state) == CLIENT_ATTACHED)
-            wake_client(s, i);
+    wake_everybody(s); /* each looks again at what it waits for */
     request_attention(s);
 }

@@ -17,9 +17,8 @@
 
 #include "recover.h"
 
-#ifndef LOCK_PATIENCE_NS
-#define LOCK_PATIENCE_NS (20 * 1000 * 1000)
-#endif
+/* A lock that long not let go: is its owner dead? To ask costs some 30 us, and the answer is the others' stall. */
+static int64_t lock_patience_ns = 5 * 1000 * 1000;
 enum { LOCK_SPIN = 200 };
 
 /* ------------------------------------------------------------------ system */
@@ -214,6 +213,7 @@ static bool owner_is_dead(const struct segment *s, uint32_t owner)
 static void take_over(struct segment *s)
 {
     s->h->n_takeovers++;
+    STEP();
     recover(s);
 }
 
@@ -244,7 +244,7 @@ void segment_lock(struct segment *s)
                                                      memory_order_relaxed))
             continue;
         seen |= LOCK_WAITERS;
-        if (futex_wait(lock, seen, LOCK_PATIENCE_NS) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1) &&
+        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1) &&
             atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
                                                     memory_order_relaxed)) {
             take_over(s);
@@ -256,7 +256,9 @@ void segment_lock(struct segment *s)
 void notify_client(struct segment *s, uint32_t client)
 {
     struct client_slot *c = &s->clients[client];
+    STEP();
     atomic_fetch_add(&c->inbox, 1);
+    STEP();
     if (atomic_load(&c->sleepers))
         futex_wake(&c->inbox, INT_MAX);
 }
@@ -269,7 +271,10 @@ void segment_unlock(struct segment *s)
     memset(s->pending_wakes, 0, sizeof wakes);
     bool attention = s->pending_attention, events = s->events_written;
     s->pending_attention = s->events_written = false;
-    if (atomic_exchange(&h->lock, 0) & LOCK_WAITERS) /* full fence: event_wait relies on it */
+    STEP();
+    uint32_t was = atomic_exchange(&h->lock, 0); /* full fence: event_wait relies on it */
+    STEP();
+    if (was & LOCK_WAITERS)
         futex_wake(&h->lock, 1);
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
         for (; wakes[w]; wakes[w] &= wakes[w] - 1)

@@ -1,0 +1,691 @@
+/* The world in which clients die: a small segment with a driver's work in it, the operations a victim may die in, and the
+ * survivor that clears up and says what is wrong.
+ *
+ * After any death of any client: the lock can be had, every invariant holds, all the driver's work can be finished and
+ * its results are whole, and when everybody has let go nothing is left in the segment.
+ *
+ * Included by crash_test.c, which dies at fail points, and by stepping_nightly.c, which dies at every instruction. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "arena.c"
+#include "error.c"
+#include "event.c"
+#include "segment.c"
+#include "object.c"
+#include "resource.c"
+#include "task.c"
+#define create create_stream
+#include "stream.c"
+#undef create
+#define set_state set_actor_state
+#include "actor.c"
+#undef set_state
+#define keep_chunk keep_chunk_of_living
+#include "client.c"
+#undef keep_chunk
+#include "recover.c"
+#include "check.c"
+
+static char where[160]; /* names the death being looked at, for messages */
+
+#define CHECK(condition)                                                                             \
+    do {                                                                                             \
+        if (!(condition)) {                                                                          \
+            fprintf(stderr, "%s, %s:%d: not true: %s\n", where, __FILE__, __LINE__, #condition);     \
+            _exit(1);                                                                                \
+        }                                                                                            \
+    } while (0)
+
+enum { WORLD_SIZE = 320 << 10, MAX_HELD = 16, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
+static struct segment s; /* one mapping, inherited by all: `s.me` tells who acts */
+static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor, drivers_actor_1, drivers_stream;
+
+/* ------------------------------------------------------------------ what clients do */
+
+static uint32_t put_arena(uint32_t size, const uint32_t *refs, uint32_t n_refs)
+{
+    uint32_t object;
+    segment_lock(&s);
+    CHECK(object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &object) == OBJSTORE_OK);
+    uint64_t offset = object_allocate(&s, size, n_refs);
+    CHECK(offset);
+    segment_unlock(&s);
+    memset(s.base + offset, 7, size);
+    if (n_refs)
+        memcpy(object_refs_at(&s, offset, size), refs, n_refs * 4);
+    segment_lock(&s);
+    CHECK(object_seal_arena(&s, object, OBJECT_READY, offset, size, n_refs));
+    segment_unlock(&s);
+    return object;
+}
+
+static uint32_t put_inline(void)
+{
+    uint32_t object;
+    segment_lock(&s);
+    CHECK(object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &object) == OBJSTORE_OK);
+    object_seal_inline(&s, object, OBJECT_READY, "x", 1);
+    segment_unlock(&s);
+    return object;
+}
+
+static void drop(uint32_t object) { client_drop(&s, &object, 1); }
+
+struct shape { uint32_t n_dependencies, n_refs, arguments, n_returns, actor_1; };
+
+static uint32_t submit(const uint32_t *refs, struct shape shape, uint32_t *results)
+{
+    char bytes[256] = {0};
+    uint32_t task;
+    struct task_spec spec = {.function = function, .resource_class = class_small, .actor_1 = shape.actor_1,
+                             .n_returns = shape.n_returns, .n_dependencies = shape.n_dependencies, .n_refs = shape.n_refs,
+                             .refs = refs, .arguments = bytes, .arguments_size = shape.arguments, .max_retries = -1};
+    segment_lock(&s);
+    CHECK(task_submit(&s, &spec, results, &task) == OBJSTORE_OK);
+    segment_unlock(&s);
+    return results[0];
+}
+
+/* A call without references. */
+static uint32_t submit_one(uint32_t arguments, uint32_t actor_1)
+{
+    uint32_t result;
+    return submit(NULL, (struct shape){.arguments = arguments, .n_returns = 1, .actor_1 = actor_1}, &result);
+}
+
+static uint32_t submit_actor(int32_t max_restarts, uint32_t flags, uint32_t *object)
+{
+    uint32_t actor, task, result;
+    *object = put_arena(100, NULL, 0);
+    struct actor_spec a = {0, max_restarts, -1, 1, ACTOR_FLAG_ORDERED | flags};
+    struct task_spec spec = {.function = function, .resource_class = class_actor, .n_returns = 1, .flags = TASK_FLAG_ACTOR_CREATION};
+    segment_lock(&s);
+    CHECK(actor_create(&s, &a, *object, &actor) == OBJSTORE_OK);
+    spec.actor_1 = actor + 1;
+    CHECK(task_submit(&s, &spec, &result, &task) == OBJSTORE_OK);
+    actor_constructed_by(&s, actor, task);
+    object_drop(&s, result, s.me);
+    segment_unlock(&s);
+    return actor + 1;
+}
+
+static uint32_t submit_stream(uint32_t *result)
+{
+    uint32_t stream, refs[2] = {function};
+    struct task_spec spec = {.function = function, .resource_class = class_small, .n_returns = 1, .n_refs = 1, .max_retries = -1};
+    segment_lock(&s);
+    CHECK(stream_submit(&s, &spec, refs, 2, result, &stream) == OBJSTORE_OK);
+    segment_unlock(&s);
+    return stream;
+}
+
+/* The number that the next item of a stream holds, -1 where none is there. */
+static int read_item(uint32_t stream)
+{
+    uint32_t item;
+    int number = -1;
+    segment_lock(&s);
+    if (stream_peek(&s, stream, &item) == OBJSTORE_OK) {
+        if (stream_take(&s, stream, item))
+            number = s.objects[item].u.inline_data[0];
+        object_drop(&s, item, s.me);
+    }
+    segment_unlock(&s);
+    return number;
+}
+
+static void yield_items(uint32_t running)
+{
+    for (unsigned char i = 0; i < N_ITEMS; i++) {
+        uint32_t item;
+        segment_lock(&s);
+        int error = stream_item(&s, running, i, &item);
+        stream_has_room(&s, running, i);
+        segment_unlock(&s);
+        CHECK(error == OBJSTORE_OK || error == OBJSTORE_EXISTS || error == OBJSTORE_CLOSED);
+        if (error == OBJSTORE_OK)
+            object_seal_inline(&s, item, OBJECT_READY, &i, 1);
+    }
+}
+
+static uint32_t pop(void)
+{
+    segment_lock(&s);
+    uint32_t task = task_pop(&s);
+    segment_unlock(&s);
+    return task;
+}
+
+static unsigned n_sealed; /* every second result is too large for its slot */
+
+static void seal_results(uint32_t task)
+{
+    struct task_slot *t = &s.tasks[task];
+    if (t->flags & TASK_FLAG_STREAM)
+        yield_items(task);
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        uint32_t object = task_result(&s, t, i);
+        if (n_sealed++ % 2) {
+            object_seal_inline(&s, object, OBJECT_READY, "ok", 2);
+            continue;
+        }
+        segment_lock(&s);
+        uint64_t offset = object_allocate(&s, 300, 0);
+        segment_unlock(&s);
+        CHECK(offset);
+        memset(s.base + offset, 'k', 300);
+        segment_lock(&s);
+        if (!object_seal_arena(&s, object, OBJECT_READY, offset, 300, 0))
+            arena_free(&s.h->arena, s.base, offset);
+        segment_unlock(&s);
+    }
+}
+
+static void finish(uint32_t task)
+{
+    struct task_slot *t = &s.tasks[task];
+    segment_lock(&s);
+    if (t->flags & TASK_FLAG_ACTOR_CREATION) {
+        actor_bind(&s, t->actor_1 - 1, task);
+        task_release_results(&s, task);
+    } else {
+        task_finish(&s, task, EVENT_OK);
+    }
+    segment_unlock(&s);
+}
+
+/* Runs one task of this client. False: there is nothing to do. */
+static bool work(void)
+{
+    uint32_t task = pop();
+    if (task == UINT32_MAX)
+        return false;
+    seal_results(task);
+    finish(task);
+    return true;
+}
+
+static void work_until_idle(void)
+{
+    while (work())
+        ;
+}
+
+/* What a whole result looks like. */
+static bool is_whole(uint32_t object)
+{
+    const struct object_slot *o = &s.objects[object];
+    if (object_state(o) != OBJECT_READY)
+        return false;
+    if (!o->offset)
+        return (o->size == 2 && !memcmp(o->u.inline_data, "ok", 2)) || (o->size == 1 && o->u.inline_data[0] == 'x');
+    for (uint64_t i = 0; i < o->size; i++)
+        if (s.base[o->offset + i] != s.base[o->offset] || (s.base[o->offset] != 7 && s.base[o->offset] != 'k'))
+            return false;
+    return o->size == 300 || o->size == 500 || o->size == 100;
+}
+
+/* ------------------------------------------------------------------ the driver's work */
+
+static uint32_t hold(uint32_t object) { return held[n_held++] = object; }
+
+/* A chain, a diamond, several returns, references inside a value, a stream, an actor with two calls. */
+static void make_world(unsigned char *base)
+{
+    struct segment_config config = {WORLD_SIZE, 64, 64, 16, 256};
+    int64_t one[MAX_KINDS] = {RESOURCE_UNIT}, none[MAX_KINDS] = {0}, total[MAX_KINDS] = {4 * RESOURCE_UNIT};
+    uint32_t r[4], both[3], actor_object;
+    n_held = n_sealed = 0;
+    memset(base, 0, WORLD_SIZE);
+    CHECK(segment_format(base, &config) == OBJSTORE_OK && segment_use(&s, base, WORLD_SIZE) == OBJSTORE_OK);
+    CHECK(client_attach(&s, ROLE_DRIVER) == OBJSTORE_OK && s.me == DRIVER);
+    segment_lock(&s);
+    CHECK(resource_class(&s, one, one, &class_small) == OBJSTORE_OK && resource_class(&s, one, none, &class_actor) == OBJSTORE_OK);
+    resource_set_total(&s, total);
+    segment_unlock(&s);
+    function = hold(put_inline());
+    both[0] = hold(submit_one(8, 0));
+    both[1] = hold(submit(both, (struct shape){1, 1, 100, 1, 0}, r));
+    both[2] = hold(put_arena(500, both, 2));
+    hold(submit(both, (struct shape){2, 3, 20, 1, 0}, r));
+    submit(both, (struct shape){1, 1, 0, 3, 0}, r);
+    hold(r[0]), hold(r[1]), hold(r[2]);
+    drivers_stream = submit_stream(r);
+    hold(r[0]);
+    CHECK(read_item(drivers_stream) == -1); /* waits for the first item */
+    drivers_actor_1 = submit_actor(-1, 0, &actor_object);
+    hold(actor_object);
+    hold(submit_one(0, drivers_actor_1));
+    hold(submit(both, (struct shape){2, 3, 60, 1, drivers_actor_1}, r));
+}
+
+/* ------------------------------------------------------------------ operations
+ * `ready` runs in the victim before anything can happen to it, `run` is what it dies in. */
+
+struct operation { const char *name; void (*ready)(void), (*run)(void); };
+
+static uint32_t a, b, c, task, other, actor_1; /* what `ready` leaves to `run` */
+static uint32_t results[4];
+
+/* A process that did `life` and ended without a word, still attached. */
+static void leave_corpse(void (*life)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
+        life();
+        _exit(0);
+    }
+    int status;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+    for (other = 0; atomic_load(&s.clients[other].pid) != pid; other++)
+        ;
+}
+
+static void attach(void) { CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK); }
+static void detach(void) { client_died(&s, s.me, 0); }
+
+static void some_objects(void)
+{
+    attach();
+    a = put_inline();
+    b = put_arena(200, &a, 1);
+    uint32_t both[2] = {a, b};
+    c = put_arena(3000, both, 2);
+    drop(a), drop(b);
+}
+static void run_put_inline(void) { put_inline(); }
+static void run_put(void) { put_arena(200, &c, 1); }
+static void run_drop(void) { drop(c); } /* and all it contained */
+
+static void run_get(void)
+{
+    object_hold(&s, held[1]); /* a ref found in a value that the driver keeps */
+    atomic_store(&s.clients[s.me].need, 0);
+    if (object_mark_waiting(&s, held[1])) {
+        atomic_fetch_add(&s.clients[s.me].need, 1);
+        client_sleep(&s, client_inbox(&s), 1000, 0);
+    }
+    drop(held[1]);
+}
+static void run_wait(void)
+{
+    uint32_t seen = client_inbox(&s);
+    atomic_store(&s.clients[s.me].need, 0);
+    for (uint32_t i = 1; i < n_held; i++)
+        object_mark_waiting(&s, held[i]);
+    atomic_fetch_add(&s.clients[s.me].need, 3);
+    client_sleep(&s, seen, 1000, 1000);
+}
+
+static void run_submit(void) { submit(&c, (struct shape){0, 1, 90, 1, 0}, results); }
+static void run_submit_small(void) { submit_one(8, 0); }
+static void run_submit_waiting(void)
+{
+    uint32_t refs[3] = {held[1], held[2], c};
+    submit(refs, (struct shape){2, 3, 4, 3, 0}, results);
+}
+
+static void a_task(void)
+{
+    some_objects();
+    a = submit_one(8, 0);
+    b = submit(&a, (struct shape){1, 1, 0, 1, 0}, results);
+    task = pop();
+    CHECK(task != UINT32_MAX);
+}
+static void a_sealed_task(void)
+{
+    a_task();
+    seal_results(task);
+}
+static void run_pop(void) { pop(); }
+static void run_seal(void) { seal_results(task); }
+static void run_finish(void) { finish(task); }
+static void run_work(void) { work_until_idle(); }
+static void run_retry(void)
+{
+    segment_lock(&s);
+    task_retry(&s, task);
+    segment_unlock(&s);
+}
+static void claim(void)
+{
+    segment_lock(&s);
+    other = task_claim(&s, a, task);
+    segment_unlock(&s);
+    CHECK(other != UINT32_MAX);
+}
+static void a_claimed_task(void)
+{
+    a_task();
+    claim();
+}
+static void run_fail(void)
+{
+    segment_lock(&s);
+    task_seal_failed(&s, other, FAILURE_WORKER_CRASHED, 1);
+    task_finish(&s, other, EVENT_CRASHED);
+    segment_unlock(&s);
+}
+static void run_block(void)
+{
+    task_block(&s, task);
+    task_unblock(&s, task);
+}
+static void run_claim(void)
+{
+    claim();
+    task_block(&s, other);
+    task_unblock(&s, other);
+    seal_results(other);
+    finish(other);
+}
+static void cancel(uint32_t object)
+{
+    uint32_t found, worker;
+    segment_lock(&s);
+    task_cancel(&s, object, &found, &worker);
+    segment_unlock(&s);
+}
+static void run_cancel_ready(void) { cancel(a), drop(b); }
+static void run_cancel_waiting(void) { cancel(b), drop(a); }
+static void run_cancel_running(void) { cancel(a), drop(a); }
+
+static void run_submit_stream(void) { submit_stream(results); }
+static void a_streaming_task(void) /* the driver's */
+{
+    attach();
+    for (task = pop(); !(s.tasks[task].flags & TASK_FLAG_STREAM); task = pop())
+        ;
+}
+static void run_yield(void)
+{
+    seal_results(task);
+    finish(task);
+}
+static void a_stream(void)
+{
+    a_streaming_task();
+    b = submit_stream(&a);
+    read_item(b);
+    yield_items(task_producing(&s, a)); /* whoever runs it */
+}
+static void run_read(void)
+{
+    for (int i = 0; i < 3; i++)
+        read_item(b);
+    drop(b);
+}
+
+static void an_actor(void)
+{
+    some_objects();
+    actor_1 = submit_actor(1, 0, &a);
+    b = submit_one(70, actor_1);
+    submit(&held[1], (struct shape){1, 1, 0, 1, actor_1}, results);
+}
+static void run_create_actor(void) { submit_actor(1, 0, &a); }
+static void run_create_detached(void)
+{
+    actor_1 = submit_actor(0, ACTOR_FLAG_DETACHED, &a);
+    segment_lock(&s);
+    actor_die(&s, actor_1 - 1, 0); /* a detached actor outlives its maker, and this world wants to end empty */
+    segment_unlock(&s);
+}
+static void run_call(void) { submit_one(70, actor_1); }
+static void run_cancel_call(void) { cancel(b), cancel(results[0]); }
+static void run_kill_pending(void)
+{
+    segment_lock(&s);
+    actor_kill(&s, actor_1 - 1, true);
+    segment_unlock(&s);
+}
+static void run_drop_handle(void) { drop(a); }
+static void until_constructor(void)
+{
+    for (task = pop(); task != UINT32_MAX && !(s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION); task = pop())
+        seal_results(task), finish(task);
+    CHECK(task != UINT32_MAX);
+}
+static void a_constructor(void)
+{
+    an_actor();
+    until_constructor(); /* the driver's actor's: it came first */
+    seal_results(task);
+}
+static void run_bind(void) { finish(task); }
+static void the_only_actor(void)
+{
+    attach();
+    leave_corpse(until_constructor); /* holds the driver's */
+}
+static void run_construction_failed(void)
+{
+    actor_1 = submit_actor(1, 0, &a);
+    submit_one(70, actor_1), submit_one(0, actor_1);
+    until_constructor();
+    object_seal_inline(&s, task_result(&s, &s.tasks[task], 0), OBJECT_ERROR, "bad", 3);
+    segment_lock(&s);
+    actor_construction_failed(&s, s.tasks[task].actor_1 - 1, task);
+    segment_unlock(&s);
+    submit_one(0, actor_1); /* of a dead actor */
+}
+static void serve(void)
+{
+    while (!s.clients[s.me].actor_1)
+        work();
+}
+static void an_actors_worker(void)
+{
+    attach();
+    serve();
+}
+static void a_running_call(void)
+{
+    an_actors_worker();
+    task = pop();
+    CHECK(task != UINT32_MAX);
+}
+static void run_serve(void)
+{
+    seal_results(task);
+    finish(task);
+    work_until_idle();
+}
+
+static void half_a_life(void) /* of a worker: an actor, a running call, references, a half-written value, a wait */
+{
+    uint32_t object;
+    serve();
+    pop();
+    put_arena(100, &held[1], 1);
+    submit(&held[1], (struct shape){1, 1, 90, 2, 0}, results);
+    segment_lock(&s);
+    object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &object);
+    object_allocate(&s, 2000, 0);
+    segment_unlock(&s);
+    object_mark_waiting(&s, held[4]);
+}
+static void a_dead_worker(void)
+{
+    attach();
+    leave_corpse(half_a_life);
+}
+static void sealed_and_gone(void) /* between sealing and finishing */
+{
+    seal_results(pop());
+}
+static void a_sealer(void)
+{
+    attach();
+    leave_corpse(sealed_and_gone);
+}
+static void one_life(void)
+{
+    actor_1 = submit_actor(0, 0, &a);
+    submit_one(70, actor_1);
+    serve();
+    pop();
+}
+static void a_dead_actor(void)
+{
+    attach();
+    until_constructor(); /* of the driver's: the corpse gets its own */
+    leave_corpse(one_life);
+}
+static void run_client_died(void) { client_died(&s, other, -SIGKILL); }
+static void locked_and_gone(void)
+{
+    segment_lock(&s);
+    task = task_pop(&s);
+    object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &a);
+    object_allocate(&s, 100, 0);
+}
+static void a_dead_owner(void)
+{
+    attach();
+    leave_corpse(locked_and_gone);
+}
+static void run_recover(void)
+{
+    segment_lock(&s);
+    segment_unlock(&s);
+}
+static void run_rebuild(void)
+{
+    segment_lock(&s);
+    arena_rebuild(&s.h->arena, s.base, NULL, NULL);
+    segment_unlock(&s);
+}
+static void run_resources(void)
+{
+    int64_t demand[MAX_KINDS] = {RESOURCE_UNIT, 0, 0, 5}, total[MAX_KINDS] = {4 * RESOURCE_UNIT};
+    uint32_t kind, class;
+    segment_lock(&s);
+    resource_kind(&s, "licence", &kind);
+    resource_class(&s, demand, demand, &class);
+    resource_set_total(&s, total);
+    segment_unlock(&s);
+}
+
+/* The operations one after the other, each in the state that the others left. */
+static void run_everything(void)
+{
+    a = put_inline(), b = put_arena(200, &a, 1);
+    drop(a);
+    uint32_t mine = submit(&b, (struct shape){0, 1, 90, 1, 0}, results); /* stands behind the driver's */
+    uint32_t dependent = submit(&mine, (struct shape){1, 1, 0, 1, 0}, results);
+    drop(b);
+    cancel(dependent);
+    drop(dependent);
+    CHECK(work() && work());
+    a = submit_one(8, 0);
+    task = pop();
+    run_claim();
+    drop(a);
+    run_block();
+    run_retry();
+    work_until_idle(); /* ends as the actor's worker, with its calls served */
+    cancel(mine);
+    drop(mine);
+    b = submit_stream(&a);
+    drop(a), drop(b);
+    actor_1 = submit_actor(0, 0, &a);
+    b = submit_one(70, actor_1);
+    drop(a);
+    run_kill_pending();
+    drop(b);
+}
+
+static void nobody(void) {}
+
+static const struct operation operations[] = {
+    {"attach", nobody, attach}, {"detach", a_task, detach}, {"everything", attach, run_everything},
+    {"put, inline", attach, run_put_inline}, {"put", some_objects, run_put}, {"drop", some_objects, run_drop},
+    {"get", attach, run_get}, {"wait", attach, run_wait},
+    {"submit", some_objects, run_submit}, {"submit, small", attach, run_submit_small}, {"submit, waiting", some_objects, run_submit_waiting},
+    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"work", a_task, run_work},
+    {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
+    {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
+    {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read},
+    {"create actor", attach, run_create_actor}, {"create detached actor", attach, run_create_detached}, {"call", an_actor, run_call},
+    {"cancel call", an_actor, run_cancel_call}, {"kill pending actor", an_actor, run_kill_pending}, {"drop handle", an_actor, run_drop_handle},
+    {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
+    {"actor takes", an_actors_worker, run_pop}, {"actor finishes", a_running_call, run_serve}, {"actor retries", a_running_call, run_retry},
+    {"client died", a_dead_worker, run_client_died}, {"client died after sealing", a_sealer, run_client_died},
+    {"client died with its actor", a_dead_actor, run_client_died},
+    {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
+enum { N_OPERATIONS = sizeof operations / sizeof *operations };
+
+/* ------------------------------------------------------------------ the survivor */
+
+static void complain(void *context, const char *what, uint64_t index, uint64_t found, uint64_t expected)
+{
+    (void)context;
+    fprintf(stderr, "%s: violated: %s (number %llu, found %llu, expected %llu)\n", where, what, (unsigned long long)index,
+            (unsigned long long)found, (unsigned long long)expected);
+}
+
+static void check_sound(void)
+{
+    segment_lock(&s);
+    uint32_t n = segment_check(&s, complain, NULL);
+    segment_unlock(&s);
+    CHECK(n == 0);
+}
+
+/* Reports every death but the caller's. */
+static void bury_the_dead(void)
+{
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        if (i != s.me && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
+            client_died(&s, i, -SIGKILL);
+}
+
+/* Plays a few workers in turn until none of them finds anything; whoever constructs an actor goes on serving it. */
+static void finish_everything(void)
+{
+    enum { N_WORKERS = 4 };
+    for (uint32_t i = 0; i < N_WORKERS; i++) {
+        CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
+        CHECK(s.me == i + 1); /* no slot of a dead client is lost */
+    }
+    for (bool busy = true; busy;) {
+        busy = false;
+        for (s.me = 1; s.me <= N_WORKERS; s.me++)
+            busy |= work();
+        s.me = DRIVER;
+        check_sound();
+    }
+    for (uint32_t k = 0; k < n_held; k++)
+        CHECK(is_whole(held[k]));
+    for (int i = 0; i < N_ITEMS; i++)
+        CHECK(read_item(drivers_stream) == i);
+    CHECK(read_item(drivers_stream) == -1);
+    drop(drivers_stream);
+    while (n_held)
+        drop(held[--n_held]);
+    check_sound();
+    for (uint32_t i = 1; i <= N_WORKERS; i++)
+        client_died(&s, i, 0);
+}
+
+/* The driver clears up after everybody. */
+static void survive(void)
+{
+    s.me = DRIVER;
+    bury_the_dead();
+    check_sound();
+    finish_everything();
+    check_sound();
+    CHECK(s.h->n_live_tasks == 0);
+    CHECK(s.h->n_live_objects == 0);
+    CHECK(s.h->arena.used_bytes == 0);
+}
