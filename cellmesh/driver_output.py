@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import shutil
 import sys
 import threading
 import time
@@ -24,7 +25,8 @@ from typing import TYPE_CHECKING
 
 from .exceptions import SessionError
 from .function_names import name_of
-from .scheduler.messages import Message, NodeEvent, WorkerOutput
+from .progress import Bars
+from .scheduler.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
 
 if TYPE_CHECKING:
     from .objstore._core import Client
@@ -122,6 +124,11 @@ class TaskText:
     def holds(self) -> bool:
         """Whether `take(quiet=True)` would give something."""
         return any(text != "\r" for _, text in self._partial.values()) or any(e.count for e in self._equal.values())
+
+    @property
+    def ends_lines(self) -> bool:
+        """Whether the cursor stands at the beginning of a line, as far as what was written here goes."""
+        return all(writer is None for writer in self._open.values())
 
     def _line(self, stream: str, line: str, prefix: str, writer: Writer, name: str) -> None:
         line = line.removesuffix("\r")
@@ -291,26 +298,38 @@ def start(session: Session) -> None:
         return
     texts = TaskText(DIM if _is_terminal() else ("", ""))
     names = TaskNames(session.client)
+    bars = Bars()
 
     def write(pieces: list[Message], quiet: bool) -> bool:
         known = names.of(tasks_of(pieces))
         for piece in pieces:
-            _add(texts, piece, known)
+            _add(texts, bars, piece, known)
+        draws = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+        if draws and (erasing := bars.erase()):
+            _write("stderr", erasing)
         for name, text in texts.take(quiet):
-            stream = getattr(sys, name)
-            if stream is not None and not stream.closed:
-                stream.write(text)
-                stream.flush()
+            _write(name, text)
+        if draws and (drawing := bars.draw(shutil.get_terminal_size().columns)):
+            _write("stderr", f"{'' if texts.ends_lines else chr(10)}{drawing}")
         return texts.holds
 
     pump = Pump(write)
-    forget = session.node.link.add_listener(lambda message: pump.add(message) if is_output(message) else None)
+
+    def hear(message: Message) -> None:
+        if is_output(message):
+            pump.add(message)
+        elif isinstance(message, WorkerDied):
+            bars.forget(message.pid)
+
+    forget = session.node.link.add_listener(hear)
     session.node.link.on_lost(lambda reason: pump.finish())
     atexit.register(pump.finish)
 
     def end() -> None:
         forget()
         pump.finish()
+        if erasing := bars.erase():
+            _write("stderr", erasing)
         atexit.unregister(pump.finish)
 
     _printing[session] = end
@@ -331,13 +350,25 @@ def tasks_of(pieces: list[Message]) -> set[int]:
     return {piece.task for piece in pieces if isinstance(piece, WorkerOutput)}
 
 
-def _add(texts: TaskText, piece: Message, names: dict[int, str]) -> None:
+def _write(name: str, text: str) -> None:
+    stream = getattr(sys, name)
+    if stream is not None and not stream.closed:
+        stream.write(text)
+        stream.flush()
+
+
+def _add(texts: TaskText, bars: Bars, piece: Message, names: dict[int, str]) -> None:
     if isinstance(piece, NodeEvent):
         texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
     elif isinstance(piece, WorkerOutput) and piece.stream in ("stdout", "stderr"):
         texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=names[piece.task])
-    elif isinstance(piece, WorkerOutput) and piece.stream == "display":
-        text = json.loads(piece.bundle).get("data", {}).get("text/plain", "")
+    elif isinstance(piece, WorkerOutput) and piece.stream in ("display", "update_display"):
+        data = json.loads(piece.bundle).get("data", {})
+        if PROGRESS_MIME in data:
+            if text := bars.update(piece.pid, f"({names[piece.task] or 'worker'} pid={piece.pid}) ", data[PROGRESS_MIME]):
+                texts.add("stderr", f"{text}\n", task=piece.task, pid=piece.pid, name=names[piece.task])
+            return
+        text = data.get("text/plain", "") if piece.stream == "display" else ""
         texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=names[piece.task])
 
 

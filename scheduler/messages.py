@@ -18,6 +18,9 @@ from msgspec import Meta, Struct, msgpack
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
 PROTOCOL_VERSION = 1
 
+# In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
+PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
+
 # The socket's name in a session's folder.
 SOCKET_NAME = "node.sock"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import builtins
 import os
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from importlib.machinery import ModuleSpec
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
+
+from .import_hook import on_import
 
 MODULE = "IPython.core.display_functions"
 # Points to a model in the kernel, which does not know the widgets of a worker.
@@ -26,39 +26,13 @@ Show = Callable[[str, dict[str, Any], dict[str, Any], dict[str, Any]], None]
 def install(show: Show) -> None:
     """Route displays to `show`, now if IPython is there, otherwise when it is imported."""
     builtins.display = _display  # type: ignore[attr-defined]
-    if MODULE in sys.modules:
-        replace_functions(sys.modules[MODULE], show)
-    else:
-        sys.meta_path.insert(0, _Hook(show))
+    on_import(MODULE, lambda module: replace_functions(module, show))
 
 
 def _display(*objs: Any, **options: Any) -> Any:
     """Show objects in the notebook that submitted this task; parameters as IPython's `display`."""
     from IPython.core import display_functions
     return display_functions.display(*objs, **options)
-
-
-class _Hook:
-    """A finder on sys.meta_path: lets the others find the module, and replaces its functions once it is executed."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        found = (finder.find_spec(name, path, target) for finder in sys.meta_path)
-        spec = next(filter(None, found), None)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_replace(module: ModuleType) -> None:
-                execute(module)
-                replace_functions(module, self._show)
-
-            spec.loader.exec_module = execute_and_replace  # type: ignore[method-assign]
-        return spec
 
 
 def replace_functions(module: ModuleType, show: Show) -> None:

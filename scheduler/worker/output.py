@@ -23,7 +23,7 @@ from typing import Any
 from ..budget import Budget, Throttle
 from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, WorkerOutput
 from ..transport import Channel, ConnectionLost
-from . import display
+from . import display, progress
 
 # Text per worker: enough to print a large table, far below what a notebook can take in a second.
 TEXT_RATE, TEXT_BURST = 256 << 10, 1 << 20
@@ -75,11 +75,12 @@ class Output:
         self._last_tag = Tag()
 
     def install(self) -> None:
-        """Replace sys.stdout and sys.stderr and catch IPython's `display` should it be imported."""
+        """Replace sys.stdout and sys.stderr and catch IPython's displays and tqdm's bars should they be imported."""
         sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
         # A forked child has no task and no link, but its descriptors 1 and 2 lead to the local scheduler as well.
         os.register_at_fork(after_in_child=_use_descriptors)
         display.install(self.show)
+        progress.install(self.show)
 
     # ---- text
     def write(self, stream: str, text: str) -> None:

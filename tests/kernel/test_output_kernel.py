@@ -136,3 +136,12 @@ def test_a_session_begun_before_the_extension_is_taken_over(fresh_kernel: Kernel
     cell = kernel.run("cm.get(say.remote('late'))")
     kernel.until_text(cell, lambda text: "late" in text)
     assert kernel.text(cell).count("late") == 1
+
+
+def test_progress_bars_of_tasks_are_displays_of_the_cell_updated_in_place(kernel: Kernel) -> None:
+    cell = kernel.run("@cm.remote\ndef count(n):\n    from tqdm.auto import tqdm\n    return sum(tqdm(range(n), desc=str(n)))\n"
+                      "cm.get([count.remote(100), count.remote(200)])")
+    wait_until(lambda: sum("100%" in m["content"]["data"]["text/html"]
+                           for m in kernel.of(cell, "update_display_data")) == 2)
+    shown = [m["content"]["transient"]["display_id"] for m in kernel.of(cell, "display_data") if "<progress" in str(m)]
+    assert len(shown) == len(set(shown)) == 2

@@ -1,0 +1,87 @@
+"""tqdm's progress bars inside tasks: the worker sends what a bar says, the driver decides where it stands.
+
+A bar is a display with an id, updated in place, so a notebook needs nothing for it; a terminal draws all bars below each
+other from the bundle's own type. Only bars on the worker's stdout and stderr are taken.
+"""
+from __future__ import annotations
+
+import html
+import os
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from ..messages import PROGRESS_MIME
+from .import_hook import on_import
+
+Show = Callable[[str, dict[str, Any], dict[str, Any], dict[str, Any]], None]
+
+UPDATE_S = 0.1   # between two updates of a bar, tqdm's own interval; a loop may ask for thousands
+N_COLUMNS = 60   # of the text: who it is goes before it, and nobody here knows how wide the window is
+
+
+def install(show: Show) -> None:
+    """Route bars to `show`, once tqdm is imported. Its notebook bars are widgets, which need a kernel: plain ones here."""
+    on_import("tqdm.std", lambda module: replace_methods(module.tqdm, show))
+
+    def replace_notebook(module: ModuleType) -> None:
+        from tqdm.std import tqdm, trange
+        module.tqdm = module.tqdm_notebook = tqdm  # type: ignore[attr-defined]
+        module.trange = module.tnrange = trange  # type: ignore[attr-defined]
+    on_import("tqdm.notebook", replace_notebook)
+
+
+def replace_methods(tqdm: Any, show: Show) -> None:
+    """Give tqdm's class ways to display that need no terminal."""
+    draw, clear, close, move = tqdm.display, tqdm.clear, tqdm.close, tqdm.moveto
+
+    def is_taken(bar: Any) -> bool:
+        return getattr(bar, "sp", None) is not None and getattr(bar.fp, "name", "") in ("stdout", "stderr")
+
+    def display(self: Any, msg: str | None = None, pos: int | None = None) -> Any:
+        if not is_taken(self):
+            return draw(self, msg, pos)
+        now = time.monotonic()
+        if now - self.__dict__.get("_cellmesh_shown_at", 0.0) >= UPDATE_S:
+            self._cellmesh_shown_at = now
+            _send(self, show, closed=False)
+        return True
+
+    def finish(self: Any) -> None:
+        if self.disable or not is_taken(self):
+            close(self)
+            return
+        self.disable = True
+        self.pos, position = 0, self.pos
+        self._decr_instances(self)
+        if "_cellmesh_id" in self.__dict__:
+            self.leave = position == 0 if self.leave is None else self.leave
+            self._ema_dt = lambda: None  # of a bar that is over the rate of the whole run is shown
+            _send(self, show, closed=True)
+
+    tqdm.display = display
+    tqdm.close = finish
+    tqdm.clear = lambda self, nolock=False: None if is_taken(self) else clear(self, nolock)
+    tqdm.moveto = lambda self, n: None if is_taken(self) else move(self, n)
+
+
+def _send(bar: Any, show: Show, closed: bool) -> None:
+    stream = "update_display" if "_cellmesh_id" in bar.__dict__ else "display"
+    bar._cellmesh_id = bar.__dict__.get("_cellmesh_id") or os.urandom(8).hex()
+    text = bar.format_meter(**{**bar.format_dict, "ncols": N_COLUMNS, "colour": None})
+    is_shown = not closed or bool(bar.leave)
+    content = {"id": bar._cellmesh_id, "text": text if is_shown else "", "closed": closed}
+    show(stream, {PROGRESS_MIME: content, "text/plain": content["text"], "text/html": _html(bar) if is_shown else ""},
+         {}, {"display_id": bar._cellmesh_id})
+
+
+def _html(bar: Any) -> str:
+    """A bar as the page's own progress element, with tqdm's words on its sides."""
+    facts = {**bar.format_dict, "colour": None, "ncols": None}
+    before = bar.format_meter(**{**facts, "bar_format": "{l_bar}" if bar.total else "{desc}"}).rstrip("|")
+    after = bar.format_meter(**{**facts, "bar_format": "{r_bar}" if bar.total else None}).lstrip("|")
+    element = f'<progress max="{bar.total}" value="{min(bar.n, bar.total)}" style="width:20em"></progress>' if bar.total \
+        else ""
+    return (f'<div style="font-family:var(--jp-code-font-family,monospace);white-space:pre">{html.escape(before)}'
+            f'{element}{html.escape(after)}</div>')
