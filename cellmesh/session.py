@@ -271,13 +271,20 @@ def start(config: Config) -> Session:
     with _process.starting:
         refuse_after_fork()
         from .objstore import _core
-        from .scheduler.node import Node
         from .hooks import Hooks
         if config.address:
+            from .scheduler.node import Node
             node = Node.connect(config.address)
         else:
-            node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
-                              log_to_driver=config.log_to_driver, namespace=config.namespace)
+            from .scheduler.launch import launch
+            launched = launch(config.object_store_memory)  # first: what we still import, its processes import too
+            try:
+                from .scheduler.node import Node
+            except BaseException:
+                launched.abandon()
+                raise
+            node = Node.start(resources=config.resources, log_to_driver=config.log_to_driver, namespace=config.namespace,
+                              launched=launched)
         try:
             session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
         except BaseException:

@@ -15,14 +15,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, msgpack
 
+from .node_socket import SOCKET_NAME
+
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
 PROTOCOL_VERSION = 1
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
-
-# The socket's name in a session's folder.
-SOCKET_NAME = "node.sock"
 
 # One display with a large picture fits; anything larger belongs into the object store.
 MAX_MESSAGE_BYTES = 8 << 20

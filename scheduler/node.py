@@ -9,17 +9,16 @@ import os
 import select
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..objstore import _core
 from . import processes, session_dir, transport
+from .launch import Launch, launch
 from .link import Link
 from .messages import FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
-from .transport import ConnectionLost, Listener
+from .transport import ConnectionLost
 
-DEFAULT_STORE_BYTES = 2 << 30
 CONNECT_TIMEOUT_S = 5.0
 # Named here because workers begin with them; the modules belong to the layer above, which may name others.
 HOOKS = "cellmesh.hooks:Hooks"
@@ -76,7 +75,7 @@ class Node:
     @classmethod
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
               namespace: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
-              preload: Sequence[str] = PRELOAD) -> Node:
+              preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
         Parameters
@@ -93,35 +92,29 @@ class Node:
             As in `messages.SessionConfig`.
         preload : sequence of str
             Modules that every worker finds imported.
+        launched : Launch, optional
+            The beginning, when it has been made already; then `object_store_memory` is without effect.
 
         Raises
         ------
         OSError
             If the operating system refuses a process, memory or a socket; nothing is left behind then.
         """
-        session_dir.sweep()
-        session, directory = session_dir.create()
-        config = SessionConfig(session=session, session_dir=str(directory), driver_pid=os.getpid(), namespace=namespace,
-                               total=resources, log_to_driver=log_to_driver, sys_path=_absolute_sys_path(),
-                               python_path=os.environ.get("PYTHONPATH"), hooks=hooks, worker_setup=worker_setup,
-                               preload=list(preload),
+        launched = launched or launch(object_store_memory)
+        config = SessionConfig(session=launched.session, session_dir=str(launched.directory), driver_pid=os.getpid(),
+                               namespace=namespace, total=resources, log_to_driver=log_to_driver,
+                               sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
+                               worker_setup=worker_setup, preload=list(preload),
                                preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules])
-        fd, process, link = -1, None, None
         try:
-            fd = _core.create_segment(object_store_memory or DEFAULT_STORE_BYTES)
-            _offer(fd, resources)
-            process = _start_scheduler(config, directory, fd)
-            link = _greet_own(directory, process)
+            _offer(launched.segment_fd, resources)
+            launched.tell(config.to_bytes())
+            link = _greet_own(launched.directory, launched.process)
         except BaseException:
-            if process is not None:
-                process.kill()
-                process.wait()
-            if fd >= 0:
-                os.close(fd)
-            session_dir.remove(directory)
+            launched.abandon()
             raise
-        return cls(fd=fd, directory=directory, link=link, scheduler_pid=process.pid, namespace=namespace,
-                   resources=resources, process=process)
+        return cls(fd=launched.segment_fd, directory=launched.directory, link=link, scheduler_pid=launched.process.pid,
+                   namespace=namespace, resources=resources, process=launched.process)
 
     @classmethod
     def connect(cls, address: str) -> Node:
@@ -214,23 +207,6 @@ def _offer(fd: int, resources: dict[str, float]) -> None:
         client.close()
 
 
-def _start_scheduler(config: SessionConfig, directory: Path, segment_fd: int) -> subprocess.Popen[bytes]:
-    listener = Listener.create(str(directory / session_dir.SOCKET_NAME))
-    fds = [os.dup(listener.fileno()), os.dup(segment_fd), os.pidfd_open(os.getpid()),
-           processes.memory_file("cellmesh-config", config.to_bytes())]
-    listener.close()
-    log = os.open(directory / session_dir.LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
-    command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, fds)]
-    try:
-        # A session of its own, because Jupyter interrupts, and kills, by process group.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=fds,
-                                start_new_session=True, env=_environment(config))
-    finally:
-        for fd in [*fds, log]:
-            os.close(fd)
-
-
 def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
     channel = transport.connect(str(directory / session_dir.SOCKET_NAME), FromScheduler)
     channel.send(Hello("driver", os.getpid()))
@@ -244,20 +220,6 @@ def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
         return f"process {process.pid} ended with {how}" + (f"; its last words:\n{said}" if said else "")
 
     return Link(channel, explain)
-
-
-def _interpreter_flags() -> list[str]:
-    return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
-
-
-def _environment(config: SessionConfig) -> dict[str, str]:
-    environment = {**os.environ, processes.SESSION_VARIABLE: config.session}
-    root = str(Path(__file__).parent.parent.parent)
-    known = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    known |= set((config.python_path or "").split(os.pathsep))
-    if root in sys.path and root not in known:  # cellmesh was found by way of a sys.path that a fresh interpreter lacks
-        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [config.python_path])])
-    return environment
 
 
 def _absolute_sys_path() -> list[str]:

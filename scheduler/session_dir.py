@@ -13,8 +13,8 @@ import stat
 import time
 from pathlib import Path
 
-from . import processes, transport
-from .messages import SOCKET_NAME
+from . import processes
+from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, is_alive
 
 LOG_NAME = "scheduler.log"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
@@ -59,7 +59,7 @@ def _usable(path: str) -> bool:
 
 def _fits(root: str) -> bool:
     longest = os.path.join(root, f"session-{'0' * 12}", SOCKET_NAME + "~")
-    return len(os.fsencode(longest)) <= transport.MAX_PATH_BYTES
+    return len(os.fsencode(longest)) <= MAX_PATH_BYTES
 
 
 def create() -> tuple[str, Path]:
@@ -92,7 +92,7 @@ def is_dead(path: Path) -> bool:
             return False
     except FileNotFoundError:  # removed by its own session
         return False
-    return not transport.is_alive(str(socket_path))
+    return not is_alive(str(socket_path))
 
 
 def sweep() -> list[str]:
@@ -107,5 +107,5 @@ def sweep() -> list[str]:
 
 def alive() -> list[Path]:
     """Folders of this user's sessions that are served now, the youngest first."""
-    found = [path for path in runtime_root().glob("session-*") if transport.is_alive(str(path / SOCKET_NAME))]
+    found = [path for path in runtime_root().glob("session-*") if is_alive(str(path / SOCKET_NAME))]
     return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -30,7 +30,6 @@ from .messages import MAX_MESSAGE_BYTES, Message
 PACKET_BYTES = 64 << 10    # a third of the smallest default send buffer, so that the next one is under way already
 MAX_BACKLOG = 4 << 20      # of messages that may be lost; a driver that is stopped for long costs this much and no more
 MAX_FDS = 8                # descriptors in one message
-MAX_PATH_BYTES = 107       # sizeof(sockaddr_un.sun_path) - 1
 
 _FIRST, _LAST = 1, 2
 _encoder = msgspec.msgpack.Encoder()
@@ -249,19 +248,6 @@ class Listener:
         self._sock = sock
 
     @classmethod
-    def create(cls, path: str) -> Listener:
-        """Listen at `path`. The file appears when connections can be made, never before."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            sock.bind(path + "~")
-            sock.listen(128)
-            os.rename(path + "~", path)
-        except OSError:
-            sock.close()
-            raise
-        return cls(sock)
-
-    @classmethod
     def inherit(cls, fd: int) -> Listener:
         """Take over a listening descriptor that the parent process passed on."""
         os.set_inheritable(fd, False)
@@ -305,20 +291,6 @@ def connect(path: str, accepts: Any, timeout_s: float | None = None) -> Channel:
         sock.close()
         raise
     return Channel(sock, accepts)
-
-
-def is_alive(path: str) -> bool:
-    """Whether somebody listens at `path`, even if too busy to answer."""
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    try:
-        probe.connect(path)
-    except BlockingIOError:  # more connections wait to be accepted than fit
-        return True
-    except (ConnectionRefusedError, FileNotFoundError):
-        return False
-    finally:
-        probe.close()
-    return True
 
 
 def pair(accepts_here: Any, accepts_there: Any) -> tuple[Channel, Channel]:

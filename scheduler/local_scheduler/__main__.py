@@ -1,13 +1,17 @@
 """`python -m cellmesh.scheduler.local_scheduler LISTEN SEGMENT DRIVER CONFIG`: the first process that a session starts.
 
+It is started before the driver knows what to tell it: the configuration comes through a pipe.
+
 It forks the zygote at once, while it has neither threads nor anything to do with the segment, and goes on as local
 scheduler. What only one of the two needs is imported after the fork, so that both get on at the same time.
 """
 import os
 import signal
+import socket
 import sys
+from pathlib import Path
 
-from .. import processes, transport
+from .. import processes, session_dir, transport
 from ..messages import FromZygote, SessionConfig, ToZygote
 
 
@@ -15,7 +19,12 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
     """Run a session's processes; see `server.run` for the descriptors, which were inherited from the driver."""
     for fd in (listen_fd, segment_fd, driver_fd, config_fd):
         os.set_inheritable(fd, False)
-    config = SessionConfig.from_bytes(processes.read_all(config_fd))
+    with os.fdopen(config_fd, "rb") as pipe:
+        told = pipe.read()
+    if not told:  # the driver has ended
+        session_dir.remove(Path(socket.socket(fileno=listen_fd).getsockname()).parent)
+        return
+    config = SessionConfig.from_bytes(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stop button is for the driver
     processes.set_process_name("cellmesh-sched")
     processes.adopt_orphans()
@@ -23,7 +32,7 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
     parent = os.getpid()
     zygote = os.fork()
     if zygote == 0:
-        for fd in (listen_fd, driver_fd, config_fd):
+        for fd in (listen_fd, driver_fd):
             os.close(fd)
         here.close()
         from ..worker.zygote import main as run_zygote
@@ -31,7 +40,7 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
         os._exit(0)
     there.close()
     from .server import run
-    run(config, listen_fd, segment_fd, driver_fd, config_fd, zygote, here)
+    run(config, listen_fd, segment_fd, driver_fd, zygote, here)
 
 
 main(*(int(argument) for argument in sys.argv[1:]))

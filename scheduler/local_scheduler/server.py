@@ -29,18 +29,17 @@ KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session m
 SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
-def run(config: SessionConfig, listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int, zygote: int,
-        zygote_link: Channel) -> None:
+def run(config: SessionConfig, listen_fd: int, segment_fd: int, driver_fd: int, zygote: int, zygote_link: Channel) -> None:
     """Serve a session until it ends, and end with it.
 
     Parameters
     ----------
-    listen_fd, segment_fd, driver_fd, config_fd : int
-        The listening socket, the segment, a pidfd of the driver, the configuration.
+    listen_fd, segment_fd, driver_fd : int
+        The listening socket, the segment, a pidfd of the driver.
     zygote : int
         Its pid.
     """
-    server = Server(config, Listener.inherit(listen_fd), segment_fd, driver_fd, config_fd, zygote, zygote_link)
+    server = Server(config, Listener.inherit(listen_fd), segment_fd, driver_fd, zygote, zygote_link)
     try:
         server.run()
     except BaseException:  # a bug: end loudly, and take everything along
@@ -65,10 +64,10 @@ class Peer:
 class Server:
     """The loop and its handlers. Decides nothing: see `core`."""
 
-    def __init__(self, config: SessionConfig, listener: Listener, segment_fd: int, driver_fd: int, config_fd: int,
-                 zygote: int, zygote_link: Channel) -> None:
+    def __init__(self, config: SessionConfig, listener: Listener, segment_fd: int, driver_fd: int, zygote: int,
+                 zygote_link: Channel) -> None:
         self._config, self._listener = config, listener
-        self._segment_fd, self._driver_fd, self._config_fd = segment_fd, driver_fd, config_fd
+        self._segment_fd, self._driver_fd = segment_fd, driver_fd
         self._zygote, self._zygote_link = zygote, zygote_link
         self._client = _core.Client(segment_fd, _core.ROLE_SCHEDULER, None)
         self._selector = selectors.DefaultSelector()
@@ -243,13 +242,15 @@ class Server:
 
     def _restart_zygote(self) -> None:
         self._zygote_link, there = transport.pair(FromZygote, ToZygote)
-        fds = (there.fileno(), self._segment_fd, self._config_fd)
+        config_fd = processes.memory_file("cellmesh-config", self._config.to_bytes())
+        fds = (there.fileno(), self._segment_fd, config_fd)
         for fd in fds:
             os.set_inheritable(fd, True)
         command = [sys.executable, "-P", "-m", "cellmesh.scheduler.worker.zygote", *map(str, fds), str(os.getpid())]
         self._zygote = os.posix_spawn(sys.executable, command, os.environ)
         for fd in fds:
             os.set_inheritable(fd, False)
+        os.close(config_fd)
         there.close()
         self._watch(self._zygote_link.fileno(), self._read_zygote)
 

@@ -20,8 +20,11 @@ from ..messages import ForkFailed, ForkWorkers, SessionConfig, ToZygote, WorkerE
 from ..transport import Channel, ConnectionLost
 from . import main as worker
 
-# Reading a value of a task needs these, whoever the user is. In this order: the first worker waits for them.
-PRELOADED = ("cloudpickle", "numpy")
+# Every task needs it, whoever the user is: the first worker waits for it.
+PRELOADED = ("cloudpickle",)
+# Nearly every task. It takes as long as all the rest together, so the first worker is forked before and imports it itself
+# if its tasks do; the others wait for it here and share its pages.
+PRELOADED_AFTER_FIRST = ("numpy",)
 # OpenBLAS starts its threads when it is loaded, unless told otherwise. They must not exist before a fork, and a
 # worker is one of several on its machine.
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
@@ -35,9 +38,6 @@ def main(channel: Channel, segment_fd: int, config: SessionConfig, parent: int) 
     restore_python_path(config.python_path)
     processes.line_buffer_c_output()
     preload([*PRELOADED, *config.preload])
-    # What is alive now stays: collections in workers would touch, and so copy, every page of it.
-    gc.collect()
-    gc.freeze()
     Zygote(channel, segment_fd, config).serve()
 
 
@@ -62,6 +62,9 @@ def preload(names: list[str]) -> None:
             traceback.print_exc()
     for name in ours:
         del os.environ[name]
+    # What is alive now stays: collections in workers would touch, and so copy, every page of it.
+    gc.collect()
+    gc.freeze()
 
 
 class Zygote:
@@ -69,6 +72,7 @@ class Zygote:
 
     def __init__(self, channel: Channel, segment_fd: int, config: SessionConfig) -> None:
         self._channel, self._segment_fd, self._config = channel, segment_fd, config
+        self._imports_after_first = list(PRELOADED_AFTER_FIRST)
         self._idle_imports = list(config.preload_idle)
         # SIGCHLD writes a byte here; the handler itself has nothing to do.
         self._signal_reader, self._signal_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -97,6 +101,9 @@ class Zygote:
         for _ in range(order.n):
             self._fork()
             self._reap()  # many forks take their time; an exit should not wait for the last
+            if self._imports_after_first:
+                preload(self._imports_after_first)
+                self._imports_after_first = []
 
     def _fork(self) -> None:
         pipes: list[int] = []

@@ -17,7 +17,7 @@ from support import wait_until
 
 import cellmesh as cm
 from cellmesh import session as sessions
-from cellmesh.scheduler import messages, processes, session_dir, transport
+from cellmesh.scheduler import messages, node_socket, processes, session_dir, transport
 from cellmesh.scheduler.messages import (FromScheduler, Hello, NodeEvent, Refused, StackReply, StackRequest, Welcome,
                                          WorkerDied)
 from cellmesh.scheduler.node import JoinError, Node
@@ -183,7 +183,7 @@ def test_an_interrupt_of_the_drivers_group_is_not_for_workers() -> None:
 
 def test_a_dead_session_is_swept_when_the_next_one_starts() -> None:
     session, directory = session_dir.create()
-    transport.Listener.create(str(directory / session_dir.SOCKET_NAME)).close()
+    node_socket.listen(str(directory / session_dir.SOCKET_NAME)).close()
     survivor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"],
                                 env={**os.environ, processes.SESSION_VARIABLE: session})
     wait_until(lambda: processes.session_processes(session))

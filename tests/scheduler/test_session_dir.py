@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellmesh.scheduler import session_dir
-from cellmesh.scheduler.transport import Listener
+from cellmesh.scheduler import node_socket, session_dir
 
 
 @pytest.fixture
@@ -60,9 +59,9 @@ def test_an_unusable_runtime_folder_is_passed_over(root: Path, monkeypatch: pyte
 def test_only_dead_sessions_are_swept(root: Path) -> None:
     _, newborn = session_dir.create()  # no socket yet
     alive_id, alive = session_dir.create()
-    listener = Listener.create(str(alive / session_dir.SOCKET_NAME))
+    listener = node_socket.listen(str(alive / session_dir.SOCKET_NAME))
     dead_id, dead = session_dir.create()
-    Listener.create(str(dead / session_dir.SOCKET_NAME)).close()
+    node_socket.listen(str(dead / session_dir.SOCKET_NAME)).close()
     stillborn_id, stillborn = session_dir.create()
     os.utime(stillborn, (0, 0))
     (root / "not-a-session").mkdir()

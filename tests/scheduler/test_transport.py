@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellmesh.scheduler import transport
+from cellmesh.scheduler import node_socket, transport
 from cellmesh.scheduler.messages import (MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, FromPeer, FromScheduler, Hello, NodeEvent,
                                          Shutdown, StackRequest, WorkerOutput)
 from cellmesh.scheduler.transport import Channel, ConnectionLost, Listener, MessageTooLarge, ProtocolError
@@ -174,19 +174,19 @@ def test_uninvited_descriptors_are_closed(raw: tuple[socket.socket, Channel]) ->
 
 def test_who_listens_is_alive(tmp_path: Path) -> None:
     path = str(tmp_path / "node.sock")
-    assert not transport.is_alive(path)
-    listener = Listener.create(path)
-    assert transport.is_alive(path)
+    assert not node_socket.is_alive(path)
+    listener = Listener(node_socket.listen(path))
+    assert node_socket.is_alive(path)
     assert os.listdir(tmp_path) == ["node.sock"]
     listener.close()
-    assert not transport.is_alive(path)
+    assert not node_socket.is_alive(path)
     with pytest.raises(ConnectionRefusedError):
         transport.connect(path, FromScheduler)
 
 
 def test_a_listener_too_busy_to_answer_is_alive(tmp_path: Path) -> None:
     path = str(tmp_path / "node.sock")
-    listener = Listener.create(path)
+    listener = Listener(node_socket.listen(path))
     waiting = []
     for _ in range(1000):
         waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
@@ -194,14 +194,14 @@ def test_a_listener_too_busy_to_answer_is_alive(tmp_path: Path) -> None:
             waiting[-1].connect(path)
         except BlockingIOError:
             break
-    assert transport.is_alive(path)
+    assert node_socket.is_alive(path)
     for connection in waiting:
         connection.close()
     listener.close()
 
 
 def test_the_kernel_says_who_connects(tmp_path: Path) -> None:
-    listener = Listener.create(str(tmp_path / "node.sock"))
+    listener = Listener(node_socket.listen(str(tmp_path / "node.sock")))
     peer = transport.connect(str(tmp_path / "node.sock"), FromScheduler)
     accepted = listener.accept(FromPeer)
     assert accepted is not None and accepted.peer() == (os.getpid(), os.getuid())
@@ -210,7 +210,7 @@ def test_the_kernel_says_who_connects(tmp_path: Path) -> None:
 
 
 def test_a_peer_that_left_before_it_was_accepted_ends_at_once(tmp_path: Path) -> None:
-    listener = Listener.create(str(tmp_path / "node.sock"))
+    listener = Listener(node_socket.listen(str(tmp_path / "node.sock")))
     transport.connect(str(tmp_path / "node.sock"), FromScheduler).close()
     accepted = listener.accept(FromPeer)
     assert accepted is not None

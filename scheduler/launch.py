@@ -1,0 +1,114 @@
+"""The first moment of a session: its folder, its segment, its socket, and the process that will serve it.
+
+Only what that needs is imported here, and what the process must know comes later through a pipe, so that it is still
+importing while the driver does too. Together they take longer than everything else at a start.
+"""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..objstore import _core
+from . import node_socket, processes, session_dir
+
+
+DEFAULT_STORE_BYTES = 2 << 30
+
+
+@dataclass
+class Launch:
+    """A session whose local scheduler waits to be told its configuration.
+
+    Attributes
+    ----------
+    session : str
+        Its id.
+    directory : Path
+    segment_fd : int
+    process : subprocess.Popen
+    """
+
+    session: str
+    directory: Path
+    segment_fd: int
+    process: subprocess.Popen[bytes]
+    _config_fd: int
+
+    def tell(self, config: bytes) -> None:
+        """Give the local scheduler its configuration.
+
+        Raises
+        ------
+        OSError
+            It has ended already.
+        """
+        with os.fdopen(self._config_fd, "wb") as pipe:
+            self._config_fd = -1
+            pipe.write(config)
+
+    def abandon(self) -> None:
+        """End it; nothing is left behind."""
+        self.process.kill()
+        self.process.wait()
+        for fd in (self.segment_fd, self._config_fd):
+            if fd >= 0:
+                os.close(fd)
+        session_dir.remove(self.directory)
+
+
+def launch(store_bytes: int | None) -> Launch:
+    """Start a session's first process.
+
+    Parameters
+    ----------
+    store_bytes : int, optional
+        Size of the segment's arena. Default 2 GiB; memory is used as it fills.
+
+    Raises
+    ------
+    OSError
+        If the operating system refuses a process, memory or a socket; nothing is left behind then.
+    """
+    session_dir.sweep()
+    session, directory = session_dir.create()
+    fds: list[int] = []
+    try:
+        segment_fd = _core.create_segment(store_bytes or DEFAULT_STORE_BYTES)
+        fds.append(segment_fd)
+        config_reader, config_writer = os.pipe2(os.O_CLOEXEC)
+        fds += [config_reader, config_writer]
+        fds.append(driver := os.pidfd_open(os.getpid()))
+        fds.append(log := os.open(directory / session_dir.LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        with node_socket.listen(str(directory / session_dir.SOCKET_NAME)) as listener:
+            passed = (listener.fileno(), segment_fd, driver, config_reader)
+            # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
+            command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, passed)]
+            # A session of its own, because Jupyter interrupts, and kills, by process group.
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed,
+                                       start_new_session=True, env=_environment(session))
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        session_dir.remove(directory)
+        raise
+    for fd in (config_reader, driver, log):
+        os.close(fd)
+    return Launch(session, directory, segment_fd, process, config_writer)
+
+
+def _interpreter_flags() -> list[str]:
+    return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+
+
+def _environment(session: str) -> dict[str, str]:
+    environment = {**os.environ, processes.SESSION_VARIABLE: session}
+    python_path = os.environ.get("PYTHONPATH", "")
+    root = str(Path(__file__).parent.parent.parent)
+    known = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *python_path.split(os.pathsep)}
+    if root in sys.path and root not in known:  # cellmesh was found by way of a sys.path that a fresh interpreter lacks
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, python_path]))
+    return environment
