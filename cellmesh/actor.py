@@ -396,6 +396,35 @@ class ActorMethod:
         return f"<method {self.__qualname__} of an actor>"
 
 
+def call_in_actor(handle: ActorHandle, function: Callable[..., Any], *args: Any, name: str, num_returns: int = 1,
+                  hidden: bool = False) -> Any:
+    """Have an actor run a function as if it were a method of its class: ``function(instance, *args)``.
+
+    Parameters
+    ----------
+    handle : ActorHandle
+    function : callable
+        Something that can be imported, or is defined in the notebook.
+    *args
+    name : str
+        The display name of the call.
+    num_returns : int
+    hidden : bool
+        Leave no trace in the record of events.
+
+    Returns
+    -------
+    ObjectRef, or a list of them
+    """
+    from .objstore.serialization import visitor_object
+    of = session.current()
+    code = of.client.put(visitor_object(name, function))
+    function_names.remember(code, "method", name)
+    submit = of.client.submitter(code, of.resource_class({}, None, name), actor=handle._cellmesh_ref,
+                                 num_returns=num_returns, max_retries=0, hidden=hidden)
+    return submit(*args)
+
+
 def handle_of(ref: Ref) -> ActorHandle:
     """The handle for an actor object's ref."""
     return ActorHandle(ref, blueprint_of(ref.client.get(ref)))

@@ -200,12 +200,14 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
                       "In a cell of definitions: how many values a function returns.", "NAMES", names_or_count),
     Flag("--inputs", "Exactly these variables go along, in place of all that the cell reads; empty ('') for none.",
          "NAMES", names),
+    Flag("--on", "Run the cell in the process of this actor (a variable, or the actor's name), as if it were a method: "
+                 "self is the actor's instance. What the cell assigns stays there for the next --on cell, too.", "ACTOR"),
     Flag("--wait", "Return when the task has ended; raise its error here."),
     Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
 ), """
     A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions,
-    its classes actor classes: f.remote(...), Simulator.remote(...). Exceptions, enums, records without methods,
-    generators and async functions stay what they are.
+    its classes actor classes: f.remote(...), Simulator.remote(...). Exceptions, enums, records without methods and
+    async functions stay what they are.
 
     Any other cell becomes one task. The variables that it reads are sent along: values by value (large ones through
     the store, once, until they change), futures as dependencies, which arrive as their values. The variables that it
@@ -218,6 +220,35 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
         %%remote --cpus 2
         model = train(data)
         model.score(test)
+""")
+
+ACTOR = Magic("%%actor", "Start an actor of the class that the cell defines, and bind its handle to a variable.", (
+    Flag("variable", "The variable for the handle: its methods are called as variable.method.remote(...)."),
+    Flag("--args", "Arguments of the constructor, as in a call: \"10, step=2\". Variables of the notebook may be used.",
+         "LIST"),
+    Flag("--cpus", "CPUs that the actor needs, fractions allowed.", "N", amount),
+    Flag("--gpus", "GPUs that it needs.", "N", amount),
+    Flag("--memory", "Memory that it needs, such as 500M or 2G.", "BYTES", size),
+    Flag("--resources", "Custom resources that it needs: name=amount,name=amount.", "LIST", resources),
+    Flag("--name", "How get_actor() and %%remote --on find it. A living actor of that name that the variable held is "
+                   "replaced.", "NAME"),
+    Flag("--restarts", "How often it is started anew when its process dies (0); -1 for no limit.", "N", count),
+    Flag("--concurrency", "How many calls run at a time (1; 1000 with async methods).", "N", count),
+    Flag("--detached", "Let it outlive the variable; it ends with kill() or with the session."),
+), """
+    The cell is run here as any cell is; the last class that it defines becomes an actor class under its own name. What
+    else it defines stays plain, for the class to use. Running the cell again starts a new actor; the old one ends when
+    nothing refers to it any more.
+
+        %%actor counter --args "10"
+        class Counter:
+            def __init__(self, start):
+                self.n = start
+            def add(self, k):
+                self.n += k
+                return self.n
+
+    Look inside with a cell of its own: %%remote --on counter.
 """)
 
 FETCH = Magic("%fetch", "Replace futures with their values: %fetch a b waits for a and b and binds their values.", (
@@ -244,4 +275,4 @@ CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or th
     Flag("--force", "Kill the processes of tasks that run, in place of interrupting them."),
 ))
 
-ALL = (REMOTE, FETCH, MESH, FUTURES, GRAPH, CANCEL)
+ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, GRAPH, CANCEL)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import types
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,8 @@ class Captured:
 
 
 def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any, *,
-            inputs: Iterable[str] | None = None, own: Mapping[str, Any] | None = None) -> Captured:
+            inputs: Iterable[str] | None = None, own: Mapping[str, Any] | None = None,
+            elsewhere: frozenset[str] = frozenset()) -> Captured:
     """Collect what a cell takes along.
 
     Parameters
@@ -124,6 +125,8 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
         Exactly these names, in place of what the analysis found.
     own : mapping, optional
         What IPython itself has put into the namespace (`In`, `get_ipython`, its `open`): no variables of the user.
+    elsewhere : frozenset of str
+        Names that are there already where the cell will run.
 
     Raises
     ------
@@ -136,7 +139,7 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
     own = own or {}
 
     def is_there(name: str) -> bool:
-        return name in namespace and not (name in own and own[name] is namespace[name])
+        return name in namespace and name not in elsewhere and not (name in own and own[name] is namespace[name])
 
     if inputs is not None:
         required, optional = list(inputs), []
@@ -146,7 +149,7 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
         if "get_ipython" in body.reads and not is_there("get_ipython"):
             raise CellError("get_ipython() is the notebook's own shell, and there is none on workers. Use it in a cell "
                             "of its own.")
-        _check_needed(body, namespace)
+        _check_needed(body, namespace.keys() | elsewhere)
         required = [name for name in (*body.reads, *body.builtins) if name not in body.weak_reads and is_there(name)]
         optional = [name for name in body.reads if name in body.weak_reads and is_there(name)]
     captured = Captured()
@@ -170,8 +173,8 @@ def capture(body: Body, namespace: dict[str, Any], shipper: Shipper, client: Any
     return captured
 
 
-def _check_needed(body: Body, namespace: Mapping[str, Any]) -> None:
-    missing = [name for name in body.needed if name not in namespace]
+def _check_needed(body: Body, there: Set[str]) -> None:
+    missing = [name for name in body.needed if name not in there]
     if missing:
         name = missing[0]
         message = (f"name {name!r} is not defined: the cell reads it in line {body.needed[name]}, and neither the cell "

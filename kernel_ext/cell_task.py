@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 HARMLESS = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None), range})  # can always be pickled
@@ -53,6 +54,8 @@ class CellCode:
         Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
+    lives_there : tuple of str
+        In an actor's process: names whose values earlier cells have left there.
     writes : tuple of str
         What to return.
     has_last_expression : bool
@@ -70,6 +73,7 @@ class CellCode:
     kept: dict[str, Any] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
     not_sent: dict[str, str] = field(default_factory=dict)
+    lives_there: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     has_last_expression: bool = False
 
@@ -108,9 +112,31 @@ def run_cell(cell: CellCode, *values: Any) -> Any:
         alone if there are no writes. A name that the cell has not assigned is `Absent`, and so is what cannot leave the
         process.
     """
-    show_source(cell.filename, cell.text)
     not_sent = dict(cell.not_sent)
-    namespace = _namespace(cell, values, not_sent)
+    return _run(cell, _namespace(cell, values, not_sent), not_sent)
+
+
+# What the cells that were run in this process's actor have left behind: `%%remote --on`.
+_left_here: dict[str, Any] = {}
+
+
+def run_cell_in_actor(instance: object, cell: CellCode, *values: Any) -> Any:
+    """As `run_cell`, in the process of an actor: `self` is its instance, and what the cell assigns stays there too."""
+    not_sent = dict(cell.not_sent)
+    for name in cell.lives_there:
+        if name not in _left_here:
+            not_sent[name] = "it lived in the actor's process, which has been started anew"
+    namespace = _namespace(cell, values, not_sent, {**_left_here, "self": instance})
+    before = dict(namespace)
+    try:
+        return _run(cell, namespace, not_sent)
+    finally:
+        _left_here.update((name, value) for name, value in namespace.items()
+                          if not name.startswith("__") and (name not in before or before[name] is not value))
+
+
+def _run(cell: CellCode, namespace: dict[str, Any], not_sent: Mapping[str, str]) -> Any:
+    show_source(cell.filename, cell.text)
     try:
         last = execute(cell.source, namespace, cell.filename, cell.flags, wants_value=cell.has_last_expression)
     except NameError as error:
@@ -138,6 +164,9 @@ def execute(source: str, namespace: dict[str, Any], filename: str, flags: int = 
             # A future import counts for the whole cell.
             steps.append(compile(last, filename, "eval", flags | steps[0].co_flags & FUTURE_FLAGS, dont_inherit=True))
     if any(step.co_flags & inspect.CO_COROUTINE for step in steps):
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("`await` at the top of a cell is not possible in an async actor, whose own event loop runs "
+                               "the cell: begin a task with asyncio.ensure_future(...), or call a method of the actor")
         return asyncio.run(_execute_async(steps, namespace))
     for step in steps:
         value = eval(step, namespace)
@@ -160,9 +189,10 @@ def show_source(filename: str, text: str) -> None:
 
 # ---- the namespace
 
-def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str]) -> dict[str, Any]:
+def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str],
+               there: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     # Functions and classes of a module named __main__ are pickled by value, which is what their author expects.
-    namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None}
+    namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None, **there}
     namespace.update(zip(cell.names, values, strict=True))
     for name, module in cell.modules.items():
         namespace[name] = import_module(module)
@@ -172,7 +202,7 @@ def _namespace(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str]
         except Exception as error:  # of another task: this one may not need the value at all
             not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
     for name in cell.changes:
-        if name in namespace:
+        if name in namespace and namespace[name] is not there.get(name):
             namespace[name] = _of_its_own(namespace[name])
     for name in cell.functions:
         namespace[name] = with_globals(namespace[name], namespace)

@@ -120,7 +120,8 @@ class Body:
     dynamic: tuple[str, ...]
 
 
-def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", flags: int = 0) -> Definitions | Body:
+def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", flags: int = 0,
+              is_body: bool = False) -> Definitions | Body:
     """Say what a cell is.
 
     Parameters
@@ -133,6 +134,8 @@ def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", f
         For syntax errors.
     flags : int
         Compiler flags in force (`from __future__` imports of earlier cells).
+    is_body : bool
+        Whether the cell is a body even if it only defines.
 
     Returns
     -------
@@ -154,7 +157,7 @@ def read_cell(text: str, *, n_lines_before: int = 0, filename: str = "<cell>", f
         raise
     if not tree.body:
         raise CellError("the cell is empty: there is nothing to run")
-    if _only_defines(tree):
+    if not is_body and _only_defines(tree):
         return _definitions(tree, source)
     # Errors that the parser leaves to later stages: `return` outside of a function, two arguments of one name, ...
     code: CodeType = compile(source, filename, "exec", flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

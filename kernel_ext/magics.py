@@ -35,6 +35,13 @@ class CellmeshMagics(Magics):
         with _Mistakes(self.shell):
             return self.cells.run(cell, _lines_above(cell, self.events.raw_cell), options)
 
+    @cell_magic
+    def actor(self, line: str, cell: str) -> None:
+        __tracebackhide__ = True
+        options = arguments.ACTOR.parse(line)
+        with _Mistakes(self.shell):
+            self.cells.start_actor(cell, _lines_above(cell, self.events.raw_cell), options)
+
     @line_magic
     def fetch(self, line: str) -> None:
         from .fetch import fetch

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import cell_events
+from . import actor_cell, cell_events
 from .capture import Captured, Shipper, capture
 from .cell_failure import tell_failure
 from .cell_registry import Cell, registry
@@ -31,6 +31,7 @@ class RemoteCells:
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
         self.shipper = Shipper()
+        self.left_in_actors = actor_cell.LeftInActors()
 
     def run(self, text: str, head: list[str], options: argparse.Namespace) -> Any:
         """Run a cell.
@@ -56,6 +57,21 @@ class RemoteCells:
         """
         __tracebackhide__ = True
         run = registry.current
+        cell, code = self._read(text, head, run)
+        if isinstance(cell, Definitions) and options.on is None:
+            return self.define(cell, code, options)
+        if isinstance(cell, Definitions):
+            cell = read_cell(text, n_lines_before=len(head), filename=code.filename, flags=code.flags, is_body=True)
+        code = dataclasses.replace(code, changes=cell.changes, has_last_expression=cell.has_last_expression)
+        return self.submit(cell, code, run, options)
+
+    def start_actor(self, text: str, head: list[str], options: argparse.Namespace) -> None:
+        """Run an `%%actor` cell: parameters as those of `run`, options as `arguments.ACTOR` parses them."""
+        __tracebackhide__ = True
+        cell, code = self._read(text, head, registry.current)
+        actor_cell.start(cell, code, self.shell.user_ns, registry.current, options)
+
+    def _read(self, text: str, head: list[str], run: Cell) -> tuple[Definitions | Body, CellCode]:
         filename = _filename(run)
         whole = "".join(f"{line}\n" for line in head) + text
         flags = self.shell.compile.flags & FUTURE_FLAGS
@@ -64,15 +80,11 @@ class RemoteCells:
             cell = read_cell(text, n_lines_before=len(head), filename=filename, flags=flags)
         except SyntaxError as error:
             raise CellError(str(error), shown_as=error) from None
-        if isinstance(cell, Definitions):
-            return self.define(cell, filename, flags, options)
-        code = CellCode(text=whole, source=cell.source, filename=filename, flags=flags, changes=cell.changes,
-                        has_last_expression=cell.has_last_expression)
-        return self.submit(cell, code, run, options)
+        return cell, CellCode(text=whole, source=cell.source, filename=filename, flags=flags)
 
     # ---- definitions
 
-    def define(self, cell: Definitions, filename: str, flags: int, options: argparse.Namespace) -> None:
+    def define(self, cell: Definitions, code: CellCode, options: argparse.Namespace) -> None:
         """Run a cell of definitions here, then make what it has defined remote."""
         __tracebackhide__ = True
         if given := [name for name in ONLY_BODIES if getattr(options, name) not in (None, False)]:
@@ -84,7 +96,7 @@ class RemoteCells:
             raise CellError(f"--name names one thing, and the cell defines {n_defined}")
         namespace = self.shell.user_ns
         before = {name: namespace.get(name) for name in (*cell.functions, *cell.classes)}
-        execute(cell.source, namespace, filename, flags)
+        execute(cell.source, namespace, code.filename, code.flags)
         for name, old in before.items():
             value = namespace.get(name)
             if value is not None and value is not old:  # a definition in a branch may not have been reached
@@ -97,24 +109,31 @@ class RemoteCells:
         __tracebackhide__ = True
         from ..session import current
         returns = _checked_returns(options.returns, body)
+        name = options.name or run.label or "cell"
         task_options = _placement(options) | _options(
-            name=options.name or run.label or "cell", max_retries=options.retries,
-            retry_exceptions=options.retry_exceptions or None)
+            name=name, max_retries=options.retries, retry_exceptions=options.retry_exceptions or None)
         namespace = self.shell.user_ns
         session = current()
         cell_events.attach(session)
+        actor = None if options.on is None else actor_cell.find(options.on, namespace, options)
+        elsewhere = self.left_in_actors.names(actor, namespace) if actor is not None else frozenset()
         captured = capture(body, namespace, self.shipper, session.client, inputs=options.inputs,
-                           own=self.shell.user_ns_hidden)
+                           own=self.shell.user_ns_hidden, elsewhere=elsewhere)
         writes = tuple(body.writes if returns is None else returns)
         code = dataclasses.replace(code, writes=writes, **_for_code(captured, writes))
-        refs = _submit(code, captured.values, task_options)
+        if actor is None:
+            refs = _submit(code, captured.values, task_options)
+        else:
+            code = dataclasses.replace(code, lives_there=tuple(sorted(elsewhere - {"self"})))
+            refs = actor_cell.submit(actor, code, captured.values, name)
+            self.left_in_actors.add(actor, dict(zip(writes, refs, strict=False)))
         self._say_what_goes_on(writes, run)
         namespace.update(zip(writes, refs, strict=False))
         for name in body.deletes:
             namespace.pop(name, None)
         self._import(body.import_statements)
         for name in body.mutates:
-            if name not in writes:
+            if name not in writes and name not in elsewhere:
                 print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, "
                       f"assign {name}, or name it in --returns.")
         if options.wait:
@@ -240,10 +259,8 @@ def _stays_local(value: Any) -> str:
         return ""
     if not isinstance(value, types.FunctionType):
         return f"its decorator has made a {type(value).__name__} of it"
-    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+    if inspect.iscoroutinefunction(value):
         return "an async function; async methods of an actor class run remotely"
-    if inspect.isgeneratorfunction(value):
-        return "a generator; a task returns its values at its end"
     return ""
 
 

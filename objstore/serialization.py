@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 import pickle as _pickle
 import sys
+import types
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
@@ -176,8 +177,15 @@ def method_object(name: str, method: str, retry_on: tuple[type, ...] = ()) -> Fu
     return "method", name, _payload(method, (), retry_on)
 
 
+def visitor_object(name: str, function: Callable[..., Any]) -> FunctionObject:
+    """What is put into the store for a function that an actor runs as if it were a method of its class."""
+    return "method", name, dump_code(function)[0]
+
+
 def load_method(instance: object, payload: Any) -> Any:
-    """The bound method that the payload of a `method_object` names."""
+    """The bound method that the payload of a `method_object` names, or the function of a `visitor_object`, bound."""
+    if isinstance(payload, bytes):
+        return types.MethodType(load_code(payload), instance)
     return getattr(instance, payload if isinstance(payload, str) else payload[0])
 
 

@@ -1,8 +1,10 @@
 """Real kernels, driven as a front end drives them: through jupyter_client, without a browser."""
 from __future__ import annotations
 
+import ast
 import os
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -107,3 +109,36 @@ class Kernel:
     def comm(self, comm_id: str) -> list[Message]:
         """Messages on a comm, in order."""
         return [m for m in list(self.messages) if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == comm_id]
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def result(kernel: Kernel, request: str) -> str:
+    """What a cell shows as its result, as text."""
+    shown = kernel.of(request, "execute_result")
+    return shown[0]["content"]["data"]["text/plain"] if shown else ""
+
+
+def value(kernel: Kernel, expression: str) -> Any:
+    """The value of an expression in the kernel, by its repr."""
+    return ast.literal_eval(result(kernel, kernel.run(f"({expression})")))
+
+
+def reply_of(kernel: Kernel, request: str) -> dict[str, Any]:
+    """The reply to a cell that has ended."""
+    kernel.wait(request)
+    while True:
+        reply = kernel.client.get_shell_msg(timeout=10)
+        if reply["parent_header"].get("msg_id") == request:
+            return reply["content"]
+
+
+def error(kernel: Kernel, code: str) -> tuple[str, str]:
+    """Name and text of the error that a cell ends with, as a person sees it."""
+    request = kernel.start(code)
+    reply = reply_of(kernel, request)
+    assert reply["status"] == "error", f"no error: {code}"
+    shown = [line for m in kernel.of(request, "error") for line in m["content"]["traceback"]]
+    return reply["ename"], plain("\n".join(shown) + kernel.text(request, "stderr"))

@@ -1,51 +1,15 @@
 """The magics in a real kernel: cells as tasks, errors, the stop button, cancelling, completion."""
 from __future__ import annotations
 
-import ast
 import os
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from kernels import Kernel, error, plain, reply_of, result, value
 from support import wait_until
-
-Kernel = Any  # conftest's class
-
-
-def plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-def result(kernel: Kernel, request: str) -> str:
-    """What a cell shows as its result, as text."""
-    shown = kernel.of(request, "execute_result")
-    return shown[0]["content"]["data"]["text/plain"] if shown else ""
-
-
-def value(kernel: Kernel, expression: str) -> Any:
-    """The value of an expression in the kernel, by its repr."""
-    return ast.literal_eval(result(kernel, kernel.run(f"({expression})")))
-
-
-def reply_of(kernel: Kernel, request: str) -> dict[str, Any]:
-    """The reply to a cell that has ended."""
-    kernel.wait(request)
-    while True:
-        reply = kernel.client.get_shell_msg(timeout=10)
-        if reply["parent_header"].get("msg_id") == request:
-            return reply["content"]
-
-
-def error(kernel: Kernel, code: str) -> tuple[str, str]:
-    """Name and text of the error that a cell ends with, as a person sees it."""
-    request = kernel.start(code)
-    reply = reply_of(kernel, request)
-    assert reply["status"] == "error", f"no error: {code}"
-    shown = [line for m in kernel.of(request, "error") for line in m["content"]["traceback"]]
-    return reply["ename"], plain("\n".join(shown) + kernel.text(request, "stderr"))
 
 
 @pytest.fixture
@@ -97,6 +61,8 @@ def test_definitions_become_remote(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(double.remote(21))") == 42
     assert value(kernel, "cm.get(Counter.remote(1).add.remote(2))") == "3"
     assert value(kernel, "issubclass(Wrong, ValueError)") is True
+    kernel.run("%%remote\ndef counted(n):\n    yield from range(n)")
+    assert value(kernel, "[cm.get(ref) for ref in counted.remote(3)]") == [0, 1, 2], "a generator streams"
     kernel.run("%%remote\ndef double(x):\n    return 20 * x")
     assert value(kernel, "cm.get(double.remote(2))") == 40, "the new definition counts at once"
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kernels import Kernel
+from kernels import Kernel, plain
 from support import wait_until
 
 DEFINITIONS = """
@@ -19,10 +19,6 @@ def talk(gate, name=""):
 def say(*lines):
     for line in lines: print(line)
 """
-
-
-def plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 @pytest.fixture(scope="module", autouse=True)

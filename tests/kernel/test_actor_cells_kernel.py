@@ -1,0 +1,89 @@
+"""`%%actor` and `%%remote --on` in a real kernel."""
+from __future__ import annotations
+
+import pytest
+from kernels import Kernel, error, plain, value
+
+COUNTER = """%%actor counter --args "start, step=2"
+import json
+def doubled(x): return 2 * x
+class Counter:
+    def __init__(self, n, step):
+        self.n, self.step, self.log = n, step, []
+    def add(self):
+        self.n += self.step
+        return json.dumps(doubled(self.n))"""
+
+
+@pytest.fixture
+def counter(kernel: Kernel) -> None:
+    kernel.run("start = 10")
+    kernel.run(COUNTER)
+
+
+@pytest.mark.usefixtures("counter")
+def test_a_cell_with_a_class_becomes_a_living_actor(kernel: Kernel) -> None:
+    assert value(kernel, "cm.get(counter.add.remote())") == "24"
+    assert value(kernel, "doubled(4)") == 8, "helpers stay plain"
+    assert value(kernel, "cm.get(Counter.remote(1, 1).add.remote())") == "4", "the class makes more of them"
+
+
+@pytest.mark.usefixtures("counter")
+def test_a_cell_runs_in_the_actors_process_with_its_state(kernel: Kernel) -> None:
+    kernel.run("%%remote --on counter\nimport os\nself.n += 100\npid = os.getpid()\nnotes = []\n"
+               "handle = open('/dev/null')\nself.n")
+    assert value(kernel, "cm.get(_)") == 110
+    assert value(kernel, "cm.get(counter.add.remote())") == "224"
+    request = kernel.run("%%remote --on counter\nprint('n is', self.n)\nnotes.append(self.n); self.log = notes\n"
+                         "same = os.getpid() == pid\nstill_open = not handle.closed")
+    kernel.until_text(request, lambda text: text == "n is 112\n")
+    assert value(kernel, "cm.get([same, still_open])") == [True, True]
+    kernel.run("%%remote --on counter\nseen = self.log is notes, list(notes)")
+    assert value(kernel, "cm.get(seen)") == (True, [112]), "the very objects, changed in place"
+    kernel.run("notes = ['of the notebook']")
+    kernel.run("%%remote --on counter\nseen = list(notes)")
+    assert value(kernel, "cm.get(seen)") == ["of the notebook"], "what the notebook has bound anew counts"
+
+
+@pytest.mark.usefixtures("counter")
+def test_definitions_on_an_actor_stay_there(kernel: Kernel) -> None:
+    kernel.run("%%remote --on counter\ndef look(): return self.n")
+    kernel.run("%%remote --on counter\nlooked = look()")
+    assert value(kernel, "cm.get(looked)") == 10
+
+
+@pytest.mark.usefixtures("counter")
+def test_an_error_on_an_actor_shows_the_cells_lines_and_the_actor_lives(kernel: Kernel) -> None:
+    _, text = error(kernel, "%%remote --on counter --wait\nx = 1\nself.nothing")
+    assert "line 3" in text and "self.nothing" in text and "AttributeError" in text
+    assert value(kernel, "cm.get(counter.add.remote())") == "24"
+
+
+def test_an_actor_of_a_name_is_found_and_replaced(kernel: Kernel) -> None:
+    cell = "%%actor keeper --name the-keeper\nclass Keeper:\n    def get(self): return {}"
+    kernel.run(cell.format(1))
+    kernel.run(cell.format(2))
+    assert value(kernel, "cm.get(cm.get_actor('the-keeper').get.remote())") == 2
+    kernel.run("%%remote --on the-keeper\nkind = type(self).__name__")
+    assert value(kernel, "cm.get(kind)") == "Keeper"
+
+
+def test_a_constructor_that_fails_is_told_under_the_cell(kernel: Kernel) -> None:
+    request = kernel.run("%%actor broken\nclass Broken:\n    def __init__(self):\n        1 / 0")
+    text = plain(kernel.until_text(request, lambda text: "ZeroDivisionError" in text, "stderr"))
+    assert "Broken" in text and "line 4, in __init__" in text
+
+
+@pytest.mark.parametrize("cell, words", [
+    ("%%actor\nclass A: pass", "%%actor needs a variable"),
+    ("%%actor a\nx = 1", "defines a class"),
+    ("%%actor a\ndef f(): pass", "defines a class"),
+    ("%%actor a --args 1,,2\nclass A: pass", "between the parentheses of a call"),
+    ("%%actor a --args 1\nclass A: pass", "A"),
+    ("%%remote --on nobody\nself", "no living actor of this name"),
+    ("%%remote --on counter --cpus 2\nself", "--cpus does not go with --on"),
+])
+@pytest.mark.usefixtures("counter")
+def test_mistakes_are_sentences(kernel: Kernel, cell: str, words: str) -> None:
+    name, text = error(kernel, cell)
+    assert name == "UsageError" and words in text, text
