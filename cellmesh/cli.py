@@ -1,43 +1,115 @@
-"""`cellmesh status | list | memory | stop | doctor`: looks at this user's sessions on this machine, and ends them.
+"""`cellmesh status | list | memory | timeline | stack | logs | stop | doctor`: looks at this user's sessions on this
+machine, and ends them.
 
-Sessions are found by their folders; the commands join one as another driver, look, and leave.
+Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if there
+is nothing to look at or something is not as it should be; 2 for wrong usage.
 """
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 LISTS = ("tasks", "actors", "objects", "workers", "nodes")
+NO_SESSION = "No cellmesh session of yours runs on this machine."
+
+
+class UsageError(Exception):
+    """What was asked for does not exist; the text says what does."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status: 0, or 1 if something is not as it should be, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(prog="cellmesh", description="Sessions of cellmesh on this machine.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("status", help="what runs, and what it holds").set_defaults(run=status)
-    listing = commands.add_parser("list", help="tasks, actors, objects, workers or nodes of a session")
+    """The command line; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except UsageError as error:
+        print(f"cellmesh {options.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from . import __version__
+    parser = argparse.ArgumentParser(prog="cellmesh", description="Sessions of cellmesh on this machine.",
+                                     epilog="Exit status: 0; 1 if there is nothing to look at or something is not as "
+                                            "it should be; 2 for wrong usage.")
+    parser.add_argument("--version", action="version", version=f"cellmesh {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    one = argparse.ArgumentParser(add_help=False)
+    one.add_argument("--session", metavar="ID", help="as `cellmesh status` shows it; default: every session")
+    as_json = argparse.ArgumentParser(add_help=False)
+    as_json.add_argument("--json", action="store_true", help="for programs")
+
+    def command(name: str, run: Any, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", parents=parents)
+        added.set_defaults(run=run)
+        return added
+
+    command("status", status, "what runs, and what it holds", one, as_json)
+    listing = command("list", list_rows, f"a table of {', '.join(LISTS[:-1])} or {LISTS[-1]}", one, as_json)
     listing.add_argument("what", choices=LISTS)
-    listing.add_argument("--limit", type=int, default=50, help="rows at most (default: %(default)s)")
-    listing.set_defaults(run=list_rows)
-    commands.add_parser("memory", help="what holds the object store's memory").set_defaults(run=memory)
-    stop_command = commands.add_parser("stop", help="end sessions, with every process of theirs; notebooks stay")
-    stop_command.add_argument("sessions", nargs="*", help="ids as `status` shows them; default: all")
-    stop_command.set_defaults(run=stop)
-    commands.add_parser("doctor", help="look for what keeps cellmesh from working well here").set_defaults(run=doctor)
-    options = parser.parse_args(arguments)
-    return options.run(options)
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="rows at most (default: %(default)s)")
+    listing.add_argument("--filter", type=_filter, action="append", default=[], metavar="COLUMN=VALUE", dest="filters",
+                         help="only these rows; also != < > <= >=; may be given several times")
+    memory_command = command("memory", memory, "what holds the object store's memory", one, as_json)
+    memory_command.add_argument("--limit", type=_count, default=20, metavar="N", help="objects (default: %(default)s)")
+    timeline_command = command("timeline", timeline, "the recent tasks as a trace for https://ui.perfetto.dev", one)
+    timeline_command.add_argument("-o", "--output", metavar="FILE", help="default: cellmesh-timeline-ID.json")
+    stack_command = command("stack", stack, "where the workers are now", one, as_json)
+    stack_command.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that are not idle")
+    logs_command = command("logs", logs, "what a session's own processes had to say", one)
+    logs_command.add_argument("-f", "--follow", action="store_true",
+                              help="and what its tasks print, until it ends or Ctrl-C")
+    stop_command = command("stop", stop, "end sessions, with every process of theirs; notebooks stay")
+    stop_command.add_argument("sessions", nargs="*", metavar="ID", help="as `status` shows them; default: all")
+    command("doctor", doctor, "look for what keeps cellmesh from working well here", as_json)
+    return parser
 
 
-def _sessions() -> list[Path]:
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number >= 1")
+    return int(text)
+
+
+def _filter(text: str) -> tuple[str, str, Any]:
+    for sign in ("!=", "<=", ">=", "=", "<", ">"):
+        column, found, value = text.partition(sign)
+        if found and column:
+            try:
+                return column, sign, json.loads(value)
+            except json.JSONDecodeError:
+                return column, sign, value
+    raise argparse.ArgumentTypeError(f"{text!r} is not of the form COLUMN=VALUE, such as state=failed")
+
+
+# ---------------------------------------------------------------- sessions
+def _sessions(options: argparse.Namespace) -> list[Path]:
+    """Those that are asked for; none: a line on stderr has said so."""
     from .scheduler import session_dir
-    return session_dir.alive()
+    found = session_dir.alive()
+    wanted = [options.session] if options.session else []
+    if not found and not wanted:
+        print(NO_SESSION, file=sys.stderr)
+    return _chosen(found, wanted)
+
+
+def _chosen(found: list[Path], wanted: list[str]) -> list[Path]:
+    by_id = {_id(folder): folder for folder in found}
+    if unknown := [name for name in wanted if name not in by_id]:
+        raise UsageError(f"no such session: {', '.join(unknown)}; there is {', '.join(by_id) or 'none'}")
+    return [by_id[name] for name in wanted] or found
 
 
 def _id(folder: Path) -> str:
@@ -45,85 +117,151 @@ def _id(folder: Path) -> str:
 
 
 @contextmanager
-def _joined(folder: Path) -> Iterator[None]:
+def _joined(folder: Path, log_to_driver: bool = False) -> Iterator[None]:
     from .api import init, shutdown
     from .scheduler.session_dir import SOCKET_NAME
-    init(str(folder / SOCKET_NAME), log_to_driver=False)
+    init(str(folder / SOCKET_NAME), log_to_driver=log_to_driver)
     try:
         yield
     finally:
         shutdown()
 
 
+def _each(options: argparse.Namespace, look: Any, show: Any) -> int:
+    """Look at each session and show it, or all of them as JSON."""
+    found = []
+    for folder in _sessions(options):
+        with _joined(folder):
+            found.append({"session": _id(folder), **look(folder)})
+        if not options.json:
+            show(found[-1])
+    if options.json:
+        print(json.dumps(found, default=str))
+    return 0 if found else 1
+
+
+# ---------------------------------------------------------------- looking
 def status(options: argparse.Namespace) -> int:
     """One paragraph for each session."""
-    folders = _sessions()
-    if not folders:
-        print("No cellmesh session of yours runs on this machine.")
-    for folder in folders:
-        with _joined(folder):
-            _print_status(folder)
+    _each(options, _status, _print_status)
     return 0
 
 
-def _print_status(folder: Path) -> None:
+def _status(folder: Path) -> dict[str, Any]:
     from . import api, state
     from .session import running
-    from .text import in_bytes, in_resources
-    total, free = api.cluster_resources(), api.available_resources()
     stats = running().client.stats()
-    processes = state.list_workers()
-    drivers = [str(row["pid"]) for row in processes if row["role"] == "driver" and row["pid"] != os.getpid()]
-    workers = Counter(row["state"] for row in processes if row["role"] == "worker")
+    processes = [row for row in state.list_workers(limit=1 << 20) if row["pid"] != os.getpid()]
     tasks = Counter(row["state"] for row in running().client.tasks())
-    actors = Counter(row["state"] for row in state.list_actors())
-    print(f"session {_id(folder)}  ({folder})")
-    print(f"  driver   pid {', '.join(drivers) or 'none'}")
-    print(f"  free     {in_resources(free)}  of  {in_resources(total)}")
-    print(f"  store    {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}, {stats['n_objects']} "
-          "objects")
-    print(f"  workers  {_counts(workers)}")
-    print(f"  tasks    {_counts(tasks)}; {stats['n_finished']} finished")
-    print(f"  actors   {_counts(actors)}")
+    return {"folder": str(folder), "drivers": [row["pid"] for row in processes if row["role"] == "driver"],
+            "total": api.cluster_resources(), "free": api.available_resources(),
+            "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
+            "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
+            "tasks": {**tasks, "finished": stats["n_finished"]},
+            "actors": Counter(row["state"] for row in state.list_actors(limit=1 << 20))}
 
 
-def _counts(counter: Counter[str]) -> str:
-    return ", ".join(f"{n} {name}" for name, n in sorted(counter.items())) or "none"
+def _print_status(found: dict[str, Any]) -> None:
+    from .text import in_bytes, in_resources
+    store = found["store"]
+    print(f"session {found['session']}  ({found['folder']})")
+    print(f"  driver   pid {', '.join(map(str, found['drivers'])) or 'none'}")
+    print(f"  free     {in_resources(found['free'])}  of  {in_resources(found['total'])}")
+    print(f"  store    {in_bytes(store['used'])} of {in_bytes(store['capacity'])}, {store['objects']} objects")
+    for name in ("workers", "tasks", "actors"):
+        print(f"  {name:<8} {', '.join(f'{n} {state}' for state, n in sorted(found[name].items())) or 'none'}")
 
 
 def list_rows(options: argparse.Namespace) -> int:
     """A table for each session."""
     from . import state
-    for folder in _sessions():
-        with _joined(folder):
-            print(f"session {_id(folder)}")
-            print(repr(getattr(state, f"list_{options.what}")(limit=options.limit)))
-    return 0
+
+    def look(folder: Path) -> dict[str, Any]:
+        try:
+            return {options.what: getattr(state, f"list_{options.what}")(filters=options.filters, limit=options.limit)}
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def show(found: dict[str, Any]) -> None:
+        print(f"session {found['session']}\n{found[options.what]!r}")
+    return _each(options, look, show)
 
 
 def memory(options: argparse.Namespace) -> int:
     """What holds memory in each session."""
     from . import state
-    for folder in _sessions():
+    from .session import running
+
+    def look(folder: Path) -> dict[str, Any]:
+        if options.json:
+            return {"store": running().client.stats(), "objects": state.list_objects(limit=options.limit)}
+        return {"text": state.memory(options.limit)}
+    return _each(options, look, lambda found: print(f"session {found['session']}\n{found['text']}"))
+
+
+def stack(options: argparse.Namespace) -> int:
+    """Where the workers are now."""
+    from . import state
+
+    def show(found: dict[str, Any]) -> None:
+        print(f"session {found['session']}" + ("" if found["stacks"] else ": every worker is idle"))
+        for pid, text in found["stacks"].items():
+            print(f"--- pid {pid}\n{text.rstrip()}")
+    return _each(options, lambda folder: {"stacks": state.stacks(options.pids)}, show)
+
+
+def timeline(options: argparse.Namespace) -> int:
+    """Write the trace of each session into a file."""
+    from .api import timeline as write
+    folders = _sessions(options)
+    if options.output and len(folders) > 1:
+        raise UsageError(f"{len(folders)} sessions run, and --output names one file: choose one with --session "
+                         f"({', '.join(map(_id, folders))})")
+    for folder in folders:
+        path = options.output or f"cellmesh-timeline-{_id(folder)}.json"
         with _joined(folder):
-            print(f"session {_id(folder)}")
-            print(state.memory())
-    return 0
+            try:
+                write(path)
+            except OSError as error:
+                raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        print(f"{path}: open it at https://ui.perfetto.dev")
+    return 0 if folders else 1
 
 
+def logs(options: argparse.Namespace) -> int:
+    """The log of each session, and on request what its tasks print."""
+    from .scheduler.session_dir import LOG_NAME
+    folders = _sessions(options)
+    if options.follow and len(folders) > 1:
+        raise UsageError(f"{len(folders)} sessions run: choose one with --session ({', '.join(map(_id, folders))})")
+    for folder in folders:
+        text = (folder / LOG_NAME).read_text(errors="replace")
+        print(text or f"session {_id(folder)}: its processes have said nothing", end="" if text else "\n", flush=True)
+        if options.follow:
+            _follow(folder)
+    return 0 if folders else 1
+
+
+def _follow(folder: Path) -> None:
+    from .session import running
+    over = threading.Event()
+    with _joined(folder, log_to_driver=True):
+        running().node.link.on_lost(lambda reason: over.set())
+        over.wait()
+
+
+# ---------------------------------------------------------------- ending
 def stop(options: argparse.Namespace) -> int:
     """End sessions; their drivers live on and are told at their next call."""
     from .scheduler import processes, session_dir
-    folders = {_id(folder): folder for folder in _sessions()}
-    unknown = [name for name in options.sessions if name not in folders]
-    if unknown:
-        print(f"no such session: {', '.join(unknown)}; there is {', '.join(folders) or 'none'}", file=sys.stderr)
-        return 2
     survivors = []
-    for name in options.sessions or folders:
-        left = processes.kill_session(name, timeout_s=5.0)
-        session_dir.remove(folders[name])
-        print(f"session {name} has ended" if not left else f"session {name}: pids {left} do not end")
+    folders = _chosen(session_dir.alive(), options.sessions)
+    if not folders:
+        print(NO_SESSION)
+    for folder in folders:
+        left = processes.kill_session(_id(folder), timeout_s=5.0)
+        session_dir.remove(folder)
+        print(f"session {_id(folder)} has ended" if not left else f"session {_id(folder)}: pids {left} do not end")
         survivors += left
     return 1 if survivors else 0
 
@@ -131,11 +269,13 @@ def stop(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------- doctor
 def doctor(options: argparse.Namespace) -> int:
     """Check what cellmesh needs, one line each."""
-    bad = 0
-    for what, problem in _examinations():
-        print(f"{'ok ' if not problem else 'NOT'}  {what}{f': {problem}' if problem else ''}")
-        bad += bool(problem)
-    return 1 if bad else 0
+    found = list(_examinations())
+    if options.json:
+        print(json.dumps([{"what": what, "problem": problem} for what, problem in found]))
+    else:
+        for what, problem in found:
+            print(f"{'ok ' if not problem else 'NOT'}  {what}{f': {problem}' if problem else ''}")
+    return 1 if any(problem for _, problem in found) else 0
 
 
 def _examinations() -> Iterator[tuple[str, str]]:

@@ -2,18 +2,23 @@
 nothing.
 
     cm.state.list_tasks(filters=[("state", "=", "failed")])
+    cm.state.summarize_tasks()
+    cm.state.memory()
 """
 from __future__ import annotations
 
 import html
 import operator
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import api
 from .history import PUT_BIT, read_history
+from .refs import ObjectRef
 from .session import running
+from .stacks import stack_of
 from .text import in_bytes
 
 Row = dict[str, Any]
@@ -21,6 +26,7 @@ Filter = tuple[str, str, Any]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 SHOWN = 50  # rows that a display shows
+N_SEARCHED = 1000  # items of a container that are looked at for refs
 
 
 class Rows(list[Row]):
@@ -120,26 +126,92 @@ def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 def summarize_tasks() -> Rows:
     """How many tasks of each name are in each state."""
-    counts = Counter((row["name"], row["state"]) for row in list_tasks(limit=1 << 20))
-    states = sorted({state for _, state in counts})
-    names = sorted({name for name, _ in counts})
-    return Rows({"name": name, **{state: counts[name, state] for state in states}} for name in names)
+    return _summary(list_tasks(limit=1 << 20), "name")
 
 
-def memory() -> str:
-    """What holds the object store's memory, in words: totals, then the largest objects and who holds refs to them."""
+def summarize_actors() -> Rows:
+    """How many actors of each class are in each state."""
+    return _summary(list_actors(limit=1 << 20), "class_name")
+
+
+def summarize_objects() -> Rows:
+    """How many objects were made by puts and by tasks of each name, and how many bytes they take."""
+    names = {row["task"]: row["name"] for row in list_tasks(limit=1 << 20)}
+    totals: dict[str, list[int]] = {}
+    for row in list_objects(limit=1 << 20):
+        kind, _, number = row["made_by"].partition(" ")
+        maker = "put" if kind == "put" else names.get(int(number), "?")
+        total = totals.setdefault(maker, [0, 0])
+        total[0] += 1
+        total[1] += row["size"]
+    ordered = sorted(totals.items(), key=lambda item: -item[1][1])
+    return Rows({"made_by": maker, "objects": n, "size": size} for maker, (n, size) in ordered)
+
+
+def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
+    """Where workers are now.
+
+    Parameters
+    ----------
+    pids : iterable of int
+        Which ones; none: all that execute a task or serve an actor.
+
+    Returns
+    -------
+    dict of pid to text
+        A stack for each thread; or why there is none.
+    """
+    of = running()
+    asked = list(pids) or [row["pid"] for row in of.client.clients() if row["role"] == "worker" and row["state"] != "idle"]
+    texts = {}
+    for pid in asked:
+        try:
+            texts[pid] = stack_of(of.node.link, pid)
+        except LookupError as reason:
+            texts[pid] = str(reason)
+    return texts
+
+
+def memory(limit: int = 20) -> str:
+    """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them: which
+    processes, and in this one which variables."""
     stats = running().client.stats()
-    rows = list_objects(limit=20)
+    rows = list_objects(limit=limit)
+    names = _variables()
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {row['state']:<8} by {row['made_by']}, refs in "
-             f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by "
-             f"{row['used_by']}" for row in rows]
-    hint = "(in a notebook Out[n], _ and the last traceback hold refs and arrays too)"
+             f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
+             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row in rows]
+    hint = "(arrays that were fetched hold their objects too, and so does the last traceback)"
     return "\n".join([head, *lines, hint])
 
 
+def _variables() -> dict[str, list[str]]:
+    """By an object's id: the variables of `__main__` that hold refs of it, themselves or directly in a container."""
+    names: dict[str, list[str]] = {}
+    outputs = getattr(sys.modules["__main__"], "Out", {})
+    held = [*vars(sys.modules["__main__"]).items(),
+            *((f"Out[{n}]", value) for n, value in (outputs.items() if isinstance(outputs, dict) else ()))]
+    for name, value in held:
+        values = value.values() if isinstance(value, dict) and value is not outputs else value
+        refs = [value] if isinstance(value, ObjectRef) else values if isinstance(value, (list, tuple, set, dict)) else ()
+        for ref in list(refs)[:N_SEARCHED]:
+            if isinstance(ref, ObjectRef) and name not in names.setdefault(ref.hex(), []):
+                names[ref.hex()].append(name)
+    return {id_: found for id_, found in names.items() if found}
+
+
+def _summary(rows: Rows, column: str) -> Rows:
+    """How many rows there are for each value of a column and each state."""
+    counts = Counter((row[column], row["state"]) for row in rows)
+    states = sorted({state for _, state in counts})
+    return Rows({column: name, **{state: counts[name, state] for state in states}}
+                for name in sorted({name for name, _ in counts}))
+
+
 def _select(rows: Iterable[Row], filters: Sequence[Filter], limit: int) -> Rows:
+    _check(filters, limit)
     kept = Rows()
     for row in rows:
         if all(_passes(row, *condition) for condition in filters):
@@ -147,6 +219,15 @@ def _select(rows: Iterable[Row], filters: Sequence[Filter], limit: int) -> Rows:
             if len(kept) >= limit:
                 break
     return kept
+
+
+def _check(filters: Sequence[Filter], limit: int) -> None:
+    if not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"limit={limit!r}: must be a whole number >= 1")
+    for condition in filters:
+        if not isinstance(condition, tuple | list) or len(condition) != 3:
+            raise ValueError(f"filters={filters!r}: must be a list of (column, operator, value), such as [('state', '=', "
+                             "'failed')]")
 
 
 def _passes(row: Row, column: str, sign: str, value: Any) -> bool:

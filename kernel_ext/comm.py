@@ -9,7 +9,6 @@ once more that it is busy.
 """
 from __future__ import annotations
 
-import itertools
 import keyword
 import threading
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..exceptions import CellmeshError
-from ..scheduler.messages import STACK_TIMEOUT_S, Message, StackReply, StackRequest
+from ..stacks import stack_of
 from . import panel_messages as pm
 from .card import data_of, row_of
 from .card_html import card_html, card_text
@@ -177,44 +176,15 @@ class Panels:
         row = row_of(recorder, number)
         if row["state"] != "running" or not row["pid"]:
             raise RequestError(f"{row['function']} is not running now.")
-        return pm.StackReply(stack_of(recorder.session.node.link, row["pid"]))
+        try:
+            return pm.StackReply(stack_of(recorder.session.node.link, row["pid"]))
+        except LookupError as reason:
+            raise RequestError(str(reason)) from None
 
     def _find(self, recorder: Recorder, number: int) -> tuple[dict[str, Any], Ref | None]:
         row = row_of(recorder, number)
         ref = recorder.session.client.ref_of(row["seq"]) if recorder.is_live else None
         return row, ref
-
-
-_stack_requests = itertools.count(1)
-
-
-def stack_of(link: Any, pid: int) -> str:
-    """Where a worker is now, asked of its local scheduler.
-
-    Raises
-    ------
-    RequestError
-        When the worker does not say.
-    """
-    request = StackRequest(next(_stack_requests), pid)
-    answers: list[StackReply] = []
-    answered = threading.Event()
-
-    def listen(message: Message) -> None:
-        if isinstance(message, StackReply) and message.request == request.request:
-            answers.append(message)
-            answered.set()
-
-    forget = link.add_listener(listen)
-    try:
-        link.send(request)
-        if not answered.wait(STACK_TIMEOUT_S + 1.0):
-            raise RequestError(f"The worker with pid {pid} did not answer.")
-    finally:
-        forget()
-    if answers[0].error:
-        raise RequestError(answers[0].error)
-    return answers[0].text
 
 
 def _refusal(name: str, text: str) -> dict[str, Any]:

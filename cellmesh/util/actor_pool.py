@@ -54,15 +54,21 @@ class ActorPool:
         """Whether results are left to fetch."""
         return bool(self._refs or self._waiting)
 
-    def get_next(self, timeout: float | None = None) -> Any:
+    def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """The next result in the order of submission.
+
+        Parameters
+        ----------
+        timeout : float, seconds, optional
+        ignore_if_timedout : bool
+            When the time is up, give up this result and give its actor other work, after what it does now.
 
         Raises
         ------
         StopIteration
             No results are left.
         GetTimeoutError
-            It is not there in time; the next call asks for it again.
+            It is not there in time; the next call asks for it again, unless it is given up.
         """
         if not self.has_next():
             raise StopIteration("no results are left: submit() something first")
@@ -73,17 +79,21 @@ class ActorPool:
                 self._collect(timeout)
         ref = self._refs[self._next]
         if not wait([ref], timeout=timeout)[0]:
+            if ignore_if_timedout:
+                self._forget(ref, self._next)
             raise GetTimeoutError(f"get_next() gave up after {timeout:g} s; the call goes on")
         return self._fetch(ref, self._next)
 
-    def get_next_unordered(self, timeout: float | None = None) -> Any:
-        """Whichever result is ready first; raises as `get_next` does."""
+    def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
+        """Whichever result is ready first; as `get_next` otherwise. Given up is the oldest."""
         if not self.has_next():
             raise StopIteration("no results are left: submit() something first")
         if not self._refs:
             self._collect(timeout)
         ready, _ = wait(list(self._refs.values()), timeout=timeout)
         if not ready:
+            if ignore_if_timedout:
+                self._forget(*next((ref, number) for number, ref in self._refs.items()))
             raise GetTimeoutError(f"get_next_unordered() gave up after {timeout:g} s; the calls go on")
         number = next(n for n, ref in self._refs.items() if ref == ready[0])
         return self._fetch(ready[0], number)
@@ -134,9 +144,12 @@ class ActorPool:
             self._hand_out()
 
     def _fetch(self, ref: ObjectRef, number: int) -> Any:
+        self._forget(ref, number)
+        return get(ref)
+
+    def _forget(self, ref: ObjectRef, number: int) -> None:
         del self._refs[number]
         self._release(ref)
-        return get(ref)
 
     def _results(self, get_one: Callable[[], Any]) -> Iterator[Any]:
         while self.has_next():
@@ -149,7 +162,6 @@ class ActorPool:
                 self._collect()
             number, ref = next(iter(self._refs.items()))
             wait([ref])
-            del self._refs[number]
-            self._release(ref)
+            self._forget(ref, number)
         for value in values:
             self.submit(function, value)

@@ -48,6 +48,9 @@ class _QueueActor:
     async def qsize(self) -> int:
         return self._queue.qsize()
 
+    async def close(self) -> None:
+        """Answered after what was called before and did not have to wait."""
+
 
 class Queue:
     """A queue; can be passed to tasks and actors.
@@ -86,13 +89,21 @@ class Queue:
             raise Empty
         return item
 
-    async def put_async(self, item: Any, timeout: float | None = None) -> None:
+    async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """`put` for coroutines."""
-        if not await self.actor.put.remote(item, _checked(timeout)):
+        if not block:
+            if not await self.actor.put_nowait.remote([item]):
+                raise Full
+        elif not await self.actor.put.remote(item, _checked(timeout)):
             raise Full
 
-    async def get_async(self, timeout: float | None = None) -> Any:
+    async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
         """`get` for coroutines."""
+        if not block:
+            items = await self.actor.get_nowait.remote(1)
+            if items is None:
+                raise Empty
+            return items[0]
         found, item = await self.actor.get.remote(_checked(timeout))
         if not found:
             raise Empty
@@ -113,6 +124,8 @@ class Queue:
 
     def get_nowait_batch(self, n: int) -> list[Any]:
         """Take n items at once, or raise Empty and take none."""
+        if not isinstance(n, int) or n < 0:
+            raise ValueError(f"get_nowait_batch({n!r}): must be a whole number >= 0")
         items = get(self.actor.get_nowait.remote(n))
         if items is None:
             raise Empty
@@ -135,8 +148,16 @@ class Queue:
         """Whether no more fit."""
         return 0 < self.maxsize <= self.qsize()
 
-    def shutdown(self) -> None:
-        """End the queue's actor; whoever waits gets ActorDiedError."""
+    def shutdown(self, force: bool = True) -> None:
+        """End the queue's actor; whoever waits then gets ActorDiedError.
+
+        Parameters
+        ----------
+        force : bool
+            False: after the calls that it has been sent and that end by themselves.
+        """
+        if not force:
+            get(self.actor.close.remote())
         kill(self.actor)
 
 

@@ -1,0 +1,192 @@
+"""Listings, memory, stacks, the timeline and the command line, against sessions that do something."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+
+import cellmesh
+import pytest
+from cellmesh import cli
+from cellmesh.history import TaskHistory
+from cellmesh.trace import LANES, trace_of
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@cellmesh.remote
+def add(x, y=0):
+    return x + y
+
+
+@cellmesh.remote
+def fail():
+    raise ValueError("no")
+
+
+@cellmesh.remote
+class Counter:
+    def ping(self):
+        return "pong"
+
+
+# ---------------------------------------------------------------- listings
+def test_listings_and_filters(cm: ModuleType) -> None:
+    refs = [add.remote(i) for i in range(5)]
+    failed = fail.remote()
+    with pytest.raises(ValueError, match="no"):
+        cm.get(failed)
+    cm.get(refs)
+    actor = Counter.options(name="one").remote()
+    cm.get(actor.ping.remote())
+    wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "finished"), ("name", "=", "add")])) == 5)
+    assert [row["name"] for row in cm.state.list_tasks(filters=[("state", "=", "failed")])] == ["fail"]
+    assert len(cm.state.list_tasks(limit=2)) == 2
+    assert cm.state.list_actors(filters=[("name", "=", "one")])[0]["state"] == "alive"
+    assert cm.state.list_objects(filters=[("id", "=", failed.hex())])[0]["state"] == "error"
+    assert {row["role"] for row in cm.state.list_workers()} == {"driver", "worker", "scheduler"}
+    assert len(cm.state.list_nodes()) == 1
+
+
+def test_summaries(cm: ModuleType) -> None:
+    refs = [add.remote(i) for i in range(5)]
+    cm.get(refs)
+    held = cm.put(bytes(1 << 20))
+    actor = Counter.remote()
+    cm.get(actor.ping.remote())
+    wait_until(lambda: {row["name"]: row.get("finished") for row in cm.state.summarize_tasks()}.get("add") == 5)
+    assert [(row["class_name"], row["alive"]) for row in cm.state.summarize_actors()] == [("Counter", 1)]
+    objects = {row["made_by"]: row for row in cm.state.summarize_objects()}
+    assert objects["add"]["objects"] == 5 and objects["put"]["size"] >= 1 << 20
+    del held
+
+
+def test_memory_names_the_variables(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    ref, other = cm.put(bytes(1 << 20)), cm.put(bytes(1 << 19))
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "images", ref, raising=False)
+    monkeypatch.setattr(main, "parts", {"a": [1], "b": other}, raising=False)
+    monkeypatch.setattr(main, "Out", {12: ref}, raising=False)
+    lines = {line.split()[2]: line for line in cm.state.memory().splitlines() if " refs in " in line}
+    assert lines[ref.hex()].endswith(": images, Out[12]") and lines[other.hex()].endswith(": parts")
+    assert len(cm.state.memory(limit=1).splitlines()) == 3
+
+
+def test_stacks(cm: ModuleType, flag) -> None:
+    @cellmesh.remote
+    def waiting_here():
+        flag("on").set_by_me()
+        flag("go").wait()
+    ref = waiting_here.remote()
+    pid = int(flag("on").wait())
+    assert "waiting_here" in cm.state.stacks()[pid]
+    assert "waiting_here" in cm.state.stacks([pid])[pid]
+    assert cm.state.stacks([1])[1]  # says why not
+    flag("go").set()
+    cm.get(ref)
+
+
+def test_wrong_filters(cm: ModuleType) -> None:
+    cm.get(add.remote(1))
+    for arguments, match in [({"filters": [("colour", "=", 1)]}, "columns are"), ({"filters": ["state"]}, "list of"),
+                             ({"filters": [("state", "~", 1)]}, "operators"), ({"limit": 0}, "limit")]:
+        with pytest.raises(ValueError, match=match):
+            cm.state.list_tasks(**arguments)
+
+
+# ---------------------------------------------------------------- the timeline
+def task(seq: int, start: float, end: float | None, worker: int = 0, depends_on: tuple[int, ...] = ()) -> TaskHistory:
+    return TaskHistory(seq, f"t{seq}", started_at=start, finished_at=end, submitted_at=start, worker=worker, pid=10,
+                       depends_on=list(depends_on), state="finished" if end else "running")
+
+
+def slices(events: list[dict]) -> dict[int, tuple[int, float, float]]:
+    return {e["args"]["task"]: (e["tid"], e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X"}
+
+
+def test_slices_of_a_row_never_cross() -> None:
+    history = [task(1, 0, 10), task(2, 2, 5), task(3, 4, 12), task(4, 13, 14), task(5, 0, 3, worker=1)]
+    found = slices(trace_of(history, 20))
+    assert found[1][0] == found[2][0] == found[4][0] == 0 and found[3][0] == 1 and found[5][0] == LANES
+    assert slices(trace_of([task(1, 0, None)], 7))[1][2] == 7e6, "what runs ends now"
+
+
+def test_arrows_lie_within_the_slices_they_connect() -> None:
+    events = trace_of([task(1, 0, 1), task(2, 2, 3, worker=1, depends_on=(1, 99))], 5)
+    found = slices(events)
+    (start,), (end,) = ([e for e in events if e["ph"] == phase] for phase in "sf")
+    assert found[1][1] <= start["ts"] < found[1][2] and start["tid"] == 0
+    assert end["ts"] == found[2][1] and end["tid"] == LANES and end["id"] == start["id"] and end["bp"] == "e"
+
+
+# ---------------------------------------------------------------- the command line
+def run(*arguments: str, status: int = 0) -> str:
+    done = subprocess.run([sys.executable, "-m", "cellmesh.cli", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
+    return done.stdout if status == 0 else done.stderr
+
+
+def test_every_command_of_a_session_that_works(cm: ModuleType, flag, tmp_path) -> None:
+    @cellmesh.remote
+    def busy():
+        flag("on").set_by_me()
+        flag("go").wait()
+    cm.get([add.remote(i) for i in range(3)])
+    ref, held = busy.remote(), cm.put(bytes(1 << 20))
+    pid = int(flag("on").wait())
+    session = cm.get_runtime_context().get_job_id()
+    found, = json.loads(run("status", "--json"))
+    assert found["session"] == session and found["total"]["CPU"] == 2 and found["tasks"]["running"] == 1
+    rows = json.loads(run("list", "tasks", "--json", "--filter", "name=busy", "--limit", "5"))[0]["tasks"]
+    assert [(row["name"], row["state"], row["pid"]) for row in rows] == [("busy", "running", pid)]
+    ended = json.loads(run("list", "tasks", "--json", "--filter", "name!=busy", "--filter", "attempt<1"))[0]["tasks"]
+    assert [row["name"] for row in ended] == ["add"] * 3
+    assert held.hex() in run("memory", "--session", session)
+    assert json.loads(run("memory", "--json"))[0]["objects"][0]["id"] == held.hex()
+    assert "in busy" in run("stack") and "in busy" in json.loads(run("stack", "--json", str(pid)))[0]["stacks"][str(pid)]
+    trace = tmp_path / "trace.json"
+    assert "perfetto" in run("timeline", "-o", str(trace))
+    assert sum(event["name"] == "add" and event["ph"] == "X" for event in json.loads(trace.read_text())) == 3
+    assert session in run("logs")
+    flag("go").set()
+    cm.get(ref)
+
+
+def test_following_what_is_printed(cm: ModuleType) -> None:
+    @cellmesh.remote
+    def say(n):
+        print(f"line {n}")
+    with subprocess.Popen([sys.executable, "-u", "-m", "cellmesh.cli", "logs", "--follow"], stdout=subprocess.PIPE,
+                          text=True) as follower:
+        wait_until(lambda: sum(row["role"] == "driver" for row in cm.state.list_workers()) == 2, what="it has joined")
+        cm.get(say.remote(7))
+        cm.shutdown()
+        assert "line 7" in follower.communicate(timeout=30)[0]
+    assert follower.returncode == 0
+
+
+def test_the_command_line_without_a_session(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, status in [("status", 0), ("memory", 1), ("timeline", 1), ("stack", 1), ("logs", 1), ("stop", 0)]:
+        assert cli.main([command]) == status
+        heard = capsys.readouterr()
+        assert "No cellmesh session" in heard.out + heard.err
+    assert cli.main(["status", "--json"]) == 0 and json.loads(capsys.readouterr().out) == []
+    assert cli.main(["doctor", "--json"]) == 0 and all(not row["problem"] for row in json.loads(capsys.readouterr().out))
+
+
+def test_wrong_usage(cm: ModuleType) -> None:
+    for arguments, text in [(["status", "--session", "x"], "no such session: x; there is"), (["stop", "x"], "no such"),
+                            (["list", "cats"], "invalid choice"), (["list", "tasks", "--filter", "a"], "COLUMN=VALUE"),
+                            (["list", "workers", "--filter", "colour=1"], "columns are"), ([], "required"),
+                            (["list", "tasks", "--limit", "0"], "whole number"),
+                            (["timeline", "-o", "/nowhere/x"], "cannot write")]:
+        assert text in run(*arguments, status=2), arguments
+
+
+@pytest.mark.parametrize("command", ["status", "list", "memory", "timeline", "stack", "logs", "stop", "doctor"])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == 0 and command in capsys.readouterr().out
