@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- the session
 def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
          memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
-         namespace: str | None = None, log_to_driver: bool | None = None, ignore_reinit_error: bool = False,
+         namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None, ignore_reinit_error: bool = False,
          **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
@@ -49,6 +49,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
         Where actors' names are looked up; default: one of this session alone.
     log_to_driver : bool, optional
         Whether what tasks print is shown here; default: True.
+    log_dir : str, optional
+        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
     ignore_reinit_error : bool
         Return the session that runs, whatever was asked for.
 
@@ -70,7 +72,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     from .context import Context
     asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
                                        "resources": resources, "object_store_memory": object_store_memory,
-                                       "namespace": namespace, "log_to_driver": log_to_driver}, others)
+                                       "namespace": namespace, "log_to_driver": log_to_driver,
+                                       "log_dir": log_dir}, others)
     running = sessions.current_or_none()
     if running is not None and running.lost:
         sessions.shutdown()

@@ -42,6 +42,8 @@ class Config:
         Whether what workers print is shown.
     address : str
         Of the session that was joined; "" for one that was started.
+    log_dir : str
+        The folder where workers write all that tasks print; "" for none.
     """
 
     resources: dict[str, float]
@@ -49,6 +51,7 @@ class Config:
     namespace: str
     log_to_driver: bool = True
     address: str = ""
+    log_dir: str = ""
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,7 @@ def start(config: Config) -> Session:
                 launched.abandon()
                 raise
             node = Node.start(resources=config.resources, log_to_driver=config.log_to_driver, namespace=config.namespace,
-                              launched=launched)
+                              log_dir=config.log_dir, launched=launched)
         try:
             session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
         except BaseException:

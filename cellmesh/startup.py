@@ -59,6 +59,8 @@ def _refusal(name: str, value: Any) -> str:
         fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
                 and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
         return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
+    if name == "log_dir":
+        return "" if isinstance(value, str | os.PathLike) and os.fspath(value) else "the path of a folder"
     if name in ("address", "namespace"):
         return "" if isinstance(value, str) and value else "a string that is not empty"
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
@@ -85,7 +87,10 @@ def make_config(given: Mapping[str, Any]) -> Config:
         **{name: float(amount) for name, amount in given.get("resources", {}).items()},
     }
     resources = {name: amount for name, amount in resources.items() if amount}
-    return Config(resources, store, namespace, given.get("log_to_driver", True))
+    log_dir = os.path.abspath(given["log_dir"]) if "log_dir" in given else ""
+    if log_dir:
+        os.makedirs(log_dir, exist_ok=True)
+    return Config(resources, store, namespace, given.get("log_to_driver", True), log_dir=log_dir)
 
 
 def _address(address: str) -> str:
@@ -117,10 +122,11 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
     has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0),
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
            "object_store_memory": config.object_store_memory,
-           "namespace": config.namespace, "log_to_driver": config.log_to_driver,
+           "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
         wanted = asked if name != "address" else "" if asked == "local" else _address(asked)
+        wanted = os.path.abspath(asked) if name == "log_dir" else wanted
         if wanted != has[name]:
             raise AlreadyInitializedError(
                 f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call "

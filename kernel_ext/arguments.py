@@ -263,6 +263,8 @@ MESH = Magic("%mesh", "Start, look at, or stop the session.", (
     Flag("--gpus", "start: how many GPUs.", "N", amount),
     Flag("--resources", "start: custom resources, name=amount,name=amount.", "LIST", resources),
     Flag("--store", "start: room for values, such as 2G.", "BYTES", size),
+    Flag("--logs", "start: a folder where each worker writes all that its tasks print; the notebook shows what a reader "
+                   "can follow.", "FOLDER"),
 ))
 
 FUTURES = Magic("%futures", "List the futures among the notebook's variables, with their state.")

@@ -81,9 +81,9 @@ def attach(session: Session) -> None:
     session.tracks_code = True
 
 
-def n_unfinished() -> Counter[int]:
-    """How many tasks of each cell have not ended, by the number of the cell."""
+def n_unfinished(limit: int = 1 << 20) -> Counter[int]:
+    """How many tasks of each cell have not ended, by the number of the cell; at most so many are looked at."""
     session = sessions.current_or_none()
     if session is None or session.client.closed:
         return Counter()
-    return Counter(task["origin"] for task in session.client.tasks(1 << 20))
+    return Counter(task["origin"] for task in session.client.tasks(limit))

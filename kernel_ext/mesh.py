@@ -8,7 +8,7 @@ from typing import Any
 from .cells import CellError
 
 ACTIONS = ("start", "status", "stop", "connect")
-ONLY_START = ("cpus", "gpus", "resources", "store")
+ONLY_START = ("cpus", "gpus", "resources", "store", "logs")
 
 
 def mesh(options: argparse.Namespace) -> Any:
@@ -34,7 +34,7 @@ def mesh(options: argparse.Namespace) -> Any:
     if action == "start":
         from ..api import init
         return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources,
-                    object_store_memory=options.store)
+                    object_store_memory=options.store, log_dir=options.logs)
     if action == "connect":
         from ..api import init
         return init(address=options.address or "auto")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ONLY_BODIES = ("inputs", "wait")
 
 
+N_LOOKED_AT = 10_000  # tasks, for those of an earlier run of the cell
+
+
 class RemoteCells:
     """Runs the `%%remote` cells of one notebook."""
 
@@ -127,7 +130,7 @@ class RemoteCells:
             code = dataclasses.replace(code, lives_there=tuple(sorted(elsewhere - {"self"})))
             refs = actor_cell.submit(actor, code, captured.values, name)
             self.left_in_actors.add(actor, dict(zip(writes, refs, strict=False)))
-        self._say_what_goes_on(writes, run)
+        self._say_what_goes_on(run)
         namespace.update(zip(writes, refs, strict=False))
         for name in body.deletes:
             namespace.pop(name, None)
@@ -150,17 +153,13 @@ class RemoteCells:
             except Exception as error:  # whatever a module does when it is imported; the task goes on
                 print(f"{statement}: not possible in the notebook itself ({type(error).__name__}: {error})")
 
-    def _say_what_goes_on(self, writes: Iterable[str], run: Cell) -> None:
-        """The futures that are about to be replaced may be of an earlier run of this cell that goes on."""
-        from ..refs import ObjectRef
-        for name in writes:
-            old = self.shell.user_ns.get(name)
-            if isinstance(old, ObjectRef) and not old.client.closed and not old.client.ready(old):
-                earlier = registry.cell(old.client.info(old)["origin"])
-                if earlier.cell_id and earlier.cell_id == run.cell_id and earlier.number != run.number:
-                    number = earlier.label.strip("In []")
-                    print(f"The earlier run of this cell, {earlier.label}, goes on; %cancel {number} ends it.")
-                    return
+    def _say_what_goes_on(self, run: Cell) -> None:
+        """Tasks of an earlier run of this cell may go on, and their futures are about to be replaced."""
+        earlier = [registry.cell(number) for number in cell_events.n_unfinished(N_LOOKED_AT)]
+        earlier = [cell for cell in earlier if cell.cell_id and cell.cell_id == run.cell_id and cell.number != run.number]
+        if earlier:
+            label = max(earlier, key=lambda cell: cell.number).label
+            print(f"The earlier run of this cell, {label}, goes on; %cancel {label.strip('In []')} ends it.")
 
 
 def _filename(run: Cell) -> str:

@@ -32,9 +32,18 @@ PIECE_COST = 32
 
 
 class Throttle:
-    """Lets text pass within a budget; what does not is counted, and told in the text as soon as some passes again."""
+    """Lets text pass within a budget; what does not is counted, and told in the text as soon as some passes again.
 
-    def __init__(self, rate: float, burst: float, now: float) -> None:
+    Parameters
+    ----------
+    rate, burst, now : float
+        As of `Budget`.
+    remedy : str
+        Ends the sentence about what was dropped.
+    """
+
+    def __init__(self, rate: float, burst: float, now: float, remedy: str = "") -> None:
+        self._remedy = remedy
         self._budget = Budget(rate, burst, now)
         self.n_lines = self.n_bytes = 0  # held back and not told yet
 
@@ -51,6 +60,6 @@ class Throttle:
         if not self.n_bytes:
             return ""
         text = (f"\n[cellmesh dropped {self.n_lines:,} lines ({self.n_bytes:,} characters) here: this worker prints "
-                f"more than {self._budget.rate / 1024:.0f} kB/s]\n")
+                f"more than {self._budget.rate / 1024:.0f} kB/s{self._remedy}]\n")
         self.n_lines = self.n_bytes = 0
         return text

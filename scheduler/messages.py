@@ -174,6 +174,7 @@ class SessionConfig(Struct, frozen=True):
     worker_setup: str               # callable (client, link, config) run once per worker; "" for none
     preload: list[str]              # modules that the zygote imports before the first worker
     preload_idle: list[str]         # and when there is nothing else to do
+    log_dir: str = ""               # where workers write all that tasks print; "" for nowhere
     version: int = PROTOCOL_VERSION
 
     @property

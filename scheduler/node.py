@@ -74,7 +74,7 @@ class Node:
     # ---- beginning
     @classmethod
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
-              namespace: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
+              namespace: str = "", log_dir: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
               preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
@@ -88,6 +88,8 @@ class Node:
             Whether output of workers is relayed to drivers.
         namespace : str
             Where named actors of this session are looked up by default.
+        log_dir : str
+            A folder where each worker writes all that its tasks print; "" for none.
         hooks, worker_setup : str
             As in `messages.SessionConfig`.
         preload : sequence of str
@@ -105,7 +107,7 @@ class Node:
                                namespace=namespace, total=resources, log_to_driver=log_to_driver,
                                sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
                                worker_setup=worker_setup, preload=list(preload),
-                               preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules])
+                               preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules], log_dir=log_dir)
         try:
             _offer(launched.segment_fd, resources)
             launched.tell(config.to_bytes())

@@ -50,7 +50,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
     signal.signal(signal.SIGINT, _interrupter(client))
     channel = transport.connect(config.address, FromScheduler)
-    output = Output(client, channel)
+    output = Output(client, channel, config.log_dir)
     if config.worker_setup:
         resolve(config.worker_setup)(client, channel, config)
     channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start

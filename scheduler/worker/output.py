@@ -5,7 +5,8 @@ when a task prints line after line, lines that follow within 20 ms travel togeth
 each piece is tagged when it is written. What C code and child processes write to the descriptors 1 and 2 does not pass
 here: the local scheduler reads those pipes itself, so that the last words of a crashed worker are not lost with it.
 
-A worker that prints more than its budget is cut off here, at the source, and says how much was dropped.
+A worker that prints more than its budget is cut off here, at the source, and says how much was dropped. If the session
+keeps files of output, everything is in them.
 """
 from __future__ import annotations
 
@@ -58,15 +59,19 @@ class Output:
         Says which task the calling thread executes.
     channel : Channel
         To the local scheduler.
+    log_dir : str
+        A folder for a file with all the text; "" for none.
     """
 
-    def __init__(self, client: Any, channel: Channel) -> None:
+    def __init__(self, client: Any, channel: Channel, log_dir: str = "") -> None:
         self._client, self._channel = client, channel
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
         self._pending: dict[str, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()
-        self._throttle = {name: Throttle(TEXT_RATE, TEXT_BURST, now) for name in ("stdout", "stderr")}
+        self._log = LogFile(f"{log_dir}/worker-{self._pid}.log") if log_dir else None
+        kept_in = f"; {self._log.path} has all of it" if self._log else ""
+        self._throttle = {name: Throttle(TEXT_RATE, TEXT_BURST, now, kept_in) for name in ("stdout", "stderr")}
         self._displays = Budget(DISPLAY_RATE, DISPLAY_BURST, now)
         self._sent_at = 0.0
         self.due: float | None = None  # when the flusher acts next
@@ -124,6 +129,9 @@ class Output:
         text = "".join(pending.pieces)
         if not text.isascii():  # lone surrogates (bytes of file names, say) have no place in a message
             text = text.encode("utf-8", "replace").decode()
+        if self._log is not None and (problem := self._log.write(pending.tag.task, text)):
+            self._log = None
+            self._send_text("stderr", pending.tag, problem)
         text = throttle.admit(text, now)
         if throttle.n_bytes:
             self._flush_at(now + NOTE_S)
@@ -194,6 +202,29 @@ class Output:
     def _tell_dropped(self) -> None:
         for stream, throttle in self._throttle.items():
             self._send_text(stream, self._last_tag, throttle.note())
+
+
+class LogFile:
+    """All that a worker's tasks print, in a file of its own."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+        self._task = -1
+
+    def write(self, task: int, text: str) -> str:
+        """Append what a task has printed; "" or why nothing is written from now on."""
+        head = f"--- task {task}\n" if task != self._task else ""
+        self._task = task
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            data = memoryview((head + text).encode("utf-8", "replace"))
+            while data:
+                data = data[os.write(self._fd, data):]
+        except OSError as error:
+            return f"[cellmesh: output is no longer written to {self.path}: {error.strerror}]\n"
+        return ""
 
 
 class TaskStream(io.TextIOBase):

@@ -36,6 +36,7 @@ class Client:
         self.origin = 0
         self.puts: list[Any] = []
         self.submitted: list[tuple[dict[str, Any], Any]] = []
+        self.unfinished: list[int] = []
 
     def put(self, value: Any) -> Ref:
         self.puts.append(value)
@@ -45,6 +46,9 @@ class Client:
         if ref.error:
             raise ref.error
         return ref.value
+
+    def tasks(self, limit: int) -> list[dict[str, Any]]:
+        return [{"origin": origin} for origin in self.unfinished]
 
     def info(self, ref: Ref) -> dict[str, Any]:
         return {"origin": ref.origin}
@@ -263,10 +267,12 @@ def test_why_a_name_is_not_there_is_told(run: Any, shell: Any) -> None:
         run("%%remote\nnew = old")
 
 
-def test_a_running_earlier_run_is_told(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    shell.run_cell("%%remote\nx = 1", store_history=True, cell_id="c1")
-    shell.user_ns["x"].is_done = False
-    shell.run_cell("%%remote\nx = 2", store_history=True, cell_id="c1")
+def test_a_running_earlier_run_is_told(shell: Any, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("%%remote\nprint(1)", store_history=True, cell_id="c1")
+    session.client.unfinished = [session.client.origin]
+    shell.run_cell("%%remote\nx = 2", store_history=True, cell_id="another")
+    assert "earlier run" not in capsys.readouterr().out
+    shell.run_cell("%%remote\nprint(1)", store_history=True, cell_id="c1")
     assert "The earlier run of this cell, In [1], goes on; %cancel 1 ends it." in capsys.readouterr().out
 
 
