@@ -48,17 +48,23 @@ class Blueprint:
     namespace: str
     max_task_retries: int
     methods: dict[str, Method]
+    groups: tuple[str, ...]  # names of its concurrency groups; that without a name comes before them
 
 
-# The value of an actor object: class name, actor's name, namespace, max_task_retries, and the pickled table of methods,
-# which is the same for all actors of the class.
-Meta = tuple[str, str, str, int, bytes]
+# What every actor can do: end once the calls made before have ended, which `kill` does not wait for.
+_TERMINATE = Method((), {}, "End the actor, gracefully: calls made before it are served, `atexit` functions are run.")
+BUILT_IN = {"__terminate__": _TERMINATE, "__ray_terminate__": _TERMINATE}
+
+
+# The value of an actor object: class name, actor's name, namespace, max_task_retries, the pickled table of methods,
+# which is the same for all actors of the class, and the names of concurrency groups.
+Meta = tuple[str, str, str, int, bytes, tuple[str, ...]]
 
 
 def blueprint_of(meta: Meta) -> Blueprint:
     """The blueprint in an actor object's value."""
-    class_name, name, namespace, max_task_retries, methods = meta
-    return Blueprint(class_name, name, namespace, max_task_retries, _methods_of(methods))
+    class_name, name, namespace, max_task_retries, methods, groups = meta
+    return Blueprint(class_name, name, namespace, max_task_retries, _methods_of(methods), groups)
 
 
 @lru_cache(maxsize=256)
@@ -76,6 +82,8 @@ def method(**options: Any) -> Callable[[C], C]:
         How many refs a call returns; as for tasks.
     generator_backpressure_num_objects : int
         As for tasks.
+    concurrency_group : str
+        Which of the actor's `concurrency_groups` its calls belong to.
     max_task_retries : int
         How often a call is repeated when the actor restarts; -1 for ever.
     retry_exceptions : bool or list of exception classes
@@ -230,15 +238,22 @@ class ActorClass:
             raise ValueError(f"an actor named {name!r} is alive in namespace {namespace!r}: take it with "
                              f"cellmesh.get_actor({name!r}), use get_if_exists=True, or choose another name")
         demand, hold = resource_demand("actor", options)
-        meta = self.__name__, name, namespace, options.get("max_task_retries", 0), described.methods
+        groups = options.get("concurrency_groups", {})
+        meta = self.__name__, name, namespace, options.get("max_task_retries", 0), described.methods, tuple(groups)
+        blueprint = blueprint_of(meta)
+        for method_name, found in blueprint.methods.items():
+            _group_number(blueprint, f"{self.__name__}.{method_name}", found.options)
         max_concurrency = options.get("max_concurrency", ASYNC_CONCURRENCY if described.is_async else 1)
+        limits = (max_concurrency, *groups.values()) if groups else ()
+        max_concurrency += sum(groups.values())
         ref = of.client.create_actor(
             self._export.ref(of, options), of.resource_class(demand, hold, self.__name__), args, kwargs, meta=meta,
             name=name, namespace=namespace, max_restarts=options.get("max_restarts", 0),
             max_task_retries=options.get("max_task_retries", 0), max_concurrency=max_concurrency,
-            ordered=max_concurrency == 1 and not described.is_async, detached=options.get("lifetime") == "detached",
-            env=bool(demand.get("GPU")))
-        return ActorHandle(ref, blueprint_of(meta))
+            ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
+            detached=options.get("lifetime") == "detached", env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
+            max_pending=max(0, options.get("max_pending_calls", 0)), groups=limits)
+        return ActorHandle(ref, blueprint)
 
     def __repr__(self) -> str:
         return f"<actor class {self.__name__}>"
@@ -302,7 +317,7 @@ class ActorHandle:
         if name.startswith("_cellmesh_"):  # an instance that is just being made
             raise AttributeError(name)
         blueprint = self._cellmesh_blueprint
-        found = blueprint.methods.get(name)
+        found = blueprint.methods.get(name) or BUILT_IN.get(name)
         if found is None:
             close = difflib.get_close_matches(name, blueprint.methods, n=1)
             methods = ", ".join(sorted(blueprint.methods)) or "none"
@@ -343,12 +358,13 @@ class ActorMethod:
         self._blueprint = blueprint
         self._options = options
         self.__name__ = name
-        self.__doc__ = blueprint.methods[name].doc
+        self._described = blueprint.methods.get(name) or BUILT_IN[name]
+        self.__doc__ = self._described.doc
         self.__qualname__ = f"{blueprint.class_name}.{name}"
 
     @property
     def __signature__(self) -> inspect.Signature:
-        spec = self._blueprint.methods[self.__name__].spec
+        spec = self._described.spec
         if spec is None:
             raise AttributeError("__signature__")  # Python cannot tell
         return signature_of(spec)
@@ -370,13 +386,14 @@ class ActorMethod:
         return ActorMethod(self._ref, self._blueprint, self.__name__, merged)
 
     def _bind(self, of: Session) -> Callable[..., Any]:
-        described = self._blueprint.methods[self.__name__]
+        described = self._described
         spec, options = described.spec, self._options
         return of.client.submitter(
             self._function(of), of.resource_class({}, None, self.__qualname__), actor=self._ref,
             **returns_of(options, described.is_generator, self.__qualname__),
             max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
             retry_exceptions=bool(options.get("retry_exceptions", False)),
+            group=_group_number(self._blueprint, self.__qualname__, options),
             params=quick_check(spec) if spec is not None else None,
             check=call_check(spec, self.__qualname__) if spec is not None else None)
 
@@ -423,6 +440,17 @@ def call_in_actor(handle: ActorHandle, function: Callable[..., Any], *args: Any,
     submit = of.client.submitter(code, of.resource_class({}, None, name), actor=handle._cellmesh_ref,
                                  num_returns=num_returns, max_retries=0, hidden=hidden)
     return submit(*args)
+
+
+def _group_number(blueprint: Blueprint, owner: str, options: Options) -> int:
+    name = options.get("concurrency_group")
+    if name is None:
+        return 0
+    if name not in blueprint.groups:
+        there = ", ".join(map(repr, blueprint.groups)) or "none"
+        raise ValueError(f"option concurrency_group={name!r} of {owner}: the actor's concurrency groups are {there} (option "
+                         "concurrency_groups of its class)")
+    return 1 + blueprint.groups.index(name)
 
 
 def handle_of(ref: Ref) -> ActorHandle:

@@ -129,10 +129,21 @@ def remote(*targets: Any, **options: Any) -> Any:
         Tasks: whether to run it again, also within `max_retries`, when it raises; default False.
     name : str
         Tasks: what it is called in listings. Actors: how `get_actor` finds it.
+    max_calls : int
+        Tasks: after so many calls of the function a worker process ends, and what it has leaked with it; default 0: never,
+        with GPUs 1.
     namespace, get_if_exists, lifetime, max_restarts, max_task_retries, max_concurrency
         Actors: where the name is looked up; whether to return the actor of that name if it is alive; "detached" to
         outlive its handles; how often to start it anew when its process dies, default 0; how often to repeat a call
         then, default 0; how many calls run at a time, default 1, with async methods 1000.
+    concurrency_groups : dict of str to int
+        Actors: how many calls of each group run at a time, beside `max_concurrency` of those in none; a method's group is
+        set by `@method(concurrency_group=...)` or `.options(concurrency_group=...)`.
+    max_pending_calls : int
+        Actors: calls queued or running; another one raises PendingCallsLimitExceeded. Default -1: any number.
+    allow_out_of_order_execution : bool
+        Actors: whether a call may overtake an earlier one of the same caller whose arguments are not there yet; default:
+        only in async actors and those with max_concurrency > 1.
     scheduling_strategy : {"DEFAULT", "SPREAD"}
         Where to place it; on one machine both mean the same.
     runtime_env : dict

@@ -360,16 +360,19 @@ def _write(name: str, text: str) -> None:
 def _add(texts: TaskText, bars: Bars, piece: Message, names: dict[int, str]) -> None:
     if isinstance(piece, NodeEvent):
         texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
-    elif isinstance(piece, WorkerOutput) and piece.stream in ("stdout", "stderr"):
-        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=names[piece.task])
-    elif isinstance(piece, WorkerOutput) and piece.stream in ("display", "update_display"):
+        return
+    assert isinstance(piece, WorkerOutput)
+    name = piece.name or names[piece.task]
+    if piece.stream in ("stdout", "stderr"):
+        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=name)
+    elif piece.stream in ("display", "update_display"):
         data = json.loads(piece.bundle).get("data", {})
         if PROGRESS_MIME in data:
-            if text := bars.update(piece.pid, f"({names[piece.task] or 'worker'} pid={piece.pid}) ", data[PROGRESS_MIME]):
-                texts.add("stderr", f"{text}\n", task=piece.task, pid=piece.pid, name=names[piece.task])
+            if text := bars.update(piece.pid, f"({name or 'worker'} pid={piece.pid}) ", data[PROGRESS_MIME]):
+                texts.add("stderr", f"{text}\n", task=piece.task, pid=piece.pid, name=name)
             return
         text = data.get("text/plain", "") if piece.stream == "display" else ""
-        texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=names[piece.task])
+        texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=name)
 
 
 def _is_terminal() -> bool:

@@ -7,7 +7,8 @@
     │   └── OutOfMemoryError       ... because it used more memory than there is
     ├── ActorError
     │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
-    │   └── ActorUnavailableError  it is being restarted; the call may have been executed
+    │   ├── ActorUnavailableError  it is being restarted; the call may have been executed
+    │   └── PendingCallsLimitExceeded  it has as many calls as max_pending_calls allows; this one was not made
     ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
     ├── ObjectLostError            the object's memory is gone
     ├── ObjectStoreFullError       (also a MemoryError) no room, even after waiting
@@ -36,7 +37,7 @@ __all__ = [
     "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
     "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfMemoryError", "SessionClosedError", "SessionError", "SessionLostError",
+    "ObjectStoreFullError", "OutOfMemoryError", "PendingCallsLimitExceeded", "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
     "StoreLimitError", "TaskCancelledError", "TaskError", "UnknownArgumentError", "WorkerCrashedError",
 ]
@@ -142,6 +143,10 @@ class ActorDiedError(ActorError):
 
 class ActorUnavailableError(ActorError):
     """The actor is being restarted. Whether the call was executed is not known."""
+
+
+class PendingCallsLimitExceeded(ActorError):  # noqa: N818  (Ray's name)
+    """The actor has as many calls queued or running as its option `max_pending_calls` allows. The call was not made."""
 
 
 class GetTimeoutError(CellmeshError, TimeoutError):

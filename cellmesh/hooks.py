@@ -49,6 +49,9 @@ class Hooks:
     def load_method(self, instance: object, payload: Any) -> Callable[..., Any]:
         """The bound method that a call of an actor names."""
         from .objstore import serialization
+        if serialization.method_name(payload) in ("__terminate__", "__ray_terminate__"):
+            from .api import exit_actor
+            return exit_actor
         return serialization.load_method(instance, payload)
 
     def should_retry(self, error: BaseException, function: tuple[str, str, Any]) -> bool:
@@ -57,22 +60,37 @@ class Hooks:
         wanted = serialization.retried_exceptions(function)
         return isinstance(error, Exception) if wanted is None else isinstance(error, wanted)
 
-    # ---- around tasks that have GPUs
+    # ---- around tasks that have GPUs, or several CPUs
     def __init__(self) -> None:
         self._mask = os.environ.get("CUDA_VISIBLE_DEVICES")  # what the node may use
+        self._actor = ""  # what the actor that this process serves calls itself
+        self._sets_threads = "OMP_NUM_THREADS" not in os.environ  # else the user has
 
     def enter_task(self, info: dict[str, Any]) -> None:
-        """Show the task its GPUs, and no others. For an actor's constructor this is for good."""
+        """Show the task its GPUs, and no others, and its CPUs to OpenMP. For an actor's constructor this is for good."""
+        if self._sets_threads:
+            os.environ["OMP_NUM_THREADS"] = str(max(1, int(info["num_cpus"])))
+        if not info["gpu_ids"]:
+            return
         devices = [device.strip() for device in self._mask.split(",")] if self._mask else []
         gpu_ids.extend(devices[i] if i < len(devices) else str(i) for i in info["gpu_ids"])
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
 
     def leave_task(self, info: dict[str, Any]) -> None:
-        gpu_ids.clear()
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        if self._sets_threads:
+            os.environ["OMP_NUM_THREADS"] = "1"
+        if info["gpu_ids"]:
+            gpu_ids.clear()
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
     # ---- errors
+    def name_actor(self, label: str) -> None:
+        """This process serves an actor whose class has a `__repr__`: so it is called in errors."""
+        self._actor = label
+
     def error_value(self, error: BaseException, function_name: str) -> tuple[Any, ...]:
+        if self._actor:
+            function_name = f"{self._actor}.{function_name.rpartition('.')[2]}"
         return failures.describe(error, function_name)
 
     def make_error(self, record: tuple[Any, ...], ref: Ref) -> BaseException:

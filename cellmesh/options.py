@@ -13,7 +13,10 @@ Options = dict[str, Any]
 
 GRANULARITY = 1e-4         # of resource amounts, as in the store
 MAX_RETURNS = 65_535       # what a task slot can count
+MAX_CALLS = 65_534
 MAX_RETRIES = 32_767       # likewise; more than that is "for ever", written -1
+MAX_CONCURRENCY = 10_000
+MAX_GROUPS = 11            # what an actor slot can count, beside the unnamed one
 RESERVED = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}  # resources with an option of their own
 CALL_IT = {"task": "a task", "actor": "an actor", "method": "an actor's method"}
 
@@ -62,6 +65,11 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def _is_groups(value: Any) -> bool:
+    return (isinstance(value, Mapping) and 0 < len(value) <= MAX_GROUPS and all(map(_is_name, value))
+            and all(map(_is_count(1, MAX_CONCURRENCY), value.values())))
+
+
 def _is_environment(value: Any) -> bool:
     return (isinstance(value, Mapping) and set(value) <= {"env_vars"} and isinstance(value.get("env_vars", {}), Mapping)
             and all(isinstance(k, str) and isinstance(v, str) for k, v in value.get("env_vars", {}).items()))
@@ -93,7 +101,14 @@ TABLE: dict[str, Option] = {
     "lifetime": Option(("actor",), "None or 'detached'", _is_one_of("detached", "non_detached")),
     "max_restarts": Option(("actor",), _RETRIES, _is_count(-1, MAX_RETRIES)),
     "max_task_retries": Option(("actor", "method"), _RETRIES, _is_count(-1, MAX_RETRIES)),
-    "max_concurrency": Option(("actor",), "a whole number from 1 to 10000", _is_count(1, 10_000)),
+    "max_calls": Option(("task",), f"a whole number from 0 (any number) to {MAX_CALLS}", _is_count(0, MAX_CALLS)),
+    "max_concurrency": Option(("actor",), f"a whole number from 1 to {MAX_CONCURRENCY}", _is_count(1, MAX_CONCURRENCY)),
+    "concurrency_groups": Option(("actor",), f"a dict of at most {MAX_GROUPS} names to how many calls run at a time, such as "
+                                             "{'io': 2}", _is_groups),
+    "concurrency_group": Option(("method",), "the name of one of the actor's concurrency groups", _is_name),
+    "max_pending_calls": Option(("actor",), "a whole number >= 1, or -1 for any number",
+                                lambda value: value == -1 or _is_count(1, (1 << 32) - 1)(value)),
+    "allow_out_of_order_execution": Option(("actor",), "True or False", _is_one_of(True, False)),
     "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same)",
                                   _is_one_of("DEFAULT", "SPREAD")),
     "runtime_env": Option(("task", "actor"), "a dict such as {'env_vars': {'NAME': 'value'}}; other keys are not "

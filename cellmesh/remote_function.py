@@ -104,7 +104,9 @@ class RemoteFunction(Generic[P, R]):
         submitter = of.client.submitter(
             self._export.ref(of, self._options), of.resource_class(demand, hold, name),
             **returns_of(self._options, False, name), max_retries=self._options.get("max_retries", 3),
-            retry_exceptions=bool(self._options.get("retry_exceptions", False)), env=bool(demand.get("GPU")),
+            retry_exceptions=bool(self._options.get("retry_exceptions", False)),
+            env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
+            group=self._options.get("max_calls", 1 if demand.get("GPU") else 0),
             params=quick_check(self._spec) if self._spec is not None else None,
             check=call_check(self._spec, name) if self._spec is not None else None)
         of.bound.add(self)

@@ -326,6 +326,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     total = dict(config.total)
     if total.get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tasks see the GPUs that they asked for
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers, each with a thread per core, only get in each other's way
     own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
     _process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
     return _process.session
@@ -352,7 +353,7 @@ def store_error(code: str, detail: str) -> BaseException:
                                              "starts a new one")
     if code == "forked":
         return _forked_error()
-    kinds = {"full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError,
+    kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError,
              "corrupt": exceptions.StoreCorruptedError}
     return kinds.get(code, exceptions.CellmeshError)(detail)
 

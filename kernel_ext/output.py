@@ -101,7 +101,7 @@ class CellOutput:
             if piece.task in self._bodies or name and name == self._registry.cell(piece.origin).label:
                 texts.add_plain(piece.stream, piece.text)
             else:
-                texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=name)
+                texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name or name)
             return
         self._send_text(piece.origin, texts, quiet=False)
         content = json.loads(piece.bundle)

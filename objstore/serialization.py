@@ -186,7 +186,12 @@ def load_method(instance: object, payload: Any) -> Any:
     """The bound method that the payload of a `method_object` names, or the function of a `visitor_object`, bound."""
     if isinstance(payload, bytes):
         return types.MethodType(load_code(payload), instance)
-    return getattr(instance, payload if isinstance(payload, str) else payload[0])
+    return getattr(instance, method_name(payload))
+
+
+def method_name(payload: Any) -> str:
+    """The name in the payload of a `method_object`; "" for a `visitor_object`."""
+    return "" if isinstance(payload, bytes) else payload if isinstance(payload, str) else payload[0]
 
 
 def retried_exceptions(value: FunctionObject) -> tuple[type, ...] | None:

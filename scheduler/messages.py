@@ -80,7 +80,8 @@ class WorkerOutput(Message, frozen=True, tag="worker_output"):
 
     In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker
     prints more than its budget (told within the text). `task` 0: printed outside any task. `stream` "display",
-    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}.
+    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}. `name`: what the
+    actor that prints calls itself; "" where the task's name says it.
     """
     task: Seq
     origin: Origin

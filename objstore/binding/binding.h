@@ -34,6 +34,7 @@ typedef struct {
     PyObject *callable; /* NULL: empty */
     PyObject *name;
     size_t array_size;  /* for array_memory_expect */
+    uint32_t n_calls;   /* of those after some of which the worker leaves */
 } CachedFunction;
 
 typedef struct {

@@ -27,7 +27,7 @@ PyObject *raise_store_error(ClientObject *c, const char *code, const char *detai
 
 PyObject *raise_core_error(ClientObject *c, int error, const char *what)
 {
-    static const char *const codes[] = {"ok", "full", "corrupt", "invalid", "limit", "closed", "timeout", "system", "exists", "not_found"};
+    static const char *const codes[] = {"ok", "full", "corrupt", "invalid", "limit", "closed", "timeout", "system", "exists", "not_found", "pending"};
     char text[256];
     int i = -error;
     snprintf(text, sizeof text, "%s: %s", objstore_error_text(error), what);
@@ -157,7 +157,7 @@ static void clear_functions(ClientObject *c)
 {
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
         CachedFunction old = c->functions[i];
-        c->functions[i] = (CachedFunction){0, 0, NULL, NULL, 0};
+        c->functions[i] = (CachedFunction){0};
         Py_XDECREF(old.callable);
         Py_XDECREF(old.name);
     }

@@ -126,7 +126,7 @@ static PyObject *resolve(ClientObject *c, uint32_t slot, PyObject **name)
     if (callable) {
         Py_XDECREF(f->callable);
         Py_XDECREF(f->name);
-        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0};
+        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0, 0};
         *name = f->name;
     }
     Py_XDECREF(value);
@@ -375,6 +375,14 @@ static void seal_like_dependency(ClientObject *c, uint32_t task, uint32_t bad)
     segment_unlock(&c->s);
 }
 
+/* After so many calls of a function its worker makes room for a fresh one: memory that leaked, and GPUs, are free again. */
+static void count_call(ClientObject *c, const struct task_slot *t)
+{
+    CachedFunction *f = &c->functions[t->function % FUNCTION_CACHE];
+    if (f->slot != t->function || ++f->n_calls >= t->group) /* another one's place by now: rather too early than too late */
+        atomic_fetch_or(&c->s.clients[c->s.me].flags, CLIENT_FLAG_RETIRE);
+}
+
 /* Runs a task to its sealed results; returns the status to finish it with. */
 static uint32_t execute(ClientObject *c, uint32_t task)
 {
@@ -398,6 +406,8 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     Py_XDECREF(value);
     if (env)
         call_env_hook(c, c->hooks.leave_task, task);
+    if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
+        count_call(c, &c->s.tasks[task]);
     set_current(c, outer_1);
     return status;
 }
@@ -606,10 +616,11 @@ PyObject *client_task_info(ClientObject *c, PyObject *number)
                 Py_CLEAR(gpus);
             Py_XDECREF(id);
         }
-    return Py_BuildValue("{sKsIsIsNsNsIsisO}", "seq", (unsigned long long)t->seq, "attempt", (unsigned)t->attempt, "origin",
+    return Py_BuildValue("{sKsIsIsNsNsIsisOsd}", "seq", (unsigned long long)t->seq, "attempt", (unsigned)t->attempt, "origin",
                          t->origin, "name", function_name(c, t->function), "gpu_ids", gpus ? gpus : Py_NewRef(Py_None),
                          "resource_class", (unsigned)t->resource_class, "actor", (int)t->actor_1 - 1, "cancelled",
-                         t->flags & TASK_FLAG_CANCEL ? Py_True : Py_False);
+                         t->flags & TASK_FLAG_CANCEL ? Py_True : Py_False, "num_cpus",
+                         (double)c->s.classes[t->resource_class].demand[KIND_CPU] / RESOURCE_UNIT);
 }
 
 PyObject *client_cancelled(ClientObject *c, PyObject *unused)

@@ -17,7 +17,7 @@ typedef struct {
     uint32_t resource_class, n_returns, actor_1;
     uint32_t limit;                     /* of a stream: items that its task may be ahead */
     int16_t max_retries;
-    uint16_t flags;
+    uint16_t flags, group;
 } SubmitterObject;
 
 /* ------------------------------------------------------------------ does the call fit the signature? */
@@ -266,6 +266,11 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
     }
     if (refs != small)
         PyMem_Free(refs);
+    if (error == OBJSTORE_PENDING) {
+        raise_core_error(c, error, "the actor has as many calls queued or running as its option max_pending_calls allows; wait "
+                                   "for some of them, for example with cellmesh.wait, before making more");
+        return -1;
+    }
     if (error) {
         raise_core_error(c, error, actor && error == OBJSTORE_LIMIT ? "actors" : "tasks or objects");
         return -1;
@@ -292,7 +297,8 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
     PyObject *result = NULL;
     uint32_t few[8], *results = few;
     struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .resource_class = f->resource_class,
-                             .actor_1 = f->actor_1, .n_returns = f->n_returns, .max_retries = f->max_retries, .flags = f->flags};
+                             .actor_1 = f->actor_1, .n_returns = f->n_returns, .max_retries = f->max_retries, .flags = f->flags,
+                             .group = f->group};
     if (encode_arguments(c, &out, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
@@ -344,19 +350,22 @@ static int resolve_actor(ClientObject *c, PyObject *actor, uint32_t *actor_1)
 PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "resource_class", "num_returns", "max_retries", "retry_exceptions", "actor",
-                            "params", "check", "hidden", "env", "stream", NULL};
+                            "params", "check", "hidden", "env", "stream", "group", NULL};
     PyObject *function, *actor = Py_None, *params = Py_None, *check = Py_None, *stream = Py_None;
-    unsigned int class = 0, n_returns = 1;
+    unsigned int class = 0, n_returns = 1, group = 0;
     int max_retries = 3, retry_exceptions = 0, hidden = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppO:submitter", names, c->codec.ref_type, &function, &class,
-                                     &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env, &stream))
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppOI:submitter", names, c->codec.ref_type, &function, &class,
+                                     &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env, &stream,
+                                     &group))
         return NULL;
     unsigned long limit = stream == Py_None ? 0 : PyLong_AsUnsignedLong(stream);
     if (PyErr_Occurred() || limit > UINT32_MAX)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "submitter: stream must be None or 0..4294967295");
-    if (class >= c->s.h->n_classes || n_returns > UINT16_MAX || max_retries < -1 || max_retries > INT16_MAX)
-        return PyErr_Format(PyExc_ValueError, "submitter: num_returns must be 0..65535, max_retries -1..32767, resource_class one of %u", c->s.h->n_classes);
+    if (class >= c->s.h->n_classes || n_returns > UINT16_MAX || max_retries < -1 || max_retries > INT16_MAX ||
+        group >= (actor == Py_None ? UINT16_MAX : MAX_GROUPS))
+        return PyErr_Format(PyExc_ValueError, "submitter: num_returns must be 0..65535, max_retries -1..32767, resource_class one of "
+                            "%u, group below %u, of a task 65535", c->s.h->n_classes, MAX_GROUPS);
     CoreState *state = core_state(PyType_GetModule(Py_TYPE(c)));
     SubmitterObject *f = PyObject_GC_New(SubmitterObject, state->submitter_type);
     if (!f)
@@ -371,6 +380,7 @@ PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
     f->n_returns = n_returns;
     f->streams = stream != Py_None;
     f->limit = (uint32_t)limit;
+    f->group = (uint16_t)group;
     f->max_retries = (int16_t)max_retries;
     f->flags = (uint16_t)((hidden ? TASK_FLAG_HIDDEN : 0) | (env ? TASK_FLAG_ENV : 0) |
                           (retry_exceptions ? TASK_FLAG_RETRY_EXCEPTIONS : 0));
@@ -464,20 +474,25 @@ static PyObject *const *flatten(PyObject *args, PyObject *kwargs, PyObject **kwn
 PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "resource_class", "args", "kwargs", "meta", "name", "namespace", "max_restarts",
-                            "max_task_retries", "max_concurrency", "ordered", "detached", "env", NULL};
-    PyObject *function, *call_args, *call_kwargs, *meta;
+                            "max_task_retries", "max_concurrency", "ordered", "detached", "env", "max_pending", "groups", NULL};
+    PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL;
     const char *name = "", *scope = "";
-    unsigned int class, max_concurrency = 1;
+    unsigned int class, max_concurrency = 1, max_pending = 0;
     int max_restarts = 0, max_task_retries = 0, ordered = 1, detached = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!IO!O!|$OssiiIppp:create_actor", names, c->codec.ref_type, &function, &class,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!IO!O!|$OssiiIpppIO!:create_actor", names, c->codec.ref_type, &function, &class,
                                      &PyTuple_Type, &call_args, &PyDict_Type, &call_kwargs, &meta, &name, &scope, &max_restarts,
-                                     &max_task_retries, &max_concurrency, &ordered, &detached, &env))
+                                     &max_task_retries, &max_concurrency, &ordered, &detached, &env, &max_pending,
+                                     &PyTuple_Type, &groups))
         return NULL;
     if (class >= c->s.h->n_classes)
         return PyErr_Format(PyExc_ValueError, "create_actor: unknown resource_class %u", class);
     struct actor_spec actor = {*name ? actor_name_hash(name, scope) : 0, max_restarts, max_task_retries, max_concurrency,
-                               (ordered ? ACTOR_FLAG_ORDERED : 0u) | (detached ? ACTOR_FLAG_DETACHED : 0u)};
+                               (ordered ? ACTOR_FLAG_ORDERED : 0u) | (detached ? ACTOR_FLAG_DETACHED : 0u), max_pending, {0}};
+    if (groups && PyTuple_GET_SIZE(groups) > (Py_ssize_t)MAX_GROUPS)
+        return PyErr_Format(PyExc_ValueError, "create_actor: at most %u groups", MAX_GROUPS);
+    for (Py_ssize_t i = 0; groups && i < PyTuple_GET_SIZE(groups); i++)
+        actor.group_limit[i] = (uint16_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(groups, i));
     struct task_spec spec = {.function = ((RefObject *)function)->slot, .resource_class = class, .n_returns = 1, .max_retries = 0,
                              .flags = (uint16_t)(TASK_FLAG_ACTOR_CREATION | (env ? TASK_FLAG_ENV : 0))};
     Dependencies d;

@@ -56,6 +56,8 @@ int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t obje
     a->max_concurrency = spec->max_concurrency;
     a->flags = spec->flags;
     a->name_hash = spec->name_hash;
+    a->max_pending = spec->max_pending;
+    memcpy(a->group_limit, spec->group_limit, sizeof a->group_limit);
     STEP();
     atomic_store_explicit(&a->state, ACTOR_PENDING, memory_order_release);
     STEP();
@@ -131,6 +133,30 @@ static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t ta
     }
 }
 
+bool actor_admits(const struct segment *s, uint32_t actor)
+{
+    const struct actor_slot *a = &s->actors[actor];
+    return !a->max_pending || a->n_pending + a->n_running < a->max_pending || actor_state(a) == ACTOR_DEAD;
+}
+
+void actor_count(struct segment *s, const struct task_slot *call, bool runs)
+{
+    struct actor_slot *a = &s->actors[call->actor_1 - 1];
+    uint16_t *of_group = &a->group_running[call->group];
+    if (runs) {
+        a->n_running++;
+        (*of_group)++;
+    } else if (a->n_running) {
+        a->n_running--;
+        (*of_group)--;
+    }
+}
+
+static bool has_room(const struct actor_slot *a, uint32_t group)
+{
+    return !a->group_limit[group] || a->group_running[group] < a->group_limit[group];
+}
+
 bool actor_post(struct segment *s, uint32_t actor, uint32_t task)
 {
     struct actor_slot *a = &s->actors[actor];
@@ -199,9 +225,9 @@ uint32_t actor_take(struct segment *s, uint32_t actor)
             drop_cancelled(s, task);
             continue;
         }
-        if (state == TASK_READY && !(*word & bit)) {
+        if (state == TASK_READY && !(*word & bit) && has_room(a, t->group)) {
             unlink_call(s, a, previous_1, task);
-            a->n_running++;
+            actor_count(s, t, true);
             return task;
         }
         if (ordered)

@@ -16,6 +16,8 @@ struct actor_spec {
     int32_t max_restarts, max_task_retries;
     uint32_t max_concurrency;
     uint32_t flags; /* ACTOR_FLAG_ORDERED, ACTOR_FLAG_DETACHED */
+    uint32_t max_pending;
+    uint16_t group_limit[MAX_GROUPS];
 };
 
 /* All under the lock. */
@@ -31,12 +33,16 @@ int actor_find(struct segment *segment, uint64_t name_hash, uint32_t *actor);
 
 /* Queues a call. False: the actor is dead, the call has been sealed and released. */
 bool actor_post(struct segment *segment, uint32_t actor, uint32_t task);
+/* May another call be queued? */
+bool actor_admits(const struct segment *segment, uint32_t actor);
 /* The next call that may run: the first ready one of a caller without an earlier unready one (ordered), or simply the
- * first ready one. UINT32_MAX: none; the worker counts as idle. */
+ * first ready one, of a group that has room. UINT32_MAX: none; the worker counts as idle. */
 uint32_t actor_take(struct segment *segment, uint32_t actor);
 /* A call goes back to where its seq belongs. */
 void actor_return(struct segment *segment, uint32_t actor, uint32_t task);
 void actor_wake(struct segment *segment, uint32_t actor);
+/* A call runs, or has ended. */
+void actor_count(struct segment *segment, const struct task_slot *call, bool runs);
 
 /* The constructor has returned in this client. */
 void actor_bind(struct segment *segment, uint32_t actor, uint32_t task);

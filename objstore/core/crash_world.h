@@ -103,7 +103,7 @@ static uint32_t submit_actor(int32_t max_restarts, uint32_t flags, uint32_t *obj
 {
     uint32_t actor, task, result;
     *object = put_arena(100, NULL, 0);
-    struct actor_spec a = {0, max_restarts, -1, 1, ACTOR_FLAG_ORDERED | flags};
+    struct actor_spec a = {0, max_restarts, -1, 1, ACTOR_FLAG_ORDERED | flags, 100, {2}};
     struct task_spec spec = {.function = function, .resource_class = class_actor, .n_returns = 1, .flags = TASK_FLAG_ACTOR_CREATION};
     segment_lock(&s);
     CHECK(actor_create(&s, &a, *object, &actor) == OBJSTORE_OK);

@@ -13,6 +13,7 @@ const char *objstore_error_text(int error)
     case OBJSTORE_SYSTEM: return "a system call failed";
     case OBJSTORE_EXISTS: return "the name is taken";
     case OBJSTORE_NOT_FOUND: return "not found";
+    case OBJSTORE_PENDING: return "too many pending calls";
     default: return "unknown error";
     }
 }

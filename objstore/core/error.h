@@ -12,7 +12,8 @@ enum objstore_error {
     OBJSTORE_TIMEOUT = -6,
     OBJSTORE_SYSTEM = -7,    /* a system call failed, see errno */
     OBJSTORE_EXISTS = -8,
-    OBJSTORE_NOT_FOUND = -9
+    OBJSTORE_NOT_FOUND = -9,
+    OBJSTORE_PENDING = -10   /* the actor has as many pending calls as it allows */
 };
 
 /* A short English text for a result; never NULL. */

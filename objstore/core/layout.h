@@ -35,6 +35,7 @@
 #define KIND_NAME_SIZE 32u
 #define OBJECT_INLINE_SIZE 24u
 #define TASK_INLINE_SIZE 40u
+#define MAX_GROUPS 12u        /* concurrency groups of an actor, the unnamed one included */
 #define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
 
 enum resource_kind { KIND_CPU = 0, KIND_GPU = 1, KIND_MEMORY = 2 };
@@ -134,7 +135,7 @@ struct task_slot {
     uint16_t flags;          /* L  task_flags */
     uint32_t arguments_size;
     uint16_t caller;         /*    submitting client */
-    uint16_t spare;
+    uint16_t group;          /*    of a call: its concurrency group; of a task: calls after which its worker leaves, 0: never */
     uint32_t gpu_mask;       /* L  devices held while running */
     uint64_t offset;         /*    of refs + further returns + arguments in the arena, 0: inline */
     uint64_t seq;            /*    identity and order */
@@ -169,7 +170,10 @@ struct actor_slot {
     int32_t death_detail;
     uint32_t next_free_1;
     uint64_t name_hash;      /*    of namespace and name, 0: anonymous */
-    unsigned char spare[56];
+    uint32_t max_pending;    /*    calls queued or running; 0: any number */
+    uint16_t group_limit[MAX_GROUPS];   /*    calls that run at a time; 0: any number */
+    uint16_t group_running[MAX_GROUPS]; /* L */
+    uint32_t spare;
 };
 
 /* ---- clients: any process attached to the segment */

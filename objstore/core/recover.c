@@ -81,6 +81,7 @@ static void clear_queues(struct segment *s)
         struct actor_slot *a = &s->actors[i];
         uint32_t state = atomic_load(&a->state);
         a->head_1 = a->tail_1 = a->n_pending = a->n_running = a->task_1 = 0;
+        memset(a->group_running, 0, sizeof a->group_running);
         a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
         if (state == ACTOR_FREE) {
             a->next_free_1 = h->free_actor_1;
@@ -150,7 +151,7 @@ static void place_task(struct segment *s, uint32_t task)
         if (amounts)
             resource_reacquire(s, amounts, t->gpu_mask);
         else
-            a->n_running++;
+            actor_count(s, t, true);
         break;
     }
     case TASK_HELD:

@@ -192,6 +192,8 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
 {
     struct header *h = s->h;
     uint32_t task, n_more = spec->n_returns > 1 ? spec->n_returns - 1 : 0;
+    if (spec->actor_1 && !actor_admits(s, spec->actor_1 - 1))
+        return OBJSTORE_PENDING;
     int error = take_slot(s, &task);
     if (error)
         return error;
@@ -222,6 +224,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     t->flags = spec->flags;
     t->arguments_size = spec->arguments_size;
     t->caller = (uint16_t)s->me;
+    t->group = spec->group;
     t->gpu_mask = 0;
     t->offset = offset;
     t->seq = seq;
@@ -417,8 +420,8 @@ static void give_back(struct segment *s, uint32_t task)
     const int64_t *amounts = task_amounts(s, t, scratch);
     if (amounts)
         resource_release(s, amounts, t->gpu_mask);
-    else if (s->actors[t->actor_1 - 1].n_running)
-        s->actors[t->actor_1 - 1].n_running--;
+    else
+        actor_count(s, t, false);
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_LENT);
 }

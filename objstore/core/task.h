@@ -30,10 +30,11 @@ struct task_spec {
     uint64_t parent;
     int16_t max_retries;
     uint16_t flags;             /* task_flags known at submission */
+    uint16_t group;             /* as in task_slot */
 };
 
-/* Queues a task. `results` receives n_returns object slots, held by this client. OBJSTORE_LIMIT, OBJSTORE_FULL; then
- * nothing has happened. A call of a dead actor succeeds and its results are sealed at once. Under the lock. */
+/* Queues a task. `results` receives n_returns object slots, held by this client. OBJSTORE_LIMIT, OBJSTORE_FULL,
+ * OBJSTORE_PENDING; then nothing has happened. A call of a dead actor succeeds and its results are sealed at once. Under the lock. */
 int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t *results, uint32_t *task);
 
 /* The next task for this client, now RUNNING: plain workers take the oldest admissible one, actors' workers the next

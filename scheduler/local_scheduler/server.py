@@ -259,7 +259,8 @@ class Server:
         return next((entry["index"] for entry in self._client.clients() if entry["pid"] == pid), None)
 
     def _worker_exited(self, pid: int, code: int) -> None:
-        for fd in [fd for fd, peer in self._peers.items() if peer.pid == pid]:
+        self._accept(self._listener.fileno())  # one that died young may not have been greeted yet
+        for fd in [fd for fd, peer in self._peers.items() if peer.pid in (pid, 0)]:
             self._serve_peer(fd)  # what it sent last is part of the report
         if (pipes := self._pipes.get(pid)) is not None:
             for pipe in pipes.outputs:

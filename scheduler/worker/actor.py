@@ -13,6 +13,8 @@ import inspect
 import threading
 from typing import Any
 
+MAX_LABEL_CHARS = 200  # fits messages.Name
+
 
 def construct(client: Any, hooks: Any, task: int) -> Any:
     """Run the constructor that `client.run` returned.
@@ -22,7 +24,7 @@ def construct(client: Any, hooks: Any, task: int) -> Any:
     The instance, or None when the constructor failed: then this process is an ordinary worker still.
     """
     info = client.task_info(task)
-    has_environment = hooks is not None and bool(info["gpu_ids"])
+    has_environment = hooks is not None and (info["gpu_ids"] or info["num_cpus"] >= 2)
     try:
         if has_environment:
             hooks.enter_task(info)  # for good: the actor keeps its devices
@@ -35,6 +37,16 @@ def construct(client: Any, hooks: Any, task: int) -> Any:
             hooks.leave_task(info)
         return None
     return instance
+
+
+def label(instance: Any) -> str:
+    """What the actor is called where it prints and fails: its `repr`, if its class has one of its own; otherwise ""."""
+    if type(instance).__repr__ is object.__repr__:
+        return ""
+    try:
+        return repr(instance)[:MAX_LABEL_CHARS]
+    except Exception:  # the user's; the class's name must do
+        return ""
 
 
 def serve(client: Any, instance: Any) -> None:

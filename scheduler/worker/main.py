@@ -5,6 +5,7 @@ constructor of an actor, which this process then serves until the actor ends.
 """
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import importlib
 import os
@@ -44,6 +45,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
     processes.set_process_name("cellmesh-worker")
+    atexit._clear()  # what is registered belongs to the zygote
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
     hooks = resolve(config.hooks)() if config.hooks else None
@@ -57,8 +59,13 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     output.install()
     while (task := client.run()) >= 0:
         if (instance := actor.construct(client, hooks, task)) is not None:
+            processes.set_process_name(f"cm:{type(instance).__name__}")
+            if label := actor.label(instance):
+                output.name = label
+                hooks.name_actor(label)
             actor.serve(client, instance)
             break
+    atexit._run_exitfuncs()  # a worker that is killed does not come here, one that is told to leave does
     output.flush()
     return 0
 

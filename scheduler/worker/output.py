@@ -66,6 +66,7 @@ class Output:
     def __init__(self, client: Any, channel: Channel, log_dir: str = "") -> None:
         self._client, self._channel = client, channel
         self._pid = os.getpid()
+        self.name = ""  # of the actor that prints, if it has one
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
         self._pending: dict[str, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()
@@ -139,7 +140,8 @@ class Output:
 
     def _send_text(self, stream: str, tag: Tag, text: str) -> None:
         for start in range(0, len(text), MAX_TEXT_CHARS):
-            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS]))
+            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS],
+                                    name=self.name))
 
     def _post(self, message: WorkerOutput) -> None:
         try:
@@ -159,7 +161,7 @@ class Output:
                 self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
                                                f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
             elif self._displays.take(len(bundle), time.monotonic()):
-                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle))
+                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name))
             else:
                 self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
                                                f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
