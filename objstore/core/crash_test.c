@@ -6,34 +6,9 @@
  *   crash_test NAME [N]      one operation [killed at its N-th step]
  */
 #define _GNU_SOURCE
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/prctl.h>
-
-static void one_step(const char *file, int line);
-#define CELLMESH_STEPS
-#define ARENA_STEP() one_step(__FILE__, __LINE__)
 #include "crash_world.h"
 
-static struct report { /* shared with the victim: the code where it died */
-    char file[32];
-    int line;
-} *death;
 static unsigned char *memory;
-static long steps_left = -1; /* -1: lives for ever */
-
-static void one_step(const char *file, int line)
-{
-    if (steps_left < 0 || steps_left-- > 0)
-        return;
-    snprintf(death->file, sizeof death->file, "%s", file);
-    death->line = line;
-    raise(SIGKILL);
-}
-
-void core_step(const char *file, int line);
-void core_step(const char *file, int line) { one_step(file, line); }
-
 static long n_kills;
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
@@ -42,40 +17,14 @@ enum { STRIDE = 8 }; /* a process with shadow memory takes twenty times as long 
 enum { STRIDE = 1 };
 #endif
 
-/* A child that goes when the test does. */
-static pid_t begin(void)
-{
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0)
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return pid;
-}
-
-/* Runs `run` in a process that is killed at its n-th step. True: it survived. */
-static bool kill_at(long n, void (*ready)(void), void (*run)(void))
-{
-    pid_t pid = begin();
-    if (pid == 0) {
-        ready();
-        steps_left = n;
-        run();
-        _exit(0);
-    }
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid);
-    bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    CHECK(survived || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
-    n_kills += !survived;
-    return survived;
-}
-
+/* True: it survived. */
 static bool kill_operation(const struct operation *o, long n)
 {
     snprintf(where, sizeof where, "%s, step %ld", o->name, n);
     make_world(memory);
     if (kill_at(n, o->ready, o->run))
         return true;
+    n_kills++;
     snprintf(where, sizeof where, "%s, step %ld (%s:%d)", o->name, n, death->file, death->line);
     return false;
 }
@@ -93,21 +42,12 @@ static long sweep_operation(const struct operation *o)
     return n;
 }
 
-static void run_clear_up(void)
-{
-    attach(); /* takes the lock over */
-    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
-        if (i != s.me && i != DRIVER && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
-            client_died(&s, i, -SIGKILL);
-}
-
 /* The segment as the first victim left it, from which the second begins again and again. */
 static unsigned char *left_behind;
 
 static void sweep_clearing_up(void)
 {
     char first[sizeof where];
-    struct report first_death = *death;
     memcpy(first, where, sizeof first);
     memcpy(left_behind, memory, WORLD_SIZE);
     uint32_t n = n_held;
@@ -118,28 +58,16 @@ static void sweep_clearing_up(void)
         s.me = UINT32_MAX;
         snprintf(where, sizeof where, "%.100s, then clearing up, step %ld", first, step);
         survived = kill_at(step, nobody, run_clear_up);
+        n_kills += !survived;
         survive();
     }
-    *death = first_death;
-}
-
-static bool seen_before(void)
-{
-    static struct report seen[512];
-    static unsigned n;
-    for (unsigned i = 0; i < n; i++)
-        if (seen[i].line == death->line && !strcmp(seen[i].file, death->file))
-            return true;
-    CHECK(n < sizeof seen / sizeof *seen);
-    seen[n++] = *death;
-    return false;
 }
 
 static void sweep_second_deaths(bool all)
 {
     for (const struct operation *o = operations; o < operations + N_OPERATIONS; o++)
         for (long n = 0; !kill_operation(o, n); n++)
-            if (atomic_load(&s.h->lock) && (all || !seen_before()))
+            if (atomic_load(&s.h->lock) && (all || !died_here_before()))
                 sweep_clearing_up();
 }
 
@@ -297,13 +225,6 @@ static void measure_stalls(int64_t patience_ns)
 }
 
 /* ------------------------------------------------------------------ */
-
-static void *shared(size_t size)
-{
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(p != MAP_FAILED);
-    return p;
-}
 
 static int sweep_named(const char *name, const char *step)
 {

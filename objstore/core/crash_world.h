@@ -4,14 +4,21 @@
  * After any death of any client: the lock can be had, every invariant holds, all the driver's work can be finished and
  * its results are whole, and when everybody has let go nothing is left in the segment.
  *
- * Included by crash_test.c, which dies at fail points, and by stepping_nightly.c, which dies at every instruction. */
+ * Included by crash_test.c, which dies at fail points, and by stepping_test.c, which dies at every instruction. */
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static void one_step(const char *file, int line);
+#define CELLMESH_STEPS
+#define ARENA_STEP() one_step(__FILE__, __LINE__)
 
 #include "arena.c"
 #include "error.c"
@@ -606,6 +613,15 @@ static void run_everything(void)
 
 static void nobody(void) {}
 
+/* What whoever finds the dead does: takes the lock over and reports them. */
+static void run_clear_up(void)
+{
+    attach();
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        if (i != s.me && i != DRIVER && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
+            client_died(&s, i, -SIGKILL);
+}
+
 static const struct operation operations[] = {
     {"attach", nobody, attach}, {"detach", a_task, detach}, {"everything", attach, run_everything},
     {"put, inline", attach, run_put_inline}, {"put", some_objects, run_put}, {"drop", some_objects, run_drop},
@@ -623,6 +639,71 @@ static const struct operation operations[] = {
     {"client died with its actor", a_dead_actor, run_client_died},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
+
+/* ------------------------------------------------------------------ dying */
+
+static struct { char file[32]; int line; } *death; /* shared with the victim: the code where it died */
+static long steps_left = -1;                       /* -1: lives for ever */
+
+static void one_step(const char *file, int line)
+{
+    if (steps_left < 0 || steps_left-- > 0)
+        return;
+    snprintf(death->file, sizeof death->file, "%s", file);
+    death->line = line;
+    raise(SIGKILL);
+}
+
+void core_step(const char *file, int line);
+void core_step(const char *file, int line) { one_step(file, line); }
+
+/* A child that goes when the test does. */
+static pid_t begin(void)
+{
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return pid;
+}
+
+/* Runs `run` in a process that is killed at its n-th step. True: it survived. */
+static bool kill_at(long n, void (*ready)(void), void (*run)(void))
+{
+    pid_t pid = begin();
+    if (pid == 0) {
+        ready();
+        steps_left = n;
+        run();
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    CHECK(survived || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+    return survived;
+}
+
+static bool died_here_before(void)
+{
+    static char seen[512][48];
+    static unsigned n;
+    char here[48];
+    snprintf(here, sizeof here, "%s:%d", death->file, death->line);
+    for (unsigned i = 0; i < n; i++)
+        if (!strcmp(seen[i], here))
+            return true;
+    CHECK(n < sizeof seen / sizeof *seen);
+    memcpy(seen[n++], here, sizeof here);
+    return false;
+}
+
+static void *shared(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(p != MAP_FAILED);
+    return p;
+}
 
 /* ------------------------------------------------------------------ the survivor */
 
