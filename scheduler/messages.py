@@ -107,7 +107,8 @@ class WorkerDied(Message, frozen=True, tag="worker_died"):
 
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
-    kind: Literal["workers_do_not_start", "workers_start_again", "zygote_restarted", "output_lost", "session_ends"]
+    kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
+                  "output_lost", "session_ends"]
     text: Text
 
 

@@ -576,6 +576,8 @@ static PyMethodDef client_methods[] = {
     {"ref_of", (PyCFunction)client_ref_of, METH_O, "ref_of(number)\n--\n\nThe first living object that a task or put made, or None."},
     {"info", (PyCFunction)client_info, METH_O, "info(ref)\n--\n\nWhat is known of an object and its task."},
     {"stats", (PyCFunction)client_stats, METH_NOARGS, "stats()\n--\n\nCounts and sizes of the segment."},
+    {"stopped_owner", (PyCFunction)client_stopped_owner, METH_NOARGS,
+     "stopped_owner()\n--\n\n(pid that holds the lock and is stopped or 0, how many such were killed, the last of them, grace in s)."},
     {"check", (PyCFunction)client_check, METH_NOARGS, "check()\n--\n\nViolated invariants; [] when sound."},
     {"peek", (PyCFunction)client_peek, METH_VARARGS, "peek(slot, generation & 0xffff)\n--\n\nA function object's value, or None."},
     {"events", (PyCFunction)client_events, METH_VARARGS, "events(cursor, limit)\n--\n\n(records, cursor, lost)."},

@@ -326,6 +326,17 @@ LOOK(info)
                          has_task ? (unsigned)t.n_returns : 1u, "actor", has_task ? (int)t.actor_1 - 1 : -1);
 }
 
+/* Without the lock: who asks may be about to wait for it. */
+LOOK(stopped_owner)
+{
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    struct header *h = c->s.h;
+    return Py_BuildValue("(iIid)", (int)atomic_load(&h->stopped_pid), (unsigned)atomic_load(&h->n_expelled),
+                         (int)atomic_load(&h->expelled_pid), h->lock_grace_ms / 1000.0);
+}
+
 LOOK(stats)
 {
     (void)args;

@@ -229,7 +229,11 @@ struct header {
     double clock_ns_per_tick;
 
     _Alignas(64) _Atomic uint32_t lock; /* 0 free, else client + 1, | LOCK_WAITERS */
-    uint32_t n_takeovers;
+    uint32_t n_takeovers;               /* L */
+    uint32_t lock_grace_ms;             /*    how long an owner may be stopped (SIGSTOP, debugger) before it is killed */
+    _Atomic int32_t stopped_pid;        /* A  an owner that is stopped right now: everybody waits for it */
+    _Atomic uint32_t n_expelled;        /* A  owners that were killed for it ... */
+    _Atomic int32_t expelled_pid;       /* A  ... and the last of them */
     _Alignas(64) uint64_t next_seq;     /* L */
     uint32_t free_object_1, touched_objects; /* L  slots at and above `touched` were never used */
     uint32_t free_task_1, touched_tasks;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 
 /* A lock that long not let go: is its owner dead? To ask costs some 30 us, and the answer is the others' stall. */
 static int64_t lock_patience_ns = 5 * 1000 * 1000;
-enum { LOCK_SPIN = 200 };
+enum { LOCK_SPIN = 200, LOCK_GRACE_MS = 5000 };
 
 /* ------------------------------------------------------------------ system */
 
@@ -47,7 +48,8 @@ static uint64_t unix_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-uint64_t process_start_time(int32_t pid)
+/* When the process began, and its state as /proc shows it ('T' stopped, 't' by a debugger). 0: it has ended. */
+static uint64_t look_at_process(int32_t pid, char *state)
 {
     char path[32], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -62,10 +64,17 @@ uint64_t process_start_time(int32_t pid)
     char *p = strrchr(text, ')'); /* the command may hold spaces and parentheses */
     if (!p || p[1] == 0 || p[2] == 'Z' || p[2] == 'X')
         return 0;
+    *state = p[2];
     int field = 2;
     for (p += 1; *p && field < 22; p++)
         field += *p == ' ';
     return strtoull(p, NULL, 10);
+}
+
+uint64_t process_start_time(int32_t pid)
+{
+    char state;
+    return look_at_process(pid, &state);
 }
 
 /* ------------------------------------------------------------------ format */
@@ -118,6 +127,7 @@ int segment_format(unsigned char *base, const struct segment_config *c)
     h->objects_offset = p.objects;
     h->tasks_offset = p.tasks;
     h->events_offset = p.events;
+    h->lock_grace_ms = LOCK_GRACE_MS;
     h->next_seq = 1;
     h->n_kinds = 3;
     memcpy(h->kind_names[KIND_CPU], "CPU", 4);
@@ -201,18 +211,70 @@ void segment_unmap(struct segment *s)
 
 /* ------------------------------------------------------------------ the lock */
 
-static bool owner_is_dead(const struct segment *s, uint32_t owner)
+/* What a waiter has seen of the lock's owner so far. */
+struct vigil { int32_t stopped_pid; int64_t since_ns; };
+
+/* Nothing but its death gives the lock back: it may be anywhere in a change, and would go on with it when continued. */
+static void expel(struct segment *s, int32_t pid, uint64_t start_time)
+{
+    struct header *h = s->h;
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return;
+    if (process_start_time(pid) == start_time) {
+        if (atomic_exchange(&h->stopped_pid, 0) == pid) { /* the first of several waiters */
+            atomic_store(&h->expelled_pid, pid);
+            atomic_fetch_add(&h->n_expelled, 1);
+            if (!h->scheduler_1) /* which would tell */
+                dprintf(STDERR_FILENO, "cellmesh: process %d was stopped while it held the object store's lock. After %u ms it is "
+                        "killed, so that others can go on.\n", (int)pid, h->lock_grace_ms);
+        }
+        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+    }
+    close(fd);
+}
+
+/* A stopped owner may be continued any time, so at first it is only reported. The scheduler ends it after the grace
+ * period, any other waiter a second later. */
+static void watch_stopped(struct segment *s, struct vigil *v, int32_t pid, uint64_t start_time)
+{
+    struct header *h = s->h;
+    int64_t now = monotonic_ns(), patience_ns = (int64_t)h->lock_grace_ms * 1000000;
+    if (v->stopped_pid != pid) {
+        *v = (struct vigil){pid, now};
+        if (atomic_exchange(&h->stopped_pid, pid) != pid && h->scheduler_1 && !atomic_exchange(&h->attention, 1))
+            notify_client(s, h->scheduler_1 - 1);
+    }
+    if (h->scheduler_1 && h->scheduler_1 != s->me + 1)
+        patience_ns += 1000000000;
+    if (now - v->since_ns >= patience_ns)
+        expel(s, pid, start_time);
+}
+
+static bool owner_is_dead(struct segment *s, uint32_t owner, struct vigil *v)
 {
     if (owner == s->me || owner >= MAX_CLIENTS)
         return owner >= MAX_CLIENTS;
     const struct client_slot *c = &s->clients[owner];
-    uint64_t now = process_start_time(c->pid);
-    return now == 0 || now != c->start_time;
+    int32_t pid = atomic_load(&c->pid);
+    uint64_t start_time = c->start_time;
+    char state;
+    uint64_t now = look_at_process(pid, &state);
+    if (now == 0 || now != start_time)
+        return true;
+    if (state == 'T' || state == 't')
+        watch_stopped(s, v, pid, start_time);
+    else if (v->stopped_pid) { /* continued */
+        v->stopped_pid = 0;
+        atomic_store(&s->h->stopped_pid, 0);
+    }
+    return false;
 }
 
 static void take_over(struct segment *s)
 {
     s->h->n_takeovers++;
+    atomic_store(&s->h->stopped_pid, 0);
     STEP();
     recover(s);
 }
@@ -221,6 +283,7 @@ void segment_lock(struct segment *s)
 {
     _Atomic uint32_t *lock = &s->h->lock;
     uint32_t mine = s->me + 1, seen = 0;
+    struct vigil vigil = {0, 0};
     if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
         return;
     for (int i = 0; i < LOCK_SPIN; i++) {
@@ -235,8 +298,11 @@ void segment_lock(struct segment *s)
         if (seen == 0) {
             /* From here on others may sleep behind us unseen, so the bit stays on. */
             if (atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
-                                                        memory_order_relaxed))
+                                                        memory_order_relaxed)) {
+                if (vigil.stopped_pid) /* it was continued */
+                    atomic_store(&s->h->stopped_pid, 0);
                 return;
+            }
             continue;
         }
         if (!(seen & LOCK_WAITERS) &&
@@ -244,7 +310,7 @@ void segment_lock(struct segment *s)
                                                      memory_order_relaxed))
             continue;
         seen |= LOCK_WAITERS;
-        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1) &&
+        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1, &vigil) &&
             atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
                                                     memory_order_relaxed)) {
             take_over(s);

@@ -44,8 +44,9 @@ int segment_map(struct segment *segment, int fd);
 int segment_use(struct segment *segment, unsigned char *base, size_t size);
 void segment_unmap(struct segment *segment);
 
-/* The one lock. Waits in steps of 20 ms; a dead owner is detected by pid and start time, its half-done work is
- * rebuilt by recover() and the lock taken over. Never sleeps for anything else, never calls out. Not recursive. */
+/* The one lock. Waits in steps of 5 ms; a dead owner is detected by pid and start time, its half-done work is rebuilt by
+ * recover() and the lock taken over. An owner that is stopped is reported in the header, and killed after
+ * header.lock_grace_ms. Never sleeps for anything else, never calls out. Not recursive. */
 void segment_lock(struct segment *segment);
 
 /* Releases the lock, then notifies whoever was marked by wake_client / request_attention meanwhile. */

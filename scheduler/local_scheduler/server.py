@@ -74,6 +74,7 @@ class Server:
         self._peers: dict[int, Peer] = {}               # by descriptor of the connection
         self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
         self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, and the request
+        self._n_owners_killed = 0
         self._owner_known = False
         self._guests: set[int] = set()                  # pids of drivers that joined
         self._n_output_lost = 0
@@ -130,6 +131,7 @@ class Server:
             self._look = True
 
     def _see_demand(self) -> None:
+        self._tell_of_stopped_owner()
         n_actors = sum(entry["role"] == "worker" and entry["actor"] >= 0 for entry in self._client.clients())
         self._step(core.DemandSeen(self._client.workers_wanted(), frozenset(self._client.idle_workers()), n_actors))
 
@@ -441,6 +443,18 @@ class Server:
             text = f"{self._n_output_lost:,} pieces of output were lost: they came faster than a driver reads them"
             self._n_output_lost = 0
             self._tell_drivers(NodeEvent("output_lost", text))
+
+    def _tell_of_stopped_owner(self) -> None:
+        """Whoever is stopped while it holds the segment's lock holds up everybody. This process waits with them next."""
+        stopped, n_killed, killed, grace_s = self._client.stopped_owner()
+        if n_killed > self._n_owners_killed:
+            self._tell_drivers(NodeEvent("lock_owner_killed", f"process {killed} was stopped while it held the object store's lock, "
+                                         f"and did not go on within {grace_s:g} s. It has been killed, so that others can go on."))
+        elif stopped:
+            self._tell_drivers(NodeEvent("lock_owner_stopped", f"process {stopped} has been stopped while it holds the object "
+                                         f"store's lock, so everybody waits for it. It will be killed in {grace_s:g} s, unless it is "
+                                         f"continued: kill -CONT {stopped}"))
+        self._n_owners_killed = n_killed
 
     # ---- the end
     def kill_everything(self) -> None:

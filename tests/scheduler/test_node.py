@@ -1,8 +1,10 @@
 """Real processes: how a session begins, grows, loses each of its processes, and ends with nothing left."""
 from __future__ import annotations
 
+import mmap
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
@@ -299,6 +301,20 @@ def test_a_stopped_worker_does_not_stop_the_others(node: Node) -> None:
     os.kill(stopped, signal.SIGSTOP)
     os.kill(stopped, signal.SIGCONT)
     assert cm.get(pid_of_worker.remote(), timeout=30) in workers()
+
+
+def test_a_worker_that_is_stopped_inside_the_lock_is_reported_and_ended(node: Node, heard: Heard) -> None:
+    stopped = cm.get(pid_of_worker.remote())
+    index = next(entry["index"] for entry in sessions.current().client.clients() if entry["pid"] == stopped)
+    os.kill(stopped, signal.SIGSTOP)
+    with mmap.mmap(node.fd, 4096) as header:  # as if it had stopped there: struct header of objstore/core/layout.h
+        struct.pack_into("<I", header, 136, 300)        # lock_grace_ms
+        struct.pack_into("<I", header, 128, index + 1)  # lock
+    assert cm.get(pid_of_worker.remote()) != stopped
+    told = heard.wait_for(NodeEvent, lambda event: event.kind == "lock_owner_killed")
+    assert f"process {stopped} was stopped" in told.text
+    assert heard.wait_for(WorkerDied).pid == stopped
+    assert sessions.current().client.check() == []
 
 
 # ---------------------------------------------------------------- the pool
