@@ -95,8 +95,9 @@ export class LayeredLayout {
   /** Distances from slot to slot across the flow, and from line to line along it. */
   readonly slotPitch: number;
   readonly linePitch: number;
-  private readonly sizeAlong: number;
-  private readonly sizeAcross: number;
+  /** A box's size in the same two directions. */
+  readonly sizeAlong: number;
+  readonly sizeAcross: number;
   private start = new Float64Array(64);
   private startVersion = -1;
   private last = 0;

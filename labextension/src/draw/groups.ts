@@ -3,8 +3,9 @@
 
 import { duration, plural, short, size } from '../format';
 import { type Group, WAFFLE_CELLS } from '../groups';
-import { NONE } from '../layout';
+import { type LayeredLayout, NONE } from '../layout';
 import { Kind, N_STATES, State } from '../protocol';
+import { type Bend, TURN_REACH, route } from '../route';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
 import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, phase } from './scene';
@@ -36,7 +37,7 @@ export function isAnimated({ graph }: Scene, boxes: readonly number[]): boolean 
 
 function drawEdges(pen: Pen, scene: Scene): void {
   const { graph, layout, starts, theme } = scene;
-  const { width, height } = layout.metrics;
+  const { width } = layout.metrics;
   pen.lineCap = 'round';
   for (const { source, target, n } of graph.groups.edges) {
     const isLit = scene.lit !== null && scene.lit(source) && scene.lit(target);
@@ -46,25 +47,36 @@ function drawEdges(pen: Pen, scene: Scene): void {
     pen.strokeStyle = isFlowing || isLit ? theme.accent : theme.edge;
     pen.lineWidth = Math.min(6, 1.25 + 0.3 * Math.log2(n));
     pen.beginPath();
-    const [x1, y1] = [boxX(scene, source), boxY(scene, source)];
     if (source === target) {
       // What follows its own kind: a loop over the corner.
-      const corner = x1 + width;
+      const [corner, y1] = [boxX(scene, source) + width, boxY(scene, source)];
       pen.moveTo(corner - 46, y1);
       pen.bezierCurveTo(corner - 46, y1 - 26, corner + 26, y1 - 26, corner + 26, y1 + 6);
       pen.bezierCurveTo(corner + 26, y1 + 22, corner + 14, y1 + 28, corner, y1 + 28);
-    } else if (layout.along(target, starts) <= layout.along(source, starts)) {
-      // Back to an earlier layer, or across one: round the side.
-      const [x2, y2] = [boxX(scene, target), boxY(scene, target)];
-      const side = Math.max(x1, x2) + width + 44;
-      pen.moveTo(x1 + width, y1 + height / 2);
-      pen.bezierCurveTo(side, y1 + height / 2, side, y2 + height / 2, x2 + width, y2 + height / 2);
+    } else if (scene.shift) {
+      connect(pen, scene, source, target); // boxes on their way to other places: the channels are not free yet
     } else {
-      connect(pen, scene, source, target);
+      drawWay(pen, layout, route(layout, starts, source, target));
     }
     pen.stroke();
   }
   pen.globalAlpha = 1;
+}
+
+function drawWay(pen: Pen, layout: LayeredLayout, bends: readonly Bend[]): void {
+  const isRight = layout.direction === 'right';
+  const point = (along: number, across: number): [number, number] => (isRight ? [along, across] : [across, along]);
+  pen.moveTo(...point(bends[0]!.from.along, bends[0]!.from.across));
+  for (const { from, to, leaves, arrives } of bends) {
+    pen.lineTo(...point(from.along, from.across));
+    // An S within the channel; a U that stays in it.
+    const reach = leaves === arrives ? Math.abs(to.along - from.along) / 2 : TURN_REACH;
+    pen.bezierCurveTo(
+      ...point(from.along + leaves * reach, from.across),
+      ...point(to.along - arrives * reach, to.across),
+      ...point(to.along, to.across)
+    );
+  }
 }
 
 function drawGroup(pen: Pen, scene: Scene, group: Group): void {

@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+import { type Direction, GROUP_METRICS, LayeredLayout, NONE } from '../layout';
+import { type Bend, TURN_REACH, route } from '../route';
+
+function layoutOf(parents: number[][], direction: Direction, nSlots = 3): LayeredLayout {
+  const layout = new LayeredLayout(GROUP_METRICS[direction], nSlots, direction);
+  parents.forEach(list => layout.add({ parents: list, continues: NONE, block: 1 }));
+  return layout;
+}
+
+/** Boxes that a way passes through, its ends excepted. */
+function struck(layout: LayeredLayout, bends: Bend[], source: number, target: number): number[] {
+  const starts = layout.starts();
+  const found = new Set<number>();
+  const look = (along: number, across: number) => {
+    for (let box = 0; box < layout.n; box++) {
+      const begin = layout.along(box, starts);
+      const side = layout.slot[box]! * layout.slotPitch;
+      if (along > begin && along < begin + layout.sizeAlong && across > side && across < side + layout.sizeAcross) {
+        found.add(box);
+      }
+    }
+  };
+  bends.forEach(({ from, to, leaves, arrives }, i) => {
+    const reach = leaves === arrives ? Math.abs(to.along - from.along) / 2 : TURN_REACH;
+    for (let t = 0; t <= 1; t += 0.02) {
+      const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
+      look(
+        a * from.along + b * (from.along + leaves * reach) + c * (to.along - arrives * reach) + d * to.along,
+        (a + b) * from.across + (c + d) * to.across
+      );
+      const next = bends[i + 1]?.from ?? to;
+      look(to.along + t * (next.along - to.along), to.across);
+      expect(next.across).toBe(to.across);
+    }
+  });
+  found.delete(source);
+  found.delete(target);
+  return [...found];
+}
+
+test('an edge to the next layer is one bend', () => {
+  const layout = layoutOf([[], [0]], 'down');
+  expect(route(layout, layout.starts(), 0, 1)).toHaveLength(1);
+});
+
+test('an edge over a layer goes round the box between', () => {
+  const layout = layoutOf([[], [0], [1]], 'down');
+  const bends = route(layout, layout.starts(), 0, 2);
+  expect(bends).toHaveLength(2);
+  expect(struck(layout, bends, 0, 2)).toEqual([]);
+});
+
+describe.each(['right', 'down'] as const)('flowing %s', direction => {
+  test('no edge is drawn behind a box that it has nothing to do with', () => {
+    // A small generator of its own, so that the graphs are the same each time.
+    let state = 7;
+    const random = (n: number) => (state = (state * 16807) % 2147483647) % n;
+    for (let round = 0; round < 5; round++) {
+      const n = 4 + random(14);
+      const parents = Array.from({ length: n }, (_, box) => Array.from({ length: Math.min(box, random(3)) }, () => random(box)));
+      const layout = layoutOf(parents, direction);
+      for (let source = 0; source < n; source++) {
+        for (let target = 0; target < n; target++) {
+          if (source !== target) {
+            expect(struck(layout, route(layout, layout.starts(), source, target), source, target)).toEqual([]);
+          }
+        }
+      }
+    }
+  });
+});
