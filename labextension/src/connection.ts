@@ -45,6 +45,32 @@ export interface Transport {
   reveal?(cellId: string): void;
 }
 
+const TAB_KEY = 'cellmesh-tab';
+let tab = '';
+
+/**
+ * A name for this tab of the browser that lasts through a reload of the page, so that the kernel sends to the page as it
+ * is now in place of the one before, which could not say goodbye. A tab that was duplicated gets a name of its own.
+ */
+export function tabId(): string {
+  if (!tab) {
+    const [navigation] = performance.getEntriesByType?.('navigation') ?? [];
+    const isReloaded = (navigation as PerformanceNavigationTiming | undefined)?.type === 'reload';
+    tab = (isReloaded && storage()?.getItem(TAB_KEY)) || randomId();
+    storage()?.setItem(TAB_KEY, tab);
+  }
+  return tab;
+}
+
+/** The tab's storage; pages in a sandbox have none. */
+function storage(): Storage | null {
+  try {
+    return globalThis.sessionStorage ?? null;
+  } catch {
+    return null;
+  }
+}
+
 function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), byte => byte.toString(16).padStart(2, '0')).join('');
 }
@@ -55,7 +81,6 @@ export class Connection {
   readonly graph = new TaskGraph();
   /** Called after each message that changed the graph. */
   onChange: (() => void) | null = null;
-  private readonly commId = randomId();
   private unsubscribe: (() => void) | null = null;
   private expected = 0;
   private isResyncing = false;
@@ -64,7 +89,11 @@ export class Connection {
   private attempt = 0;
   private isDisposed = false;
 
-  constructor(readonly transport: Transport) {}
+  /** Of several connections of a page to one kernel each must have its own `commId`. */
+  constructor(
+    readonly transport: Transport,
+    private readonly commId = tabId()
+  ) {}
 
   /** Say hello and open the subscription; may be called again at any time (the kernel has restarted, was announced). */
   async start(): Promise<void> {

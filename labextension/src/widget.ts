@@ -2,20 +2,30 @@
 // widget, so it works wherever widgets do.
 
 import { h, render } from 'preact';
-import { Connection, type Transport } from './connection';
+import { Connection, type Transport, tabId } from './connection';
 import { type Buffer, decodeReply, isObject } from './decode';
 import { Body } from './panels/graph/body';
-import { PanelState } from './panels/graph/state';
+import { type Choice, PanelState } from './panels/graph/state';
 import { NoAnswer, type ReplyContent, type Request } from './protocol';
 import { installStyles } from './styles';
 
 type Listener = (content: unknown, buffers: readonly Buffer[]) => void;
 
 /** What anywidget gives to a view. */
-interface WidgetModel {
+export interface WidgetModel {
   on(event: 'msg:custom', listener: Listener): void;
   off(event: 'msg:custom', listener: Listener): void;
   send(content: object): void;
+}
+
+/** What lasts from one view of a model to the next: JupyterLab makes a new one when the cell's output is updated. */
+export interface WidgetMemory {
+  choice?: () => Choice;
+}
+
+/** What `loader.ts` gets from this module. */
+export interface WidgetCode {
+  render(view: { model: WidgetModel; el: HTMLElement; memory: WidgetMemory }): () => void;
 }
 
 interface Waiting {
@@ -23,6 +33,8 @@ interface Waiting {
   reject(error: unknown): void;
   timer: ReturnType<typeof setTimeout>;
 }
+
+let nViews = 0;
 
 class WidgetTransport implements Transport {
   readonly label = 'this notebook';
@@ -65,6 +77,9 @@ class WidgetTransport implements Transport {
     if (!isObject(content)) {
       return;
     }
+    if (content['type'] === 'code') {
+      return; // for a loader
+    }
     if (content['type'] !== 'reply') {
       this.receive?.(content, buffers ?? []);
       return;
@@ -92,18 +107,27 @@ function isForeignAndDark(element: HTMLElement): boolean {
   return red + green + blue > 3 * 140;
 }
 
-function renderWidget({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+function renderWidget({ model, el, memory }: Parameters<WidgetCode['render']>[0]): () => void {
   const host = document.createElement('div');
   host.className = 'cm-widget';
   el.append(host);
   installStyles(el);
   const state = new PanelState();
   const transport = new WidgetTransport(model);
-  const connection = new Connection(transport);
+  const connection = new Connection(transport, `${tabId()}-${nViews++}`);
   render(h(Body, { state, options: { wheel: 'focused' }, isDark: isForeignAndDark(el) }), host);
   state.connect(connection);
+  if (memory.choice) {
+    state.goOnFrom(memory.choice());
+  }
+  const choice = () => state.choice;
+  memory.choice = choice;
   void connection.start();
   return () => {
+    const last = state.choice;
+    if (memory.choice === choice) {
+      memory.choice = () => last;
+    }
     connection.dispose();
     state.dispose();
     transport.dispose();
@@ -112,4 +136,5 @@ function renderWidget({ model, el }: { model: WidgetModel; el: HTMLElement }): (
   };
 }
 
-export default { render: renderWidget };
+const code: WidgetCode = { render: renderWidget };
+export default code;

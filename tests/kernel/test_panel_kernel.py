@@ -1,6 +1,7 @@
 """The panel's other end in a real kernel: live while cells run, truthful about what happened, cheap."""
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -331,6 +332,13 @@ def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
             replica.apply(*decode(message["content"]["data"]["content"], message["buffers"]))
         n_read = len(messages)
         return replica
+
+    say(op="code")
+    wait_until(lambda: received("code"))
+    packed = next(m["buffers"][0] for m in kernel.comm(comm_id) if m["buffers"])
+    assert b"cm-panel" in gzip.decompress(packed)
+    n_read = 1
+    assert len(opened[-1]["content"]["data"]["state"]["_esm"]) < 4000  # is saved with the notebook, so it is small
 
     say(op="hello", request=1)
     wait_until(lambda: received("reply"))

@@ -137,6 +137,21 @@ def test_the_graph_is_a_widget_in_a_cell_too(lab: Lab) -> None:
     wait_until(lambda: widget.colours_drawn() > 5, what="a picture in the cell")
 
 
+def test_the_widget_keeps_its_card_open_when_the_picture_under_it_is_drawn_again(lab: Lab) -> None:
+    start(lab, ADD, "cm.get(add.remote(1, 1))", "%graph", "cm.get(add.remote(2, 2))")
+    for index in (1, 2, 3):
+        lab.run_cell(index)
+    widget = Panel(lab.page, within=".jp-OutputArea")
+    widget.expect_tasks(1)
+    widget.list().first.click()
+    expect(widget.card).to_contain_text("finished")
+    widget.root.evaluate("element => element.classList.add('before')")
+    lab.run_cell(4)
+    expect(lab.page.locator(".jp-OutputArea .cm-panel.before")).to_have_count(0, timeout=PATIENCE_MS)
+    widget.expect_tasks(2)
+    expect(widget.card).to_contain_text("finished")
+
+
 def test_a_restart_of_the_kernel_leaves_a_working_panel(lab: Lab, panel: Panel) -> None:
     start(lab, ADD, TREE)
     lab.run_cell(1)

@@ -19,6 +19,16 @@ export interface Card {
   error: string;
 }
 
+/** What the reader has chosen to see. */
+export interface Choice {
+  view: View;
+  show: Show;
+  stateFilter: State | null;
+  picked: Picked | null;
+  /** Whose row is picked. */
+  session: string;
+}
+
 export class PanelState {
   readonly connection = signal<Connection | null>(null);
   readonly view = signal<View>('graph');
@@ -41,6 +51,7 @@ export class PanelState {
   onChange: (() => void) | null = null;
   private timer = 0;
   private session = '';
+  private wanted: { picked: Picked; session: string } | null = null;
 
   connect(connection: Connection | null): void {
     const before = this.connection.peek();
@@ -60,6 +71,25 @@ export class PanelState {
       this.show.value = 'auto';
       this.tick.value++;
     });
+  }
+
+  get choice(): Choice {
+    return {
+      view: this.view.peek(),
+      show: this.show.peek(),
+      stateFilter: this.stateFilter.peek(),
+      ...(this.wanted ?? { picked: this.selection.peek(), session: this.session })
+    };
+  }
+
+  /** Show what another view showed; the row that was chosen there is chosen here once it is known here. */
+  goOnFrom({ view, show, stateFilter, picked, session }: Choice): void {
+    batch(() => {
+      this.view.value = view;
+      this.show.value = show;
+      this.stateFilter.value = stateFilter;
+    });
+    this.wanted = picked ? { picked, session } : null;
   }
 
   dispose(): void {
@@ -134,12 +164,27 @@ export class PanelState {
     }
   }
 
+  private chooseWanted(): void {
+    const graph = this.connection.peek()?.graph;
+    if (!this.wanted || !graph) {
+      return;
+    }
+    const { picked, session } = this.wanted;
+    if (session !== graph.session) {
+      this.wanted = null;
+    } else if (picked.index < (picked.kind === 'task' ? graph.n : graph.groups.list.length)) {
+      this.wanted = null;
+      this.choose(picked);
+    }
+  }
+
   private changed(): void {
     const session = this.connection.peek()?.graph.session ?? '';
     if (session !== this.session) {
       this.session = session;
       this.choose(null); // rows of another session are other rows
     }
+    this.chooseWanted();
     this.onChange?.();
     this.timer ||= window.setTimeout(() => {
       this.timer = 0;
