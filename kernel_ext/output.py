@@ -48,6 +48,7 @@ class CellOutput:
         self._texts: OrderedDict[int, TaskText] = OrderedDict()
         self._budget = Budget(TEXT_CHARS_PER_SECOND, TEXT_CHARS_BURST, time.monotonic())
         self._n_dropped: dict[int, int] = {}
+        self._remedy = ""
         self._bodies: OrderedDict[int, None] = OrderedDict()
         self._pump = Pump(self.write)
         self._names: TaskNames | None = None
@@ -61,6 +62,8 @@ class CellOutput:
         client = session.client
         self._names, self._tails = TaskNames(client), tails_of(client)
         self._on_text = lambda tasks: self._tell(client, tasks)
+        if session.config.log_dir:
+            self._remedy = f"; the files in {session.config.log_dir} have all of it"
         self._forget = session.node.link.add_listener(
             lambda message: self._pump.add(message) if is_output(message) else None)
 
@@ -135,7 +138,7 @@ class CellOutput:
         count = self._n_dropped.pop(origin, 0)
         if count:
             note = (f"\n[cellmesh: {count:,} characters of output are not shown, as tasks print more than "
-                    f"{TEXT_CHARS_PER_SECOND // 1000} kB/s]\n")
+                    f"{TEXT_CHARS_PER_SECOND // 1000} kB/s{self._remedy}]\n")
             self._send("stream", {"name": "stderr", "text": note}, origin)
 
     def _send(self, kind: str, content: dict[str, Any], origin: int) -> None:
