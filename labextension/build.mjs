@@ -7,7 +7,7 @@
 // application provides them.
 import { build, context, transform } from 'esbuild';
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 const here = path => fileURLToPath(new URL(path, import.meta.url));
@@ -39,10 +39,12 @@ if (process.argv.includes('--dev')) {
   const port = Number(process.argv[process.argv.indexOf('--port') + 1]) || 8123;
   await dev.serve({ servedir: here('dev'), host: '127.0.0.1', port });
 } else {
+  await rm(here('lib'), { recursive: true, force: true }); // parts of an earlier build have other names
   await build({
     ...common,
     entryPoints: [here('src/index.ts')],
-    outfile: here('lib/index.js'),
+    outdir: here('lib'),
+    splitting: true,
     external: ['@jupyterlab/*', '@lumino/*']
   });
   const widget = here('../kernel_ext/static/widget.js');

@@ -206,6 +206,12 @@ export class TaskGraph {
     return Number.isNaN(end) ? (this.state[row] === State.running ? now - start : Number.NaN) : end - start;
   }
 
+  /** Whether a row ran at any time of a stretch. */
+  ranIn(row: number, [from, to]: readonly [number, number]): boolean {
+    const end = this.finished[row]!;
+    return this.started[row]! <= to && (Number.isNaN(end) || end >= from);
+  }
+
   /** Rows that this row depends on. */
   *dependencies(row: number): Generator<number> {
     for (let e = this.firstIn[row]!; e !== NONE; e = this.nextIn[e]!) {

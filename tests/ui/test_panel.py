@@ -1,6 +1,7 @@
 """The panel in a real JupyterLab: what a reader sees and can do while cells run."""
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -124,6 +125,39 @@ def test_toolbar_button_and_palette_open_it(lab: Lab, panel: Panel) -> None:
     close_panel(lab)
     lab.command("cellmesh:open-panel")
     panel.expect_open()
+
+
+def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
+    start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\ncm.get([nap.remote(0.05) for _ in range(6)])")
+    lab.run_cell(1)
+    panel.expect_tasks(6)
+    panel.root.get_by_role("radio", name="Timeline").click()
+    lanes = Panel(lab.page).canvas
+    wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
+    with lab.page.expect_download() as saved:
+        panel.root.get_by_role("button", name="Save trace").click()
+    events = json.loads(saved.value.path().read_text())["traceEvents"]
+    naps = [event for event in events if event["ph"] == "X"]
+    assert len(naps) == 6 and all(event["name"] == "nap" and event["dur"] > 50_000 for event in naps)
+    with lab.page.expect_download() as saved:
+        panel.root.get_by_role("button", name="Save SVG").click()
+    assert "nap</text>" in saved.value.path().read_text()
+    lanes.focus()
+    lab.page.keyboard.press("ArrowRight")
+    expect(panel.card).to_contain_text("nap")
+    lab.page.keyboard.press("Escape")
+    expect(panel.card).to_have_count(0)
+    # The first quarter of the time: some of the tasks ran in it, some later.
+    box = lanes.bounding_box()
+    assert box
+    lab.page.keyboard.down("Shift")
+    lab.page.mouse.move(box["x"] + 110, box["y"] + 60)
+    lab.page.mouse.down()
+    lab.page.mouse.move(box["x"] + 110 + (box["width"] - 110) / 4, box["y"] + 60, steps=3)
+    lab.page.mouse.up()
+    lab.page.keyboard.up("Shift")
+    expect(panel.root).to_contain_text("marked")
+    wait_until(lambda: 0 < panel.list().count() < 6, what="a list of the tasks in that stretch of time")
 
 
 def test_the_graph_is_a_widget_in_a_cell_too(lab: Lab) -> None:

@@ -19,6 +19,7 @@ export type Pen = Pick<
   | 'setLineDash'
   | 'setTransform'
   | 'stroke'
+  | 'strokeRect'
   | 'translate'
   | 'scale'
 > & {

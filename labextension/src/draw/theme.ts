@@ -30,6 +30,8 @@ export interface Theme {
   finishedCalm: string;
   /** For actors: hues that are no state's. */
   actors: readonly string[];
+  /** For functions, which are more than actors: large areas, so quieter. */
+  functions: readonly string[];
 }
 
 const LIGHT: Record<keyof typeof State, StateColours> = {
@@ -53,6 +55,8 @@ const DARK: Record<keyof typeof State, StateColours> = {
 };
 
 const ACTORS_LIGHT = ['#8250c4', '#b0468f', '#4f62c9', '#a0602c', '#6a7f1f', '#2f7f96'];
+const FUNCTIONS_LIGHT = ['#2f8f7d', '#5577c4', '#9a6fb0', '#b08236', '#5f8f3c', '#b8607a', '#3f8ea8', '#8a7a5c'];
+const FUNCTIONS_DARK = ['#4fb8a2', '#7f9eea', '#bd93d4', '#d3a65c', '#8ebd68', '#dc8aa2', '#66b4cf', '#b0a080'];
 const ACTORS_DARK = ['#b48cf0', '#e07fbd', '#8c9cf5', '#d69a68', '#adc34e', '#6dbdd6'];
 
 function byState(colours: Record<keyof typeof State, StateColours>): readonly StateColours[] {
@@ -98,7 +102,8 @@ export function makeTheme(read: (name: string) => string, isDark: boolean): Them
     font: pick('font', 'system-ui, sans-serif', 'system-ui, sans-serif'),
     states: isDark ? STATES_DARK : STATES_LIGHT,
     finishedCalm: isDark ? '#2a8f79' : '#4fb3a0',
-    actors: isDark ? ACTORS_DARK : ACTORS_LIGHT
+    actors: isDark ? ACTORS_DARK : ACTORS_LIGHT,
+    functions: isDark ? FUNCTIONS_DARK : FUNCTIONS_LIGHT
   };
 }
 

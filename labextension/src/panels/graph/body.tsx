@@ -10,7 +10,10 @@ import { describeGroup, describeRow, summary } from './describe';
 import { Header } from './header';
 import { Emblem, Glyph } from './icons';
 import { List } from './list';
-import type { PanelState } from './state';
+import { lazily } from './lazily';
+import type { PanelState, ViewProps } from './state';
+
+const Timeline = lazily<ViewProps>(async () => (await import('../timeline/view')).Timeline);
 
 /** A screen reader is told of progress this often. */
 const SPOKEN_MS = 6000;
@@ -53,11 +56,9 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
       )}
       <Header state={state} graph={graph} />
       <div class="cm-stage">
-        {state.view.value === 'graph' ? (
-          <Graph state={state} graph={graph} options={options} />
-        ) : (
-          <List state={state} graph={graph} />
-        )}
+        {state.view.value === 'graph' && <Graph state={state} graph={graph} options={options} />}
+        {state.view.value === 'timeline' && <Timeline state={state} graph={graph} options={options} />}
+        {state.view.value === 'list' && <List state={state} graph={graph} />}
         <Tools state={state} />
         <Card state={state} graph={graph} />
       </div>
@@ -96,6 +97,7 @@ function Graph({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
     state.onChange = () => view.refresh();
     const stops = [
       effect(() => view.filter(state.stateFilter.value)),
+      effect(() => view.mark(state.brush.value)),
       effect(() => {
         state.look.value;
         view.readTheme();
@@ -118,7 +120,7 @@ function Graph({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
 
 function Tools({ state }: { state: PanelState }) {
   const canvas = state.canvas.value;
-  const isList = state.view.value === 'list';
+  const view = state.view.value;
   const showsGroups = state.showsGroups.value;
   const tab = (label: string, isCurrent: boolean, onClick: () => void, title: string) => (
     <button type="button" role="radio" aria-checked={isCurrent} title={title} onClick={onClick}>
@@ -133,11 +135,12 @@ function Tools({ state }: { state: PanelState }) {
   return (
     <>
       <div class="cm-tabs" role="radiogroup" aria-label="View">
-        {tab('Groups', !isList && showsGroups, () => show('groups'), 'One box for each cell and function (G)')}
-        {tab('Tasks', !isList && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
-        {tab('List', isList, () => (state.view.value = 'list'), 'All tasks in a list')}
+        {tab('Groups', view === 'graph' && showsGroups, () => show('groups'), 'One box for each cell and function (G)')}
+        {tab('Tasks', view === 'graph' && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
+        {tab('Timeline', view === 'timeline', () => (state.view.value = 'timeline'), 'When tasks ran, worker by worker')}
+        {tab('List', view === 'list', () => (state.view.value = 'list'), 'All tasks in a list')}
       </div>
-      {!isList && canvas && (
+      {view === 'graph' && canvas && (
         <div class="cm-zoom" role="toolbar" aria-label="Point of view">
           <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => canvas.zoom(1 / 1.5)}>
             <Glyph name="minus" />

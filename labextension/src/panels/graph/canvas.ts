@@ -64,6 +64,7 @@ export class GraphCanvas {
   private hovered = NONE;
   private selection: Picked | null = null;
   private stateFilter: State | null = null;
+  private brush: readonly [number, number] | null = null;
   private groupFilter = NONE;
   private lit: ((box: number) => boolean) | null = null;
   private litKey = '';
@@ -159,6 +160,12 @@ export class GraphCanvas {
   /** Light the rows of one state, or all again. */
   filter(state: State | null): void {
     this.stateFilter = state;
+    this.schedule();
+  }
+
+  /** Light what ran in a stretch of time, or all again. */
+  mark(brush: readonly [number, number] | null): void {
+    this.brush = brush;
     this.schedule();
   }
 
@@ -387,8 +394,8 @@ export class GraphCanvas {
 
   /** What is lit while the rest is dimmed: relatives of what is under the pointer, or what a filter asks for. */
   private light(): ((box: number) => boolean) | null {
-    const { graph, hovered, stateFilter, groupFilter, showsGroups } = this;
-    const key = [graph.version, showsGroups, hovered, stateFilter, groupFilter].join(' ');
+    const { graph, hovered, stateFilter, brush, groupFilter, showsGroups } = this;
+    const key = [graph.version, showsGroups, hovered, stateFilter, brush, groupFilter].join(' ');
     if (key !== this.litKey) {
       this.litKey = key;
       this.lit = null;
@@ -399,6 +406,8 @@ export class GraphCanvas {
         this.lit = showsGroups
           ? box => graph.groups.list[box]!.counts[stateFilter]! > 0
           : row => graph.state[row] === stateFilter;
+      } else if (brush && !showsGroups) {
+        this.lit = row => graph.ranIn(row, brush);
       } else if (groupFilter !== NONE && !showsGroups) {
         this.lit = row => graph.group[row] === groupFilter;
       }

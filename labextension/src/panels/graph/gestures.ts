@@ -16,6 +16,8 @@ export interface Gestures {
   click(x: number, y: number): void;
   open(x: number, y: number): void;
   pan(dx: number, dy: number): void;
+  /** A drag with Shift, from one place across to another; pans where nobody wants it. */
+  brush?(fromX: number, toX: number): void;
   zoomAt(x: number, y: number, factor: number): void;
   zoom(factor: number): void;
   walk(axis: Direction, step: 1 | -1): void;
@@ -30,12 +32,13 @@ export interface Gestures {
 export function listen(element: HTMLElement, gestures: Gestures, ownsWheel: (event: WheelEvent) => boolean, signal: AbortSignal): void {
   const on = <K extends keyof HTMLElementEventMap>(type: K, handler: (event: HTMLElementEventMap[K]) => void) =>
     element.addEventListener(type, handler, { signal, passive: type !== 'wheel' });
-  let drag: { x: number; y: number; moved: boolean } | null = null;
+  let drag: { x: number; y: number; moved: boolean; brushFrom: number | null } | null = null;
 
   on('pointerdown', event => {
     if (event.button === 0) {
       element.setPointerCapture(event.pointerId);
-      drag = { x: event.offsetX, y: event.offsetY, moved: false };
+      const { offsetX: x, offsetY: y } = event;
+      drag = { x, y, moved: false, brushFrom: event.shiftKey && gestures.brush ? x : null };
     }
   });
   on('pointermove', ({ offsetX: x, offsetY: y }) => {
@@ -44,8 +47,12 @@ export function listen(element: HTMLElement, gestures: Gestures, ownsWheel: (eve
     } else if (drag.moved || Math.hypot(x - drag.x, y - drag.y) > CLICK_PX) {
       element.classList.add('cm-dragging');
       gestures.leave();
-      gestures.pan(x - drag.x, y - drag.y);
-      drag = { x, y, moved: true };
+      if (drag.brushFrom === null) {
+        gestures.pan(x - drag.x, y - drag.y);
+      } else {
+        gestures.brush?.(drag.brushFrom, x);
+      }
+      drag = { ...drag, x, y, moved: true };
     }
   });
   const release = () => {

@@ -27,9 +27,11 @@ export function List({ state, graph }: { state: PanelState; graph: TaskGraph }) 
   }, []);
 
   const filter = state.stateFilter.value;
+  const brush = state.brush.value;
   const rows: number[] = [];
   for (let row = graph.n - 1; row >= 0; row--) {
-    if (filter === null || (graph.state[row] === filter && graph.kind[row] !== Kind.object)) {
+    const isWanted = filter === null || (graph.state[row] === filter && graph.kind[row] !== Kind.object);
+    if (isWanted && (!brush || graph.ranIn(row, brush))) {
       rows.push(row);
     }
   }

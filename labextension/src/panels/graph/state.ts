@@ -4,12 +4,13 @@
 import { batch, computed, signal } from '@preact/signals';
 import { type Connection, message } from '../../connection';
 import type { State } from '../../protocol';
-import type { GraphCanvas, Picked, Show } from './canvas';
+import type { TaskGraph } from '../../model';
+import type { CanvasOptions, GraphCanvas, Picked, Show } from './canvas';
 
 /** Numbers in the header change at most this often; faster could not be read. */
 const TICK_MS = 120;
 
-export type View = 'graph' | 'list';
+export type View = 'graph' | 'timeline' | 'list';
 
 export interface Card {
   row: number;
@@ -29,6 +30,13 @@ export interface Choice {
   session: string;
 }
 
+/** What a view is made from. */
+export interface ViewProps {
+  state: PanelState;
+  graph: TaskGraph;
+  options: CanvasOptions;
+}
+
 export class PanelState {
   readonly connection = signal<Connection | null>(null);
   readonly view = signal<View>('graph');
@@ -38,6 +46,8 @@ export class PanelState {
   readonly showsGroups = signal(false);
   readonly isFollowing = signal(true);
   readonly stateFilter = signal<State | null>(null);
+  /** A stretch of the session, in seconds: rows that ran in it are lit, or listed, and the others are not. */
+  readonly brush = signal<readonly [number, number] | null>(null);
   readonly selection = signal<Picked | null>(null);
   readonly card = signal<Card | null>(null);
   /** What an action on the chosen row led to. */
@@ -68,6 +78,7 @@ export class PanelState {
       this.connection.value = connection;
       this.choose(null);
       this.stateFilter.value = null;
+      this.brush.value = null;
       this.show.value = 'auto';
       this.tick.value++;
     });

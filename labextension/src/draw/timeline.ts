@@ -1,0 +1,197 @@
+// Lanes, bars and the axis of time.
+
+import type { Size } from '../camera';
+import type { TaskGraph } from '../model';
+import { State } from '../protocol';
+import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../timeline';
+import { type Pen, ellipsis } from './pen';
+import type { Theme } from './theme';
+
+export const LANE_PX = 30;
+export const AXIS_PX = 26;
+/** Lanes' names stand left of the bars. */
+export const NAMES_PX = 108;
+const BAR_PX = 20;
+const LABEL_PX = 34;
+
+export interface TimelineScene {
+  graph: TaskGraph;
+  theme: Theme;
+  arranged: Arranged;
+  scale: Scale;
+  view: Size;
+  /** How far the lanes are scrolled. */
+  top: number;
+  now: number;
+  hovered: number;
+  selected: number;
+  /** A stretch of time that was marked. */
+  brush: readonly [number, number] | null;
+  lit: ((row: number) => boolean) | null;
+}
+
+/** Functions differ by hue; hues come round again. */
+export function functionColour(theme: Theme, fn: number): string {
+  return theme.functions[fn % theme.functions.length]!;
+}
+
+function colourOf({ graph, theme }: TimelineScene, row: number): string {
+  const state = graph.state[row]!;
+  return state === State.failed || state === State.cancelled ? theme.states[state]!.solid : functionColour(theme, graph.fn[row]!);
+}
+
+/** Where a bar is, in pixels of the view. */
+export function barRect({ top }: Pick<TimelineScene, 'top'>, bar: Bar): [number, number, number, number] {
+  const height = BAR_PX / bar.nTracks;
+  const y = AXIS_PX + bar.lane * LANE_PX - top + (LANE_PX - BAR_PX) / 2 + bar.track * height;
+  return [NAMES_PX + bar.x0, y, bar.x1 - bar.x0, height - (bar.nTracks > 1 ? 1 : 0)];
+}
+
+export function drawTimeline(pen: Pen, scene: TimelineScene): void {
+  const { theme, view, arranged } = scene;
+  pen.fillStyle = theme.background;
+  pen.fillRect(0, 0, view.width, view.height);
+  drawTicks(pen, scene);
+  arranged.lanes.forEach((_, lane) => {
+    pen.fillStyle = theme.grid;
+    pen.fillRect(0, AXIS_PX + (lane + 1) * LANE_PX - scene.top - 1, view.width, 1);
+  });
+  drawCover(pen, scene);
+  for (const bar of arranged.bars) {
+    drawBar(pen, scene, bar);
+  }
+  drawBrush(pen, scene);
+  drawNames(pen, scene);
+  drawAxis(pen, scene);
+}
+
+function drawTicks(pen: Pen, { theme, scale, view }: TimelineScene): void {
+  pen.fillStyle = theme.grid;
+  for (const at of ticks(scale, view.width - NAMES_PX).at) {
+    pen.fillRect(Math.round(NAMES_PX + (at - scale.t0) * scale.pxPerS), AXIS_PX, 1, view.height - AXIS_PX);
+  }
+}
+
+/** Rows that are narrower than a bar, pixel by pixel: the more of a pixel they cover, the stronger it is. */
+function drawCover(pen: Pen, scene: TimelineScene): void {
+  const { theme, view, arranged, top } = scene;
+  const { lanes, width, cover, coverFn, coverFailed } = arranged;
+  for (let lane = 0; lane < lanes.length; lane++) {
+    const y = AXIS_PX + lane * LANE_PX - top + (LANE_PX - BAR_PX) / 2;
+    if (y + BAR_PX < AXIS_PX || y > view.height) {
+      continue;
+    }
+    for (let x = 0; x < width; x++) {
+      const at = lane * width + x;
+      const strength = shade(cover[at]!);
+      if (!strength) {
+        continue;
+      }
+      let end = x + 1;
+      const isSame = (next: number) =>
+        shade(cover[next]!) === strength && coverFn[next] === coverFn[at] && coverFailed[next] === coverFailed[at];
+      while (end < width && isSame(lane * width + end)) {
+        end++;
+      }
+      pen.globalAlpha = coverFailed[at] ? 1 : strength;
+      pen.fillStyle = coverFailed[at] ? theme.states[State.failed]!.solid : functionColour(theme, coverFn[at]!);
+      pen.fillRect(NAMES_PX + x, y, end - x, BAR_PX);
+      pen.globalAlpha = 1;
+      x = end - 1;
+    }
+  }
+}
+
+/** A few steps only, so that neighbours are drawn together. */
+function shade(cover: number): number {
+  return cover > 0 ? 0.3 + 0.7 * Math.min(1, Math.ceil(cover * 5) / 5) : 0;
+}
+
+function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
+  const { theme, graph, view, hovered, selected, lit } = scene;
+  const [x, y, width, height] = barRect(scene, bar);
+  if (y + height < AXIS_PX || y > view.height) {
+    return;
+  }
+  // Bars may reach far out of the view; canvases lose precision there.
+  const left = Math.max(NAMES_PX - 2, x);
+  const right = Math.min(view.width + 2, x + width);
+  const isRunning = graph.state[bar.row] === State.running;
+  const colour = colourOf(scene, bar.row);
+  const alpha = lit && !lit(bar.row) ? 0.2 : 1;
+  pen.globalAlpha = isRunning ? 0.4 * alpha : alpha;
+  pen.fillStyle = colour;
+  pen.fillRect(left, y, Math.max(1, right - left - (right - left > 4 ? 1 : 0)), height);
+  pen.globalAlpha = alpha;
+  if (isRunning && right <= view.width) {
+    pen.fillStyle = theme.states[State.running]!.solid;
+    pen.fillRect(right - 3, y, 3, height);
+  }
+  if (right - left > LABEL_PX && height > 11) {
+    pen.font = `500 11px ${theme.font}`;
+    pen.textAlign = 'left';
+    pen.textBaseline = 'middle';
+    pen.fillStyle = isRunning ? theme.text : theme.inverse;
+    pen.fillText(ellipsis(pen, graph.name(bar.row), right - left - 12), left + 6, y + height / 2 + 0.5);
+  }
+  if (bar.row === selected || bar.row === hovered) {
+    pen.strokeStyle = bar.row === selected ? theme.text : theme.textSoft;
+    pen.lineWidth = bar.row === selected ? 2 : 1.25;
+    pen.strokeRect(left - 1, y - 1, right - left + 1, height + 2);
+  }
+  pen.globalAlpha = 1;
+}
+
+function drawBrush(pen: Pen, { brush, theme, scale, view }: TimelineScene): void {
+  if (brush) {
+    const [x0, x1] = brush.map(at => NAMES_PX + (at - scale.t0) * scale.pxPerS) as [number, number];
+    const left = Math.max(NAMES_PX, x0);
+    const right = Math.min(view.width, x1);
+    if (right > left) {
+      pen.globalAlpha = 0.12;
+      pen.fillStyle = theme.accent;
+      pen.fillRect(left, AXIS_PX, right - left, view.height - AXIS_PX);
+      pen.globalAlpha = 1;
+      pen.fillRect(left, AXIS_PX, 1, view.height - AXIS_PX);
+      pen.fillRect(right - 1, AXIS_PX, 1, view.height - AXIS_PX);
+    }
+  }
+}
+
+function drawNames(pen: Pen, { theme, arranged, top, view }: TimelineScene): void {
+  pen.fillStyle = theme.background;
+  pen.fillRect(0, AXIS_PX, NAMES_PX - 1, view.height - AXIS_PX);
+  pen.textBaseline = 'middle';
+  pen.textAlign = 'left';
+  arranged.lanes.forEach(({ title, detail }, lane) => {
+    const y = AXIS_PX + lane * LANE_PX - top + LANE_PX / 2;
+    if (y > AXIS_PX - LANE_PX && y < view.height + LANE_PX) {
+      pen.font = `500 11.5px ${theme.font}`;
+      pen.fillStyle = theme.text;
+      const shown = ellipsis(pen, title, NAMES_PX - 24);
+      pen.fillText(shown, 12, y);
+      const used = 12 + pen.measureText(shown).width + 6;
+      pen.font = `400 10.5px ${theme.font}`;
+      pen.fillStyle = theme.textSoft;
+      pen.fillText(ellipsis(pen, detail, NAMES_PX - used - 4), used, y);
+    }
+  });
+  pen.fillStyle = theme.border;
+  pen.fillRect(NAMES_PX - 1, AXIS_PX, 1, view.height - AXIS_PX);
+}
+
+function drawAxis(pen: Pen, { theme, scale, view }: TimelineScene): void {
+  pen.fillStyle = theme.background;
+  pen.fillRect(0, 0, view.width, AXIS_PX);
+  pen.fillStyle = theme.border;
+  pen.fillRect(0, AXIS_PX - 1, view.width, 1);
+  pen.font = `400 10.5px ${theme.font}`;
+  pen.fillStyle = theme.textSoft;
+  pen.textBaseline = 'middle';
+  pen.textAlign = 'left';
+  const { at, step } = ticks(scale, view.width - NAMES_PX);
+  for (const time of at) {
+    const x = Math.round(NAMES_PX + (time - scale.t0) * scale.pxPerS);
+    pen.fillText(tickLabel(time, step), x + 4, AXIS_PX / 2);
+  }
+}

@@ -1,0 +1,26 @@
+// Views whose code is loaded when they are opened for the first time.
+
+import type { FunctionComponent } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+
+/** A component that is there as soon as its code is. */
+export function lazily<Props extends object>(load: () => Promise<FunctionComponent<Props>>): FunctionComponent<Props> {
+  let loaded: FunctionComponent<Props> | null = null;
+  return function Lazy(props: Props) {
+    const [problem, setProblem] = useState('');
+    const [, setLoaded] = useState(loaded !== null);
+    useEffect(() => {
+      if (!loaded) {
+        load().then(
+          component => {
+            loaded = component;
+            setLoaded(true);
+          },
+          error => setProblem(`This view could not be loaded; reload the page. (${String(error)})`)
+        );
+      }
+    }, []);
+    const View = loaded;
+    return View ? <View {...props} /> : <p class="cm-loading">{problem || 'Loading …'}</p>;
+  };
+}

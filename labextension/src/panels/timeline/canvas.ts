@@ -1,0 +1,344 @@
+// The timeline on a canvas element: what is seen, and what the reader does with it.
+
+import { type TimelineScene, AXIS_PX, LANE_PX, NAMES_PX, barRect, drawTimeline } from '../../draw/timeline';
+import { svgOf } from '../../draw/svg';
+import { type Theme, makeTheme } from '../../draw/theme';
+import { NONE } from '../../layout';
+import type { TaskGraph } from '../../model';
+import { State } from '../../protocol';
+import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReason, story, zoomTime } from '../../timeline';
+import { listen } from '../graph/gestures';
+import { rowTitle } from '../graph/describe';
+import { Tooltip } from '../graph/tooltip';
+import { duration } from '../../format';
+
+/** While tasks run, bars grow; smoother than that could not be told from it. */
+const FRAME_MS = 33;
+/** A mouse is not exact to the pixel. */
+const NEAR_PX = 3;
+
+/** 'fit': all there is; 'follow': the present at the right edge; 'free': where the reader put it. */
+type Aim = 'fit' | 'follow' | 'free';
+
+export interface TimelineEvents {
+  onSelect(row: number): void;
+  onOpen(row: number): void;
+  onBrush(brush: readonly [number, number] | null): void;
+  onAim(canvas: TimelineCanvas): void;
+}
+
+export class TimelineCanvas {
+  readonly element = document.createElement('canvas');
+  private readonly pen: CanvasRenderingContext2D;
+  private readonly tooltip: Tooltip;
+  private readonly abort = new AbortController();
+  private readonly resizing: ResizeObserver;
+  private theme!: Theme;
+  private scale: Scale = { t0: 0, pxPerS: 100 };
+  private top = 0;
+  private aim: Aim = 'fit';
+  private size = { width: 0, height: 0 };
+  private arranged: Arranged | null = null;
+  private hovered = NONE;
+  private selected = NONE;
+  private brush: readonly [number, number] | null = null;
+  private stateFilter: State | null = null;
+  private request = 0;
+  private timer = 0;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private graph: TaskGraph,
+    private readonly events: TimelineEvents,
+    ownsWheel: (event: WheelEvent) => boolean
+  ) {
+    const { element } = this;
+    element.className = 'cm-canvas cm-timeline';
+    element.tabIndex = 0;
+    element.setAttribute('role', 'application');
+    element.setAttribute('aria-roledescription', 'timeline');
+    element.setAttribute(
+      'aria-label',
+      'Timeline, one lane for each worker. Left and right go from task to task in a lane, up and down from lane to lane, Enter opens the card, plus and minus zoom, F fits, L follows. Drag with Shift to mark a stretch of time.'
+    );
+    host.append(element);
+    this.pen = element.getContext('2d')!;
+    this.tooltip = new Tooltip(host);
+    listen(element, this.gestures(), ownsWheel, this.abort.signal);
+    document.addEventListener('visibilitychange', () => this.schedule(), { signal: this.abort.signal });
+    this.resizing = new ResizeObserver(() => this.resize());
+    this.resizing.observe(host);
+    this.readTheme();
+    this.resize();
+  }
+
+  dispose(): void {
+    this.abort.abort();
+    this.resizing.disconnect();
+    cancelAnimationFrame(this.request);
+    clearTimeout(this.timer);
+    this.tooltip.dispose();
+    this.element.remove();
+  }
+
+  get isFollowing(): boolean {
+    return this.aim === 'follow';
+  }
+
+  setGraph(graph: TaskGraph): void {
+    if (graph !== this.graph) {
+      this.graph = graph;
+      this.aim = 'fit';
+    }
+    this.refresh();
+  }
+
+  refresh(): void {
+    this.schedule();
+  }
+
+  readTheme(): void {
+    const style = getComputedStyle(this.host);
+    this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
+    this.schedule();
+  }
+
+  select(row: number): void {
+    this.selected = row;
+    this.schedule();
+  }
+
+  filter(state: State | null): void {
+    this.stateFilter = state;
+    this.schedule();
+  }
+
+  mark(brush: readonly [number, number] | null): void {
+    this.brush = brush;
+    this.schedule();
+  }
+
+  fit(): void {
+    this.setAim('fit');
+  }
+
+  follow(isFollowing: boolean): void {
+    this.setAim(isFollowing ? 'follow' : 'free');
+  }
+
+  zoom(factor: number): void {
+    this.zoomAt(NAMES_PX + this.plotWidth / 2, factor);
+  }
+
+  /** The picture as it is, as an SVG document; all lanes, also those scrolled out of sight. */
+  svg(): string {
+    const arranged = this.arrange();
+    const height = AXIS_PX + LANE_PX * arranged.lanes.length + 8;
+    const scene = { ...this.scene(arranged), top: 0, view: { width: this.size.width, height }, hovered: NONE };
+    return svgOf(this.size.width, height, pen => drawTimeline(pen, scene));
+  }
+
+  // ---- drawing
+
+  private get plotWidth(): number {
+    return Math.max(40, this.size.width - NAMES_PX);
+  }
+
+  private now(): number {
+    return this.graph.time(performance.now());
+  }
+
+  private setAim(aim: Aim): void {
+    this.aim = aim;
+    this.events.onAim(this);
+    this.schedule();
+  }
+
+  private schedule(): void {
+    clearTimeout(this.timer);
+    if (!this.request && this.size.width > 0) {
+      this.request = requestAnimationFrame(() => {
+        this.request = 0;
+        this.frame();
+      });
+    }
+  }
+
+  private resize(): void {
+    const { clientWidth: width, clientHeight: height } = this.host;
+    if (width === this.size.width && height === this.size.height) {
+      return;
+    }
+    this.size = { width, height };
+    const ratio = window.devicePixelRatio || 1;
+    this.element.width = Math.round(width * ratio);
+    this.element.height = Math.round(height * ratio);
+    if (width > 0) {
+      this.frame();
+    }
+  }
+
+  private arrange(): Arranged {
+    if (this.aim === 'fit') {
+      this.scale = fitTime(extent(this.graph, this.now()), this.plotWidth);
+    } else if (this.aim === 'follow') {
+      this.scale = { ...this.scale, t0: this.now() - (0.94 * this.plotWidth) / this.scale.pxPerS };
+    }
+    return arrange(this.graph, this.scale, Math.floor(this.plotWidth), this.now());
+  }
+
+  private scene(arranged: Arranged): TimelineScene {
+    const { graph, theme, scale, size, top, hovered, selected, brush, stateFilter } = this;
+    const lit = stateFilter === null ? null : (row: number) => graph.state[row] === stateFilter;
+    return { graph, theme, arranged, scale, view: size, top, now: this.now(), hovered, selected, brush, lit };
+  }
+
+  private frame(): void {
+    this.arranged = this.arrange();
+    const most = Math.max(0, AXIS_PX + this.arranged.lanes.length * LANE_PX - this.size.height);
+    this.top = Math.min(most, Math.max(0, this.top));
+    const ratio = window.devicePixelRatio || 1;
+    this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    drawTimeline(this.pen, this.scene(this.arranged));
+    const { counts } = this.graph;
+    if (counts.running > 0 && this.aim !== 'free') {
+      clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => this.schedule(), FRAME_MS);
+    }
+  }
+
+  // ---- what the reader does
+
+  private zoomAt(x: number, factor: number): void {
+    this.tooltip.hide();
+    this.scale = zoomTime(this.scale, x - NAMES_PX, factor);
+    if (this.aim !== 'follow') {
+      this.setAim('free');
+    }
+    this.schedule();
+  }
+
+  private barAt(x: number, y: number): Bar | null {
+    const hits = this.arranged?.bars.filter(bar => {
+      const [left, top, width, height] = barRect({ top: this.top }, bar);
+      return x >= left - NEAR_PX && x <= left + width + NEAR_PX && y >= top && y <= top + height;
+    });
+    return hits?.[hits.length - 1] ?? null;
+  }
+
+  private laneAt(y: number): number {
+    const lane = Math.floor((y - AXIS_PX + this.top) / LANE_PX);
+    return y > AXIS_PX && this.arranged && lane < this.arranged.lanes.length ? lane : NONE;
+  }
+
+  private hover(x: number, y: number): void {
+    const bar = this.barAt(x, y);
+    const row = bar?.row ?? NONE;
+    if (row !== this.hovered) {
+      this.hovered = row;
+      this.element.classList.toggle('cm-over', row !== NONE);
+      this.schedule();
+    }
+    const lines = bar ? [rowTitle(this.graph, row), ...story(this.graph, row, this.now())] : this.gapAt(x, y);
+    if (lines.length) {
+      this.tooltip.show(lines, x, y, this.size);
+    } else {
+      this.tooltip.hide();
+    }
+  }
+
+  /** What there is to say of a place without a bar. */
+  private gapAt(x: number, y: number): string[] {
+    const lane = this.laneAt(y);
+    const column = Math.floor(x - NAMES_PX);
+    const at = this.scale.t0 + (x - NAMES_PX) / this.scale.pxPerS;
+    const [from] = extent(this.graph, this.now());
+    if (lane === NONE || column < 0 || !this.arranged || at < from || at > this.now()) {
+      return [];
+    }
+    if (this.arranged.cover[lane * this.arranged.width + column]) {
+      return ['Many short tasks', 'zoom in to see them one by one'];
+    }
+    const [before, behind] = this.neighbours(lane, x - NAMES_PX);
+    const idle = before && behind ? [`idle for ${duration((behind.x0 - before.x1) / this.scale.pxPerS)}`] : ['idle'];
+    return [...idle, ...gapReason(this.graph, at)];
+  }
+
+  private neighbours(lane: number, x: number): [Bar | undefined, Bar | undefined] {
+    const bars = this.arranged?.bars.filter(bar => bar.lane === lane) ?? [];
+    const at = bars.findIndex(bar => bar.x0 > x);
+    return at < 0 ? [bars[bars.length - 1], undefined] : [bars[at - 1], bars[at]];
+  }
+
+  private walk(axis: 'right' | 'down', step: 1 | -1): void {
+    const bars = this.arranged?.bars ?? [];
+    const here = bars.find(bar => bar.row === this.selected);
+    if (!here) {
+      const first = bars[0];
+      if (first) {
+        this.events.onSelect(first.row);
+      }
+      return;
+    }
+    const middle = (here.x0 + here.x1) / 2;
+    const candidates =
+      axis === 'right'
+        ? bars.filter(bar => bar.lane === here.lane && (bar.x0 - here.x0) * step > 0)
+        : bars.filter(bar => (bar.lane - here.lane) * step > 0);
+    const distance = (bar: Bar) => Math.abs(bar.lane - here.lane) * 1e6 + Math.abs((bar.x0 + bar.x1) / 2 - middle);
+    const next = candidates.reduce<Bar | null>((best, bar) => (best && distance(best) <= distance(bar) ? best : bar), null);
+    if (next) {
+      this.events.onSelect(next.row);
+    }
+  }
+
+  private gestures() {
+    const time = (x: number) => this.scale.t0 + (x - NAMES_PX) / this.scale.pxPerS;
+    return {
+      hover: (x: number, y: number) => this.hover(x, y),
+      leave: () => {
+        this.hovered = NONE;
+        this.tooltip.hide();
+        this.schedule();
+      },
+      click: (x: number, y: number) => {
+        this.events.onSelect(this.barAt(x, y)?.row ?? NONE);
+        if (this.brush && !this.barAt(x, y)) {
+          this.events.onBrush(null);
+        }
+      },
+      open: (x: number, y: number) => {
+        const bar = this.barAt(x, y);
+        if (bar) {
+          this.events.onOpen(bar.row);
+        }
+      },
+      pan: (dx: number, dy: number) => {
+        this.scale = { ...this.scale, t0: this.scale.t0 - dx / this.scale.pxPerS };
+        this.top -= dy;
+        if (dx) {
+          this.setAim('free');
+        }
+        this.schedule();
+      },
+      brush: (from: number, to: number) => {
+        this.events.onBrush([time(Math.max(NAMES_PX, Math.min(from, to))), time(Math.max(from, to))]);
+      },
+      zoomAt: (x: number, _y: number, factor: number) => this.zoomAt(Math.max(NAMES_PX, x), factor),
+      zoom: (factor: number) => this.zoom(factor),
+      walk: (axis: 'right' | 'down', step: 1 | -1) => this.walk(axis, step),
+      openChosen: () => {
+        if (this.selected !== NONE) {
+          this.events.onOpen(this.selected);
+        }
+      },
+      dismiss: () => {
+        this.events.onSelect(NONE);
+        this.events.onBrush(null);
+      },
+      fit: () => this.fit(),
+      follow: () => this.follow(!this.isFollowing),
+      toggleGroups: () => undefined
+    };
+  }
+}
