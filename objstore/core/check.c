@@ -12,6 +12,7 @@ struct checker {
     void *context;
     uint32_t n_violations;
     uint32_t *pins;
+    bool *settling; /* results of running tasks: sealed without the lock, and those who wait moved on under it, a moment later */
 };
 
 static void expect(struct checker *c, bool sound, const char *what, uint64_t index, uint64_t found, uint64_t expected)
@@ -51,7 +52,7 @@ static void check_task(struct checker *c, uint32_t i)
     if (t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION))
         count_pin(c, s->actors[t->actor_1 - 1].object_1 - 1, "call's actor lives", i);
     if (state == TASK_WAITING)
-        expect(c, t->cursor < t->n_dependencies && !object_sealed(&s->objects[refs[t->cursor]]),
+        expect(c, t->cursor < t->n_dependencies && (!object_sealed(&s->objects[refs[t->cursor]]) || c->settling[refs[t->cursor]]),
                "waiting task stands before an unsealed dependency", i, t->cursor, t->n_dependencies);
     if (state == TASK_READY)
         expect(c, t->cursor == t->n_dependencies, "ready task has all dependencies", i, t->cursor, t->n_dependencies);
@@ -71,7 +72,7 @@ static void check_object(struct checker *c, uint32_t i)
     expect(c, o->pins == c->pins[i], "pins equal what refers to the object", i, o->pins, c->pins[i]);
     expect(c, o->pins || object_held(o), "a living object has a pin or a holder", i, 0, 1);
     if (state != OBJECT_PENDING)
-        expect(c, o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
+        expect(c, c->settling[i] || o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
     else if (!(o->creator & PUT_BIT))
         expect(c, o->pins > 0, "a pending result is pinned by its task", i, o->pins, 1);
     if (o->offset && (state == OBJECT_READY || state == OBJECT_ERROR))
@@ -122,9 +123,16 @@ static void check_resources(struct checker *c)
 uint32_t segment_check(struct segment *s, check_report report, void *context)
 {
     struct header *h = s->h;
-    struct checker c = {s, report, context, 0, calloc(h->touched_objects ? h->touched_objects : 1, sizeof(uint32_t))};
-    if (!c.pins)
+    uint32_t n_objects = h->touched_objects ? h->touched_objects : 1;
+    struct checker c = {s, report, context, 0, calloc(n_objects, sizeof *c.pins), calloc(n_objects, sizeof *c.settling)};
+    if (!c.pins || !c.settling) {
+        free(c.pins);
+        free(c.settling);
         return 1;
+    }
+    for (uint32_t i = 0; i < h->touched_tasks; i++)
+        for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
+            c.settling[task_result(s, &s->tasks[i], k)] = true;
     expect(&c, h->magic == LAYOUT_MAGIC && h->signature == LAYOUT_SIGNATURE, "the header is ours", 0, h->signature, LAYOUT_SIGNATURE);
     expect(&c, arena_check(&h->arena, s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
     for (uint32_t i = 0; i < h->touched_tasks; i++)
@@ -155,5 +163,6 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
     check_queues(&c);
     check_resources(&c);
     free(c.pins);
+    free(c.settling);
     return c.n_violations;
 }

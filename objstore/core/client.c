@@ -18,16 +18,17 @@ int client_attach(struct segment *s, uint32_t role)
         /* A slot that was claimed but never became attached belongs to nobody once its process has gone. Not while it
          * stands in the lock: as our own it would look alive. */
         bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0 &&
-                         (atomic_load(&s->h->lock) & ~LOCK_WAITERS) != i + 1;
+                         lock_owner_1(atomic_load(&s->h->lock)) != i + 1;
         if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
             continue;
         STEP();
-        c->start_time = process_start_time(pid);
+        c->generation++; /* from here on whoever takes the predecessor for dead cannot get at our lock */
+        STEP();
+        atomic_store(&c->start_time, process_start_time(pid));
         c->role = role;
         c->actor_1 = c->task_1 = 0;
         c->n_finished = c->last_seq = 0;
         c->last_origin = 0;
-        c->generation++;
         atomic_store(&c->flags, 0);
         atomic_store(&c->sleepers, 0);
         atomic_store(&c->need, 0);

@@ -189,7 +189,7 @@ struct client_slot {
     uint32_t role;
     _Atomic int32_t pid;       /* A  claims the slot */
     uint32_t generation;
-    uint64_t start_time;       /*    of the process, clock ticks since boot: pids come back */
+    _Atomic uint64_t start_time; /* A  of the process, clock ticks since boot: pids come back */
     uint32_t actor_1;          /* L  actor served */
     _Atomic uint32_t flags;
     uint32_t task_1;           /* L  last task popped, for show */
@@ -228,7 +228,7 @@ struct header {
     uint64_t clock_ticks, clock_unix_ns;
     double clock_ns_per_tick;
 
-    _Alignas(64) _Atomic uint32_t lock; /* 0 free, else client + 1, | LOCK_WAITERS */
+    _Alignas(64) _Atomic uint32_t lock; /* 0 free, else lock_word() of the owner, | LOCK_WAITERS */
     uint32_t n_takeovers;               /* L */
     uint32_t lock_grace_ms;             /*    how long an owner may be stopped (SIGSTOP, debugger) before it is killed */
     _Atomic int32_t stopped_pid;        /* A  an owner that is stopped right now: everybody waits for it */
@@ -256,6 +256,7 @@ struct header {
     _Atomic uint32_t closing;                 /* A  the session ends */
 };
 #define LOCK_WAITERS 0x80000000u
+#define LOCK_CLIENT_BITS 9 /* client + 1; above it its slot's generation, so that a successor is not taken for the dead */
 
 static_assert(sizeof(struct object_slot) == 128, "object slots are two cache lines");
 static_assert(sizeof(struct task_slot) == 128, "task slots are two cache lines");

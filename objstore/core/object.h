@@ -37,13 +37,13 @@ static inline struct stream *stream_at(const struct segment *s, uint64_t offset)
 }
 static inline bool object_is_stream(const struct object_slot *o)
 {
-    return o->offset && o->u.arena.n_refs == REFS_OF_STREAM && object_state(o) == OBJECT_READY;
+    return object_state(o) == OBJECT_READY && o->offset && o->u.arena.n_refs == REFS_OF_STREAM;
 }
 /* How many references an object contains. */
 static inline uint32_t object_n_refs(const struct segment *s, const struct object_slot *o)
 {
-    uint32_t state = object_state(o);
-    if (!o->offset || (state != OBJECT_READY && state != OBJECT_ERROR))
+    uint32_t state = object_state(o); /* first: before it is sealed, its sealer writes the rest without the lock */
+    if ((state != OBJECT_READY && state != OBJECT_ERROR) || !o->offset)
         return 0;
     return o->u.arena.n_refs == REFS_OF_STREAM ? stream_at(s, o->offset)->n : o->u.arena.n_refs;
 }

@@ -257,7 +257,7 @@ static bool owner_is_dead(struct segment *s, uint32_t owner, struct vigil *v)
         return owner >= MAX_CLIENTS;
     const struct client_slot *c = &s->clients[owner];
     int32_t pid = atomic_load(&c->pid);
-    uint64_t start_time = c->start_time;
+    uint64_t start_time = atomic_load(&c->start_time);
     char state;
     uint64_t now = look_at_process(pid, &state);
     if (now == 0 || now != start_time)
@@ -282,7 +282,7 @@ static void take_over(struct segment *s)
 void segment_lock(struct segment *s)
 {
     _Atomic uint32_t *lock = &s->h->lock;
-    uint32_t mine = s->me + 1, seen = 0;
+    uint32_t mine = lock_word(s), seen = 0;
     struct vigil vigil = {0, 0};
     if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
         return;
@@ -310,7 +310,7 @@ void segment_lock(struct segment *s)
                                                      memory_order_relaxed))
             continue;
         seen |= LOCK_WAITERS;
-        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, (seen & ~LOCK_WAITERS) - 1, &vigil) &&
+        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, lock_owner_1(seen) - 1, &vigil) &&
             atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
                                                     memory_order_relaxed)) {
             take_over(s);

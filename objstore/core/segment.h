@@ -44,6 +44,12 @@ int segment_map(struct segment *segment, int fd);
 int segment_use(struct segment *segment, unsigned char *base, size_t size);
 void segment_unmap(struct segment *segment);
 
+static inline uint32_t lock_word(const struct segment *s)
+{
+    return ((s->clients[s->me].generation << LOCK_CLIENT_BITS) | (s->me + 1)) & ~LOCK_WAITERS;
+}
+static inline uint32_t lock_owner_1(uint32_t word) { return word & ((1u << LOCK_CLIENT_BITS) - 1); } /* client + 1, 0: nobody */
+
 /* The one lock. Waits in steps of 5 ms; a dead owner is detected by pid and start time, its half-done work is rebuilt by
  * recover() and the lock taken over. An owner that is stopped is reported in the header, and killed after
  * header.lock_grace_ms. Never sleeps for anything else, never calls out. Not recursive. */

@@ -484,10 +484,16 @@ void task_retry(struct segment *s, uint32_t task)
         task_enqueue(s, task, true);
 }
 
+/* A sealer writes over the hint without the lock. Whatever is read is believed only if the task confirms it. */
+#if defined __SANITIZE_THREAD__
+__attribute__((no_sanitize_thread, noipa))
+#endif
+static uint32_t producer_hint(const struct object_slot *o) { return o->u.pending.task_1 - 1; }
+
 uint32_t task_producing(const struct segment *s, uint32_t object)
 {
     const struct object_slot *o = &s->objects[object];
-    uint32_t task = o->u.pending.task_1 - 1;
+    uint32_t task = producer_hint(o);
     if (object_state(o) != OBJECT_PENDING || task >= s->h->touched_tasks)
         return UINT32_MAX;
     const struct task_slot *t = &s->tasks[task];

@@ -309,7 +309,7 @@ def test_a_worker_that_is_stopped_inside_the_lock_is_reported_and_ended(node: No
     os.kill(stopped, signal.SIGSTOP)
     with mmap.mmap(node.fd, 4096) as header:  # as if it had stopped there: struct header of objstore/core/layout.h
         struct.pack_into("<I", header, 136, 300)        # lock_grace_ms
-        struct.pack_into("<I", header, 128, index + 1)  # lock
+        struct.pack_into("<I", header, 128, 1 << 9 | index + 1)  # lock: the slot's first client
     assert cm.get(pid_of_worker.remote()) != stopped
     told = heard.wait_for(NodeEvent, lambda event: event.kind == "lock_owner_killed")
     assert f"process {stopped} was stopped" in told.text

@@ -1,0 +1,129 @@
+"""Deliberate mistakes in the core. Each is one that a hurried change could make; the death sweeps must catch every one.
+
+    python tests/objstore/mutants.py            # all; `make nightly`
+    python tests/objstore/mutants.py NAME       # one of them
+
+Every mutant is a replacement in a copy of the sources, so the product carries no switches for it. One whose text is no longer
+found is an error too: the list must follow the code. Exit status 1 when a mutant survives.
+"""
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
+TESTS = ("stepping_test", "threads_test", "crash_test")  # the quickest first
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` in `file` becomes `new`."""
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+COMMIT = "    atomic_store_explicit(&t->state, TASK_WAITING, memory_order_release); /* the commit */\n"
+MUTANTS = [
+    Mutant("a task is committed before its fields", "task.c", "    t->next_1 = t->next_waiting_1 = 0;\n    t->result_1 = spec",
+           "    atomic_store(&t->state, TASK_WAITING);\n    STEP();\n    t->next_1 = t->next_waiting_1 = 0;\n    t->result_1 = spec"),
+    Mutant("an object is published before its bytes", "object.c",
+           "    o->size = size;\n    STEP();\n    o->offset = offset;\n    publish(s, index, state);\n",
+           "    publish(s, index, state);\n    o->size = size;\n    STEP();\n    o->offset = offset;\n"),
+    Mutant("a freed object joins the free list before its state says so", "object.c",
+           "        o->generation++;\n        STEP();\n        atomic_store_explicit(&o->state, OBJECT_FREE, memory_order_release);\n",
+           "        arena_free(&s->h->arena, s->base, offset);\n        o->generation++;\n        STEP();\n"
+           "        atomic_store_explicit(&o->state, OBJECT_FREE, memory_order_release);\n"),
+    Mutant("a released task is freed after its references", "task.c",
+           "    STEP();\n    atomic_store_explicit(&t->state, TASK_FREE, memory_order_release);\n    STEP();\n    object_unpin(s, function);\n",
+           "    object_unpin(s, function);\n    STEP();\n    atomic_store_explicit(&t->state, TASK_FREE, memory_order_release);\n    STEP();\n"),
+    Mutant("a dead client's references stay", "client.c", "        losses.objects = drop_references(s, client);\n", ""),
+    Mutant("a dead client's half-written chunks stay", "client.c", "|| owner != k->dead", "|| owner != k->dead || true"),
+    Mutant("a dead client's wake-up is not given to another", "client.c",
+           "        wake_everybody(s); /* it may have died between a change and telling those who sleep for it */\n", ""),
+    Mutant("recovery wakes nobody", "recover.c", "    wake_everybody(s); /* each looks again at what it waits for */\n", ""),
+    Mutant("recovery trusts old pins", "recover.c", "        o->pins = 0;\n", ""),
+    Mutant("recovery forgets chunks whose mark is missing", "recover.c", "    claim_chunks(s);\n", ""),
+    Mutant("recovery leaves half-made actors", "recover.c", "        if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->task_1)",
+           "        if (false)"),
+    Mutant("recovery leaves half-cancelled tasks", "recover.c", "        if (was_being_cancelled(s, t)) {", "        if (false) {"),
+    Mutant("recovery does not order the queue", "recover.c", "    qsort(order, n, sizeof *order, by_seq);\n", ""),
+    Mutant("a running task loses its worker before it is ready again", "task.c",
+           "    t->attempt++;\n    t->flags &= (uint16_t)~TASK_FLAG_CANCEL;\n    STEP();\n",
+           "    t->attempt++;\n    t->worker = UINT16_MAX;\n    t->flags &= (uint16_t)~TASK_FLAG_CANCEL;\n    STEP();\n"),
+    Mutant("the fate of calls follows the reporter", "client.c",
+           "    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;\n",
+           "    bool actor_restarts = call && losses->actor_restarts;\n"),
+    Mutant("a slot that stands in the lock is claimed again", "client.c",
+           " &&\n                         lock_owner_1(atomic_load(&s->h->lock)) != i + 1;", ";"),
+    Mutant("a split shrinks the old chunk before the new one is written", "arena.c",
+           "    write_header(base, rest, surplus - ARENA_UNIT, offset);\n    ARENA_STEP();\n    set_size(chunk, size);\n",
+           "    set_size(chunk, size);\n    ARENA_STEP();\n    write_header(base, rest, surplus - ARENA_UNIT, offset);\n"),
+    Mutant("a merge defaces the chunk behind before it has grown", "arena.c",
+           "    set_size(chunk, end_of(chunk_at(base, next), next) - offset - ARENA_UNIT);\n    ARENA_STEP();\n"
+           "    chunk_at(base, next)->check = 0;\n",
+           "    uint64_t end = end_of(chunk_at(base, next), next);\n    chunk_at(base, next)->check = 0;\n    ARENA_STEP();\n"
+           "    set_size(chunk, end - offset - ARENA_UNIT);\n"),
+    Mutant("the waiter's mark comes before its bit", "object.c",
+           "    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64));\n    STEP();\n"
+           "    return (atomic_fetch_or(&o->state, OBJECT_HAS_WAITERS) & OBJECT_STATE_MASK) == OBJECT_PENDING;\n",
+           "    bool pending = (atomic_fetch_or(&o->state, OBJECT_HAS_WAITERS) & OBJECT_STATE_MASK) == OBJECT_PENDING;\n"
+           "    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64));\n    return pending;\n"),
+    Mutant("a notifier wakes before it changes the inbox", "segment.c",
+           "    atomic_fetch_add(&c->inbox, 1);\n    STEP();\n    if (atomic_load(&c->sleepers))\n        futex_wake(&c->inbox, INT_MAX);\n",
+           "    if (atomic_load(&c->sleepers))\n        futex_wake(&c->inbox, INT_MAX);\n    atomic_fetch_add(&c->inbox, 1);\n"),
+    Mutant("need may be too high", "object.c", "atomic_fetch_sub(&s->clients[client].need, 1) <= 1 ||",
+           "atomic_fetch_sub(&s->clients[client].need, 1) <= 0 ||"),
+    Mutant("a stream counts an item before it is listed", "stream.c",
+           "    refs_of(s, object)[stream->n] = *item;\n    STEP();\n    stream->n++;\n",
+           "    stream->n++;\n    STEP();\n    refs_of(s, object)[stream->n - 1] = *item;\n"),
+    Mutant("the lock is not taken over", "segment.c", "    if (now == 0 || now != start_time)\n        return true;\n", ""),
+    Mutant("references are dropped without the lock", "client.c",
+           "    segment_lock(s);\n    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n    segment_unlock(s);\n",
+           "    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n"),
+]
+
+
+def caught_by(mutant: Mutant, folder: Path) -> str:
+    """The test that fails, or an empty string."""
+    source = folder / mutant.file
+    text = source.read_text()
+    if text.count(mutant.old) != 1:
+        sys.exit(f"the mutant {mutant.name!r} no longer fits {mutant.file}: its text occurs {text.count(mutant.old)} times")
+    source.write_text(text.replace(mutant.old, mutant.new))
+    try:
+        for test in TESTS:
+            command = ["make", "-s", "-C", str(folder), "check", f"TESTS={test}", f"DEADLINE_S={LIMIT_S}"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if "error:" in done.stderr:
+                sys.exit(f"the mutant {mutant.name!r} does not compile:\n{done.stderr}")
+            if done.returncode:
+                return test
+        return ""
+    finally:
+        source.write_text(text)
+
+
+def main() -> int:
+    wanted = [m for m in MUTANTS if len(sys.argv) < 2 or m.name == sys.argv[1]]
+    survivors = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "core"
+        shutil.copytree(CORE, folder, ignore=shutil.ignore_patterns("out"))
+        for mutant in wanted:
+            test = caught_by(mutant, folder)
+            print(f"{'caught by ' + test if test else 'SURVIVED':<26} {mutant.name}", flush=True)
+            if not test:
+                survivors.append(mutant.name)
+    print(f"{len(wanted) - len(survivors)} passed, {len(survivors)} failed in {len(TESTS)} tests")
+    return 1 if survivors or not wanted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
