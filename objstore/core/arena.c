@@ -33,6 +33,9 @@
 #define CHUNK_CHECK UINT64_C(0x6d736e65726141a5) /* xor'ed with the header's offset: a copied header is refused */
 #define MIN_CHUNK (2 * ARENA_UNIT)               /* a header and one unit */
 #define LARGE_SIZE (UINT64_C(1) << 20)           /* payload bytes from which the lower address beats the warmer cache */
+#ifndef IDLE_SIZE
+#define IDLE_SIZE LARGE_SIZE /* payload bytes from which giving pages back is worth a system call */
+#endif
 #define SHORT_LOOK 4                             /* chunks of the own class tried before going to a larger one */
 #define LONG_LOOK 1024                           /* ... before giving up */
 
@@ -43,12 +46,13 @@ struct chunk {
     uint64_t previous;      /* derived: header offset of the chunk in front, 0 = none */
     uint64_t next_free;     /* derived, if free and not top: neighbours in the list, 0 = none */
     uint64_t previous_free;
-    uint64_t spare[2];
+    uint64_t warm;          /* a hint, if free: the pages of so many payload bytes may be there, those of the rest are not */
+    uint64_t spare;
 };
 
 _Static_assert(sizeof(struct chunk) == ARENA_UNIT, "the header is one unit");
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "one store must be one store");
-_Static_assert(sizeof(struct arena) == 7 * 8 + 2 * (ARENA_N_LEVELS + 2) + 8 * ARENA_N_LEVELS * ARENA_N_SUBLEVELS,
+_Static_assert(sizeof(struct arena) == 9 * 8 + 2 * (ARENA_N_LEVELS + 2) + 8 * ARENA_N_LEVELS * ARENA_N_SUBLEVELS,
                "struct arena has no hidden padding");
 
 /* --- accessors --- */
@@ -97,6 +101,13 @@ static uint64_t pack_owner(uint32_t kind, uint32_t owner)
 static uint64_t end_of(const struct chunk *chunk, uint64_t offset)
 {
     return offset + ARENA_UNIT + size_of(chunk);
+}
+
+/* Of a free chunk. A death may leave the hint larger than the chunk. */
+static uint64_t warm_bytes_of(const unsigned char *base, uint64_t offset)
+{
+    const struct chunk *chunk = chunk_seen(base, offset);
+    return chunk->warm < size_of(chunk) ? chunk->warm : size_of(chunk);
 }
 
 /* --- size classes --- */
@@ -238,10 +249,11 @@ static uint64_t find_free(const struct arena *arena, unsigned char *base, uint64
 
 /* --- splitting and merging --- */
 
-static void write_header(unsigned char *base, uint64_t offset, uint64_t size, uint64_t previous)
+static void write_header(unsigned char *base, uint64_t offset, uint64_t size, uint64_t previous, uint64_t warm)
 {
     struct chunk *chunk = chunk_at(base, offset);
     chunk->previous = previous;
+    chunk->warm = warm;
     set_size(chunk, size);
     set_owner(chunk, 0);
     chunk->check = CHUNK_CHECK ^ offset;
@@ -263,9 +275,11 @@ static void split(struct arena *arena, unsigned char *base, uint64_t offset, uin
     if (surplus < MIN_CHUNK)
         return;
     uint64_t rest = offset + ARENA_UNIT + size;
-    write_header(base, rest, surplus - ARENA_UNIT, offset);
+    uint64_t front = size + ARENA_UNIT;
+    write_header(base, rest, surplus - ARENA_UNIT, offset, chunk->warm > front ? chunk->warm - front : 0);
     ARENA_STEP();
     set_size(chunk, size);
+    chunk->warm = warm_bytes_of(base, offset);
     ARENA_STEP();
     tell_next(arena, base, rest);
     ARENA_STEP();
@@ -277,6 +291,8 @@ static void merge_next(const struct arena *arena, unsigned char *base, uint64_t 
 {
     struct chunk *chunk = chunk_at(base, offset);
     uint64_t next = end_of(chunk, offset);
+    if (chunk_at(base, next)->warm != 0)
+        chunk->warm = next - offset + chunk_at(base, next)->warm;
     set_size(chunk, end_of(chunk_at(base, next), next) - offset - ARENA_UNIT);
     ARENA_STEP();
     chunk_at(base, next)->check = 0;
@@ -322,8 +338,9 @@ void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64
     arena->touched_end = arena->begin;
     if (arena->begin == arena->end)
         return;
-    write_header(base, arena->begin, arena->end - arena->begin - ARENA_UNIT, 0);
+    write_header(base, arena->begin, arena->end - arena->begin - ARENA_UNIT, 0, 0);
     arena->top = arena->begin;
+    arena->cold_bytes = arena->end - arena->begin - ARENA_UNIT;
 }
 
 /* A chunk begins to be in use: counters. */
@@ -332,8 +349,19 @@ static void count_taken(struct arena *arena, uint64_t offset, uint64_t end)
     arena->used_bytes += end - offset;
     if (arena->used_bytes > arena->peak_bytes)
         arena->peak_bytes = arena->used_bytes;
+    if (arena->used_bytes > arena->high_bytes)
+        arena->high_bytes = arena->used_bytes;
     if (end > arena->touched_end)
         arena->touched_end = end;
+}
+
+/* A free chunk of the right size begins to be in use. */
+static void take(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    const struct chunk *chunk = chunk_at(base, offset);
+    uint64_t cold = size_of(chunk) - warm_bytes_of(base, offset);
+    arena->cold_bytes -= cold < arena->cold_bytes ? cold : arena->cold_bytes;
+    count_taken(arena, offset, end_of(chunk, offset));
 }
 
 uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner)
@@ -349,26 +377,31 @@ uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, ui
     ARENA_STEP();
     split(arena, base, offset, size);
     ARENA_STEP();
-    count_taken(arena, offset, end_of(chunk, offset));
+    take(arena, base, offset);
     ARENA_STEP();
     set_owner(chunk, pack_owner(owner_kind, owner));
     return offset + ARENA_UNIT;
 }
 
-/* Cuts a free chunk that is in no list so that its payload begins a unit before a page. Returns the new header's offset. */
-static uint64_t split_before_page(struct arena *arena, unsigned char *base, uint64_t offset)
+/* Cuts `gap` bytes, at least MIN_CHUNK, off the front of a free chunk that is in no list. Returns the offset of what is left,
+ * in no list either. */
+static uint64_t cut_front(struct arena *arena, unsigned char *base, uint64_t offset, uint64_t gap)
 {
-    uint64_t gap = (0 - (offset + 2 * ARENA_UNIT)) % ARENA_PAGE;
-    if (gap == 0)
-        return offset;
-    if (gap < MIN_CHUNK)
-        gap += ARENA_PAGE;
     split(arena, base, offset, gap - ARENA_UNIT);
     ARENA_STEP();
     unlink_free(arena, base, offset + gap);
     shelve(arena, base, offset);
     ARENA_STEP();
     return offset + gap;
+}
+
+/* Cuts a free chunk that is in no list so that its payload begins a unit before a page. */
+static uint64_t cut_to_page(struct arena *arena, unsigned char *base, uint64_t offset)
+{
+    uint64_t gap = (0 - (offset + 2 * ARENA_UNIT)) % ARENA_PAGE;
+    if (gap == 0)
+        return offset;
+    return cut_front(arena, base, offset, gap < MIN_CHUNK ? gap + ARENA_PAGE : gap);
 }
 
 uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner)
@@ -378,15 +411,15 @@ uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t si
     uint64_t slack = ARENA_PAGE + MIN_CHUNK; /* the most that aligning can cost */
     size = ARENA_UNIT + (size + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
     uint64_t offset = find_free(arena, base, size + slack);
-    if (offset == 0 || offset + ARENA_UNIT + size + slack > arena->touched_end)
+    if (offset == 0 || warm_bytes_of(base, offset) < size + slack)
         return 0;
     unlink_free(arena, base, offset);
     ARENA_STEP();
-    offset = split_before_page(arena, base, offset);
+    offset = cut_to_page(arena, base, offset);
     struct chunk *chunk = chunk_at(base, offset);
     split(arena, base, offset, size);
     ARENA_STEP();
-    count_taken(arena, offset, end_of(chunk, offset));
+    take(arena, base, offset);
     ARENA_STEP();
     set_owner(chunk, pack_owner(owner_kind, owner));
     return offset + ARENA_UNIT;
@@ -405,7 +438,7 @@ static bool is_chunk(const struct arena *arena, const unsigned char *base, uint6
            size <= arena->end - offset - ARENA_UNIT;
 }
 
-int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
+static int free_chunk(struct arena *arena, unsigned char *base, uint64_t payload, bool is_warm)
 {
     uint64_t offset = payload - ARENA_UNIT;
     if (payload < ARENA_UNIT || !is_chunk(arena, base, offset) || is_free(chunk_at(base, offset)))
@@ -415,6 +448,8 @@ int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
 #ifdef ARENA_POISON
     memset(base + payload, 0xdd, size_of(chunk)); /* readers of freed memory show, where no sanitizer can see them */
 #endif
+    chunk->warm = is_warm ? size_of(chunk) : 0;
+    arena->cold_bytes += is_warm ? 0 : size_of(chunk);
     ARENA_STEP();
     set_owner(chunk, 0);
     ARENA_STEP();
@@ -422,6 +457,16 @@ int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
     ARENA_STEP();
     shelve(arena, base, offset);
     return OBJSTORE_OK;
+}
+
+int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
+{
+    return free_chunk(arena, base, payload, true);
+}
+
+int arena_free_emptied(struct arena *arena, unsigned char *base, uint64_t payload)
+{
+    return free_chunk(arena, base, payload, false);
 }
 
 void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner)
@@ -432,6 +477,60 @@ void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint3
 uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload)
 {
     return size_of(chunk_seen(base, payload - ARENA_UNIT));
+}
+
+/* --- giving pages back --- */
+
+static uint64_t idle_bytes_of(const unsigned char *base, uint64_t offset)
+{
+    uint64_t warm = offset ? warm_bytes_of(base, offset) : 0;
+    return warm >= IDLE_SIZE ? warm : 0;
+}
+
+/* The first large free chunk with idle pages, 0 if there is none, and what all of them have. */
+static uint64_t find_idle(const struct arena *arena, const unsigned char *base, uint64_t *total)
+{
+    uint64_t found = idle_bytes_of(base, arena->top) ? arena->top : 0;
+    *total = idle_bytes_of(base, arena->top);
+    for (unsigned level = class_of(IDLE_SIZE).level; level < ARENA_N_LEVELS; level++) {
+        for (unsigned sublevels = arena->sublevels[level]; sublevels; sublevels &= sublevels - 1) {
+            uint64_t offset = arena->heads[level][__builtin_ctz(sublevels)];
+            for (; offset != 0; offset = chunk_seen(base, offset)->next_free) {
+                *total += idle_bytes_of(base, offset);
+                if (found == 0 && idle_bytes_of(base, offset))
+                    found = offset;
+            }
+        }
+    }
+    return found;
+}
+
+uint64_t arena_idle_bytes(const struct arena *arena, const unsigned char *base)
+{
+    uint64_t total;
+    find_idle(arena, base, &total);
+    return total;
+}
+
+uint64_t arena_take_idle(struct arena *arena, unsigned char *base, uint64_t most, uint32_t owner_kind, uint32_t owner)
+{
+    uint64_t total, offset = find_idle(arena, base, &total);
+    if (offset == 0 || owner_kind == ARENA_FREE)
+        return 0;
+    uint64_t size = round_up(warm_bytes_of(base, offset)), high_bytes = arena->high_bytes;
+    most = most < IDLE_SIZE ? IDLE_SIZE : round_up(most);
+    unlink_free(arena, base, offset);
+    ARENA_STEP();
+    split(arena, base, offset, size);
+    ARENA_STEP();
+    if (size > most + IDLE_SIZE)
+        offset = cut_front(arena, base, offset, size - most);
+    ARENA_STEP();
+    take(arena, base, offset);
+    arena->high_bytes = high_bytes; /* this is no demand */
+    ARENA_STEP();
+    set_owner(chunk_at(base, offset), pack_owner(owner_kind, owner));
+    return offset + ARENA_UNIT;
 }
 
 /* --- walking --- */
@@ -474,8 +573,10 @@ static void free_if_rejected(unsigned char *base, uint64_t offset, arena_keep_fn
     if (owner == 0)
         return;
     bool unkept = keep != NULL && !keep(ctx, (uint32_t)owner, (uint32_t)(owner >> 32), offset + ARENA_UNIT);
-    if (unkept)
+    if (unkept) {
+        chunk->warm = size_of(chunk);
         set_owner(chunk, 0);
+    }
 }
 
 /* First pass, upwards: frees, joins, counts and names the chunk in front. Returns the last header's offset. */
@@ -514,9 +615,12 @@ int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, 
     ARENA_STEP();
     uint64_t offset = settle_chunks(arena, base, keep, ctx);
     /* Second pass, downwards, so that the lowest chunk of each class comes to the front of its list. */
+    arena->cold_bytes = 0;
     for (; offset != 0; offset = chunk_at(base, offset)->previous) {
-        if (is_free(chunk_at(base, offset)))
+        if (is_free(chunk_at(base, offset))) {
+            arena->cold_bytes += size_of(chunk_at(base, offset)) - warm_bytes_of(base, offset);
             shelve(arena, base, offset);
+        }
         ARENA_STEP();
     }
     return OBJSTORE_OK;

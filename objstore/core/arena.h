@@ -42,7 +42,9 @@ struct arena {
     uint64_t begin, end;  /* range, bytes from the base; multiples of ARENA_UNIT; never change after arena_init */
     uint64_t used_bytes;  /* bytes of the chunks in use, headers included */
     uint64_t peak_bytes;  /* largest used_bytes ever */
-    uint64_t touched_end; /* memory below was handed out once, so its pages are there; never shrinks */
+    uint64_t high_bytes;  /* largest used_bytes since somebody set it back */
+    uint64_t touched_end; /* memory above was never handed out */
+    uint64_t cold_bytes;  /* about: of free chunks, without pages; never used or given back */
     uint64_t top;         /* header offset of the last chunk if that is free (then it is in no list), else 0 */
     uint64_t levels;      /* bit l: some list of level l is not empty */
     uint16_t sublevels[ARENA_N_LEVELS];              /* bit s: heads[l][s] is not empty */
@@ -59,12 +61,22 @@ void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64
  * The payload holds what was there before (zeros if never used). Size 0 gives one unit. */
 uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
 
-/* The same, out of memory whose pages are there already, with a unit and then whole pages as payload: nothing else lies
+/* The same, out of memory whose pages are there (as far as is known), with a unit and then whole pages as payload: nothing else lies
  * in these pages, and the first is aligned to ARENA_PAGE (in an aligned mapping). `size` does not count the unit. */
 uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
 
 /* Frees a chunk. OBJSTORE_OK, or OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use. */
 int arena_free(struct arena *arena, unsigned char *base, uint64_t payload);
+
+/* Large free chunks whose pages are there but serve nobody. */
+uint64_t arena_idle_bytes(const struct arena *arena, const unsigned char *base);
+
+/* Takes such memory, at most about `most` bytes, in order that its pages be given back to the operating system; 0: there is
+ * none. Higher addresses first, which are needed again later. */
+uint64_t arena_take_idle(struct arena *arena, unsigned char *base, uint64_t most, uint32_t owner_kind, uint32_t owner);
+
+/* Like arena_free, for a chunk whose pages have been given back. */
+int arena_free_emptied(struct arena *arena, unsigned char *base, uint64_t payload);
 
 /* Hands a chunk over to another owner, by one store. `kind` must not be ARENA_FREE. */
 void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner);

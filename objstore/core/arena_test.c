@@ -26,6 +26,7 @@ static void step(void)
 #define ARENA_STEP() step()
 #define ARENA_POISON 1
 #endif
+#define IDLE_SIZE 8192
 #include "arena.c"
 
 #define CHECK(condition)                                                             \
@@ -55,6 +56,7 @@ struct world {
     uint32_t next_owner;
     uint64_t n_kept; /* calls of keep_live that said yes */
     uint64_t n_in_pages; /* chunks of whole pages */
+    uint64_t n_emptied;
 };
 
 static struct world world;
@@ -267,9 +269,25 @@ static uint64_t random_size(uint64_t space_size)
     return random_below(bounds[random_below(5)] + 1);
 }
 
+/* As whoever returns pages does: nothing may change but the counters. */
+static void empty_idle(uint64_t most)
+{
+    uint64_t idle = arena_idle_bytes(&world.arena, space), used = world.arena.used_bytes;
+    uint64_t payload = arena_take_idle(&world.arena, space, most, ARENA_BUILDING, 77);
+    CHECK((payload != 0) == (idle != 0));
+    if (payload == 0)
+        return;
+    memset(space + payload, 0, arena_chunk_size(space, payload));
+    CHECK(arena_free_emptied(&world.arena, space, payload) == OBJSTORE_OK);
+    CHECK(world.arena.used_bytes == used && arena_idle_bytes(&world.arena, space) <= idle);
+    world.n_emptied++;
+}
+
 static void random_operation(uint64_t space_size)
 {
-    if (world.n_live < MAX_LIVE && random_below(100) < 55)
+    if (random_below(20) == 0)
+        empty_idle(random_below(space_size));
+    else if (world.n_live < MAX_LIVE && random_below(100) < 55)
         make(random_size(space_size));
     else if (world.n_live > 0)
         drop((unsigned)random_below(world.n_live));
@@ -289,7 +307,8 @@ static void test_random_operations(void)
         drop_all();
         check_world();
         CHECK(world.arena.used_bytes == 0 && world.arena.top == world.arena.begin);
-        CHECK(sizes[i] < 65536 || world.n_in_pages > 100);
+        CHECK(sizes[i] < 65536 || world.n_in_pages > 20);
+        CHECK(sizes[i] < MAX_SPACE || world.n_emptied > 10);
     }
 }
 
@@ -373,6 +392,8 @@ static bool killed_at(long die_at, int victim, uint64_t size)
         steps_left = die_at;
         if (victim >= 0)
             arena_free(&world.arena, space, world.live[victim].payload);
+        else if (size % 5 == 0)
+            empty_idle(size);
         else
             allocate(size, 77);
         steps_left = -1;

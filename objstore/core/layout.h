@@ -243,6 +243,7 @@ struct header {
     uint64_t n_finished;
     uint32_t n_ready;                   /* L  over all classes */
     uint32_t waking_1;                  /* L  the one idle worker on its way */
+    uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */
     uint64_t idle[CLIENT_WORDS];        /* L  workers that sleep with nothing to do */
     int64_t total[MAX_KINDS], available[MAX_KINDS];
     int32_t gpu_free[MAX_GPUS];

@@ -143,6 +143,16 @@ bool object_held(const struct object_slot *o)
     return any != 0;
 }
 
+static void notice_idle_memory(struct segment *s)
+{
+    const struct arena *a = &s->h->arena;
+    int64_t idle = (int64_t)(a->end - a->begin - a->used_bytes - a->cold_bytes);
+    if (!s->h->idle_notice || idle <= (int64_t)s->h->idle_notice)
+        return;
+    s->h->idle_notice = 0;
+    request_attention(s);
+}
+
 /* Frees `first` and everything that only it kept alive. Slots to be freed are chained through first_waiting_1, so
  * a list a million deep needs no stack. Nobody else can reach them: no holder, no pin, and we have the lock. */
 static void free_unreferenced(struct segment *s, uint32_t first)
@@ -173,6 +183,8 @@ static void free_unreferenced(struct segment *s, uint32_t first)
                 }
             }
             arena_free(&h->arena, s->base, offset);
+            if (size >= OBJECT_LARGE)
+                notice_idle_memory(s);
         }
         STEP();
         o->first_waiting_1 = h->free_object_1;

@@ -23,6 +23,7 @@ from ..messages import (ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Ref
                         StackReply, StackRequest, ToZygote, Welcome, WorkerDied, WorkerOutput)
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
 from . import core, policy
+from .memory import IdleMemory
 from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
@@ -81,6 +82,8 @@ class Server:
         self._look = True                               # the demand may have changed
         self._done = False
         _raise_descriptor_limit()
+        self._memory = IdleMemory(self._client.stats()["capacity_bytes"])
+        self._client.notice_idle(self._memory.keep)
         self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)))
 
     # ---- the loop
@@ -113,6 +116,8 @@ class Server:
         deadlines = [p.stacks.deadline for p in self._pipes.values() if p.stacks.deadline is not None]
         if (deadline := core.next_deadline(self.pool)) is not None:
             deadlines.append(deadline)
+        if self._memory.deadline is not None:
+            deadlines.append(self._memory.deadline)
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _pass_deadlines(self) -> None:
@@ -123,6 +128,8 @@ class Server:
         for pid, pipes in self._pipes.items():
             if pipes.stacks.deadline is not None and now >= pipes.stacks.deadline:
                 self._answer_stack(pid, pipes)
+        if self._memory.deadline is not None and now >= self._memory.deadline:
+            self._look_at_memory(now)
 
     def _step(self, event: core.Event) -> None:
         for action in core.step(self.pool, event, time.monotonic()):
@@ -191,6 +198,15 @@ class Server:
     def _demand_changed(self, fd: int) -> None:
         os.eventfd_read(fd)
         self._look = True
+        if self._memory.deadline is None:
+            self._look_at_memory(time.monotonic())
+
+    def _look_at_memory(self, now: float) -> None:
+        surplus = self._memory.look(now, *self._client.idle_memory())
+        if surplus:
+            self._client.give_back(surplus)
+        if self._memory.deadline is None:
+            self._client.notice_idle(self._memory.keep)
 
     def _catch_signals(self) -> int:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

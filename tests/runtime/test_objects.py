@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from types import ModuleType
 
 import cellmesh
@@ -211,3 +212,29 @@ def test_as_completed(cm: ModuleType, flag) -> None:
     with pytest.raises(TimeoutError):
         list(cm.as_completed([gate.remote(flag("never"), 0)], timeout=0.05))
     flag("never").set()
+
+
+# ---------------------------------------------------------------- memory of the operating system
+def test_idle_memory_goes_back_and_comes_again(cm: ModuleType) -> None:
+    from cellmesh import session
+    current = session.current()
+
+    def committed() -> int:
+        return os.fstat(current.node.fd).st_blocks * 512
+
+    refs = [cm.put(np.full(4 << 20, i, dtype="u1")) for i in range(20)]
+    kept = refs[::5]
+    before = committed()
+    del refs
+    gc.collect()
+    current.client.flush()
+    idle, _ = current.client.idle_memory()
+    assert idle > 60 << 20
+    assert 39 << 20 < current.client.give_back(40 << 20) <= 44 << 20
+    assert committed() < before - (38 << 20) and current.client.idle_memory()[0] <= idle - (39 << 20)
+    while current.client.give_back(1 << 30):
+        continue
+    assert current.client.idle_memory()[0] == 0 and current.client.check() == []
+    assert [cm.get(ref)[0] for ref in kept] == [0, 5, 10, 15]
+    again = [cm.put(np.full(4 << 20, i, dtype="u1")) for i in range(20)]
+    assert all((cm.get(ref) == i).all() for i, ref in enumerate(again))

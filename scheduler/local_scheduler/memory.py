@@ -1,0 +1,55 @@
+"""When memory of the store that nobody uses goes back to the operating system: after a peak, but not between two peaks.
+
+Used pages are worth keeping, because fresh ones cost ten times the copy into them. So what was in use within the last
+seconds stays, and a little more. A pure state machine like `core`; the shell asks the segment and performs.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KEEP_BYTES = 256 << 20  # stays in any case, but no more than an eighth of the store
+QUIET_S = 10.0          # what was not needed for so long will not be missed
+
+
+@dataclass
+class IdleMemory:
+    """Decides how much to give back.
+
+    Attributes
+    ----------
+    capacity : int, bytes
+        Of the store.
+    deadline : float, seconds, optional
+        When to look again; None: when the segment says that more than `keep` bytes lie idle.
+    """
+
+    capacity: int
+    deadline: float | None = None
+
+    @property
+    def keep(self) -> int:
+        """Idle bytes that are nobody's concern."""
+        return min(KEEP_BYTES, self.capacity // 8)
+
+    def look(self, now: float, idle: int, needed: int) -> int:
+        """Decide what to give back.
+
+        Parameters
+        ----------
+        now : float, seconds
+            Monotonic.
+        idle : int, bytes
+            In free chunks whose pages are there.
+        needed : int, bytes
+            By how much the use was higher than now at some time since the last look.
+
+        Returns
+        -------
+        int, bytes
+            To give back now.
+        """
+        if self.deadline is not None and now < self.deadline:
+            return 0
+        surplus = 0 if self.deadline is None else max(0, idle - max(self.keep, needed))
+        self.deadline = now + QUIET_S if idle - surplus > self.keep else None
+        return surplus

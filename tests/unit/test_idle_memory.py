@@ -1,0 +1,32 @@
+"""What is given back after a peak, and when."""
+from __future__ import annotations
+
+from cellmesh.scheduler.local_scheduler.memory import KEEP_BYTES, QUIET_S, IdleMemory
+
+GIB = 1 << 30
+
+
+def test_a_peak_is_given_back_once_it_is_over() -> None:
+    memory = IdleMemory(capacity=8 * GIB)
+    assert memory.keep == KEEP_BYTES
+    assert memory.look(0.0, 3 * GIB, 3 * GIB) == 0 and memory.deadline == QUIET_S
+    assert memory.look(1.0, 3 * GIB, 0) == 0, "not before the quiet time is over"
+    assert memory.look(QUIET_S, 3 * GIB, 0) == 3 * GIB - KEEP_BYTES
+    assert memory.deadline is None, "from now on the segment says when"
+
+
+def test_what_a_loop_uses_again_and_again_stays() -> None:
+    memory = IdleMemory(capacity=8 * GIB)
+    now = 0.0
+    memory.look(now, 2 * GIB, 0)
+    for _ in range(5):
+        now = memory.deadline
+        assert memory.look(now, 2 * GIB, 2 * GIB) == 0 and memory.deadline == now + QUIET_S
+    assert memory.look(memory.deadline, 2 * GIB, GIB) == GIB
+    assert memory.deadline is not None, "more than the least is idle still"
+
+
+def test_a_small_store_keeps_less_and_a_little_is_nobodys_concern() -> None:
+    memory = IdleMemory(capacity=GIB)
+    assert memory.keep == GIB // 8
+    assert memory.look(0.0, GIB // 8, 0) == 0 and memory.deadline is None
