@@ -10,7 +10,9 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-_FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+), in ')
+_FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+),? in ')
+# What leads from a worker's loop into the user's code.
+_INNER = re.compile(r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$|/(threading|selectors)\.py$")
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -31,6 +33,14 @@ def with_source_lines(text: str) -> str:
             if source:
                 filled.append(f"    {source}")
     return "\n".join(filled)
+
+
+def readable_stack(text: str) -> str:
+    """The stack of a worker, as its `faulthandler` dumps it, for the author of the code that runs there."""
+    frames = [line for line in text.splitlines() if _FRAME.match(line)]
+    while frames and _INNER.search(_FRAME.match(frames[0])["file"]):  # type: ignore[index]
+        frames.pop(0)
+    return with_source_lines("\n".join(frames))
 
 
 def _label_of(file: str) -> str:

@@ -269,6 +269,13 @@ MESH = Magic("%mesh", "Start, look at, or stop the session.", (
 
 FUTURES = Magic("%futures", "List the futures among the notebook's variables, with their state.")
 
+INSPECT = Magic("%inspect", "Show all about a future or an actor: its card, where it is now, what it came from.", (
+    Flag("variable", "Holds the future, or the actor's handle."),
+), """
+    For a task that runs, and for an actor: the Python stack of its process at this moment, in the lines of your cells.
+    Nothing is fetched.
+""")
+
 GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.")
 
 CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or those that are named.", (
@@ -277,4 +284,4 @@ CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or th
     Flag("--force", "Kill the processes of tasks that run, in place of interrupting them."),
 ))
 
-ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, GRAPH, CANCEL)
+ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL)

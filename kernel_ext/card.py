@@ -258,6 +258,11 @@ class Cards:
             return ValueFacts(error=_first_line(f"{type(error).__name__}: {error}"))
         return ValueFacts()
 
+    def all_facts(self, ref: ObjectRef) -> CardFacts:
+        """What can be said of a ref, the preview or the error included. May take `PREVIEW_TIMEOUT_S`."""
+        made = self.facts(ref)
+        return with_value(made, self.value_facts(ref)) if made.state in FINAL else made
+
     def of_row(self, recorder: Recorder, number: int) -> CardFacts:
         """Everything about a row of the graph, the preview included if its value still lives. May take a while.
 

@@ -199,10 +199,11 @@ def _preview(preview: dict[str, Any]) -> str:
     beside = "".join(part for part in (_image(preview), _histogram(preview), _stats(preview)) if part)
     row = (f'<div style="display:flex;gap:1rem;align-items:center;flex-wrap:wrap;margin-top:.5rem">{beside}</div>'
            if beside else "")
-    return row + (_table(preview["table"]) if "table" in preview else _pre(preview.get("text", "")))
+    return row + (_table(preview["table"]) if "table" in preview else pre(preview.get("text", "")))
 
 
-def _pre(text: str) -> str:
+def pre(text: str) -> str:
+    """A block of text in a card; "" for none."""
     if not text:
         return ""
     return (f'<pre style="margin:.5rem 0 0;padding:.45rem .6rem;max-height:15rem;overflow:auto;border-radius:.4rem;'
@@ -287,7 +288,7 @@ def _failure(facts: CardFacts) -> str:
     if not facts.traceback:
         return f'<div style="margin-top:.45rem">{error}</div>'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer">{error}</summary>'
-            f'{_pre(facts.traceback[-TRACEBACK_CHARS:])}</details>')
+            f'{pre(facts.traceback[-TRACEBACK_CHARS:])}</details>')
 
 
 def _output(facts: CardFacts) -> str:
@@ -296,7 +297,7 @@ def _output(facts: CardFacts) -> str:
     last = facts.output.rstrip().rpartition("\n")[2]
     summary = f'<span style="opacity:.62">printed</span> <code style="font:1em {_MONO};background:none;color:inherit">'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer;overflow-wrap:anywhere">{summary}'
-            f'{escape(last[-200:])}</code></summary>{_pre(facts.output)}</details>')
+            f'{escape(last[-200:])}</code></summary>{pre(facts.output)}</details>')
 
 
 def _number(value: float) -> str:

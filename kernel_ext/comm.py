@@ -18,6 +18,7 @@ import msgspec
 
 from ..exceptions import CellmeshError
 from ..stacks import stack_of
+from ..tracebacks import readable_stack
 from . import panel_messages as pm
 from .card import data_of, row_of
 from .card_html import card_html, card_text
@@ -177,7 +178,7 @@ class Panels:
         if row["state"] != "running" or not row["pid"]:
             raise RequestError(f"{row['function']} is not running now.")
         try:
-            return pm.StackReply(stack_of(recorder.session.node.link, row["pid"]))
+            return pm.StackReply(readable_stack(stack_of(recorder.session.node.link, row["pid"])))
         except LookupError as reason:
             raise RequestError(str(reason)) from None
 

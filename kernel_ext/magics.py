@@ -65,6 +65,14 @@ class CellmeshMagics(Magics):
         return FuturesTable(host.install(self.shell).cards, self.shell.user_ns)
 
     @line_magic
+    def inspect(self, line: str) -> Any:
+        from .inspection import inspect
+        __tracebackhide__ = True
+        options = arguments.INSPECT.parse(line)
+        with _Mistakes(self.shell):
+            return inspect(options.variable, self.shell.user_ns, host.install(self.shell))
+
+    @line_magic
     def graph(self, line: str) -> Any:
         from .widget import graph_view
         arguments.GRAPH.parse(line)

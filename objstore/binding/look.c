@@ -280,7 +280,7 @@ LOOK(actors)
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
         if (ok && meta && state != ACTOR_FREE)
-            ok = add(list, Py_BuildValue("{sIsssisIsIsisO}", "index", i, "state", states[state % 5], "pid",
+            ok = add(list, Py_BuildValue("{sIsisssisIsIsisO}", "index", i, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
                                          a->worker_1 ? (int)atomic_load(&c->s.clients[a->worker_1 - 1].pid) : 0, "pending_calls",
                                          a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "meta", meta));
         else

@@ -1,0 +1,139 @@
+"""`%inspect`: everything about one future or actor: its card, where it is now, what it came from, what waits for it.
+
+Nothing here fetches the value or waits for the task; a preview and a stack are asked for, and have time limits.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ..tracebacks import readable_stack
+from .card_html import STATES, CardFacts, card_html, card_text, duration, pre
+from .cells import CellError
+
+if TYPE_CHECKING:
+    from ..actor import ActorHandle
+    from ..refs import ObjectRef
+    from .card import Cards
+    from .host import Host
+    from .recorder import Recorder
+
+LINEAGE_DEPTH = 6
+LINEAGE_LINES = 40
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What has been found out, to display.
+
+    Attributes
+    ----------
+    facts : CardFacts or None
+        Of a future.
+    sections : tuple of (str, str)
+        Title and text of what else there is.
+    """
+
+    facts: CardFacts | None
+    sections: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        parts = [card_text(self.facts)] if self.facts is not None else []
+        return "\n\n".join([*parts, *(f"{title}\n{text}" for title, text in self.sections)])
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        card = card_html(self.facts) if self.facts is not None else ""
+        parts = "".join(f'<div style="margin-top:.6rem;font-weight:600">{escape(title)}</div>{pre(text)}'
+                        for title, text in self.sections)
+        return {"text/plain": repr(self), "text/html": f"<div>{card}{parts}</div>"}
+
+
+def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:
+    """Find out all about what a variable holds.
+
+    Raises
+    ------
+    CellError
+        The variable holds neither a future nor an actor.
+    """
+    from ..actor import ActorHandle
+    from ..refs import ObjectRef
+    value = namespace.get(name) if name else None
+    if isinstance(value, ObjectRef):
+        return _of_future(value, host.cards, host.recorder)
+    if isinstance(value, ActorHandle):
+        return _of_actor(value)
+    if not name:
+        raise CellError("%inspect needs a variable that holds a future or an actor: %inspect a")
+    raise CellError(f"%inspect: {name!r} holds neither a future nor an actor")
+
+
+def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspection:
+    facts = cards.all_facts(ref)
+    sections = []
+    if facts.state == "running" and facts.pid:
+        sections.append((f"Where it is now (pid {facts.pid})", _stack(facts.pid)))
+    if recorder is not None and recorder.session.client is ref.client:
+        with recorder.fresh() as graph:
+            row = graph.row_of(ref.creator)
+            if row >= 0:
+                sections += [(title, "\n".join(lines)) for title, key in (
+                    ("What it came from", "depends_on"), ("What it goes into", "needed_by"))
+                    if (lines := _lineage(graph.describe, row, key, lambda number: graph.cells[number].label
+                                          if number in graph.cells else ""))]
+    return Inspection(facts, tuple(sections))
+
+
+def _of_actor(handle: ActorHandle) -> Inspection:
+    ref = handle._cellmesh_ref
+    if ref.client.closed:
+        return Inspection(None, ((repr(handle), "Its session has ended."),))
+    known = next((actor for actor in ref.client.actors() if actor["slot"] == ref.slot), None)
+    if known is None or not known["pid"]:
+        return Inspection(None, ((repr(handle), ref.client.actor_state(ref)),))
+    about = (f"{known['state']}, pid {known['pid']}, {known['running_calls']} calls running, "
+             f"{known['pending_calls']} waiting")
+    if not known["running_calls"]:
+        return Inspection(None, ((repr(handle), about),))
+    return Inspection(None, ((repr(handle), about), (f"Where it is now (pid {known['pid']})", _stack(known["pid"]))))
+
+
+def _stack(pid: int) -> str:
+    from ..session import current
+    from ..stacks import stack_of
+    try:
+        return readable_stack(stack_of(current().node.link, pid)) or "In no Python code at this moment."
+    except LookupError as reason:  # it has just ended, or does not answer
+        return str(reason)
+
+
+def _lineage(describe: Callable[[int], dict[str, Any]], start: int, key: str,
+             cell_label: Callable[[int], str]) -> list[str]:
+    """The rows that can be reached, as an indented tree; each once, nearest first within a branch."""
+    lines: list[str] = []
+    seen = {start}
+    stack = [(row, 0) for row in reversed(describe(start)[key])]
+    while stack:
+        number, depth = stack.pop()
+        if number in seen:
+            continue
+        if len(lines) == LINEAGE_LINES:
+            return [*lines, "…"]
+        seen.add(number)
+        row = describe(number)
+        lines.append("  " * depth + _in_words(row, cell_label(row["cell"])))
+        if depth + 1 < LINEAGE_DEPTH:
+            stack += [(further, depth + 1) for further in reversed(row[key])]
+        elif row[key]:
+            lines.append("  " * (depth + 1) + "…")
+    return lines
+
+
+def _in_words(row: dict[str, Any], cell: str) -> str:
+    sign, words, _ = STATES[row["state"]]
+    name = "a value put into the store" if row["kind"] == "object" else row["function"]
+    ran = (duration(row["finished"] - row["started"])
+           if row["kind"] != "object" and None not in (row["started"], row["finished"]) else "")
+    return f"{sign} " + " · ".join(filter(None, (name, words, cell if cell != name else "", ran)))

@@ -1,0 +1,66 @@
+"""`%inspect` in a real kernel."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel, error, result, value
+from support import wait_until
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "gate"
+    yield path
+    path.touch()
+
+
+def test_a_running_task_says_where_it_is(kernel: Kernel, gate: Path) -> None:
+    count = value(kernel, "len(In)")
+    kernel.run("def deep(path):\n    while not os.path.exists(path):\n        print('.', end='', flush=True)\n"
+               "        time.sleep(0.01)\n@cm.remote\ndef patient(path):\n    deep(path)\n"
+               f"running = patient.remote({str(gate)!r})\n"
+               "while running.client.info(running)['state'] != 'running': time.sleep(0.01)")
+    text = wait_until(lambda: re.search("(?s).*in deep.*", result(kernel, kernel.run("%inspect running"))))[0]
+    assert text.startswith("patient: running") and "Where it is now (pid " in text
+    assert f'File "Cell In[{count}]", line 7 in patient\n    deep(path)' in text, text
+    assert "kernel_ext" not in text and "scheduler/worker" not in text
+
+
+def test_lineage_goes_up_and_down(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef load(): return 1\n@cm.remote\ndef add(a, b): return a + b\n"
+               "base = load.remote()\nmiddle = add.remote(base, 1)\ntop = add.remote(middle, base)\ncm.get(top)")
+    # Events are read by a thread of the kernel, some milliseconds after what they tell.
+    text = wait_until(lambda: re.search("(?s).*● load.*● add.*", result(kernel, kernel.run("%inspect middle"))))[0]
+    up, down = text.split("What it came from\n")[1].split("What it goes into\n")
+    assert up.startswith("● load · finished · In [") and down.startswith("● add · finished")
+    deep = result(kernel, kernel.run("%inspect top"))
+    assert len(deep.split("What it came from\n")[1].splitlines()) == 2, "each once"
+
+
+def test_a_value_and_an_error_are_shown(kernel: Kernel) -> None:
+    kernel.run("%%remote\nnumbers = list(range(5))\nwrong = {}['x']")
+    assert "KeyError" in result(kernel, kernel.run("cm.wait([wrong])\n%inspect wrong"))
+    kernel.run("%%remote\nnumbers = list(range(5))")
+    request = kernel.run("cm.wait([numbers])\n%inspect numbers")
+    assert "[0, 1, 2, 3, 4]" in result(kernel, request)
+    assert "<div" in kernel.of(request, "execute_result")[0]["content"]["data"]["text/html"]
+
+
+def test_an_actor_says_where_it_is(kernel: Kernel, gate: Path) -> None:
+    count = value(kernel, "len(In)")
+    kernel.run("%%actor slow\nimport os, time\nclass Slow:\n    def ask(self): return 1\n    def wait(self, path):\n"
+               "        while not os.path.exists(path):\n            time.sleep(0.01)")
+    kernel.run("cm.get(slow.ask.remote())")
+    assert "alive, pid" in result(kernel, kernel.run("%inspect slow"))
+    kernel.run(f"call = slow.wait.remote({str(gate)!r})\n"
+               "while call.client.info(call)['state'] != 'running': time.sleep(0.01)")
+    text = wait_until(lambda: re.search("(?s).*in wait.*", result(kernel, kernel.run("%inspect slow"))))[0]
+    assert "<actor Slow" in text and "1 calls running" in text and f'File "Cell In[{count}]", line 7 in wait' in text, text
+
+
+def test_mistakes_are_sentences(kernel: Kernel) -> None:
+    assert "needs a variable" in error(kernel, "%inspect")[1]
+    assert "holds neither a future nor an actor" in error(kernel, "%inspect nobody")[1]
