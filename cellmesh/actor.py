@@ -53,7 +53,10 @@ class Blueprint:
 
 # What every actor can do: end once the calls made before have ended, which `kill` does not wait for.
 _TERMINATE = Method((), {}, "End the actor, gracefully: calls made before it are served, `atexit` functions are run.")
-BUILT_IN = {"__terminate__": _TERMINATE, "__ray_terminate__": _TERMINATE}
+_READY = Method((), {}, "True, once the actor has been constructed.")
+_CALL = Method(None, {}, "`function(instance, ...)` in the actor's process.")
+BUILT_IN = {"__terminate__": _TERMINATE, "__ready__": _READY, "__call_with__": _CALL,
+            "__ray_terminate__": _TERMINATE, "__ray_ready__": _READY, "__ray_call__": _CALL}
 
 
 # The value of an actor object: class name, actor's name, namespace, max_task_retries, the pickled table of methods,

@@ -49,9 +49,14 @@ class Hooks:
     def load_method(self, instance: object, payload: Any) -> Callable[..., Any]:
         """The bound method that a call of an actor names."""
         from .objstore import serialization
-        if serialization.method_name(payload) in ("__terminate__", "__ray_terminate__"):
+        name = serialization.method_name(payload)
+        if name in ("__terminate__", "__ray_terminate__"):
             from .api import exit_actor
             return exit_actor
+        if name in ("__ready__", "__ray_ready__"):
+            return lambda: True
+        if name in ("__call_with__", "__ray_call__"):
+            return lambda function, *args, **kwargs: function(instance, *args, **kwargs)
         return serialization.load_method(instance, payload)
 
     def should_retry(self, error: BaseException, function: tuple[str, str, Any]) -> bool:

@@ -116,6 +116,11 @@ TABLE: dict[str, Option] = {
                           _is_environment),
 }
 
+# What programs written for Ray say: another spelling of an option, or one that has no meaning on one machine ("").
+SPELLINGS = {"_generator_backpressure_num_objects": "generator_backpressure_num_objects", "accelerator_type": "",
+             "object_store_memory": "", "label_selector": "", "fallback_strategy": "", "enable_task_events": "", "_labels": "",
+             "_metadata": ""}
+
 
 def valid_names(kind: Kind) -> list[str]:
     """The options of a kind, in the order of the table."""
@@ -144,7 +149,10 @@ def check_options(kind: Kind, options: Mapping[str, Any], owner: str) -> Options
         An option is unknown, belongs to another kind, or has a value that it does not take.
     """
     checked = {}
-    for name, value in options.items():
+    for given, value in options.items():
+        name = SPELLINGS.get(given, given)
+        if not name:
+            continue
         option = TABLE.get(name)
         if option is None or kind not in option.kinds:
             raise ValueError(_unknown(kind, name, option, owner))

@@ -327,6 +327,9 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     if total.get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tasks see the GPUs that they asked for
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers, each with a thread per core, only get in each other's way
+    if os.environ.get("CELLMESH_COMPAT_RAY"):  # set by compat.ray.install() in the driver
+        from .compat.alias import install
+        install()
     own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
     _process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
     return _process.session

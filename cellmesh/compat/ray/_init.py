@@ -1,0 +1,99 @@
+"""`ray.init` and what it returns."""
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import api, session
+from ...context import Context
+
+# What belongs to Ray's own processes: dashboards, logs, ports, nodes. Nothing is there that it could mean.
+IGNORED = {"include_dashboard", "dashboard_host", "dashboard_port", "job_config", "configure_logging", "logging_level",
+           "logging_format", "logging_config", "labels", "enable_resource_isolation", "system_reserved_cpu",
+           "system_reserved_memory", "storage"}
+TAKEN = {"address", "num_cpus", "num_gpus", "memory", "resources", "object_store_memory", "namespace", "log_to_driver",
+         "runtime_env"}
+
+
+@dataclass
+class LoggingConfig:
+    """Accepted by `init`, and without effect: what tasks print goes to the driver as it is."""
+
+    encoding: str = "TEXT"
+    log_level: str = "INFO"
+    additional_log_standard_attrs: list[str] = field(default_factory=list)
+
+
+class RayContext(Mapping[str, Any]):
+    """What `ray.init` returns: `cellmesh.init`'s context with Ray's attributes."""
+
+    dashboard_url = ""
+    ray_commit = ""
+    python_version = platform.python_version()
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def ray_version(self) -> str:
+        """The Ray whose names these are."""
+        from . import __version__
+        return __version__
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """Where the session is."""
+        found = self._context.address_info
+        return {**found, "node_ip_address": "127.0.0.1", "raylet_socket_name": found["address"],
+                "session_name": found["node_id"], "gcs_address": found["address"]}
+
+    def disconnect(self) -> None:
+        """End the session."""
+        self._context.disconnect()
+
+    def __enter__(self) -> RayContext:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.disconnect()
+
+    def __getitem__(self, key: str) -> Any:
+        return self.address_info[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.address_info)
+
+    def __len__(self) -> int:
+        return len(self.address_info)
+
+    def __repr__(self) -> str:
+        return repr(self._context)
+
+    def _repr_html_(self) -> str:
+        return self._context._repr_html_()
+
+
+def init(address: str | None = None, *, ignore_reinit_error: bool = False, local_mode: bool = False,
+         **arguments: Any) -> RayContext:
+    """`cellmesh.init` with Ray's arguments; those about its dashboard, logs and ports are ignored.
+
+    Raises
+    ------
+    RuntimeError
+        `init` has been called already, or an argument is not one of Ray's.
+    """
+    if unknown := [name for name in arguments if name not in IGNORED | TAKEN and not name.startswith("_")]:
+        raise RuntimeError(f"Unknown keyword argument(s) to init: {', '.join(unknown)}. It takes address, "
+                           f"ignore_reinit_error, {', '.join(sorted(TAKEN - {'address'}))}")
+    if local_mode:
+        raise ValueError("local_mode=True is not supported, as in today's Ray: call the plain functions to debug them")
+    if address is not None and "://" in address:
+        raise ValueError(f"address={address!r}: a session is on this machine; leave the address out, or use \"auto\" or "
+                         "the path of a session's node.sock")
+    if not ignore_reinit_error and api.is_initialized() and not session.current().is_worker:
+        raise RuntimeError("Maybe you called ray.init twice by accident? A session runs already: call ray.shutdown() "
+                           "first, or pass ignore_reinit_error=True")
+    taken = {name: value for name, value in arguments.items() if name in TAKEN and value is not None}
+    return RayContext(api.init(address, ignore_reinit_error=ignore_reinit_error, **taken))

@@ -1,0 +1,40 @@
+"""`ray.runtime_context`: the methods are cellmesh's, older programs use properties."""
+from __future__ import annotations
+
+from ... import runtime_context as _ours
+from ...session import current
+from .. import missing as _missing
+
+__all__ = ["RuntimeContext", "get_runtime_context"]
+__getattr__ = _missing.no_such_name("ray.runtime_context")
+
+
+class RuntimeContext(_ours.RuntimeContext):
+    """`cellmesh`'s, with Ray's older spelling."""
+
+    job_id = property(_ours.RuntimeContext.get_job_id)
+    node_id = property(_ours.RuntimeContext.get_node_id)
+    worker_id = property(_ours.RuntimeContext.get_worker_id)
+    task_id = property(_ours.RuntimeContext.get_task_id)
+    actor_id = property(_ours.RuntimeContext.get_actor_id)
+
+    get_session_name = _ours.RuntimeContext.get_job_id
+    get_task_function_name = _ours.RuntimeContext.get_task_name
+
+    def get_temp_dir(self) -> str:
+        """Where the session keeps its files."""
+        return str(self._session.node.session_dir)
+
+    def get_node_labels(self) -> dict[str, str]:
+        """A node has none."""
+        return {}
+
+    @property
+    def gcs_address(self) -> str:
+        """Where the session is."""
+        return str(self._session.node.session_dir)
+
+
+def get_runtime_context() -> RuntimeContext:
+    """Where the caller runs."""
+    return RuntimeContext(current())

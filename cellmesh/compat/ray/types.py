@@ -1,0 +1,6 @@
+"""`ray.types`."""
+from __future__ import annotations
+
+from ...refs import ObjectRef
+
+__all__ = ["ObjectRef"]

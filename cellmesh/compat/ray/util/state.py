@@ -1,0 +1,123 @@
+"""`ray.util.state`: cellmesh's listings with Ray's columns and words."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .... import state as _ours
+from ....session import running as _running
+from ... import missing as _missing
+
+__all__ = ["get_actor", "get_node", "get_objects", "get_task", "get_worker", "list_actors", "list_nodes", "list_objects",
+           "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
+__getattr__ = _missing.no_such_name("ray.util.state")
+
+_TASK_STATES = {"waiting": "PENDING_ARGS_AVAIL", "ready": "PENDING_NODE_ASSIGNMENT", "running": "RUNNING",
+                "blocked": "RUNNING_IN_RAY_GET", "finished": "FINISHED"}  # all others: FAILED
+_ACTOR_STATES = {"pending": "PENDING_CREATION", "alive": "ALIVE", "restarting": "RESTARTING", "dead": "DEAD"}
+
+
+class Row(dict[str, Any]):
+    """A row whose columns are attributes too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"no column {name!r}: there are {', '.join(self)}") from None
+
+
+def _task(row: dict[str, Any]) -> Row:
+    return Row(task_id=str(row["task"]), name=row["name"], state=_TASK_STATES.get(row["state"], "FAILED"),
+               func_or_class_name=row["name"], type="NORMAL_TASK" if row["actor"] < 0 else "ACTOR_TASK",
+               attempt_number=row["attempt"], worker_pid=row["pid"] or None,
+               actor_id=None if row["actor"] < 0 else str(row["actor"]), job_id=_node_id(), node_id=_node_id(),
+               parent_task_id=str(row["parent"]) if row["parent"] else None)
+
+
+def _actor(row: dict[str, Any]) -> Row:
+    return Row(actor_id=str(row["actor"]), class_name=row["class_name"], state=_ACTOR_STATES[row["state"]],
+               name=row["name"], ray_namespace=row["namespace"], pid=row["pid"], job_id=_node_id(), node_id=_node_id())
+
+
+def _object(row: dict[str, Any]) -> Row:
+    return Row(object_id=row["id"], object_size=row["size"], task_status="FINISHED" if row["state"] != "pending" else
+               "RUNNING", reference_type="LOCAL_REFERENCE" if row["held_by"] else "USED_BY_PENDING_TASK",
+               pid=row["held_by"][0] if row["held_by"] else None, call_site=row["made_by"], ip="127.0.0.1")
+
+
+def _worker(row: dict[str, Any]) -> Row:
+    return Row(worker_id=str(row["index"]), worker_type=row["role"].upper(), pid=row["pid"], is_alive=True,
+               node_id=_node_id(), ip="127.0.0.1")
+
+
+def _node(row: dict[str, Any]) -> Row:
+    return Row(node_id=row["NodeID"], node_name=row["NodeName"], node_ip="127.0.0.1", is_head_node=True, state="ALIVE",
+               resources_total=row["Resources"])
+
+
+def _node_id() -> str:
+    return _running().node.session_id
+
+
+def _lister(ours: Callable[..., Any], convert: Callable[[dict[str, Any]], Row]) -> Callable[..., list[Row]]:
+    def list_rows(address: str | None = None, filters: Sequence[tuple[str, str, Any]] | None = None, limit: int = 100,
+                  **ignored: Any) -> list[Row]:
+        """The rows that pass all filters, (column, "=" or "!=", value)."""
+        rows = _ours._select(map(convert, ours(limit=1 << 20)), filters or (), limit)
+        return list(rows)
+    return list_rows
+
+
+list_tasks = _lister(_ours.list_tasks, _task)
+list_actors = _lister(_ours.list_actors, _actor)
+list_objects = _lister(_ours.list_objects, _object)
+list_workers = _lister(_ours.list_workers, _worker)
+list_nodes = _lister(_ours.list_nodes, _node)
+
+
+def _getter(list_rows: Callable[..., list[Row]], column: str) -> Callable[..., Row | None]:
+    def get_row(id: str, **ignored: Any) -> Row | None:  # noqa: A002
+        """The row of that id, None if there is none."""
+        return next(iter(list_rows(filters=[(column, "=", id)], limit=1)), None)
+    return get_row
+
+
+get_task = _getter(list_tasks, "task_id")
+get_actor = _getter(list_actors, "actor_id")
+get_worker = _getter(list_workers, "worker_id")
+get_node = _getter(list_nodes, "node_id")
+
+
+def get_objects(id: str, **ignored: Any) -> list[Row]:  # noqa: A002
+    """What is known of an object."""
+    return list_objects(filters=[("object_id", "=", id)])
+
+
+def _summary(rows: list[Row], column: str) -> dict[str, Any]:
+    counts = Counter((row[column], row["state"]) for row in rows)
+    found: dict[str, Any] = {}
+    for (name, state), n in counts.items():
+        found.setdefault(name, {column: name, "state_counts": {}})["state_counts"][state] = n
+    return found
+
+
+def summarize_tasks(**ignored: Any) -> dict[str, Any]:
+    """How many tasks of each function are in each state."""
+    rows = list_tasks(limit=1 << 20)
+    return {"cluster": {"summary": _summary(rows, "func_or_class_name"), "summary_by": "func_name",
+                        "total_tasks": sum(row["type"] == "NORMAL_TASK" for row in rows),
+                        "total_actor_tasks": sum(row["type"] == "ACTOR_TASK" for row in rows)}}
+
+
+def summarize_actors(**ignored: Any) -> dict[str, Any]:
+    """How many actors of each class are in each state."""
+    rows = list_actors(limit=1 << 20)
+    return {"cluster": {"summary": _summary(rows, "class_name"), "summary_by": "class", "total_actors": len(rows)}}
+
+
+def summarize_objects(**ignored: Any) -> dict[str, Any]:
+    """How many objects there are, and how large."""
+    rows = list_objects(limit=1 << 20)
+    return {"cluster": {"total_objects": len(rows), "total_size_mb": sum(row["object_size"] for row in rows) / (1 << 20)}}

@@ -1,0 +1,104 @@
+"""Where Ray's behaviour differs from cellmesh's, or its options are spelled otherwise."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import cellmesh.compat.ray as compat
+import pytest
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def ray() -> Iterator[ModuleType]:
+    compat.init(num_cpus=2, object_store_memory=64 << 20)
+    yield compat
+    compat.shutdown()
+
+
+def test_a_second_init_is_an_error_unless_it_is_to_be_ignored(ray: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match="twice"):
+        ray.init()
+    assert ray.init(ignore_reinit_error=True, num_cpus=7)["node_id"] == ray.nodes()[0]["NodeID"]
+
+
+def test_arguments_of_init() -> None:
+    for arguments, error, match in [({"num_cpu": 2}, RuntimeError, "num_cpus"), ({"local_mode": True}, ValueError, "local"),
+                                    ({"address": "ray://host:1"}, ValueError, "ray://"),
+                                    ({"address": "/nowhere"}, ValueError, "no such session")]:
+        with pytest.raises(error, match=match):
+            compat.init(**arguments)
+    with compat.init(num_cpus=1, dashboard_port=1, logging_level="INFO", _temp_dir="x", configure_logging=True,
+                     logging_config=compat.LoggingConfig(encoding="JSON")) as context:
+        assert context.address_info["session_name"] and "session" in context._repr_html_() and dict(context)
+    assert not compat.is_initialized()
+
+
+def test_kill_of_what_is_no_actor_is_a_value_error(ray: ModuleType) -> None:
+    with pytest.raises(ValueError, match="cancel"):
+        ray.kill(ray.put(1))
+
+
+def test_resources_and_nodes_have_rays_keys(ray: ModuleType) -> None:
+    assert {name for name in ray.cluster_resources() if name.startswith("node:")} == {"node:127.0.0.1"}
+    assert ray.available_resources()["CPU"] == 2 and ray.nodes()[0]["NodeManagerAddress"] == "127.0.0.1"
+
+
+def test_options_as_ray_spells_them(ray: ModuleType) -> None:
+    @ray.remote(accelerator_type="A100", label_selector={"zone": "a"}, _metadata={}, enable_task_events=False)
+    def f():
+        yield 1
+        yield 2
+    values = f.options(_generator_backpressure_num_objects=1, object_store_memory=1 << 20).remote()
+    assert [ray.get(ref) for ref in values] == [1, 2]
+    with pytest.raises(ValueError, match="whole number"):
+        f.options(_generator_backpressure_num_objects=0)
+
+
+def test_node_affinity(ray: ModuleType) -> None:
+    from cellmesh.compat.ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    assert NodeAffinitySchedulingStrategy("elsewhere", soft=True) == "DEFAULT"
+    with pytest.raises(ValueError, match="one node"):
+        NodeAffinitySchedulingStrategy("elsewhere", soft=False)
+
+
+def test_what_every_actor_can_do(ray: ModuleType) -> None:
+    @ray.remote
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    @ray.remote
+    class AsyncBox:
+        value = 3
+
+        async def nothing(self):
+            pass
+    for actor in (Box.remote(3), AsyncBox.remote()):
+        assert ray.get(actor.__ray_ready__.remote()) is True
+        assert ray.get(actor.__ray_call__.remote(lambda self, *, factor: self.value * factor, factor=2)) == 6
+        assert "__ray_call__" not in dir(actor)
+
+
+def test_dask_and_joblib(ray: ModuleType) -> None:
+    import dask
+    import joblib
+    from cellmesh.compat.ray.util.dask import disable_dask_on_ray, enable_dask_on_ray
+    from cellmesh.compat.ray.util.joblib import register_ray
+    with enable_dask_on_ray():
+        assert dask.delayed(sum)([1, 2]).compute() == 3
+    disable_dask_on_ray()
+    register_ray()
+    with joblib.parallel_config("ray"):
+        assert joblib.Parallel()(joblib.delayed(abs)(-i) for i in range(3)) == [0, 1, 2]
+
+
+def test_rows_of_the_listings(ray: ModuleType) -> None:
+    from cellmesh.compat.ray.util import state
+    row = state.list_nodes()[0]
+    assert row.state == row["state"] == "ALIVE" and state.get_node(row.node_id) == row and state.get_node("x") is None
+    with pytest.raises(AttributeError, match="node_id"):
+        row.colour  # noqa: B018
+    with pytest.raises(ValueError, match="columns are"):
+        state.list_nodes(filters=[("colour", "=", 1)])

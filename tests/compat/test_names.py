@@ -1,0 +1,133 @@
+"""Which of Ray's public names there are: those of Ray 2.60, listed here, and what is said of the others."""
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import cellmesh
+import cellmesh.compat.ray as ray
+import pytest
+
+# module -> the names that Ray 2.60 has there: (offered, not offered)
+NAMES = {
+    "ray": (
+        "DynamicObjectRefGenerator LoggingConfig ObjectID ObjectRef ObjectRefGenerator SCRIPT_MODE WORKER_MODE __version__ "
+        "actor available_resources cancel cluster_resources exceptions experimental get get_actor get_gpu_ids "
+        "get_runtime_context init is_initialized kill method nodes put remote remote_function runtime_context runtime_env "
+        "shutdown timeline util wait",
+        "ActorClassID ActorID ClientBuilder FunctionID JobID Language NodeID PlacementGroupID TaskID UniqueID WorkerID "
+        "autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
+    "ray.exceptions": (
+        "ActorAlreadyExistsError ActorDiedError ActorHandleNotFoundError ActorPlacementGroupRemoved ActorUnavailableError "
+        "ActorUnschedulableError AsyncioActorExit AuthenticationError CrossLanguageError GetTimeoutError "
+        "LocalRayletDiedError NodeDiedError ObjectFetchTimedOutError ObjectFreedError ObjectLostError "
+        "ObjectReconstructionFailedError ObjectRefStreamEndOfStreamError ObjectStoreFullError "
+        "OufOfBandObjectRefSerializationException OutOfDiskError OutOfMemoryError OwnerDiedError "
+        "PendingCallsLimitExceeded PlasmaObjectNotAvailable RayActorError RayError RaySystemError RayTaskError "
+        "ReferenceCountingAssertionError RpcError RuntimeEnvSetupError TaskCancelledError TaskPlacementGroupRemoved "
+        "TaskUnschedulableError UnserializableException UserCodeException WorkerCrashedError",
+        "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError "
+        "StreamingGeneratorReplayInconsistentError"),
+    "ray.util": (
+        "ActorPool as_completed deregister_serializer get_node_ip_address inspect_serializability list_named_actors log_once "
+        "map_unordered register_serializer",
+        "accelerators collective connect disable_log_once_globally disconnect enable_periodic_logging "
+        "get_node_instance_id iter pdb ray_debugpy"),
+    "ray.util.queue": ("Empty Full Queue", ""),
+    "ray.util.actor_pool": ("ActorPool", ""),
+    "ray.util.multiprocessing": ("JoinableQueue Pool TimeoutError", ""),
+    "ray.util.joblib": ("register_ray", ""),
+    "ray.util.dask": ("ray_dask_get enable_dask_on_ray disable_dask_on_ray", ""),
+    "ray.util.serialization": ("register_serializer deregister_serializer", ""),
+    "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy"),
+    "ray.util.state": (
+        "get_actor get_node get_objects get_task get_worker list_actors list_nodes list_objects list_tasks list_workers "
+        "summarize_actors summarize_objects summarize_tasks",
+        "StateApiClient get_job get_log get_placement_group list_cluster_events list_jobs list_logs "
+        "list_placement_groups list_runtime_envs"),
+    "ray.actor": ("ActorClass ActorHandle ActorMethod exit_actor method", "ActorProxy"),
+    "ray.remote_function": ("RemoteFunction", ""),
+    "ray.runtime_context": ("RuntimeContext get_runtime_context", ""),
+    "ray.runtime_env": ("RuntimeEnv", "RuntimeEnvConfig"),
+    "ray.types": ("ObjectRef", ""),
+    "ray.experimental": ("tqdm_ray", "internal_kv set_resource"),
+    "ray.experimental.tqdm_ray": ("tqdm safe_print", ""),
+}
+
+
+def home(module: str) -> object:
+    return importlib.import_module(f"cellmesh.compat.{module}")
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names_of(module: str) -> None:
+    offered, absent = (names.split() for names in NAMES[module])
+    found = home(module)
+    assert [name for name in offered if not hasattr(found, name)] == []
+    for name in absent:
+        with pytest.raises(AttributeError, match=f"{module}.{name} has no counterpart in cellmesh: "):
+            getattr(found, name)
+
+
+def test_the_tree_of_exceptions() -> None:
+    errors = ray.exceptions
+    assert errors.RayError is cellmesh.exceptions.CellmeshError and errors.RayTaskError is cellmesh.exceptions.TaskError
+    for name in ("OwnerDiedError", "ObjectFreedError", "ReferenceCountingAssertionError", "ObjectFetchTimedOutError"):
+        assert issubclass(getattr(errors, name), errors.ObjectLostError)
+    for name in ("ActorDiedError", "ActorUnavailableError"):
+        assert issubclass(getattr(errors, name), errors.RayActorError)
+    roots = {name for name in dir(errors) if name.endswith("Error") and not issubclass(getattr(errors, name), errors.RayError)}
+    assert roots == {"ActorAlreadyExistsError", "ActorHandleNotFoundError"}, "as in Ray, these are ValueErrors"
+    assert issubclass(errors.GetTimeoutError, TimeoutError)
+
+
+def test_what_is_not_there_says_so() -> None:
+    with pytest.raises(AttributeError, match="keep Ray for this part"):
+        ray.serve  # noqa: B018
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("cellmesh.compat.ray.serve")
+
+
+def alone(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_install_and_uninstall() -> None:
+    assert alone("""
+import sys
+import cellmesh.compat.ray as compat
+compat.install()
+compat.install()
+import ray, ray.util.queue
+from ray.exceptions import RayError
+assert ray is compat and ray.util.queue is compat.util.queue and ray.__spec__.name == "cellmesh.compat.ray"
+try:
+    import ray.serve
+except ImportError as error:
+    assert error.name == "ray.serve" and "no counterpart" in str(error)
+compat.uninstall()
+assert "ray" not in sys.modules and not [f for f in sys.meta_path if "alias" in type(f).__module__]
+""") == ""
+
+
+def test_install_comes_too_late() -> None:
+    assert "import" in alone("""
+import sys, types
+sys.modules["ray"] = types.ModuleType("ray")
+import cellmesh.compat.ray as compat
+try:
+    compat.install()
+except RuntimeError as error:
+    print(error)
+""")
+    assert "before" in alone("""
+import cellmesh.compat.ray as compat
+with compat.init(num_cpus=1):
+    try:
+        compat.install()
+    except RuntimeError as error:
+        print(error)
+""")

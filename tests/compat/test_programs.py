@@ -1,0 +1,47 @@
+"""Programs for Ray, run as they are: `programs/*.py` import ray and know nothing of cellmesh. They run on Ray 2.60 too,
+`looking.py` where its dashboard is installed."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
+
+
+def run(*command: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=80, **options)
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_program(program: Path) -> None:
+    done = run("-m", "cellmesh.compat.ray", str(program))
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_program_with_its_import_changed(tmp_path: Path) -> None:
+    program = tmp_path / "walkthrough.py"
+    original = (Path(__file__).parent / "programs/walkthrough.py").read_text()
+    program.write_text(original.replace("import ray\n", "import cellmesh.compat.ray as ray\n"))
+    done = run(str(program))
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_modules_of_others_that_import_ray(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text("import ray\nfrom ray.util.queue import Queue\n\n@ray.remote\ndef double(x):\n"
+                                         "    return ray.get(ray.put(2 * x))\n\n"
+                                         "def plain(x):\n    import ray.util.state\n    return ray.get(double.remote(x))\n")
+    (tmp_path / "script.py").write_text("import sys, library, ray\nray.init(num_cpus=2)\n"
+                                        "assert ray.get(ray.remote(library.plain).remote(4)) == 8\nprint(sys.argv[1:])\n")
+    done = run("-m", "cellmesh.compat.ray", str(tmp_path / "script.py"), "--option", "x")
+    assert (done.returncode, done.stdout) == (0, "['--option', 'x']\n"), done.stderr
+
+
+def test_the_runner_says_what_is_wrong(tmp_path: Path) -> None:
+    assert run("-m", "cellmesh.compat.ray").returncode == 2
+    assert "usage" in run("-m", "cellmesh.compat.ray", "--help").stderr
+    missing = run("-m", "cellmesh.compat.ray", "nothing.py", cwd=tmp_path)
+    assert missing.returncode == 2 and "nothing.py" in missing.stderr
