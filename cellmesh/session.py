@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .notifier import Notifier
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
+N_HOLDERS_NAMED = 5  # of a full store
 OBITUARY_S = 0.2    # how long an error waits for them
 
 
@@ -356,8 +357,11 @@ def store_error(code: str, detail: str) -> BaseException:
                                              "starts a new one")
     if code == "forked":
         return _forked_error()
-    kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError, "limit": exceptions.StoreLimitError,
-             "corrupt": exceptions.StoreCorruptedError}
+    if code == "full" and _process.session is not None:
+        from .state import memory
+        detail = f"{detail}\n{memory(N_HOLDERS_NAMED)}"
+    kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
+             "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
     return kinds.get(code, exceptions.CellmeshError)(detail)
 
 

@@ -7,6 +7,9 @@
 
 /* ------------------------------------------------------------------ copying */
 
+#define FULL_PATIENCE_NS (INT64_C(8) * 1000 * 1000 * 1000) /* how long a full store is waited for */
+#define FULL_PAUSE_MAX_NS (INT64_C(50) * 1000 * 1000)
+
 enum { COPY_THREADS_MAX = 4 };
 #define COPY_WITHOUT_GIL (256u << 10)
 #define COPY_PER_THREAD (4u << 20)
@@ -78,18 +81,44 @@ static void write_payload(ClientObject *c, uint64_t offset, Encoded *e)
         memcpy(object_refs_at(&c->s, offset, e->size), e->out.refs, e->out.n_refs * sizeof(uint32_t));
 }
 
-/* Space in the arena; what this process has let go of but not yet given back comes first. */
+static uint64_t try_allocate(ClientObject *c, const Encoded *e)
+{
+    segment_lock(&c->s);
+    uint64_t offset = object_allocate(&c->s, e->size, e->out.n_refs);
+    segment_unlock(&c->s);
+    return offset;
+}
+
+/* Whether other tasks are under way, which may give up what they hold, or whose results somebody may. */
+static bool others_work(ClientObject *c)
+{
+    uint32_t n_idle = current_task_of(c) != 0; /* ourselves, and constructors that are kept for restarts */
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        n_idle += c->s.clients[i].actor_1 != 0;
+    return c->s.h->n_live_tasks > n_idle;
+}
+
+/* Space in the arena; what this process has let go of but not yet given back comes first. While others work, whoever
+ * makes too much too fast waits for them a little. 0: full, or with an exception interrupted. */
 static uint64_t allocate(ClientObject *c, const Encoded *e)
 {
-    for (int attempt = 0; attempt < 2; attempt++) {
-        segment_lock(&c->s);
-        uint64_t offset = object_allocate(&c->s, e->size, e->out.n_refs);
-        segment_unlock(&c->s);
-        if (offset)
-            return offset;
-        flush_drops(c);
+    uint64_t offset = try_allocate(c, e);
+    if (offset)
+        return offset;
+    flush_drops(c);
+    int64_t end = monotonic_ns() + FULL_PATIENCE_NS, pause = 1000 * 1000;
+    bool fits = e->size < c->s.h->arena.end - c->s.h->arena.begin;
+    while (!(offset = try_allocate(c, e)) && fits && monotonic_ns() < end && others_work(c)) {
+        uint32_t seen = client_inbox(&c->s);
+        struct segment *s = &c->s;
+        Py_BEGIN_ALLOW_THREADS
+        client_sleep(s, seen, pause, 0);
+        Py_END_ALLOW_THREADS
+        pause = pause < FULL_PAUSE_MAX_NS ? 2 * pause : FULL_PAUSE_MAX_NS;
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
+            return 0;
     }
-    return 0;
+    return offset;
 }
 
 static PyObject *raise_full(ClientObject *c, uint64_t size)
@@ -107,7 +136,8 @@ static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded
 {
     uint64_t offset = allocate(c, e);
     if (!offset) {
-        raise_full(c, e->size);
+        if (!PyErr_Occurred())
+            raise_full(c, e->size);
         return -1;
     }
     write_payload(c, offset, e);

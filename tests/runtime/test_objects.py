@@ -155,6 +155,25 @@ def test_an_object_that_does_not_fit(cm: ModuleType) -> None:
     assert cm.get(cm.put(1)) == 1
 
 
+def test_a_full_store_names_what_fills_it(cm: ModuleType) -> None:
+    import __main__
+    __main__.the_big_one = cm.put(np.zeros(200 << 20, dtype="u1"))
+    try:
+        with pytest.raises(cm.exceptions.ObjectStoreFullError) as caught:
+            cm.put(np.zeros(100 << 20, dtype="u1"))
+        assert "104857" in str(caught.value) and "the_big_one" in str(caught.value)
+    finally:
+        del __main__.the_big_one
+
+
+def test_who_makes_too_much_waits_for_who_takes_it(cm: ModuleType) -> None:
+    refs = [ones.remote(8 << 20) for _ in range(12)]  # 64 MiB each, into 256 MiB
+    while refs:
+        done, refs = cm.wait(refs, timeout=30)
+        assert cm.get(done[0])[-1] == 1.0
+        del done
+
+
 def test_refs_have_ids(cm: ModuleType) -> None:
     one, two = cm.put(1), cm.put(1)
     assert len(one.hex()) == 32 and one.hex() != two.hex() and one != two
