@@ -1,7 +1,8 @@
 """A future's card as HTML and as text. Pure: facts in, text out.
 
 Everything foreign (names, reprs, tracebacks, column titles) is escaped, and pictures are PNG data that this process has
-checked: output cells run what HTML they are given. Styles are inline and take their colours from JupyterLab's
+checked: output cells run what HTML they are given. A value's own HTML stands in a frame that may run nothing, load
+nothing and see nothing of the page. Styles are inline and take their colours from JupyterLab's
 variables, or from the surrounding text's colour where there are none, so that the card looks right in light and dark,
 and in exported notebooks. States differ by sign and word, not by colour alone.
 """
@@ -14,6 +15,8 @@ from typing import Any
 
 SIZE_SHOWN = 256  # nobody wants to know how many bytes an int takes
 TRACEBACK_CHARS = 20_000
+FRAME_POLICY = ('<meta http-equiv="Content-Security-Policy" '
+                'content="default-src \'none\'; img-src data:; style-src \'unsafe-inline\'">')
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -199,7 +202,15 @@ def _preview(preview: dict[str, Any]) -> str:
     beside = "".join(part for part in (_image(preview), _histogram(preview), _stats(preview)) if part)
     row = (f'<div style="display:flex;gap:1rem;align-items:center;flex-wrap:wrap;margin-top:.5rem">{beside}</div>'
            if beside else "")
+    if "html" in preview:
+        return row + _frame(str(preview["html"]))
     return row + (_table(preview["table"]) if "table" in preview else pre(preview.get("text", "")))
+
+
+def _frame(html: str) -> str:
+    return (f'<iframe sandbox="" srcdoc="{escape(FRAME_POLICY + html)}" title="the value as HTML" style="width:100%;'
+            f'min-width:24rem;height:15rem;margin-top:.5rem;border:1px solid {LINE};border-radius:.4rem;'
+            f'background:#fff"></iframe>')
 
 
 def pre(text: str) -> str:

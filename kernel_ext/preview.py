@@ -24,6 +24,7 @@ TABLE_COLUMNS = 12
 HEAD_ITEMS = 6
 THUMBNAIL_PIXELS = 128
 IMAGE_BYTES = 60_000
+HTML_CHARS = 60_000
 HISTOGRAM_BINS = 24
 
 # viridis at nine equidistant places: light and dark readers, and colour-blind ones, see the same order
@@ -39,7 +40,7 @@ def summarize(value: object) -> dict[str, Any]:
     dict
         Always ``type``, a dotted name. Where they apply: ``shape``, ``dtype``, ``length``, ``nbytes``; ``stats`` (min,
         max, mean, nan; ``sampled`` if not of all items); ``histogram`` ([counts], low, high); ``text``; ``table``
-        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG). Values are builtin scalars, lists, str and
+        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG); ``html``. Values are builtin scalars, lists, str and
         bytes.
     """
     summary: dict[str, Any] = {"type": type_name(value)}
@@ -76,6 +77,8 @@ def _summary_of(value: Any) -> dict[str, Any]:
     if picture := _picture_of(value, library, name):
         return picture
     summary = {"text": short_repr(value)}
+    if html := _html_of(value):
+        summary["html"] = html
     if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset)):
         summary["length"] = len(value)
     return summary
@@ -231,6 +234,18 @@ def _picture_of(value: Any, library: str, name: str) -> dict[str, Any] | None:
     if isinstance(data, bytes) and len(data) <= IMAGE_BYTES:
         summary["image"] = data
     return summary
+
+
+# ---- what shows itself as HTML
+
+def _html_of(value: Any) -> str:
+    """What `_repr_html_` says, if it is short enough to travel; the card shows it in a frame without any rights."""
+    if not hasattr(type(value), "_repr_html_"):
+        return ""
+    html = value._repr_html_()
+    if isinstance(html, tuple):  # IPython allows (data, metadata)
+        html = html[0]
+    return html if isinstance(html, str) and len(html) <= HTML_CHARS else ""
 
 
 # ---- text

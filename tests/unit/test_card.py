@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellmesh.kernel_ext.card_html import STATES, CardFacts, amount, card_html, card_text, duration
+from cellmesh.kernel_ext.card_html import FRAME_POLICY, STATES, CardFacts, amount, card_html, card_text, duration
 from cellmesh.kernel_ext.preview import png, summarize
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>&\'`\x00\u202e'
-ALLOWED = set("div span code pre details summary img svg g rect text table thead tbody tr th td".split())
+ALLOWED = set("div span code pre details summary img svg g rect text table thead tbody tr th td iframe".split())
 VOID = {"img"}
 
 
@@ -27,7 +27,8 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in ALLOWED, tag
         for name, value in attrs:
-            assert not name.startswith("on") and name not in ("href", "srcdoc", "id"), name
+            assert not name.startswith("on") and name not in ("href", "id"), name
+            assert name != "srcdoc" or (tag == "iframe" and ("sandbox", "") in attrs and FRAME_POLICY in str(value))
             assert name != "src" or str(value).startswith("data:image/png;base64,")
             assert name != "style" or "url(" not in str(value)
         if tag not in VOID and tag != "rect":
@@ -76,6 +77,15 @@ def test_foreign_text_stays_text() -> None:
     assert EVIL.replace("\x00", "\ufffd") in read(html).replace("\x00", "\ufffd") and "<script" not in html
     html = card_html(facts(state="failed", function=EVIL, error=EVIL, traceback=EVIL * 10))
     assert read(html) and "<script" not in html and "<img" not in html
+
+
+def test_a_values_own_html_stands_in_a_frame_without_rights() -> None:
+    class Evil:
+        def _repr_html_(self) -> str:
+            return EVIL
+
+    html = card_html(facts(preview=summarize(Evil())))
+    assert '<iframe sandbox=""' in html and read(html) and "<script" not in html
 
 
 def test_a_traceback_is_folded() -> None:

@@ -158,3 +158,20 @@ def test_a_hostile_value_is_no_error() -> None:
 
     summary = summarize(Hostile())
     assert summary["type"].endswith("Hostile") and size_of(summary) < 1000
+
+
+@pytest.mark.parametrize("html, shown", [("<b>x</b>", "<b>x</b>"), (("<i>", {}), "<i>"), (None, None), ("x" * 100_000, None)])
+def test_what_shows_itself_as_html(html: object, shown: str | None) -> None:
+    class Shows:
+        def _repr_html_(self) -> object:
+            return html
+
+    assert summarize(Shows()).get("html") == shown
+
+
+def test_html_that_fails_is_no_error() -> None:
+    class Fails:
+        def _repr_html_(self) -> str:
+            raise RuntimeError("not now")
+
+    assert "RuntimeError: not now" in summarize(Fails())["text"]
