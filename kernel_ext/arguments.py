@@ -282,6 +282,9 @@ CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or th
     Flag("what", "Numbers of cells (%cancel 3), or variables that hold futures (%cancel a b).", many=True),
     Flag("--all", "All tasks of the session."),
     Flag("--force", "Kill the processes of tasks that run, in place of interrupting them."),
-))
+), """
+    The stop button ends the cell and leaves its tasks alone. To have it cancel them as well:
+    %config CellmeshMagics.cancel_on_stop = True
+""")
 
 ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL)

@@ -41,7 +41,17 @@ def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = Fal
         numbers = [number for number in by_cell if registry.cell(number).label in wanted]
     else:
         numbers = [max(by_cell)] if by_cell else []
-    refs = list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])]))
+    _cancel_all(list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])])), numbers, force)
+
+
+def cancel_runs(numbers: list[int]) -> None:
+    """Cancel the tasks of these runs of cells, and say how many."""
+    from ..session import current
+    by_cell = _unfinished_by_cell(current().client)
+    _cancel_all([ref for number in numbers for ref in by_cell.get(number, ())], numbers, force=False)
+
+
+def _cancel_all(refs: list[Any], numbers: list[int], force: bool) -> None:
     for ref in refs:
         _cancel(ref, force)
     if not refs:

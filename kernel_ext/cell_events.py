@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import IPython
@@ -24,9 +25,10 @@ COUNTS_BEFORE = IPython.version_info[:2] >= (9, 8)
 class CellEvents:
     """Listens to IPython's events around cells."""
 
-    def __init__(self, shell: InteractiveShell, shipper: Shipper) -> None:
+    def __init__(self, shell: InteractiveShell, shipper: Shipper, cancels: Callable[[], bool] = lambda: False) -> None:
         self.shell = shell
         self.shipper = shipper
+        self._cancels = cancels  # whether the tasks of a stopped cell are cancelled
         self.raw_cell = ""
         self._wakeup = SignalWakeup()
 
@@ -70,7 +72,10 @@ class CellEvents:
         registry.leave(result.info if result is not None else None)
         if result is None or isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError):
             n_left = n_unfinished().get(run.number, 0)
-            if n_left:
+            if n_left and self._cancels():
+                from .cancel import cancel_runs
+                cancel_runs([run.number])
+            elif n_left:
                 print("Stopped. 1 task of this cell runs on; %cancel ends it." if n_left == 1 else
                       f"Stopped. {n_left} tasks of this cell run on; %cancel ends them.")
 

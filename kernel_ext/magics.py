@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+from traitlets import Bool
 
 from ..exceptions import CellmeshError
 from . import arguments, host
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 class CellmeshMagics(Magics):
     """The magics of one notebook."""
 
+    cancel_on_stop = Bool(False, help="Whether the stop button also cancels the tasks that the cell has started.").tag(
+        config=True)
+
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.cells = RemoteCells(shell)
-        self.events = CellEvents(shell, self.cells.shipper)
+        self.events = CellEvents(shell, self.cells.shipper, lambda: self.cancel_on_stop)
 
     @cell_magic
     def remote(self, line: str, cell: str) -> Any:
@@ -170,6 +174,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     if magics is None:
         return
     magics.events.stop()
+    shell.configurables.remove(magics)
     host.uninstall(shell)
     shell.Completer.custom_matchers.remove(complete_flags)
     for magic in arguments.ALL:

@@ -238,6 +238,18 @@ def test_the_stop_button_ends_a_cell_that_awaits(kernel: Kernel, gate: Path) -> 
     kernel.run("%cancel")
 
 
+def test_the_stop_button_cancels_if_it_is_set_so(kernel: Kernel, gate: Path) -> None:
+    kernel.run("@cm.remote\ndef patient(path):\n    while not os.path.exists(path): time.sleep(0.01)")
+    kernel.run("%config CellmeshMagics.cancel_on_stop = True")
+    request = kernel.start(f"asked = patient.remote({str(gate)!r})\nprint('asked')\ncm.get(asked)")
+    kernel.until_text(request, lambda text: "asked" in text)
+    kernel.manager.interrupt_kernel()
+    assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt"
+    kernel.until_text(request, lambda text: "Cancelled 1 task of In [" in text)
+    kernel.run("%config CellmeshMagics.cancel_on_stop = False")
+    assert error(kernel, "cm.get(asked)")[0] == "TaskCancelledError"
+
+
 def test_cancel_by_cell_by_name_and_all(kernel: Kernel, gate: Path) -> None:
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     kernel.run(f"%%remote\n{wait}\none = 1")
