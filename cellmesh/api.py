@@ -384,6 +384,9 @@ class as_completed:  # noqa: N801  (used like the function of that name in concu
         self._refs = list(dict.fromkeys(refs))
         self._timeout = timeout
 
+    def __len__(self) -> int:
+        return len(self._refs)
+
     def __iter__(self) -> Iterator[ObjectRef]:
         client = current().client
         end = None if self._timeout is None else time.monotonic() + self._timeout
