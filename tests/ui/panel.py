@@ -39,9 +39,9 @@ class Panel:
         expect(chip.locator("b")).to_have_text(str(n), timeout=PATIENCE_MS)
 
     def list(self) -> Locator:
-        """Switch to the list; its rows, the latest first."""
-        self.root.get_by_role("radio", name="List").click()
-        return self.root.locator(".cm-row")
+        """Switch to the table of tasks; its rows, the latest first."""
+        self.root.get_by_role("radio", name="Tables").click()
+        return self.root.locator(".cm-list .cm-row")
 
     def tasks(self) -> None:
         """Switch to the picture with one box for each task."""

@@ -127,6 +127,27 @@ def test_toolbar_button_and_palette_open_it(lab: Lab, panel: Panel) -> None:
     panel.expect_open()
 
 
+def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE, "@cm.remote\nclass Counter:\n    def up(self): return 1\ncounter = Counter.remote(); cm.get(counter.up.remote())")
+    for index in (1, 2, 3):
+        lab.run_cell(index)
+    panel.expect_tasks(9)
+    rows = panel.list()
+    expect(rows).to_have_count(9)
+    panel.root.get_by_role("button", name="Task", exact=True).click()
+    expect(rows.first).to_contain_text("add")
+    panel.root.get_by_role("button", name="Task", exact=True).click()
+    expect(rows.first).to_contain_text("up")
+    panel.root.get_by_role("searchbox").fill("add finished")
+    expect(rows).to_have_count(7)
+    panel.root.get_by_role("radio", name="Actors").click()
+    panel.root.get_by_role("searchbox").fill("")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("alive")
+    panel.root.get_by_role("radio", name="Workers").click()
+    wait_until(lambda: rows.count() >= 2, what="the worker processes")
+
+
 def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
     start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\ncm.get([nap.remote(0.05) for _ in range(6)])")
     lab.run_cell(1)
@@ -147,13 +168,14 @@ def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, pan
     expect(panel.card).to_contain_text("nap")
     lab.page.keyboard.press("Escape")
     expect(panel.card).to_have_count(0)
-    # The first quarter of the time: some of the tasks ran in it, some later.
+    # The very end of the time: the last tasks ran in it, the others had ended before.
     box = lanes.bounding_box()
     assert box
+    end = box["x"] + box["width"]
     lab.page.keyboard.down("Shift")
-    lab.page.mouse.move(box["x"] + 110, box["y"] + 60)
+    lab.page.mouse.move(end - 30, box["y"] + 60)
     lab.page.mouse.down()
-    lab.page.mouse.move(box["x"] + 110 + (box["width"] - 110) / 4, box["y"] + 60, steps=3)
+    lab.page.mouse.move(end - 2, box["y"] + 60, steps=3)
     lab.page.mouse.up()
     lab.page.keyboard.up("Shift")
     expect(panel.root).to_contain_text("marked")

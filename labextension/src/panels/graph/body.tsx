@@ -1,4 +1,4 @@
-// The whole panel: header, graph or list, card, actors; or a sentence where there is nothing to show.
+// The whole panel: header, one of the views, card, actors; or a sentence where there is nothing to show.
 
 import { effect, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -9,11 +9,11 @@ import { Card } from './card';
 import { describeGroup, describeRow, summary } from './describe';
 import { Header } from './header';
 import { Emblem, Glyph } from './icons';
-import { List } from './list';
 import { lazily } from './lazily';
 import type { PanelState, ViewProps } from './state';
 
 const Timeline = lazily<ViewProps>(async () => (await import('../timeline/view')).Timeline);
+const Tables = lazily<ViewProps>(async () => (await import('../tables/view')).Tables);
 
 /** A screen reader is told of progress this often. */
 const SPOKEN_MS = 6000;
@@ -58,7 +58,7 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
       <div class="cm-stage">
         {state.view.value === 'graph' && <Graph state={state} graph={graph} options={options} />}
         {state.view.value === 'timeline' && <Timeline state={state} graph={graph} options={options} />}
-        {state.view.value === 'list' && <List state={state} graph={graph} />}
+        {state.view.value === 'tables' && <Tables state={state} graph={graph} options={options} />}
         <Tools state={state} />
         <Card state={state} graph={graph} />
       </div>
@@ -138,7 +138,7 @@ function Tools({ state }: { state: PanelState }) {
         {tab('Groups', view === 'graph' && showsGroups, () => show('groups'), 'One box for each cell and function (G)')}
         {tab('Tasks', view === 'graph' && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
         {tab('Timeline', view === 'timeline', () => (state.view.value = 'timeline'), 'When tasks ran, worker by worker')}
-        {tab('List', view === 'list', () => (state.view.value = 'list'), 'All tasks in a list')}
+        {tab('Tables', view === 'tables', () => (state.view.value = 'tables'), 'Tasks, objects, actors and workers, to sort and search')}
       </div>
       {view === 'graph' && canvas && (
         <div class="cm-zoom" role="toolbar" aria-label="Point of view">

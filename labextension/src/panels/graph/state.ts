@@ -10,7 +10,7 @@ import type { CanvasOptions, GraphCanvas, Picked, Show } from './canvas';
 /** Numbers in the header change at most this often; faster could not be read. */
 const TICK_MS = 120;
 
-export type View = 'graph' | 'timeline' | 'list';
+export type View = 'graph' | 'timeline' | 'tables';
 
 export interface Card {
   row: number;
