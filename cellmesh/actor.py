@@ -250,7 +250,7 @@ class ActorClass:
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency += sum(groups.values())
         ref = of.client.create_actor(
-            self._export.ref(of, options), of.resource_class(demand, hold, self.__name__), args, kwargs, meta=meta,
+            self._export.ref(of, options), of.resource_class(demand, hold, self.__name__, options), args, kwargs, meta=meta,
             name=name, namespace=namespace, max_restarts=options.get("max_restarts", 0),
             max_task_retries=options.get("max_task_retries", 0), max_concurrency=max_concurrency,
             ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
@@ -268,7 +268,7 @@ class ActorClass:
         if ref is None:
             return _empty_class, (), (self._export.code, self._options)
         described = dataclasses.astuple(self._described())
-        return _empty_class, (), (ref, self._export.key(self._options), self._options, described)
+        return _empty_class, (), (ref, self._export.key(self._options, session.current_or_none()), self._options, described)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         if len(state) == 2:

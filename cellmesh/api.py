@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------- the session
 def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
          memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
-         namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None, ignore_reinit_error: bool = False,
+         namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
+         runtime_env: dict[str, Any] | None = None, ignore_reinit_error: bool = False,
          **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
@@ -51,6 +52,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
         Whether what tasks print is shown here; default: True.
     log_dir : str, optional
         A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
+    runtime_env : dict, optional
+        What tasks and actors run in unless they say otherwise; as the option of that name.
     ignore_reinit_error : bool
         Return the session that runs, whatever was asked for.
 
@@ -72,7 +75,7 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     from .context import Context
     asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
                                        "resources": resources, "object_store_memory": object_store_memory,
-                                       "namespace": namespace, "log_to_driver": log_to_driver,
+                                       "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
                                        "log_dir": log_dir}, others)
     running = sessions.current_or_none()
     if running is not None and running.lost:
@@ -147,7 +150,9 @@ def remote(*targets: Any, **options: Any) -> Any:
     scheduling_strategy : {"DEFAULT", "SPREAD"}
         Where to place it; on one machine both mean the same.
     runtime_env : dict
-        `{"env_vars": {...}}`: environment variables for the task or the actor.
+        What its process is given: `env_vars`, environment variables; `working_dir`, a folder to work in and import from;
+        `py_modules`, paths of modules or packages to import; `worker_process_setup_hook`, a function run once. Tasks and
+        actors inherit it from the task that submits them; variables are merged. A process serves one environment.
 
     Raises
     ------

@@ -10,6 +10,7 @@
     │   ├── ActorUnavailableError  it is being restarted; the call may have been executed
     │   └── PendingCallsLimitExceeded  it has as many calls as max_pending_calls allows; this one was not made
     ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
+    ├── RuntimeEnvSetupError       the runtime_env of a task or actor could not be set up
     ├── ObjectLostError            the object's memory is gone
     ├── ObjectStoreFullError       (also a MemoryError) no room, even after waiting
     ├── StoreLimitError            one of the store's tables is full
@@ -37,7 +38,8 @@ __all__ = [
     "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
     "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfMemoryError", "PendingCallsLimitExceeded", "SessionClosedError", "SessionError", "SessionLostError",
+    "ObjectStoreFullError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
+    "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
     "StoreLimitError", "TaskCancelledError", "TaskError", "UnknownArgumentError", "WorkerCrashedError",
 ]
@@ -151,6 +153,10 @@ class PendingCallsLimitExceeded(ActorError):  # noqa: N818  (Ray's name)
 
 class GetTimeoutError(CellmeshError, TimeoutError):
     """The values were not there in time. The tasks go on."""
+
+
+class RuntimeEnvSetupError(CellmeshError):
+    """A process could not be made what the `runtime_env` of its task or actor asks for."""
 
 
 class ObjectLostError(CellmeshError):

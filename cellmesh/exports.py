@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import function_names
+from . import environment, function_names
 from .options import Options
 
 if TYPE_CHECKING:
@@ -45,16 +45,18 @@ class Export:
             self._code = load_code_object(ref.client.get(ref))
         return self._code
 
-    def key(self, options: Options) -> tuple[str, tuple[type, ...], tuple[tuple[str, str], ...]]:
+    def key(self, options: Options, session: Session | None) -> tuple[str, tuple[type, ...], tuple[Any, ...]]:
         """The display name, exceptions to retry, and environment; equal for options that need the same copy."""
         retry_on = options.get("retry_exceptions")
+        default = session.config.runtime_env if session is not None else {}
         return (options.get("name", self.name) if self.kind == "function" else self.name,
                 tuple(retry_on) if isinstance(retry_on, (list, tuple)) else (),
-                tuple(sorted(options.get("runtime_env", {}).get("env_vars", {}).items())))
+                environment.key_of(environment.effective(options, default)))
 
     def ref(self, session: Session, options: Options) -> Ref:
         """The function object in this session's store."""
-        key = self.key(options)
+        session.refresh_workers()
+        key = self.key(options, session)
         if self._copies is not None and key in self._copies:
             return self._copies[key]
         copies = session.exports.setdefault(self, {})
@@ -79,11 +81,10 @@ class Export:
         return self.ref(session, options)
 
     def _pickled(self, name: str, retry_on: tuple[type, ...],
-                 environment: tuple[tuple[str, str], ...]) -> tuple[str, str, Any]:
+                 environment_key: tuple[Any, ...]) -> tuple[str, str, Any]:
         from .objstore.serialization import code_object
-        code = WithEnvironment(self.code, dict(environment), self.kind == "actor") if environment else self.code
         try:
-            value = code_object(self.kind, name, code, retry_on)
+            value = code_object(self.kind, name, self.code, retry_on, environment_key)
         except Exception as reason:  # whatever the user's __reduce__ raises
             from .serializability import pickling_error
             raise pickling_error(self.code, reason, self.name) from reason
@@ -103,31 +104,6 @@ class Export:
         if n_bytes > LIMIT_BYTES:
             raise ValueError(f"{text}: functions and classes may carry at most {in_bytes(LIMIT_BYTES)}.")
         warn_user(f"{text}.", LargeClosureWarning)
-
-
-class WithEnvironment:
-    """A function or class together with the environment variables it wants (`runtime_env`).
-
-    A function's are set while it runs, an actor's for the life of its process.
-    """
-
-    def __init__(self, code: Callable[..., Any], variables: dict[str, str], for_good: bool) -> None:
-        self.code = code
-        self.variables = variables
-        self.for_good = for_good
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        import os
-        before = {name: os.environ.get(name) for name in self.variables}
-        os.environ.update(self.variables)
-        try:
-            return self.code(*args, **kwargs)
-        finally:
-            for name, value in () if self.for_good else before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
 
 
 # ---------------------------------------------------------------- what code uses

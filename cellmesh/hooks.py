@@ -44,6 +44,9 @@ class Hooks:
     def load_function(self, value: tuple[str, str, Any]) -> Any:
         """The function, or the actor's class, in a function object."""
         from .objstore import serialization
+        if key := serialization.environment_of(value):  # before the code, which may import what is only found then
+            from . import environment
+            environment.enter(key)
         return serialization.load_code_object(value)
 
     def load_method(self, instance: object, payload: Any) -> Callable[..., Any]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from . import environment
+
 Kind = Literal["task", "actor", "method"]
 Options = dict[str, Any]
 
@@ -70,11 +72,6 @@ def _is_groups(value: Any) -> bool:
             and all(map(_is_count(1, MAX_CONCURRENCY), value.values())))
 
 
-def _is_environment(value: Any) -> bool:
-    return (isinstance(value, Mapping) and set(value) <= {"env_vars"} and isinstance(value.get("env_vars", {}), Mapping)
-            and all(isinstance(k, str) and isinstance(v, str) for k, v in value.get("env_vars", {}).items()))
-
-
 def _is_one_of(*values: Any) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, Hashable) and value in values
 
@@ -111,9 +108,7 @@ TABLE: dict[str, Option] = {
     "allow_out_of_order_execution": Option(("actor",), "True or False", _is_one_of(True, False)),
     "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same)",
                                   _is_one_of("DEFAULT", "SPREAD")),
-    "runtime_env": Option(("task", "actor"), "a dict such as {'env_vars': {'NAME': 'value'}}; other keys are not "
-                                             "supported",
-                          _is_environment),
+    "runtime_env": Option(("task", "actor"), environment.ALLOWED, environment.is_valid),
 }
 
 # What programs written for Ray say: another spelling of an option, or one that has no meaning on one machine ("").
@@ -232,4 +227,4 @@ def options_key(options: Mapping[str, Any]) -> Hashable:
 def _frozen(value: Any) -> Hashable:
     if isinstance(value, Mapping):
         return tuple(sorted((k, _frozen(v)) for k, v in value.items()))
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

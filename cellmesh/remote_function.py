@@ -102,7 +102,7 @@ class RemoteFunction(Generic[P, R]):
         demand, hold = resource_demand("task", self._options)
         name = self._export.name
         submitter = of.client.submitter(
-            self._export.ref(of, self._options), of.resource_class(demand, hold, name),
+            self._export.ref(of, self._options), of.resource_class(demand, hold, name, self._options),
             **returns_of(self._options, False, name), max_retries=self._options.get("max_retries", 3),
             retry_exceptions=bool(self._options.get("retry_exceptions", False)),
             env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
@@ -129,7 +129,8 @@ class RemoteFunction(Generic[P, R]):
         if ref is None:
             return _empty, (), (self._export.code, self._options)
         metadata = {name: self.__dict__[name] for name in _METADATA if name in self.__dict__ and name != "__wrapped__"}
-        return _empty, (), (ref, self._export.key(self._options), self._options, self._spec, metadata)
+        return _empty, (), (ref, self._export.key(self._options, session.current_or_none()), self._options, self._spec,
+                             metadata)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         if len(state) == 2:

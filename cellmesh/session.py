@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import exceptions
+from . import environment, exceptions
+from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ class Config:
         Of the session that was joined; "" for one that was started.
     log_dir : str
         The folder where workers write all that tasks print; "" for none.
+    runtime_env : dict
+        What tasks and actors run in unless they say otherwise, in the form of `environment.normal`.
     """
 
     resources: dict[str, float]
@@ -53,6 +58,7 @@ class Config:
     log_to_driver: bool = True
     address: str = ""
     log_dir: str = ""
+    runtime_env: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class Session:
         self._resource_classes: dict[Any, int] = {}
         self._notifier: Notifier | None = None
         self._prints = False
+        self._surroundings = Surroundings() if not is_worker else None
+        self._context: Ref | None = None
         self._lock = threading.Lock()
         self._heard = threading.Condition()
         self._obituaries: dict[int, list[str]] = {}
@@ -118,12 +126,14 @@ class Session:
                 self._notifier = Notifier(self.client)
             return self._notifier
 
-    def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str) -> int:
-        """The number of a resource shape; warns at once, and once, of a shape that this node can never satisfy."""
-        key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None)
+    def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
+                       options: Mapping[str, Any] | None = None) -> int:
+        """The number of a shape of resources and environment; warns, once, of one that this node can never satisfy."""
+        env = 0 if options is None else environment.number_of(environment.effective(options, self.config.runtime_env))
+        key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None, env)
         number = self._resource_classes.get(key)
         if number is None:
-            number = self.client.resource_class(demand, hold)
+            number = self.client.resource_class(demand, hold, env)
             self._resource_classes[key] = number
             if not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
@@ -138,11 +148,21 @@ class Session:
                   "cellmesh.init(...).",
                   exceptions.InfeasibleResourcesWarning)
 
+    def refresh_workers(self) -> None:
+        """Give workers the import path and folder that this driver has now, and none of the modules it has reloaded.
+
+        Looked at when code is exported and between cells of a notebook. Idle workers are replaced, busy ones when their
+        tasks have ended; actors stay what they are.
+        """
+        if self._surroundings is not None and self._surroundings.changed():
+            self._context = self.client.set_context(place())  # kept: workers that start look at it
+
     def forget_changed_code(self) -> None:
         """Have functions and classes exported anew at their next use if a global they use is another object now.
 
         For the notebook, between cells. What is changed in place (an item of a list) is not noticed.
         """
+        self.refresh_workers()
         for export, used in list(self.exported_uses.items()):
             from .exports import MISSING
             if any(namespace.get(name, MISSING) is not value for namespace, name, value in used):
@@ -331,9 +351,21 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     if os.environ.get("CELLMESH_COMPAT_RAY"):  # set by compat.ray.install() in the driver
         from .compat.alias import install
         install()
+    _take_surroundings(client)
     own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
     _process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
     return _process.session
+
+
+def _take_surroundings(client: Client) -> None:
+    """What the driver has changed since it started the session."""
+    context = client.context()
+    if context is None:
+        return
+    path, folder = context
+    sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
+    if os.path.isdir(folder):
+        os.chdir(folder)
 
 
 def shutdown() -> None:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from . import machine
+from . import environment, machine
 from .exceptions import AlreadyInitializedError, UnknownArgumentError
 from .session import Config, Session
 from .text import user_frame
@@ -18,7 +18,7 @@ LEAST_STORE_BYTES = 1 << 20
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
                    "logging_format", "log_level", "local_mode", "_temp_dir", "_memory", "_system_config",
-                   "_node_ip_address", "job_config", "runtime_env"}
+                   "_node_ip_address", "job_config"}
 
 
 def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,6 +63,8 @@ def _refusal(name: str, value: Any) -> str:
         return "" if isinstance(value, str | os.PathLike) and os.fspath(value) else "the path of a folder"
     if name in ("address", "namespace"):
         return "" if isinstance(value, str) and value else "a string that is not empty"
+    if name == "runtime_env":
+        return "" if environment.is_valid(value) else environment.ALLOWED
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
 
 
@@ -74,10 +76,11 @@ def make_config(given: Mapping[str, Any]) -> Config:
     """What to start a session with."""
     address = given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
     if address != "local":
-        if refused := sorted(set(given) - {"address", "namespace", "log_to_driver"}):
+        if refused := sorted(set(given) - {"address", "namespace", "log_to_driver", "runtime_env"}):
             raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out "
                              f"{', '.join(refused)}, or use address=\"local\" for a session of your own")
-        return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address))
+        return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address),
+                      runtime_env=environment.normal(given.get("runtime_env", {})))
     namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
     store = int(given.get("object_store_memory", machine.default_store_bytes()))
     resources = {
@@ -90,7 +93,8 @@ def make_config(given: Mapping[str, Any]) -> Config:
     log_dir = os.path.abspath(given["log_dir"]) if "log_dir" in given else ""
     if log_dir:
         os.makedirs(log_dir, exist_ok=True)
-    return Config(resources, store, namespace, given.get("log_to_driver", True), log_dir=log_dir)
+    return Config(resources, store, namespace, given.get("log_to_driver", True), log_dir=log_dir,
+                  runtime_env=environment.normal(given.get("runtime_env", {})))
 
 
 def _address(address: str) -> str:
@@ -123,9 +127,12 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
            "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
+           "runtime_env": config.runtime_env,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
-        wanted = asked if name != "address" else "" if asked == "local" else _address(asked)
+        wanted = environment.normal(asked) if name == "runtime_env" else asked
+        if name == "address":
+            wanted = "" if asked == "local" else _address(asked)
         wanted = os.path.abspath(asked) if name == "log_dir" else wanted
         if wanted != has[name]:
             raise AlreadyInitializedError(

@@ -48,6 +48,8 @@ class CellEvents:
 
     def before(self, info: ExecutionInfo) -> None:
         """A cell begins."""
+        self.shell.events.unregister("pre_run_cell", self.before)  # behind %autoreload, which reloads modules there
+        self.shell.events.register("pre_run_cell", self.before)
         self._wakeup.arm()
         self.raw_cell = info.raw_cell
         parent = self.shell.get_parent() if hasattr(self.shell, "get_parent") else {}  # only kernels have messages

@@ -146,12 +146,13 @@ def load_code(data: bytes, refs: Sequence[Any] = ()) -> Any:
 
 
 # A function object, as tasks refer to it, is a tuple of kind, display name and payload. The payload is the pickled code
-# as bytes, or a method's name; where refs were captured or exceptions are to be retried, it is a tuple of that, the
-# refs, and the pickled exception classes (b"" for none).
+# as bytes, or a method's name; where refs were captured, exceptions are to be retried or the process is to be prepared, it
+# is a tuple of that, the refs, the pickled exception classes (b"" for none), and the environment's key.
 FunctionObject = tuple[str, str, Any]
 
 
-def code_object(kind: str, name: str, code: Any, retry_on: tuple[type, ...] = ()) -> FunctionObject:
+def code_object(kind: str, name: str, code: Any, retry_on: tuple[type, ...] = (),
+                environment: tuple[Any, ...] = ()) -> FunctionObject:
     """What is put into the store for a function or an actor class.
 
     Parameters
@@ -162,9 +163,16 @@ def code_object(kind: str, name: str, code: Any, retry_on: tuple[type, ...] = ()
     code : callable or type
     retry_on : tuple of exception classes
         For which exceptions a task is run again.
+    environment : tuple
+        The key of the environment that the code wants; see `environment_of`.
     """
     data, refs = dump_code(code)
-    return kind, name, _payload(data, refs, retry_on)
+    return kind, name, _payload(data, refs, retry_on, environment)
+
+
+def environment_of(value: FunctionObject) -> tuple[Any, ...]:
+    """The key of the environment that the code in a function object wants; () for none."""
+    return value[2][3] if isinstance(value[2], tuple) else ()
 
 
 def load_code_object(value: FunctionObject) -> Any:
@@ -201,8 +209,10 @@ def retried_exceptions(value: FunctionObject) -> tuple[type, ...] | None:
     return None
 
 
-def _payload(code: bytes | str, refs: tuple[Any, ...], retry_on: tuple[type, ...]) -> Any:
-    return (code, refs, dump_code(retry_on)[0] if retry_on else b"") if refs or retry_on else code
+def _payload(code: bytes | str, refs: tuple[Any, ...], retry_on: tuple[type, ...], environment: tuple[Any, ...] = ()) -> Any:
+    if not refs and not retry_on and not environment:
+        return code
+    return code, refs, dump_code(retry_on)[0] if retry_on else b"", environment
 
 
 @lru_cache(maxsize=256)

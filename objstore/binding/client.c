@@ -347,12 +347,13 @@ static int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KI
 
 static PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"demand", "hold", NULL};
+    static char *names[] = {"demand", "hold", "env", NULL};
     PyObject *demand, *hold = Py_None;
     int64_t wants[MAX_KINDS], keeps[MAX_KINDS];
     uint32_t index = 0;
+    unsigned int env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:resource_class", names, &PyDict_Type, &demand, &hold) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OI:resource_class", names, &PyDict_Type, &demand, &hold, &env) ||
         parse_amounts(c, demand, wants) < 0)
         return NULL;
     if (hold == Py_None)
@@ -360,7 +361,7 @@ static PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject
     else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "hold must be a dict or None");
     segment_lock(&c->s);
-    int error = resource_class(&c->s, wants, keeps, &index);
+    int error = resource_class(&c->s, wants, keeps, env, &index);
     segment_unlock(&c->s);
     return error ? raise_core_error(c, error, "resource shapes") : PyLong_FromUnsignedLong(index);
 }
@@ -488,6 +489,28 @@ static PyObject *client_client_died(ClientObject *c, PyObject *args)
                          l.actor_restarts ? Py_True : Py_False);
 }
 
+static PyObject *client_set_context_object(ClientObject *c, PyObject *value)
+{
+    uint32_t slot;
+    PyObject *ref = client_usable(c) < 0 ? NULL : put_value(c, value, &slot, false);
+    if (ref)
+        client_set_context(&c->s, slot);
+    return ref;
+}
+
+static PyObject *client_context_object(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    uint32_t slot;
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!client_context(&c->s, &slot))
+        Py_RETURN_NONE;
+    PyObject *ref = ref_new(c, slot, true), *value = ref ? load_value(c, (RefObject *)ref) : NULL;
+    Py_XDECREF(ref);
+    return value;
+}
+
 static PyObject *client_retire(ClientObject *c, PyObject *number)
 {
     unsigned long index = PyLong_AsUnsignedLong(number);
@@ -600,7 +623,7 @@ static PyMethodDef client_methods[] = {
     {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
-    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, "resource_class(demand, hold=None)\n--\n\nInterns a shape."},
+    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, "resource_class(demand, hold=None, env=0)\n--\n\nInterns a shape."},
     {"feasible", (PyCFunction)client_feasible, METH_O, "feasible(resource_class)\n--\n\nWhether the idle node could run it."},
     {"set_total", (PyCFunction)client_set_total, METH_O, "set_total(amounts)\n--\n\nSets what the node has."},
     {"run", (PyCFunction)client_run, METH_NOARGS, "run()\n--\n\nExecutes tasks; -1: leave, otherwise an actor's constructor to run."},
@@ -628,6 +651,8 @@ static PyMethodDef client_methods[] = {
     {"give_back", (PyCFunction)client_give_back, METH_O,
      "give_back(bytes)\n--\n\nReturns idle memory to the operating system; the bytes returned, about as many at most."},
     {"client_died", (PyCFunction)client_client_died, METH_VARARGS, "client_died(index, code)\n--\n\nCleans up after a dead process."},
+    {"set_context", (PyCFunction)client_set_context_object, METH_O, "set_context(value)\n--\n\nPuts what workers find when they start, and replaces those there are; keep the ref."},
+    {"context", (PyCFunction)client_context_object, METH_NOARGS, "context()\n--\n\nWhat set_context has put, or None."},
     {"retire", (PyCFunction)client_retire, METH_O, "retire(index)\n--\n\nAsks an idle worker to leave; False: it is not idle."},
     {"clients", (PyCFunction)client_clients, METH_NOARGS, "clients()\n--\n\nThe attached processes."},
     {"idle_workers", (PyCFunction)client_idle_workers, METH_NOARGS, "idle_workers()\n--\n\nIndices of idle workers."},

@@ -39,9 +39,9 @@ uint32_t current_call_of(const ClientObject *c)
 static bool should_leave(ClientObject *c)
 {
     struct client_slot *me = &c->s.clients[c->s.me];
-    if (atomic_load(&c->s.h->closing) || (atomic_load(&me->flags) & CLIENT_FLAG_RETIRE))
+    if (atomic_load(&c->s.h->closing))
         return true;
-    return me->actor_1 && actor_ended(&c->s, me->actor_1 - 1);
+    return me->actor_1 ? actor_ended(&c->s, me->actor_1 - 1) : atomic_load(&me->flags) & CLIENT_FLAG_RETIRE;
 }
 
 /* Sleeps until there may be something to take. 0, or FAILED with an exception. */

@@ -28,7 +28,7 @@ int client_attach(struct segment *s, uint32_t role)
         c->role = role;
         c->actor_1 = c->task_1 = 0;
         c->n_finished = c->last_seq = 0;
-        c->last_origin = 0;
+        c->last_origin = c->env = 0;
         atomic_store(&c->flags, 0);
         atomic_store(&c->sleepers, 0);
         atomic_store(&c->need, 0);
@@ -203,4 +203,37 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
     }
     segment_unlock(s);
     return losses;
+}
+
+/* ------------------------------------------------------------------ what workers start with */
+
+void client_set_context(struct segment *s, uint32_t object)
+{
+    segment_lock(s);
+    s->h->context_generation = s->objects[object].generation;
+    s->h->context_1 = object + 1;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client_slot *c = &s->clients[i];
+        if (atomic_load(&c->state) != CLIENT_ATTACHED || c->role != ROLE_WORKER || c->actor_1)
+            continue;
+        atomic_fetch_or(&c->flags, CLIENT_FLAG_RETIRE);
+        s->h->idle[i / 64] &= ~(UINT64_C(1) << (i % 64));
+        if (s->h->waking_1 == i + 1)
+            s->h->waking_1 = 0;
+        wake_client(s, i);
+    }
+    request_attention(s);
+    segment_unlock(s);
+}
+
+bool client_context(struct segment *s, uint32_t *object)
+{
+    segment_lock(s);
+    *object = s->h->context_1 - 1;
+    bool there = s->h->context_1 && object_state(&s->objects[*object]) == OBJECT_READY &&
+                 s->objects[*object].generation == s->h->context_generation;
+    if (there)
+        object_hold(s, *object);
+    segment_unlock(s);
+    return there;
 }

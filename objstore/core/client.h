@@ -13,6 +13,11 @@ int client_attach(struct segment *segment, uint32_t role);
 struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
 struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
 
+/* Makes a sealed object the context, which workers look at when they start, and has those go that have started before:
+ * idle ones at once, busy ones after their task, actors never. Whoever sets it keeps the object. Takes the lock. */
+void client_set_context(struct segment *segment, uint32_t object);
+bool client_context(struct segment *segment, uint32_t *object); /* held by this client; false: there is none */
+
 /* The inbox protocol. A waiter reads the inbox, looks at everything it waits for, and sleeps only while the inbox has
  * not changed; a notifier changes the inbox first and then wakes whoever is counted in `sleepers`. */
 static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->clients[s->me].inbox); }

@@ -253,7 +253,7 @@ static void make_world(unsigned char *base)
     CHECK(segment_format(base, &config) == OBJSTORE_OK && segment_use(&s, base, WORLD_SIZE) == OBJSTORE_OK);
     CHECK(client_attach(&s, ROLE_DRIVER) == OBJSTORE_OK && s.me == DRIVER);
     segment_lock(&s);
-    CHECK(resource_class(&s, one, one, &class_small) == OBJSTORE_OK && resource_class(&s, one, none, &class_actor) == OBJSTORE_OK);
+    CHECK(resource_class(&s, one, one, 0, &class_small) == OBJSTORE_OK && resource_class(&s, one, none, 0, &class_actor) == OBJSTORE_OK);
     resource_set_total(&s, total);
     segment_unlock(&s);
     function = hold(put_inline());
@@ -577,7 +577,7 @@ static void run_resources(void)
     uint32_t kind, class;
     segment_lock(&s);
     resource_kind(&s, "licence", &kind);
-    resource_class(&s, demand, demand, &class);
+    resource_class(&s, demand, demand, 0, &class);
     resource_set_total(&s, total);
     segment_unlock(&s);
 }

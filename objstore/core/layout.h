@@ -197,7 +197,7 @@ struct client_slot {
     uint64_t n_finished;       /* L */
     uint64_t last_seq;         /* L  last task popped, which may have ended: what the process prints late is its */
     uint32_t last_origin;      /* L */
-    uint32_t spare;
+    uint32_t env;              /* L  environment of the process, taken over with its first task */
 };
 
 /* ---- resources */
@@ -206,7 +206,7 @@ struct resource_class {
     int64_t hold[MAX_KINDS]; /* what an actor keeps once constructed */
     uint32_t head_1, tail_1; /* L  ready tasks */
     uint32_t n_ready;        /* L  without cancelled ones */
-    uint32_t spare;
+    uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits */
 };
 
 /* ---- events, see event.h */
@@ -239,6 +239,8 @@ struct header {
     uint32_t free_task_1, touched_tasks;
     uint32_t free_actor_1, touched_actors;
     uint32_t n_classes, n_kinds;
+    uint32_t n_envs;                    /* L  classes that want an environment */
+    uint32_t context_1, context_generation; /* L  the object that says what workers find around them when they start */
     uint32_t n_live_objects, n_live_tasks;
     uint64_t n_finished;
     uint32_t n_ready;                   /* L  over all classes */

@@ -21,12 +21,13 @@ int resource_kind(struct segment *s, const char *name, uint32_t *kind)
     return OBJSTORE_OK;
 }
 
-int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t *index)
+int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
+                   uint32_t *index)
 {
     struct header *h = s->h;
     size_t bytes = sizeof(int64_t) * MAX_KINDS;
     for (uint32_t c = 0; c < h->n_classes; c++)
-        if (!memcmp(s->classes[c].demand, demand, bytes) && !memcmp(s->classes[c].hold, hold, bytes)) {
+        if (!memcmp(s->classes[c].demand, demand, bytes) && !memcmp(s->classes[c].hold, hold, bytes) && s->classes[c].env == env) {
             *index = c;
             return OBJSTORE_OK;
         }
@@ -36,7 +37,9 @@ int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int
     memset(c, 0, sizeof *c);
     memcpy(c->demand, demand, bytes);
     memcpy(c->hold, hold, bytes);
+    c->env = env;
     *index = h->n_classes;
+    h->n_envs += env != 0; /* rather one too many than one too few */
     STEP();
     h->n_classes++;
     return OBJSTORE_OK;

@@ -8,8 +8,16 @@
 /* The index of a kind's name, interning it if new. OBJSTORE_LIMIT, OBJSTORE_INVALID (name too long). */
 int resource_kind(struct segment *segment, const char *name, uint32_t *kind);
 
-/* The class with this demand and hold, interning it if new. OBJSTORE_LIMIT. */
-int resource_class(struct segment *segment, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t *index);
+/* The class with this demand, hold and environment, interning it if new. OBJSTORE_LIMIT. */
+int resource_class(struct segment *segment, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
+                   uint32_t *index);
+
+/* May that client run tasks of the class? It can only if it has not run anything yet, or is of the class's environment. */
+static inline bool worker_suits(const struct segment *s, uint32_t client, uint32_t class)
+{
+    const struct client_slot *c = &s->clients[client];
+    return c->env == s->classes[class].env || !c->last_seq;
+}
 
 /* Could the whole, idle node ever run it? */
 bool resource_feasible(const struct segment *segment, uint32_t index);

@@ -48,11 +48,15 @@ static void queue_remove(struct segment *s, uint32_t task)
     s->h->n_ready--;
 }
 
-static uint32_t last_idle(const struct header *h)
+/* An idle worker for tasks of a class. */
+static uint32_t idle_for(const struct segment *s, uint32_t class)
 {
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
-        if (h->idle[w])
-            return w * 64 + (uint32_t)__builtin_ctzll(h->idle[w]);
+        for (uint64_t bits = s->h->idle[w]; bits; bits &= bits - 1) {
+            uint32_t client = w * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (!s->h->n_envs || worker_suits(s, client, class))
+                return client;
+        }
     return UINT32_MAX;
 }
 
@@ -62,16 +66,15 @@ void task_wake_workers(struct segment *s)
     struct header *h = s->h;
     if (h->waking_1 || !h->n_ready)
         return;
-    bool admissible = false;
-    for (uint32_t c = 0; c < h->n_classes && !admissible; c++)
-        admissible = s->classes[c].n_ready && resource_admissible(s, c);
-    if (!admissible)
+    uint32_t worker = UINT32_MAX;
+    for (uint32_t c = 0; c < h->n_classes && worker == UINT32_MAX; c++)
+        if (s->classes[c].n_ready && resource_admissible(s, c)) {
+            worker = idle_for(s, c);
+            if (worker == UINT32_MAX)
+                request_attention(s); /* the scheduler decides whether the pool grows */
+        }
+    if (worker == UINT32_MAX)
         return;
-    uint32_t worker = last_idle(h);
-    if (worker == UINT32_MAX) {
-        request_attention(s); /* the scheduler decides whether the pool grows */
-        return;
-    }
     h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
     h->waking_1 = worker + 1;
     wake_client(s, worker);
@@ -266,7 +269,7 @@ static uint32_t oldest_admissible(struct segment *s)
     uint64_t best_seq = UINT64_MAX;
     for (uint32_t c = 0; c < h->n_classes; c++) {
         uint32_t head_1 = s->classes[c].head_1;
-        if (!head_1 || !resource_admissible(s, c))
+        if (!head_1 || (h->n_envs && !worker_suits(s, s->me, c)) || !resource_admissible(s, c))
             continue;
         uint64_t seq = s->tasks[head_1 - 1].seq;
         if (seq < best_seq) {
@@ -285,6 +288,8 @@ static void start(struct segment *s, uint32_t task)
     atomic_store_explicit(&t->state, TASK_RUNNING, memory_order_relaxed);
     STEP();
     struct client_slot *me = &s->clients[s->me];
+    if (!me->last_seq)
+        me->env = s->classes[t->resource_class].env;
     me->task_1 = task + 1;
     me->last_seq = t->seq;
     me->last_origin = t->origin;
@@ -303,6 +308,8 @@ static uint32_t pop_plain(struct segment *s)
     if (c == UINT32_MAX) {
         s->clients[s->me].task_1 = 0;
         *idle |= my_bit;
+        if (h->n_envs)
+            task_wake_workers(s); /* what is not for this one may be for another that is idle */
         return UINT32_MAX;
     }
     uint32_t task = s->classes[c].head_1 - 1;
@@ -336,6 +343,8 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     /* A stream would be run to its end, and perhaps wait for its reader beneath it on the stack. */
     if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 ||
         (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || s->classes[t->resource_class].demand[KIND_GPU])
+        return UINT32_MAX;
+    if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
         return UINT32_MAX;
     bool lent = can_lend(s, waiter, t->resource_class);
     if (!lent && !resource_admissible(s, t->resource_class))
@@ -590,7 +599,9 @@ uint32_t task_workers_wanted(struct segment *s)
     struct header *h = s->h;
     int64_t room[MAX_KINDS];
     memcpy(room, h->available, sizeof room);
-    uint32_t wanted = 0, idle = h->waking_1 ? 1 : 0;
+    uint32_t wanted = 0, missing = 0, idle = h->waking_1 ? 1 : 0;
+    uint64_t left[CLIENT_WORDS]; /* idle workers that no class has counted on yet; only where environments differ */
+    memcpy(left, h->idle, sizeof left);
     for (uint32_t c = 0; c < h->n_classes; c++) {
         const int64_t *demand = s->classes[c].demand;
         int64_t fits = s->classes[c].n_ready;
@@ -602,7 +613,15 @@ uint32_t task_workers_wanted(struct segment *s)
         for (uint32_t k = 0; k < h->n_kinds && fits > 0; k++)
             room[k] -= fits * demand[k];
         wanted += fits > 0 ? (uint32_t)fits : 0;
+        for (uint32_t i = 0; h->n_envs && i < MAX_CLIENTS && fits > 0; i++)
+            if (left[i / 64] >> (i % 64) & 1 && worker_suits(s, i, c)) {
+                left[i / 64] &= ~(UINT64_C(1) << (i % 64));
+                fits--;
+            }
+        missing += fits > 0 ? (uint32_t)fits : 0;
     }
+    if (h->n_envs)
+        return missing > idle ? missing - idle : 0;
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
         idle += (uint32_t)__builtin_popcountll(h->idle[w]);
     return wanted > idle ? wanted - idle : 0;

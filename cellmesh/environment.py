@@ -1,0 +1,133 @@
+"""`runtime_env`: what the processes of a task or actor are given: variables, a working folder, modules, a function to run.
+
+The store lets only fresh workers, and those that were made for the same environment, take such a task (`number_of`), so what
+is set here is set for good. Tasks inherit the environment of the task that submits them.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+KEYS = ("env_vars", "working_dir", "py_modules", "worker_process_setup_hook")
+Environment = dict[str, Any]  # in the form that `normal` gives
+
+_current: Environment = {}  # of this process, for what it submits
+
+
+# ---------------------------------------------------------------- as users write it
+def is_valid(value: Any) -> bool:
+    """Whether `value` is a runtime_env: of those keys only, each with what it takes."""
+    return (isinstance(value, Mapping) and set(value) <= set(KEYS)
+            and all(part is None or _VALID[key](part) for key, part in value.items()))
+
+
+def _is_variables(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(k, str) and k and isinstance(v, str) for k, v in value.items())
+
+
+def _is_folder(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike)) and os.path.isdir(value)
+
+
+def _is_modules(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(m, ModuleType) or _is_path(m) for m in value)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike)) and os.path.exists(value)
+
+
+_VALID: dict[str, Callable[[Any], bool]] = {
+    "env_vars": _is_variables, "working_dir": _is_folder, "py_modules": _is_modules,
+    "worker_process_setup_hook": lambda value: callable(value) or isinstance(value, str) and "." in value}
+ALLOWED = ("a dict with some of the keys env_vars (names to strings), working_dir (a folder of this machine), py_modules (paths "
+           "of modules or packages, or modules), worker_process_setup_hook (a function, or \"module.function\"). Nothing is "
+           "installed: for pip, conda, uv or containers prepare the environment that the driver runs in")
+
+
+def normal(value: Mapping[str, Any]) -> Environment:
+    """A valid runtime_env with absolute paths and without what is empty."""
+    found: Environment = {}
+    if value.get("env_vars"):
+        found["env_vars"] = dict(value["env_vars"])
+    if value.get("working_dir"):
+        found["working_dir"] = os.path.abspath(value["working_dir"])
+    if value.get("py_modules"):
+        found["py_modules"] = [_place_of(module) for module in value["py_modules"]]
+    if value.get("worker_process_setup_hook"):
+        hook = value["worker_process_setup_hook"]
+        from .objstore.serialization import dump_code
+        found["worker_process_setup_hook"] = hook if isinstance(hook, (str, bytes)) else dump_code(hook)[0]
+    return found
+
+
+def _place_of(module: Any) -> str:
+    """The folder from which a module or package can be imported."""
+    path = Path(module.__file__ if isinstance(module, ModuleType) else module).absolute()
+    return str(path.parent.parent if path.name == "__init__.py" else path.parent)
+
+
+def effective(options: Mapping[str, Any], default: Environment) -> Environment:
+    """What a task with these options runs in: its own keys before those it inherits; variables are merged."""
+    own, inherited = normal(options.get("runtime_env") or {}), _current or default
+    variables = {**inherited.get("env_vars", {}), **own.get("env_vars", {})}
+    return {**inherited, **own, **({"env_vars": variables} if variables else {})}
+
+
+def key_of(environment: Environment) -> tuple[Any, ...]:
+    """Equal for equal environments; for caches, and to make the environment again: `dict(key)`."""
+    return tuple((name, tuple(sorted(part.items())) if isinstance(part, dict) else tuple(part) if isinstance(part, list)
+                  else part) for name, part in sorted(environment.items()))
+
+
+def number_of(environment: Environment) -> int:
+    """What the store knows an environment by; 0 for none."""
+    if not environment:
+        return 0
+    digest = hashlib.blake2b(repr(key_of(environment)).encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+# ---------------------------------------------------------------- in a worker
+def enter(key: tuple[Any, ...]) -> None:
+    """Make this worker one of the environment with that key, for good; harmless when repeated.
+
+    Raises
+    ------
+    RuntimeEnvSetupError
+        A folder has gone, or the setup function has raised.
+    """
+    global _current
+    environment: Environment = {name: dict(part) if name == "env_vars" else part for name, part in key}
+    if environment == _current:
+        return
+    _current = environment
+    try:
+        _set_up(environment)
+    except Exception as error:  # the user's function may raise anything
+        from .exceptions import RuntimeEnvSetupError
+        _current = {}
+        raise RuntimeEnvSetupError(f"the runtime_env of the task could not be set up: {type(error).__name__}: "
+                                   f"{error}") from error
+
+
+def _set_up(environment: Environment) -> None:
+    os.environ.update(environment.get("env_vars", {}))
+    folders = list(environment.get("py_modules", ()))
+    if folder := environment.get("working_dir"):
+        os.chdir(folder)
+        folders.insert(0, folder)
+    sys.path[:0] = [path for path in dict.fromkeys(folders) if path not in sys.path]
+    hook = environment.get("worker_process_setup_hook")
+    if isinstance(hook, str):
+        module, _, name = hook.rpartition(".")
+        from importlib import import_module
+        getattr(import_module(module), name)()
+    elif hook is not None:
+        from .objstore.serialization import load_code
+        load_code(hook)()

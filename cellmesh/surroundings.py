@@ -1,0 +1,51 @@
+"""What a driver may change after its workers have been started: its import path, its folder, modules that it reloads."""
+from __future__ import annotations
+
+import importlib.machinery
+import os
+import sys
+import sysconfig
+from typing import Any
+
+Place = tuple[list[str], str]  # absolute import path, working folder
+
+_NOT_THE_USERS = tuple({os.path.join(path, "") for path in map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))})
+
+
+def place() -> Place:
+    """This process's import path and folder."""
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # it has been removed
+        folder = ""
+    return [os.path.abspath(path) for path in sys.path], folder
+
+
+class Surroundings:
+    """Remembers what they were when last looked at."""
+
+    def __init__(self) -> None:
+        self._place = place()
+        self._specs: dict[str, Any] = {}
+        self._any_reloaded()
+
+    def changed(self) -> bool:
+        """Whether import path or folder have changed since, or a module of the user's has been reloaded."""
+        before, self._place = self._place, place()
+        return self._any_reloaded() or self._place != before
+
+    def _any_reloaded(self) -> bool:
+        """A reload, `%autoreload`'s too, gives a module another `__spec__`."""
+        found = False
+        for name, module in list(sys.modules.items()):
+            spec = getattr(module, "__dict__", {}).get("__spec__")
+            known = self._specs.get(name)
+            if spec is not known:
+                self._specs[name] = spec
+                found |= known is not None and _is_users(spec)
+        return found
+
+
+def _is_users(spec: Any) -> bool:
+    origin = spec.origin if isinstance(spec, importlib.machinery.ModuleSpec) else None
+    return origin is not None and origin.endswith(".py") and not origin.startswith(_NOT_THE_USERS)
