@@ -57,10 +57,10 @@ export function spanOf(graph: TaskGraph, row: number, now: number): [number, num
 /** The stretch of time in which there was work: from the first submission to the last end, or to now. */
 export function extent(graph: TaskGraph, now: number): [number, number] {
   let [from, to] = [Infinity, -Infinity];
-  for (let row = 0; row < graph.n; row++) {
-    const submitted = graph.submitted[row]!;
-    const end = graph.state[row] === State.running ? now : graph.finished[row]!;
-    from = submitted < from ? submitted : from;
+  const { n, submitted, finished, state } = graph;
+  for (let row = 0; row < n; row++) {
+    const end = state[row] === State.running ? now : finished[row]!;
+    from = submitted[row]! < from ? submitted[row]! : from;
     to = end > to ? end : to;
   }
   return to > from ? [from, to] : [Math.min(from, now), now + 1];
@@ -81,41 +81,42 @@ function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[
 export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, now: number): Arranged {
   const used = new Uint8Array(256);
   const actorOf = new Int32Array(256).fill(-1);
-  for (let row = 0; row < graph.n; row++) {
-    const worker = graph.worker[row]!;
-    used[worker] = 1;
-    if (graph.actor[row]) {
-      actorOf[worker] = graph.actor[row]! - 1;
+  const { n, worker, actor, state, started, finished, fn } = graph; // columns at hand: the loops are over every row
+  for (let row = 0; row < n; row++) {
+    used[worker[row]!] = 1;
+    if (actor[row]) {
+      actorOf[worker[row]!] = actor[row]! - 1;
     }
   }
   const lanes = lanesOf(graph, used, actorOf);
   const laneOf = new Int32Array(256).fill(-1);
-  lanes.forEach(({ worker }, lane) => {
-    laneOf[worker] = lane;
+  lanes.forEach((each, lane) => {
+    laneOf[each.worker] = lane;
   });
   const bars: Bar[] = [];
   const cover = new Float32Array(lanes.length * width);
   const coverFn = new Uint32Array(lanes.length * width);
   const coverFailed = new Uint8Array(lanes.length * width);
   const t1 = t0 + width / pxPerS;
-  for (let row = 0; row < graph.n; row++) {
-    const lane = laneOf[graph.worker[row]!]!;
-    const start = graph.started[row]!;
-    const end = graph.state[row] === State.running ? now : graph.finished[row]!;
+  for (let row = 0; row < n; row++) {
+    const lane = laneOf[worker[row]!]!;
+    const start = started[row]!;
+    const end = state[row] === State.running ? now : finished[row]!;
     if (lane < 0 || !(start < t1 && end > t0 && end >= start)) {
       continue;
     }
-    const [x0, x1] = [(start - t0) * pxPerS, (end - t0) * pxPerS];
+    const x0 = (start - t0) * pxPerS;
+    const x1 = (end - t0) * pxPerS;
     if (x1 - x0 >= BAR_PX && bars.length < N_BARS_MAX) {
       bars.push({ row, lane, x0, x1, track: 0, nTracks: 1 });
       continue;
     }
-    const isFailed = graph.state[row] === State.failed;
+    const isFailed = Number(state[row] === State.failed);
     for (let x = Math.max(0, Math.floor(x0)); x < width && x <= x1; x++) {
       const at = lane * width + x;
       cover[at] = cover[at]! + Math.max(0.02, Math.min(x1, x + 1) - Math.max(x0, x));
-      coverFn[at] = graph.fn[row]!;
-      coverFailed[at] = coverFailed[at]! | Number(isFailed);
+      coverFn[at] = fn[row]!;
+      coverFailed[at] = coverFailed[at]! | isFailed;
     }
   }
   share(bars);
