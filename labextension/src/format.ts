@@ -29,6 +29,11 @@ export function clock(seconds: number): string {
   return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`;
 }
 
+/** 2.34 -> "2.3 s", 75 -> "1:15": a clock that says something about short work too. */
+export function stopwatch(seconds: number): string {
+  return seconds < 9.95 ? `${Math.max(0, seconds).toFixed(1)}${nbsp}s` : clock(seconds);
+}
+
 /** 1234 -> "1.2 kB", with decimal prefixes. */
 export function size(bytes: number): string {
   if (!Number.isFinite(bytes)) {

@@ -23,6 +23,8 @@ const NONE = -1;
 const FIRST_CAPACITY = 1024;
 /** Rate samples are kept this long; the header draws them as a line. */
 export const HISTORY_S = 60;
+/** Work that goes on after no more than this, as the rounds of a loop do, is one stretch. */
+const PAUSE_S = 2;
 
 export interface RateSample {
   /** Seconds since the session began. */
@@ -432,28 +434,37 @@ export class TaskGraph {
     }
   }
 
-  private firstSubmitted(): number {
+  /** When the last stretch of work began and ended, as the rows tell it; it ends at Infinity while a row is open. */
+  private lastStretch(): [number, number] {
+    let [since, until] = [this.now, -Infinity];
     for (let row = 0; row < this.n; row++) {
-      if (this.kind[row] !== Kind.object && !Number.isNaN(this.submitted[row])) {
-        return this.submitted[row]!;
+      const submitted = this.submitted[row]!;
+      if (this.kind[row] === Kind.object || Number.isNaN(submitted)) {
+        continue;
       }
+      if (submitted > until + PAUSE_S) {
+        since = submitted;
+      }
+      const finished = isEnded(this.state[row]!) ? this.finished[row]! : Infinity;
+      until = Math.max(until, Number.isNaN(finished) ? submitted : finished);
     }
-    return this.now;
+    return [since, Math.max(until, since)];
   }
 
   private remember(): void {
     const { waiting, ready, running, finished, failed, cancelled } = this.counts;
     const sample = { now: this.now, ended: finished + failed + cancelled };
     const isBusy = waiting + ready + running > 0;
-    if (isBusy && this.busyUntil !== Infinity) {
-      this.busySince = this.history.length ? this.now : this.firstSubmitted();
+    if (!this.history.length) {
+      // Joined later: the rows know when the work was.
+      [this.busySince, this.busyUntil] = this.lastStretch();
+    } else if (isBusy && this.now > this.busyUntil + PAUSE_S) {
+      this.busySince = this.now;
+    }
+    if (isBusy) {
       this.busyUntil = Infinity;
-    } else if (!isBusy && this.busyUntil === Infinity) {
+    } else if (this.busyUntil === Infinity) {
       this.busyUntil = this.now;
-    } else if (!isBusy && !this.history.length) {
-      // Joined after the fact: the rows know when the work was.
-      this.busySince = this.firstSubmitted();
-      this.busyUntil = this.finished.subarray(0, this.n).reduce((last, at) => (at > last ? at : last), this.busySince);
     }
     const last = this.history[this.history.length - 1];
     // A tenth of a second apart is as fine as anything that shows them.

@@ -118,6 +118,10 @@ class Lab:
     def open(self, name: str) -> None:
         """Open a notebook and wait for its kernel."""
         self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+        self.take_current()
+
+    def take_current(self) -> None:
+        """Let the words below mean the notebook in front; wait for its kernel."""
         self.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext", timeout=START_S * 1000)
         self.page.evaluate("""async () => {
             const widget = window.notebookPanel = window.jupyterapp.shell.currentWidget;

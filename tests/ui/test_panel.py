@@ -148,6 +148,20 @@ def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
     wait_until(lambda: rows.count() >= 2, what="the worker processes")
 
 
+def test_a_notebook_that_opened_on_top_of_the_panel_gets_it_beside(lab: Lab, panel: Panel) -> None:
+    second = lab.write("second.ipynb", [LOAD])
+    start(lab, ADD, "cm.get(add.remote(1, 2))")
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.list().first.click()  # what opens now becomes a tab beside what was used last
+    lab.command("docmanager:open", path=second)
+    expect(panel.root).not_to_be_visible()
+    lab.take_current()
+    lab.run_cell(0)
+    panel.expect_open()
+    expect(lab.page.locator("#" + lab.page.evaluate("() => window.notebookPanel.id"))).to_be_visible()
+
+
 def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
     start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\ncm.get([nap.remote(0.05) for _ in range(6)])")
     lab.run_cell(1)

@@ -161,4 +161,15 @@ test('the clock shows the present stretch of work, and stops with it', () => {
   expect(graph.elapsed(60_000)).toBe(5);
   graph.apply(message('delta', { header: { now: 200, counts: counts(1, 2) } }), 90_000);
   expect(graph.elapsed(91_000)).toBe(1);
+  graph.apply(message('delta', { header: { now: 203, counts: counts(0, 3) } }), 93_000);
+  graph.apply(message('delta', { header: { now: 204, counts: counts(1, 3) } }), 94_000);
+  expect(graph.elapsed(94_000)).toBe(4); // the next round of a loop
+});
+
+test('the clock of who joins later shows the last stretch of work too', () => {
+  const task = (row: number, started: number, finished: number) => ({ row, state: State.finished, started, finished });
+  const rows = [{ submitted: 10 }, { kind: Kind.object, submitted: 100 }, { submitted: 200 }, { submitted: 203 }];
+  const updates = [task(0, 10, 90), task(2, 200, 202), task(3, 203, 204)];
+  const graph = graphOf(message('snapshot', { rows, updates, header: { now: 300 } }));
+  expect(graph.elapsed(60_000)).toBe(4);
 });

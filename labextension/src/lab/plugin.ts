@@ -60,7 +60,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     const open = (activate: boolean): GraphPanel => {
       panel ??= makePanel();
       const beside = notebooks.currentWidget;
-      if (!panel.isAttached) {
+      // Documents open as tabs beside the one used last, so a new notebook may lie on top of the panel.
+      if (!panel.isAttached || (labShell && !panel.isVisible)) {
         if (labShell) {
           labShell.add(panel, 'main', { mode: 'split-right', activate: false, ...(beside ? { ref: beside.id } : {}) });
         } else {

@@ -1,6 +1,6 @@
 // Rows and groups in words: for tooltips, lists and screen readers alike.
 
-import { clock, duration, integer, plural, size } from '../../format';
+import { duration, integer, plural, size, stopwatch } from '../../format';
 import type { TaskGraph } from '../../model';
 import { type Counts, Kind, NO_WORKER, State } from '../../protocol';
 
@@ -110,5 +110,5 @@ export function summary(counts: Counts, nTasks: number, seconds: number): string
     counts.cancelled && `${integer(counts.cancelled)} cancelled`
   ].filter(Boolean);
   const rest = parts.length ? `; ${parts.join(', ')}` : '';
-  return `${integer(counts.finished)} of ${plural(nTasks, 'task')} finished${rest}. Elapsed ${clock(seconds)}.`;
+  return `${integer(counts.finished)} of ${plural(nTasks, 'task')} finished${rest}. Elapsed ${stopwatch(seconds)}.`;
 }

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { clock, integer, short, size } from '../../format';
+import { integer, plural, short, size, stopwatch } from '../../format';
 import type { TaskGraph } from '../../model';
 import { type Counts, State } from '../../protocol';
 import { STATE_HINTS, STATE_NAMES } from './describe';
@@ -56,11 +56,11 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
     <header class="cm-header">
       <div class="cm-headline">
         <span class="cm-big">{integer(ended)}</span>
-        <span class="cm-of">of {integer(ended + open)} tasks</span>
+        <span class="cm-of">of {plural(ended + open, 'task')}</span>
         <span class="cm-spring" />
         <Rate graph={graph} isBusy={open > 0} />
         <span class="cm-clock" title="Time this work has taken">
-          {clock(graph.elapsed(performance.now()))}
+          {stopwatch(graph.elapsed(performance.now()))}
         </span>
       </div>
       <Bar counts={counts} />
