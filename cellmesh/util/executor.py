@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..api import cancel, remote
+from ..exceptions import TaskCancelledError
 from ..refs import ObjectRef
 from ..session import current, store_error
 from .initializer import Initialized, check_initializer
@@ -196,13 +197,15 @@ class Executor(futures.Executor):
             future = self._under_way.pop(ref, None)
         if future is None:  # another thread was first
             return
-        if not ref.client.closed and future._task_state() == "cancelled":
+        try:
+            value, error = ref.client.get(ref, None), None
+        except TaskCancelledError as cancelled:
+            value, error = None, cancelled
             futures.Future.cancel(future)
+        except BaseException as raised:  # a future carries whatever the call raised
+            value, error = None, raised
         if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(ref.client.get(ref, None))
-            except BaseException as error:  # a future carries whatever the call raised
-                future.set_exception(error)
+            future.set_result(value) if error is None else future.set_exception(error)
         self._submit_waiting()
 
     def _wait_for(self, pending: Iterable[TaskFuture], timeout: float | None) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import traceback
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -119,11 +120,15 @@ class AsyncResult:
                 return
             callback, self._callback = self._callback, None
             error_callback, self._error_callback = self._error_callback, None
-        if self._error is None and callback is not None:
-            callback(self._value())
-        elif self._error is not None and error_callback is not None:
-            error_callback(self._error)
-        self._over.set()
+        try:
+            if self._error is None and callback is not None:
+                callback(self._value())
+            elif self._error is not None and error_callback is not None:
+                error_callback(self._error)
+        except Exception:  # the user's; it must not end the thread that happens to call, and there is nobody to tell
+            traceback.print_exc()
+        finally:
+            self._over.set()
 
 
 class IMapIterator:
@@ -415,12 +420,12 @@ class Pool:
                 return
             member, chunk = found
             error = _error_of(ref)
+            chunk.job._take(chunk.index, error or ref)
             member.n_done += 1
             has_died = isinstance(error, ActorError) and not isinstance(error, TaskError)
             is_worn_out = self._max_done is not None and member.n_done >= self._max_done
-            if self._state != "terminated" and not ref.client.closed:
+            if self._state != "terminated" and not self._session.client.closed:
                 self._idle.append(_Member(self._start()) if has_died or is_worn_out else member)
-            chunk.job._take(chunk.index, error or ref)
         chunk.job._call_back()
         self._hand_out()
 
@@ -453,10 +458,9 @@ class Pool:
 
 def _error_of(ref: ObjectRef) -> BaseException | None:
     """What a call that is over has raised."""
-    if not ref.client.closed and ref.client.info(ref)["state"] == "finished":
-        return None
     try:
-        ref.client.get(ref, 0)
+        if ref.client.info(ref)["state"] != "finished":
+            ref.client.get(ref, 0)
     except BaseException as error:  # a result carries whatever the call raised
         return error
     return None

@@ -55,8 +55,8 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     output = Output(client, channel, config.log_dir)
     if config.worker_setup:
         resolve(config.worker_setup)(client, channel, config)
-    channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     output.install()
+    channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     while (task := client.run()) >= 0:
         if (instance := actor.construct(client, hooks, task)) is not None:
             processes.set_process_name(f"cm:{type(instance).__name__}")

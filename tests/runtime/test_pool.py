@@ -132,6 +132,14 @@ def test_callbacks_come_without_anybody_waiting(cm: ModuleType) -> None:
         assert called.wait(30)
 
 
+def test_a_callback_that_raises_harms_nobody(cm: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
+    with Pool(1) as pool:
+        result = pool.apply_async(square, (2,), callback=lambda value: value.nothing)
+        assert wait_until(result.ready) and result.get() == 4 and pool.apply(square, (3,)) == 9
+        assert cm.put(1).future().result(30) == 1
+    assert "AttributeError" in capfd.readouterr().err
+
+
 def test_a_process_that_dies_fails_its_call_and_is_replaced(cm: ModuleType) -> None:
     with Pool(1) as pool:
         with pytest.raises(cm.exceptions.ActorDiedError, match="exit status 3"):
