@@ -176,7 +176,7 @@ class StoreCorruptedError(CellmeshError):
 
 
 class UnknownArgumentError(CellmeshError, TypeError, RuntimeError):
-    """`init` has no such argument. Python's own class for it is TypeError; programs written for Ray expect RuntimeError."""
+    """`init` has no such argument. Python's own class for that is TypeError; Ray's programs expect RuntimeError."""
 
 
 class SessionError(CellmeshError):

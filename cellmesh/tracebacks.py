@@ -12,7 +12,8 @@ from typing import Any
 
 _FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+),? in ')
 # What leads from a worker's loop into the user's code.
-_INNER = re.compile(r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$|/(threading|selectors)\.py$")
+_INNER = re.compile(r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$"
+                    r"|/(threading|selectors)\.py$")
 _PACKAGE = __name__.partition(".")[0]
 
 

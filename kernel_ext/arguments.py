@@ -201,7 +201,7 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
     Flag("--inputs", "Exactly these variables go along, in place of all that the cell reads; empty ('') for none.",
          "NAMES", names),
     Flag("--on", "Run the cell in the process of this actor (a variable, or the actor's name), as if it were a method: "
-                 "self is the actor's instance. What the cell assigns stays there for the next --on cell, too.", "ACTOR"),
+                 "self is the actor's instance. What the cell assigns stays there, for the next --on cell.", "ACTOR"),
     Flag("--wait", "Return when the task has ended; raise its error here."),
     Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
 ), """
@@ -263,8 +263,8 @@ MESH = Magic("%mesh", "Start, look at, or stop the session.", (
     Flag("--gpus", "start: how many GPUs.", "N", amount),
     Flag("--resources", "start: custom resources, name=amount,name=amount.", "LIST", resources),
     Flag("--store", "start: room for values, such as 2G.", "BYTES", size),
-    Flag("--logs", "start: a folder where each worker writes all that its tasks print; the notebook shows what a reader "
-                   "can follow.", "FOLDER"),
+    Flag("--logs", "start: a folder where each worker writes all that its tasks print; the notebook shows what a "
+                   "reader can follow.", "FOLDER"),
 ))
 
 FUTURES = Magic("%futures", "List the futures among the notebook's variables, with their state.")

@@ -219,7 +219,7 @@ class Cards:
         state = state_of(ref)
         made = self._facts_of_row(row, recorder, state, info["id"])
         name, origin = info["name"] or made.function, info["origin"]
-        if not name and not info["put"]:  # the task has ended, and nothing has recorded it (yet); the ring may still know it
+        if not name and not info["put"]:  # it has ended, and nothing has recorded it (yet); the ring may know it
             name, origin = submission_of(client, ref.creator)
         return replace(
             made, function=name, what="object" if info["put"] else made.what,

@@ -165,8 +165,8 @@ def execute(source: str, namespace: dict[str, Any], filename: str, flags: int = 
             steps.append(compile(last, filename, "eval", flags | steps[0].co_flags & FUTURE_FLAGS, dont_inherit=True))
     if any(step.co_flags & inspect.CO_COROUTINE for step in steps):
         if asyncio._get_running_loop() is not None:
-            raise RuntimeError("`await` at the top of a cell is not possible in an async actor, whose own event loop runs "
-                               "the cell: begin a task with asyncio.ensure_future(...), or call a method of the actor")
+            raise RuntimeError("`await` at the top of a cell is not possible in an async actor, whose own event loop "
+                               "runs the cell: begin a task with asyncio.ensure_future(...), or call a method of the actor")
         return asyncio.run(_execute_async(steps, namespace))
     for step in steps:
         value = eval(step, namespace)

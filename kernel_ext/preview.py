@@ -40,8 +40,8 @@ def summarize(value: object) -> dict[str, Any]:
     dict
         Always ``type``, a dotted name. Where they apply: ``shape``, ``dtype``, ``length``, ``nbytes``; ``stats`` (min,
         max, mean, nan; ``sampled`` if not of all items); ``histogram`` ([counts], low, high); ``text``; ``table``
-        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG); ``html``. Values are builtin scalars, lists, str and
-        bytes.
+        (columns, types, rows, n_rows, n_columns, nulls); ``image`` (PNG); ``html``. Values are builtin scalars, lists, str
+        and bytes.
     """
     summary: dict[str, Any] = {"type": type_name(value)}
     try:

@@ -156,7 +156,7 @@ class RemoteCells:
     def _say_what_goes_on(self, run: Cell) -> None:
         """Tasks of an earlier run of this cell may go on, and their futures are about to be replaced."""
         earlier = [registry.cell(number) for number in cell_events.n_unfinished(N_LOOKED_AT)]
-        earlier = [cell for cell in earlier if cell.cell_id and cell.cell_id == run.cell_id and cell.number != run.number]
+        earlier = [cell for cell in earlier if cell.cell_id and cell.cell_id == run.cell_id and cell != run]
         if earlier:
             label = max(earlier, key=lambda cell: cell.number).label
             print(f"The earlier run of this cell, {label}, goes on; %cancel {label.strip('In []')} ends it.")

@@ -2,8 +2,8 @@
 
 ipykernel answers SIGINT in such a cell by cancelling it, from a callback that it adds to the event loop. But the loop
 sleeps, and a callback added by its own thread does not wake it: the cell ends when it would have ended anyway
-(ipykernel issue 881, as of ipykernel 7.4). Python can write a byte into a socket at every signal; the loop wakes when it
-has something to read.
+(ipykernel issue 881, as of ipykernel 7.4). Python can write a byte into a socket at every signal; the loop wakes when
+it has something to read.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SignalWakeup:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def arm(self) -> None:
-        """Called where a cell begins; does nothing outside a running loop, or if somebody else uses Python's wake-up."""
+        """Called where a cell begins; nothing is done outside a running loop, or if somebody else wakes it."""
         if threading.current_thread() is not threading.main_thread():
             return
         try:

@@ -58,7 +58,8 @@ def test_an_actor_says_where_it_is(kernel: Kernel, gate: Path) -> None:
     kernel.run(f"call = slow.wait.remote({str(gate)!r})\n"
                "while call.client.info(call)['state'] != 'running': time.sleep(0.01)")
     text = wait_until(lambda: re.search("(?s).*in wait.*", result(kernel, kernel.run("%inspect slow"))))[0]
-    assert "<actor Slow" in text and "1 calls running" in text and f'File "Cell In[{count}]", line 7 in wait' in text, text
+    assert "<actor Slow" in text and "1 calls running" in text
+    assert f'File "Cell In[{count}]", line 7 in wait' in text, text
 
 
 def test_mistakes_are_sentences(kernel: Kernel) -> None:

@@ -112,7 +112,8 @@ def test_a_traceback_ends_at_the_users_frame(kernel: Kernel) -> None:
     assert "in mine()" in text and "api.py" not in text, text
     _, text = error(kernel, "cm.get(broken.options(num_cpus=1).remote(), timeout=20)")
     assert "----> 1 cm.get(broken" in text and "api.py" not in text, text
-    assert "api.py" in value(kernel, "str(__import__('traceback').extract_tb(__import__('sys').last_value.__traceback__))")
+    kernel.run("import sys, traceback")
+    assert "api.py" in value(kernel, "str(traceback.extract_tb(sys.last_value.__traceback__))")
 
 
 def test_a_failure_is_told_under_the_cell(kernel: Kernel) -> None:

@@ -24,6 +24,7 @@ def test_output_that_comes_after_its_cell_is_in_the_card(tmp_path: Path, monkeyp
         "None",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=60, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    folder = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=60, kernel_name="python3", resources=folder).execute()
     (card,) = [output for output in notebook.cells[1].outputs if output.output_type == "display_data"]
     assert "finished" in card.data["text/html"] and "late words" in card.data["text/html"]

@@ -48,7 +48,7 @@ def test_without_ipython_the_hook_gives_pythons_own_text(monkeypatch: pytest.Mon
 
 def test_a_stack_begins_with_the_users_code_and_has_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(linecache.cache, "Cell In[3]", (9, None, ["a\n", "    wait()\n"], "Cell In[3]"))
-    dump = ('Current thread 0x1 (most recent call last):\n  File "/x/cellmesh/kernel_ext/cell_task.py", line 9 in run_cell\n'
+    dump = ('Current thread 0x1 (most recent call last):\n  File "/x/kernel_ext/cell_task.py", line 9 in run_cell\n'
             '  File "Cell In[3]", line 2 in <module>\n')
     assert readable_stack(dump) == '  File "Cell In[3]", line 2 in <module>\n    wait()'
     assert readable_stack("Current thread 0x1 (most recent call last):\n") == ""
