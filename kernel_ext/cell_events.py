@@ -33,10 +33,10 @@ class CellEvents:
         self._wakeup = SignalWakeup()
 
     def start(self) -> None:
+        self.shell.events.register("pre_run_cell", self.before)
         running = self.shell.displayhook.exec_result
         if running is not None:  # the cell that loads the extension may submit tasks as well
             self.before(running.info)
-        self.shell.events.register("pre_run_cell", self.before)
         self.shell.events.register("post_run_cell", self.after)
         sessions.when_started.append(attach)  # what the cell that starts a session submits is its own already
 
