@@ -96,10 +96,14 @@ class Hooks:
         """This process serves an actor whose class has a `__repr__`: so it is called in errors."""
         self._actor = label
 
-    def error_value(self, error: BaseException, function_name: str) -> tuple[Any, ...]:
+    def error_value(self, error: BaseException, function_name: str, shown: bool) -> tuple[Any, ...]:
+        """The tuple for an error of a task. `shown`: it is a task that people see."""
         if self._actor:
             function_name = f"{self._actor}.{function_name.rpartition('.')[2]}"
-        return failures.describe(error, function_name)
+        record = failures.describe(error, function_name)
+        if shown and (of := session.current_or_none()) is not None:
+            of.task_failed(record)
+        return record
 
     def make_error(self, record: tuple[Any, ...], ref: Ref) -> BaseException:
         seq = record[3] if record[0] == "system" else ref.creator
@@ -107,11 +111,12 @@ class Hooks:
         if record[0] == "system":
             from .history import name_of_task
             name = name_of_task(ref.client, seq)
+        elif (of := session.current_or_none()) is not None:
+            of.error_fetched(record)
         error = exceptions.make_error(record, name, seq)
         if record[0] == "system" and record[1] in ("worker_crashed", "actor_died") and record[2]:
-            from .session import current_or_none
-            session = current_or_none()
-            if session is not None and (lines := session.last_lines(seq)):
+            of = session.current_or_none()
+            if of is not None and (lines := of.last_lines(seq)):
                 error.add_note("The last lines that it wrote to stderr:\n" + "\n".join(f"    {line}" for line in lines))
         return error
 

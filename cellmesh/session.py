@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import environment, exceptions
+from .scheduler.budget import Budget
 from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
+from .unfetched import Unfetched
 
 if TYPE_CHECKING:
     from .objstore._core import Client, Ref
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
 N_HOLDERS_NAMED = 5  # of a full store
 OBITUARY_S = 0.2    # how long an error waits for them
+NOTICES_PER_S, NOTICES_BURST = 20, 200  # of failed tasks and fetched errors that a worker tells drivers
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,8 @@ class Session:
         self._prints = False
         self._surroundings = Surroundings() if not is_worker else None
         self._context: Ref | None = None
+        self.unfetched = Unfetched(self._show_unfetched)
+        self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
         self._lock = threading.Lock()
         self._heard = threading.Condition()
         self._obituaries: dict[int, list[str]] = {}
@@ -181,10 +186,41 @@ class Session:
             self._heard.wait_for(lambda: task in self._obituaries, timeout=0.0 if self.is_worker else OBITUARY_S)
             return self._obituaries.get(task, [])
 
+    def task_failed(self, record: tuple[Any, ...]) -> None:
+        """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""
+        from .scheduler.messages import TaskFailed
+        from .unfetched import key_of, text_of
+        if self._notices.take(1, time.monotonic()):
+            self._send(TaskFailed(key_of(record), record[1][:256], text_of(record)))
+
+    def error_fetched(self, record: tuple[Any, ...]) -> None:
+        """Somebody has got the error of a task."""
+        from .unfetched import key_of
+        if not self.is_worker:
+            self.unfetched.fetched(key_of(record))
+        elif self._notices.take(1, time.monotonic()):
+            from .scheduler.messages import ErrorFetched
+            self._send(ErrorFetched(key_of(record)))
+
+    def _send(self, message: Any) -> None:
+        from .scheduler.transport import ConnectionLost
+        try:
+            self.node.link.send(message)
+        except ConnectionLost:  # the session ends; nobody is left to be told
+            return
+
+    def _show_unfetched(self, text: str) -> None:
+        from .scheduler.messages import MAX_TEXT_CHARS, NodeEvent
+        self.node.link.tell(NodeEvent("unfetched_error", text[:MAX_TEXT_CHARS]))
+
     def hear(self, message: Any) -> None:
         """A message of the local scheduler. Called in the link's thread."""
-        from .scheduler.messages import WorkerDied
-        if isinstance(message, WorkerDied) and message.task:
+        from .scheduler.messages import ErrorFetched, TaskFailed, WorkerDied
+        if isinstance(message, TaskFailed):
+            self.unfetched.failed(message.key, message.name, message.text)
+        elif isinstance(message, ErrorFetched):
+            self.unfetched.fetched(message.key)
+        elif isinstance(message, WorkerDied) and message.task:
             with self._heard:
                 self._obituaries[message.task] = message.tail
                 while len(self._obituaries) > N_OBITUARIES:
@@ -199,6 +235,7 @@ class Session:
         self.exported_uses.clear()
         self.method_functions.clear()
         self.client.close()
+        self.unfetched.close()
         if self._notifier is not None:
             self._notifier.close()
         self.node.close()

@@ -59,6 +59,10 @@ class Link:
         with self._lock:
             self._listeners = [known for known in self._listeners if known is not listener]
 
+    def tell(self, message: Message) -> None:
+        """Have the listeners hear something that this process says itself."""
+        self._tell(message)
+
     def on_lost(self, listener: Callable[[str], None]) -> None:
         """Call `listener(reason)` once, if the connection ends unexpectedly; at once if it has already.
 

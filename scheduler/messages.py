@@ -36,6 +36,7 @@ N_TAIL_LINES = 20
 
 Pid = Annotated[int, Meta(ge=1, le=1 << 22)]          # the kernel's own limit of pids
 Index = Annotated[int, Meta(ge=-1, le=255)]           # client slots of a segment; -1: none (yet)
+Key = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Seq = Annotated[int, Meta(ge=0)]
 Origin = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Name = Annotated[str, Meta(max_length=256)]
@@ -105,10 +106,25 @@ class WorkerDied(Message, frozen=True, tag="worker_died"):
     tail: Annotated[list[Text], Meta(max_length=N_TAIL_LINES)] = []
 
 
+class TaskFailed(Message, frozen=True, tag="task_failed"):
+    """Worker -> local scheduler -> every driver: a task has failed for good. Within a budget; never needed for correctness.
+
+    `key`: the same for the same error, see `ErrorFetched`. `text`: the end of its traceback.
+    """
+    key: Key
+    name: Name
+    text: Text
+
+
+class ErrorFetched(Message, frozen=True, tag="error_fetched"):
+    """Worker -> local scheduler -> every driver: a task has got the error of another one, so it is known to somebody."""
+    key: Key
+
+
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
-                  "output_lost", "session_ends"]
+                  "output_lost", "session_ends", "unfetched_error"]
     text: Text
 
 
@@ -129,8 +145,8 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     """Driver that started the session -> local scheduler: end it. The connection's end is the answer."""
 
 
-FromPeer = Hello | WorkerOutput | StackRequest | Shutdown
-FromScheduler = Welcome | Refused | WorkerOutput | WorkerDied | NodeEvent | StackReply
+FromPeer = Hello | WorkerOutput | TaskFailed | ErrorFetched | StackRequest | Shutdown
+FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply
 
 
 class ForkWorkers(Message, frozen=True, tag="fork_workers"):

@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from ...objstore import _core
 from .. import messages, processes, transport
-from ..messages import (ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
-                        StackReply, StackRequest, ToZygote, Welcome, WorkerDied, WorkerOutput)
+from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
+                        StackReply, StackRequest, TaskFailed, ToZygote, Welcome, WorkerDied, WorkerOutput)
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
 from . import core, policy
 from .memory import IdleMemory
@@ -395,6 +395,8 @@ class Server:
                 if message.stream == "stderr" and (pipes := self._pipes.get(peer.pid)) is not None:
                     pipes.tail.add(message.text)
                 self._relay(message)
+            case TaskFailed() | ErrorFetched() if peer.role == "worker":
+                self._tell_drivers(message, droppable=True)
             case StackRequest() if peer.role == "driver":
                 self._ask_stack(peer, message)
             case Shutdown() if peer.is_owner:

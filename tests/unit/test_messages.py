@@ -7,15 +7,17 @@ import msgspec
 import pytest
 
 from cellmesh.scheduler import messages
-from cellmesh.scheduler.messages import (ForkFailed, ForkWorkers, FromPeer, FromScheduler, FromZygote, Hello, NodeEvent,
-                                         Refused, SessionConfig, Shutdown, StackReply, StackRequest, ToZygote, Welcome,
+from cellmesh.scheduler.messages import (ErrorFetched, ForkFailed, ForkWorkers, FromPeer, FromScheduler, FromZygote, Hello, NodeEvent,
+                                         Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
                                          WorkerDied, WorkerExited, WorkerForked, WorkerOutput)
 
 SAMPLES = {
     FromPeer: [Hello("driver", 10, want_fd=True), Hello("worker", 11, index=3), WorkerOutput(1, 2, "stdout", 12, "x"),
-               WorkerOutput(0, 0, "display", 12, bundle="{}"), StackRequest(7, 12), Shutdown()],
+               WorkerOutput(0, 0, "display", 12, bundle="{}"), StackRequest(7, 12), Shutdown(), TaskFailed(5, "f", "ValueError"),
+               ErrorFetched(5)],
     FromScheduler: [Welcome("ab12", 5, "default", {"CPU": 2.0}), Refused("no"), WorkerOutput(1, 2, "stderr", 12, "ü"),
                     WorkerDied(12, 3, -9, 44, ["last words"]), NodeEvent("workers_do_not_start", "text"),
+                    TaskFailed(5, "f", "ValueError"), ErrorFetched(5),
                     StackReply(7, "stack")],
     ToZygote: [ForkWorkers(3)],
     FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11)],

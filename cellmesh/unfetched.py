@@ -1,0 +1,107 @@
+"""Errors of tasks that nobody asks for: shown by the driver after a while, each once, and not more than one can read.
+
+A worker tells of each task that fails; whoever gets the error of a task, in whatever process, has it crossed off. What is left
+after `PATIENCE_S` is shown. An error that a dependent task inherits is the same error.
+"""
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE_S = 10.0
+N_WAITING = 200      # errors under watch; of further ones only the number is told
+N_SHOWN = 5          # in one report
+N_REMEMBERED = 4096  # that were fetched, perhaps before their notice arrived
+MAX_CHARS = 4000     # of one error
+
+
+def key_of(record: tuple[Any, ...]) -> int:
+    """The same for the same error in every process, and for all those that do not differ in what they say and where."""
+    return zlib.crc32(repr((record[1:5], record[6])).encode("utf-8", "replace"))
+
+
+def text_of(record: tuple[Any, ...]) -> str:
+    """What is shown of an error: the end of its traceback."""
+    return record[4].rstrip()[-MAX_CHARS:]
+
+
+class Unfetched:
+    """The errors that have come and have not been fetched yet.
+
+    Parameters
+    ----------
+    show : callable
+        Takes the text of a report.
+    """
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[int, tuple[float, str, str, int]] = OrderedDict()  # key: since when, task, text, how many
+        self._fetched: OrderedDict[int, None] = OrderedDict()
+        self._n_more = 0
+        self._reported_at = 0.0
+        self._timer: threading.Timer | None = None
+        self._closed = False
+
+    def failed(self, key: int, task: str, text: str) -> None:
+        """A task has failed."""
+        with self._lock:
+            if self._closed or key in self._fetched:
+                return
+            if key in self._waiting:
+                since, _, _, n = self._waiting[key]
+                self._waiting[key] = since, task, text, n + 1
+            elif len(self._waiting) < N_WAITING:
+                self._waiting[key] = time.monotonic(), task, text, 1
+            else:
+                self._n_more += 1
+            self._start_timer()
+
+    def fetched(self, key: int) -> None:
+        """Somebody has got that error."""
+        with self._lock:
+            self._waiting.pop(key, None)
+            self._fetched[key] = None
+            while len(self._fetched) > N_REMEMBERED:
+                self._fetched.popitem(last=False)
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        with self._lock:
+            self._closed = True
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            if timer is not threading.current_thread():
+                timer.join()
+
+    def _start_timer(self) -> None:
+        if self._timer is None and self._waiting and not self._closed:
+            due = max(next(iter(self._waiting.values()))[0], self._reported_at) + PATIENCE_S
+            self._timer = threading.Timer(max(0.0, due - time.monotonic()), self._report)
+            self._timer.name, self._timer.daemon = "cellmesh-unfetched", True
+            self._timer.start()
+
+    def _report(self) -> None:
+        with self._lock:
+            self._timer = None
+            if self._closed:
+                return
+            self._reported_at = time.monotonic()
+            due = [key for key, (since, *_) in self._waiting.items() if time.monotonic() >= since + PATIENCE_S]
+            told = [self._waiting.pop(key) for key in due]
+            for key in due:
+                self._fetched[key] = None  # once is enough
+            n_more = sum(n for *_, n in told[N_SHOWN:]) + (self._n_more if told else 0)
+            self._n_more = 0 if told else self._n_more
+            self._start_timer()
+        for _, task, text, n in told[:N_SHOWN]:
+            times = f" ({n} times)" if n > 1 else ""
+            self._show(f"the task {task!r} has failed{times}, and nobody has asked for its value:\n{text}")
+        if n_more:
+            self._show(f"{n_more} more errors that nobody has asked for; cellmesh.error_info() lists the recent ones")
