@@ -169,6 +169,14 @@ static uint32_t pop(void)
     return task;
 }
 
+static void cancel(uint32_t object)
+{
+    uint32_t found, worker;
+    segment_lock(&s);
+    task_cancel(&s, object, &found, &worker);
+    segment_unlock(&s);
+}
+
 static unsigned n_sealed; /* every second result is too large for its slot */
 
 static void seal_results(uint32_t task)
@@ -207,12 +215,31 @@ static void finish(uint32_t task)
     segment_unlock(&s);
 }
 
+static uint64_t last_call; /* of the driver's actor, by number */
+
+/* What has its results already must not run, and an actor's calls come in order. */
+static void check_may_run(uint32_t task)
+{
+    struct task_slot *t = &s.tasks[task];
+    uint32_t n_sealed_before = 0;
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        n_sealed_before += object_sealed(&s.objects[task_result(&s, t, i)]);
+    if (t->flags & TASK_FLAG_ACTOR_CREATION) /* restarts have the result of the first life */
+        return;
+    CHECK(n_sealed_before < t->n_returns);
+    if (t->actor_1 == drivers_actor_1) {
+        CHECK(t->seq > last_call);
+        last_call = t->seq;
+    }
+}
+
 /* Runs one task of this client. False: there is nothing to do. */
 static bool work(void)
 {
     uint32_t task = pop();
     if (task == UINT32_MAX)
         return false;
+    check_may_run(task);
     seal_results(task);
     finish(task);
     return true;
@@ -248,6 +275,7 @@ static void make_world(unsigned char *base)
     struct segment_config config = {WORLD_SIZE, 64, 64, 16, 256};
     int64_t one[MAX_KINDS] = {RESOURCE_UNIT}, none[MAX_KINDS] = {0}, total[MAX_KINDS] = {4 * RESOURCE_UNIT};
     uint32_t r[4], both[3], actor_object;
+    last_call = 0;
     n_held = n_sealed = 0;
     memset(base, 0, WORLD_SIZE);
     CHECK(segment_format(base, &config) == OBJSTORE_OK && segment_use(&s, base, WORLD_SIZE) == OBJSTORE_OK);
@@ -393,13 +421,6 @@ static void run_claim(void)
     task_unblock(&s, other);
     seal_results(other);
     finish(other);
-}
-static void cancel(uint32_t object)
-{
-    uint32_t found, worker;
-    segment_lock(&s);
-    task_cancel(&s, object, &found, &worker);
-    segment_unlock(&s);
 }
 static void run_cancel_ready(void) { cancel(a), drop(b); }
 static void run_cancel_waiting(void) { cancel(b), drop(a); }
@@ -762,6 +783,7 @@ static void finish_everything(void)
 static void survive(void)
 {
     s.me = DRIVER;
+    last_call = 0;
     bury_the_dead();
     check_sound();
     finish_everything();

@@ -1,0 +1,42 @@
+"""Checks every model, and that each of its mutants is caught.
+
+    python models/run.py              # exit status 1 if a model is wrong or a mutant survives
+    python models/run.py inbox        # one of them, with the way to what is wrong
+"""
+from __future__ import annotations
+
+import sys
+import time
+from types import ModuleType
+
+import inbox
+import seal
+import takeover
+from checker import explore
+
+MODELS: dict[str, ModuleType] = {"inbox": inbox, "seal": seal, "takeover": takeover}
+
+
+def check(name: str, show: bool) -> int:
+    """The number of outcomes that should have been others."""
+    module, n_wrong = MODELS[name], 0
+    for mutant in ("", *module.MUTANTS):
+        started = time.monotonic()
+        result = explore(module.model(mutant))
+        as_hoped = bool(result.wrong) == bool(mutant)
+        n_wrong += not as_hoped
+        verdict = f"{'caught' if as_hoped else 'WRONG'}: {result.wrong} after {len(result.trace)} steps" if result.wrong else \
+            "SURVIVED" if mutant else "sound"
+        print(f"{name:<9} {mutant or 'as it is':<50} {result.n_states:>9,} states {time.monotonic() - started:6.1f} s  {verdict}", flush=True)
+        if result.wrong and (show or not as_hoped):
+            print("\n".join(f"    {step}" for step in result.trace))
+    return n_wrong
+
+
+if __name__ == "__main__":
+    names = sys.argv[1:] or list(MODELS)
+    began = time.monotonic()
+    failures = sum(check(name, show=len(sys.argv) > 1) for name in names)
+    n_checked = sum(1 + len(MODELS[name].MUTANTS) for name in names)
+    print(f"{n_checked - failures} passed, {failures} failed in {time.monotonic() - began:.1f}s")
+    sys.exit(failures > 0)
