@@ -335,6 +335,11 @@ class ActorHandle:
         raise AttributeError(f"an actor's state lives in its own process: {name!r} cannot be set on a handle, only by "
                              f"a method of {self._cellmesh_blueprint.class_name}")
 
+    @property
+    def _actor_id(self) -> Ref:
+        # As programs for Ray ask for it: its hex() is the id in listings and in the runtime context.
+        return self._cellmesh_ref
+
     def __dir__(self) -> list[str]:
         return sorted(self._cellmesh_blueprint.methods)
 

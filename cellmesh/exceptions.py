@@ -94,6 +94,21 @@ class TaskError(CellmeshError):
         return (f"{self.message or self.cause_type}\n\n{self._where()} Its traceback there:\n\n"
                 f"{with_source_lines(self.remote_traceback).rstrip()}{note}")
 
+    # Ray's names, for programs that handle its RayTaskError.
+    @property
+    def function_name(self) -> str:
+        """The display name of the function."""
+        return self.task_name
+
+    @property
+    def traceback_str(self) -> str:
+        """The traceback in the worker."""
+        return self.remote_traceback
+
+    def as_instanceof_cause(self) -> TaskError:
+        """An error that is also of the class of the cause: this one."""
+        return self
+
     def _where(self) -> str:
         return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}."
 

@@ -277,15 +277,17 @@ LOOK(actors)
         const struct actor_slot *a = &copy[i];
         PyObject *ref = a->object_1 ? ref_new(c, a->object_1 - 1, true) : Py_NewRef(Py_None);
         PyObject *meta = ref && ref != Py_None ? decode_slot(c, a->object_1 - 1, ref) : Py_NewRef(Py_None);
+        PyObject *id = ref && ref != Py_None ? PyObject_CallMethod(ref, "hex", NULL) : PyUnicode_FromString("");
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
-        if (ok && meta && state != ACTOR_FREE)
-            ok = add(list, Py_BuildValue("{sIsisssisIsIsisO}", "index", i, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
+        if (ok && meta && id && state != ACTOR_FREE)
+            ok = add(list, Py_BuildValue("{sIsOsisssisIsIsisO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
                                          a->worker_1 ? (int)atomic_load(&c->s.clients[a->worker_1 - 1].pid) : 0, "pending_calls",
                                          a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "meta", meta));
         else
-            ok = ok && meta;
+            ok = ok && meta && id;
         Py_XDECREF(meta);
+        Py_XDECREF(id);
     }
     PyMem_Free(copy);
     return done(list, ok);

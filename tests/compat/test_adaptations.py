@@ -40,6 +40,26 @@ def test_kill_of_what_is_no_actor_is_a_value_error(ray: ModuleType) -> None:
         ray.kill(ray.put(1))
 
 
+def test_get_and_cancel_as_ray_has_them(ray: ModuleType) -> None:
+    for wrong in (3, (ray.put(1),), "ref"):
+        with pytest.raises(ValueError, match="list"):
+            ray.get(wrong)
+    with pytest.raises(TypeError):
+        ray.get([3])
+    ray.cancel(ray.put(1))
+    with pytest.raises(TypeError):
+        ray.cancel(3)
+
+
+def test_the_error_as_its_cause(ray: ModuleType) -> None:
+    @ray.remote
+    def fail():
+        raise KeyError("k")
+    with pytest.raises(KeyError) as caught:
+        ray.get(fail.remote())
+    assert caught.value.function_name == "fail" and isinstance(caught.value.as_instanceof_cause(), KeyError)
+
+
 def test_resources_and_nodes_have_rays_keys(ray: ModuleType) -> None:
     assert {name for name in ray.cluster_resources() if name.startswith("node:")} == {"node:127.0.0.1"}
     assert ray.available_resources()["CPU"] == 2 and ray.nodes()[0]["NodeManagerAddress"] == "127.0.0.1"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import api as _api
 from ...actor import method
-from ...api import cancel, get_actor, is_initialized, put, shutdown, timeline
+from ...api import get_actor, is_initialized, put, shutdown, timeline
 from ...generator import ObjectRefGenerator
 from ...refs import ObjectRef
 from .. import missing as _missing
@@ -37,7 +37,9 @@ __getattr__ = _missing.no_such_name("ray")
 
 
 def get(object_refs: Any, *, timeout: float | None = None, **ignored: Any) -> Any:
-    """`cellmesh.get`."""
+    """`cellmesh.get`; Ray says ValueError of what is neither a ref nor a list."""
+    if not isinstance(object_refs, (list, ObjectRef)):
+        raise ValueError(f"get() needs an ObjectRef or a list of them, not {object_refs!r}")
     return _api.get(object_refs, timeout)
 
 
@@ -45,6 +47,12 @@ def wait(ray_waitables: list[Any], *, num_returns: int = 1, timeout: float | Non
          fetch_local: bool = True) -> tuple[list[Any], list[Any]]:
     """`cellmesh.wait`."""
     return _api.wait(ray_waitables, num_returns=num_returns, timeout=timeout, fetch_local=fetch_local)
+
+
+def cancel(ray_waitable: Any, *, force: bool = False, recursive: bool = True) -> None:
+    """`cellmesh.cancel`; what was put is passed over."""
+    if not isinstance(ray_waitable, ObjectRef) or not ray_waitable.client.info(ray_waitable)["put"]:
+        _api.cancel(ray_waitable, force=force, recursive=recursive)
 
 
 def kill(actor: Any, *, no_restart: bool = True) -> None:

@@ -28,6 +28,7 @@ for ref in (fail.remote(), use.remote(fail.remote())):
         ray.get(ref)
     except Mine as error:
         assert isinstance(error, RayTaskError) and isinstance(error, RayError) and error.cause is not None
+        assert "fail" in error.traceback_str
     else:
         raise AssertionError
 

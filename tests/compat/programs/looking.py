@@ -30,6 +30,7 @@ tasks = list_tasks(filters=[("name", "=", "work")])
 assert len(tasks) == 3 and all(task.state == "FINISHED" and task["type"] == "NORMAL_TASK" for task in tasks)
 (actor,) = list_actors(filters=[("state", "=", "ALIVE")])
 assert actor.class_name == "Holder" and actor.name == "holder" and get_actor(actor.actor_id).pid == actor.pid
+assert actor.actor_id == holder._actor_id.hex() and list_tasks(filters=[("actor_id", "=", actor.actor_id)])
 assert list_nodes()[0].is_head_node and list_workers()
 assert any(row.object_id == big.hex() and row.object_size >= 1_000_000 for row in list_objects())
 assert summarize_tasks()["cluster"]["summary"]["work"]["state_counts"]["FINISHED"] == 3

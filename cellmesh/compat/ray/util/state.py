@@ -32,12 +32,12 @@ def _task(row: dict[str, Any]) -> Row:
     return Row(task_id=str(row["task"]), name=row["name"], state=_TASK_STATES.get(row["state"], "FAILED"),
                func_or_class_name=row["name"], type="NORMAL_TASK" if row["actor"] < 0 else "ACTOR_TASK",
                attempt_number=row["attempt"], worker_pid=row["pid"] or None,
-               actor_id=None if row["actor"] < 0 else str(row["actor"]), job_id=_node_id(), node_id=_node_id(),
+               actor_id=row["actor_id"], job_id=_node_id(), node_id=_node_id(),
                parent_task_id=str(row["parent"]) if row["parent"] else None)
 
 
 def _actor(row: dict[str, Any]) -> Row:
-    return Row(actor_id=str(row["actor"]), class_name=row["class_name"], state=_ACTOR_STATES[row["state"]],
+    return Row(actor_id=row["id"], class_name=row["class_name"], state=_ACTOR_STATES[row["state"]],
                name=row["name"], ray_namespace=row["namespace"], pid=row["pid"], job_id=_node_id(), node_id=_node_id())
 
 
@@ -70,7 +70,12 @@ def _lister(ours: Callable[..., Any], convert: Callable[[dict[str, Any]], Row]) 
     return list_rows
 
 
-list_tasks = _lister(_ours.list_tasks, _task)
+def _tasks(limit: int) -> list[dict[str, Any]]:
+    ids = {row["actor"]: row["id"] for row in _ours.list_actors(limit=limit)}
+    return [{**row, "actor_id": ids.get(row["actor"])} for row in _ours.list_tasks(limit=limit)]
+
+
+list_tasks = _lister(_tasks, _task)
 list_actors = _lister(_ours.list_actors, _actor)
 list_objects = _lister(_ours.list_objects, _object)
 list_workers = _lister(_ours.list_workers, _worker)
