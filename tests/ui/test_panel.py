@@ -128,7 +128,8 @@ def test_toolbar_button_and_palette_open_it(lab: Lab, panel: Panel) -> None:
 
 
 def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
-    start(lab, ADD, TREE, "@cm.remote\nclass Counter:\n    def up(self): return 1\ncounter = Counter.remote(); cm.get(counter.up.remote())")
+    start(lab, ADD, TREE, "@cm.remote\nclass Counter:\n    def up(self): return 1\n"
+                          "counter = Counter.remote(); cm.get(counter.up.remote())")
     for index in (1, 2, 3):
         lab.run_cell(index)
     panel.expect_tasks(9)
@@ -163,7 +164,8 @@ def test_a_notebook_that_opened_on_top_of_the_panel_gets_it_beside(lab: Lab, pan
 
 
 def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
-    start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\ncm.get([nap.remote(0.05) for _ in range(6)])")
+    start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\n"
+               "cm.get([nap.remote(0.05) for _ in range(6)])")
     lab.run_cell(1)
     panel.expect_tasks(6)
     panel.root.get_by_role("radio", name="Timeline").click()
