@@ -70,6 +70,10 @@ class RuntimeContext:
         from .hooks import gpu_ids
         return {"GPU": list(gpu_ids)}
 
+    def get_assigned_resources(self) -> dict[str, float]:
+        """What the running task or actor holds, amount by resource name; {} in the driver."""
+        return self._session.client.assigned()
+
     def get(self) -> dict[str, Any]:
         """All of it as a dict."""
         return {"job_id": self.get_job_id(), "node_id": self.get_node_id(), "worker_id": self.get_worker_id(),

@@ -671,6 +671,7 @@ static PyMethodDef client_methods[] = {
     {"wait_events", (PyCFunction)client_wait_events, METH_VARARGS, "wait_events(cursor, timeout)\n--\n\nTrue when there are records."},
     {"clock", (PyCFunction)client_clock, METH_NOARGS, "clock()\n--\n\n(ticks, unix_ns, ns_per_tick)."},
     {"resources", (PyCFunction)client_resources, METH_NOARGS, "resources()\n--\n\n(total, available)."},
+    {"assigned", (PyCFunction)client_assigned, METH_NOARGS, "assigned()\n--\n\nWhat the thread's task, or this process's actor, holds."},
     {NULL}};
 
 static PyMemberDef client_members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(ClientObject, weakrefs), READONLY, NULL}, {NULL}};

@@ -78,6 +78,33 @@ LOOK(resources)
     return pair;
 }
 
+LOOK(assigned)
+{
+    (void)args;
+    int64_t amounts[MAX_KINDS] = {0};
+    char names[MAX_KINDS][KIND_NAME_SIZE];
+    if (client_usable(c) < 0)
+        return NULL;
+    uint32_t current_1 = current_task_of(c);
+    segment_lock(&c->s);
+    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = actor_1 ? c->s.actors[actor_1 - 1].task_1 : current_1;
+    if (task_1) {
+        const struct resource_class *class = &c->s.classes[c->s.tasks[task_1 - 1].resource_class];
+        memcpy(amounts, actor_1 ? class->hold : class->demand, sizeof amounts);
+    }
+    memcpy(names, c->s.h->kind_names, sizeof names);
+    segment_unlock(&c->s);
+    PyObject *dict = PyDict_New();
+    for (uint32_t k = 0; dict && k < MAX_KINDS; k++)
+        if (amounts[k]) {
+            PyObject *value = PyFloat_FromDouble((double)amounts[k] / RESOURCE_UNIT);
+            if (!value || PyDict_SetItemString(dict, names[k], value) < 0)
+                Py_CLEAR(dict);
+            Py_XDECREF(value);
+        }
+    return dict;
+}
+
 LOOK(clients)
 {
     (void)args;

@@ -190,3 +190,22 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--help"])
     assert ended.value.code == 0 and command in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- the caller's own place
+def test_assigned_resources(cm: ModuleType) -> None:
+    def assigned():
+        return cm.get_runtime_context().get_assigned_resources()
+
+    @cm.remote
+    class Holder:
+        def __init__(self):
+            self.at_first = assigned()
+
+        def both(self):
+            return self.at_first, assigned()
+    task = cm.remote(assigned)
+    assert assigned() == {} and cm.get(task.remote()) == {"CPU": 1.0}
+    assert cm.get(task.options(num_cpus=0.5, memory=1 << 20).remote()) == {"CPU": 0.5, "memory": 1 << 20}
+    assert cm.get(Holder.remote().both.remote()) == ({"CPU": 1.0}, {}), "a CPU to be placed, none to stay"
+    assert cm.get(Holder.options(num_cpus=1).remote().both.remote()) == ({"CPU": 1.0}, {"CPU": 1.0})

@@ -26,6 +26,25 @@ def part():
 assert ray.get([part.remote() for _ in range(6)]) == ["ran"] * 6
 
 
+@ray.remote(num_cpus=0.5, resources={"special": 1})
+class Holder:
+    def assigned(self):
+        return ray.get_runtime_context().get_assigned_resources()
+
+
+@ray.remote(num_cpus=0.5, memory=1 << 20)
+def assigned():
+    return ray.get_runtime_context().get_assigned_resources()
+
+
+found = ray.get(assigned.remote())
+assert found["CPU"] == 0.5 and found["memory"] == 1 << 20
+holder = Holder.remote()
+found = ray.get(holder.assigned.remote())
+assert found["CPU"] == 0.5 and found["special"] == 1
+ray.kill(holder)
+
+
 @ray.remote(runtime_env=RuntimeEnv(env_vars={"GREETING": "hello"}))
 def greeting():
     return os.environ["GREETING"]
