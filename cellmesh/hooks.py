@@ -114,10 +114,11 @@ class Hooks:
         elif (of := session.current_or_none()) is not None:
             of.error_fetched(record)
         error = exceptions.make_error(record, name, seq)
-        if record[0] == "system" and record[1] in ("worker_crashed", "actor_died") and record[2]:
+        if record[0] == "system" and record[1] in ("worker_crashed", "actor_died", "out_of_memory") and record[2]:
             of = session.current_or_none()
             if of is not None and (lines := of.last_lines(seq)):
-                error.add_note("The last lines that it wrote to stderr:\n" + "\n".join(f"    {line}" for line in lines))
+                title = "Memory then" if record[1] == "out_of_memory" else "The last lines that it wrote to stderr"
+                error.add_note(f"{title}:\n" + "\n".join(f"    {line}" for line in lines))
         return error
 
     def timeout_error(self, refs: Ref | list[Ref], timeout: float) -> BaseException:

@@ -119,7 +119,8 @@ LOOK(clients)
             continue;
         segment_lock(&c->s);
         bool idle = c->s.h->idle[i / 64] >> (i % 64) & 1, blocked = false;
-        uint64_t seq = 0;
+        uint64_t seq = 0, parent = 0;
+        bool retriable = false;
         uint32_t actor_1 = k->actor_1, role = k->role, task_1 = k->task_1;
         uint64_t n_finished = k->n_finished, last_seq = k->last_seq;
         uint32_t origin = k->last_origin;
@@ -127,14 +128,17 @@ LOOK(clients)
             struct task_slot *t = &c->s.tasks[task_1 - 1];
             if (atomic_load(&t->state) == TASK_RUNNING && t->worker == i) {
                 seq = t->seq;
+                parent = t->parent;
+                retriable = t->max_retries != 0;
                 blocked = t->flags & TASK_FLAG_BLOCKED;
             }
         }
         segment_unlock(&c->s);
         const char *state = role != ROLE_WORKER ? "attached" : blocked ? "blocked" : seq ? "busy" : actor_1 ? "actor" : idle ? "idle" : "starting";
-        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsI}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
+        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsIsKsO}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
                                      "state", state, "task", (unsigned long long)seq, "actor", (int)actor_1 - 1, "n_finished",
-                                     (unsigned long long)n_finished, "last_task", (unsigned long long)last_seq, "origin", origin));
+                                     (unsigned long long)n_finished, "last_task", (unsigned long long)last_seq, "origin", origin,
+                                     "parent", (unsigned long long)parent, "retriable", retriable ? Py_True : Py_False));
     }
     return done(list, ok);
 }

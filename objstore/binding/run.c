@@ -284,7 +284,7 @@ static void seal_error(ClientObject *c, uint32_t task, PyObject *exception)
 
 static bool wants_retry(ClientObject *c, struct task_slot *t, PyObject *exception)
 {
-    if (!(t->flags & TASK_FLAG_RETRY_EXCEPTIONS) || (t->max_retries >= 0 && t->attempt >= t->max_retries))
+    if (!(t->flags & TASK_FLAG_RETRY_EXCEPTIONS) || !task_may_retry(t))
         return false;
     if (!c->hooks.should_retry)
         return true;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,7 +97,16 @@ static bool results_sealed(struct segment *s, struct task_slot *t)
     return t->n_returns > 0;
 }
 
-static bool may_retry(const struct task_slot *t) { return t->max_retries < 0 || t->attempt < t->max_retries; }
+/* Memory that ran out is not the task's fault alone, so it has attempts of its own for that. */
+static bool may_retry(struct task_slot *t, int32_t code)
+{
+    if (code != DIED_OF_MEMORY)
+        return task_may_retry(t);
+    if (t->max_retries == 0 || t->flags >> TASK_OOM_SHIFT == TASK_OOM_MAX)
+        return false;
+    t->flags = (uint16_t)(t->flags + (1u << TASK_OOM_SHIFT));
+    return true;
+}
 
 /* A task was running on a client that is gone. */
 static void lose_task(struct segment *s, uint32_t task, int32_t code, struct client_losses *losses)
@@ -109,13 +119,14 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
     } else if (t->flags & TASK_FLAG_CANCEL) {
         task_seal_failed(s, task, FAILURE_CANCELLED, 0);
         task_finish(s, task, EVENT_CANCELLED);
-    } else if (may_retry(t) && (!call || actor_restarts)) {
+    } else if ((!call || actor_restarts) && may_retry(t, code)) {
         losses->retried++;
         task_retry(s, task);
     } else {
         losses->failed++;
         uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : FAILURE_ACTOR_DIED;
-        task_seal_failed(s, task, reason, code);
+        bool memory = code == DIED_OF_MEMORY;
+        task_seal_failed(s, task, memory ? FAILURE_OUT_OF_MEMORY : reason, memory ? -SIGKILL : code);
         task_finish(s, task, EVENT_CRASHED);
     }
 }
@@ -180,14 +191,15 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
     struct client_slot *c = &s->clients[client];
     if (atomic_load(&c->state) == CLIENT_ATTACHED) {
         forget(s, client);
+        int32_t how = code == DIED_OF_MEMORY ? -SIGKILL : code;
         if (c->role == ROLE_WORKER)
-            event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)code, 0, 0, s->me);
+            event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)how, 0, 0, s->me);
         uint32_t actor_1 = actor_of(s, client);
         c->actor_1 = 0;
         if (actor_1 && (s->actors[actor_1 - 1].flags & ACTOR_FLAG_KILLED))
-            code = 0; /* on purpose: how the process ended tells nothing */
+            code = how = 0; /* on purpose: how the process ended tells nothing */
         if (actor_1)
-            losses.actor_restarts = actor_worker_died(s, actor_1 - 1, code);
+            losses.actor_restarts = actor_worker_died(s, actor_1 - 1, how);
         for (uint32_t i = 0; i < s->h->touched_tasks; i++)
             if (atomic_load(&s->tasks[i].state) == TASK_RUNNING && s->tasks[i].worker == client)
                 lose_task(s, i, code, &losses);

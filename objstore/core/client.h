@@ -7,6 +7,8 @@
 /* Takes a client slot for this process and sets segment->me. OBJSTORE_LIMIT. */
 int client_attach(struct segment *segment, uint32_t role);
 
+#define DIED_OF_MEMORY (-1000) /* as `code`: it was ended because memory ran out */
+
 /* What `client`, whose process has ended with `code` (-signal or exit status), leaves behind: its running tasks are
  * retried or fail, its actor restarts or dies, its references and half-written objects go. Also the orderly way out for
  * a client itself (code 0). Takes the lock. */

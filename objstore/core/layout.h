@@ -113,8 +113,10 @@ enum task_flags {
     TASK_FLAG_RETRY_EXCEPTIONS = 32,
     TASK_FLAG_LOOSE = 64,      /* cancelled call that one of its two lists has dropped */
     TASK_FLAG_LENT = 128,      /* runs on the CPU of the task that waits for it */
-    TASK_FLAG_STREAM = 256     /* yields: its last ref is the stream object */
+    TASK_FLAG_STREAM = 256,    /* yields: its last ref is the stream object */
+    TASK_OOM_SHIFT = 12        /* from here on: how often its worker was ended because memory ran out */
 };
+#define TASK_OOM_MAX 15u
 
 struct task_slot {
     _Atomic uint32_t state;

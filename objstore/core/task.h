@@ -76,6 +76,12 @@ void task_discard(struct segment *segment, uint32_t task);
 /* How many more workers would find something to do. Under the lock. */
 uint32_t task_workers_wanted(struct segment *segment);
 
+/* Attempts that count against max_retries: not those that memory ran out in. */
+static inline bool task_may_retry(const struct task_slot *t)
+{
+    return t->max_retries < 0 || t->attempt - (t->flags >> TASK_OOM_SHIFT) < t->max_retries;
+}
+
 /* Where refs, further returns and arguments lie. */
 static inline uint32_t *task_refs(struct segment *s, struct task_slot *t)
 {

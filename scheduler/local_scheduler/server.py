@@ -22,7 +22,7 @@ from .. import messages, processes, transport
 from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
                         StackReply, StackRequest, TaskFailed, ToZygote, Welcome, WorkerDied, WorkerOutput)
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
-from . import core, policy
+from . import core, memory_monitor, policy
 from .memory import IdleMemory
 from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
@@ -84,6 +84,9 @@ class Server:
         _raise_descriptor_limit()
         self._memory = IdleMemory(self._client.stats()["capacity_bytes"])
         self._client.notice_idle(self._memory.keep)
+        self._share = memory_monitor.threshold()        # of the memory that may be used
+        self._next_look = time.monotonic() if self._share < 1 else None
+        self._ended_for_memory: dict[int, list[str]] = {}  # by pid: what the error will say
         self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)))
 
     # ---- the loop
@@ -118,6 +121,8 @@ class Server:
             deadlines.append(deadline)
         if self._memory.deadline is not None:
             deadlines.append(self._memory.deadline)
+        if self._next_look is not None:
+            deadlines.append(self._next_look)
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _pass_deadlines(self) -> None:
@@ -130,6 +135,8 @@ class Server:
                 self._answer_stack(pid, pipes)
         if self._memory.deadline is not None and now >= self._memory.deadline:
             self._look_at_memory(now)
+        if self._next_look is not None and now >= self._next_look:
+            self._next_look = now + self._guard_memory()
 
     def _step(self, event: core.Event) -> None:
         for action in core.step(self.pool, event, time.monotonic()):
@@ -163,9 +170,29 @@ class Server:
     def _declare_dead(self, action: core.DeclareDead) -> None:
         if action.unexpected:
             task = next((entry["task"] for entry in self._client.clients() if entry["index"] == action.index), 0)
-            tail = list(self._tail_of(action.pid))
+            tail = [*self._ended_for_memory.get(action.pid, ()), *self._tail_of(action.pid)][:messages.N_TAIL_LINES]
             self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, tail), droppable=True)
-        self._client.client_died(action.index, action.code)
+        code = _core.DIED_OF_MEMORY if self._ended_for_memory.pop(action.pid, None) else action.code
+        self._client.client_died(action.index, code)
+
+    def _guard_memory(self) -> float:
+        """End a worker if memory runs out; seconds until the next look."""
+        usages = memory_monitor.usages()
+        short = memory_monitor.is_short(usages, self._share)
+        if short is None or self._ended_for_memory:
+            return memory_monitor.next_look_s(usages, self._share)
+        candidates = [
+            memory_monitor.Candidate(entry["pid"], entry["task"] or entry["last_task"], entry["parent"], entry["retriable"],
+                                     entry["actor"] >= 0, memory_monitor.private_bytes(entry["pid"]))
+            for entry in self._client.clients()
+            if entry["role"] == "worker" and (entry["task"] or entry["actor"] >= 0) and entry["pid"] in self.pool.workers]
+        victim = memory_monitor.choose(candidates)
+        if victim is None:
+            return memory_monitor.PAUSE_S
+        what = "the actor" if victim.is_actor else f"the task {victim.task}"
+        self._ended_for_memory[victim.pid] = memory_monitor.report(victim, what, short)
+        processes.kill_group(victim.pid)
+        return memory_monitor.PAUSE_S
 
     def _tell_drivers(self, message: messages.Message, droppable: bool = False, owner_too: bool = True) -> None:
         for peer in self._peers.values():

@@ -1,0 +1,157 @@
+"""Ends a task before the operating system ends something: who is chosen, when to look, and what is told.
+
+The kernel's own choice might be the notebook, whose state nobody can compute again; ours never is. It is the newest task, of
+those that may be run again, of the one that has started most (`choose`); it is retried, apart from the retries it has for
+other deaths.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Of the memory; beyond it a task is ended. Another share in this variable, 1 turns the monitor off.
+VARIABLE, THRESHOLD = "CELLMESH_MEMORY_THRESHOLD", 0.95
+# How fast processes can fill memory at most, for the time until the next look, and that time's limits.
+FILL_BYTES_PER_S = 4 << 30
+LOOK_MIN_S, LOOK_MAX_S = 0.1, 2.0
+# Ending a process that holds less does not help.
+LEAST_VICTIM_BYTES = 32 << 20
+# What has been ended needs a moment to give its memory back.
+PAUSE_S = 0.5
+N_LISTED = 5
+CGROUPS = Path("/sys/fs/cgroup")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Memory in use and what there is, bytes."""
+    used: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A worker that runs something. `parent`: who submitted it; `task`: its number, the higher the newer."""
+    pid: int
+    task: int
+    parent: int
+    retriable: bool
+    is_actor: bool
+    used: int
+
+
+# ---- deciding: numbers in, numbers out
+def choose(candidates: Sequence[Candidate]) -> Candidate | None:
+    """Whom to end: tasks before actors, those that may be run again before others, of the largest group the newest."""
+    worth = [c for c in candidates if c.used >= LEAST_VICTIM_BYTES]
+    for of_kind in ([c for c in worth if not c.is_actor and c.retriable], [c for c in worth if not c.is_actor],
+                    [c for c in worth if c.is_actor and c.retriable], worth):
+        if of_kind:
+            size = {c.parent: sum(other.parent == c.parent for other in of_kind) for c in of_kind}
+            return max(of_kind, key=lambda c: (size[c.parent], c.task))
+    return None
+
+
+def threshold() -> float:
+    """The share of the memory beyond which a task is ended."""
+    try:
+        value = float(os.environ.get(VARIABLE, ""))
+    except ValueError:
+        return THRESHOLD
+    return value if 0 < value <= 1 else THRESHOLD
+
+
+def next_look_s(usages: Sequence[Usage], share: float) -> float:
+    """How long memory lasts at least."""
+    left = min((share * u.total - u.used for u in usages), default=FILL_BYTES_PER_S * LOOK_MAX_S)
+    return min(LOOK_MAX_S, max(LOOK_MIN_S, left / FILL_BYTES_PER_S))
+
+
+def is_short(usages: Sequence[Usage], share: float) -> Usage | None:
+    """The memory that is used beyond its share, if any."""
+    return next((u for u in usages if u.used > share * u.total), None) if share < 1 else None
+
+
+# ---- looking
+def usages(root: Path = CGROUPS, proc: Path = Path("/proc")) -> list[Usage]:
+    """Of the machine, and of each cgroup (version 1 or 2) with a limit that this process is in."""
+    found = [_machine(proc)]
+    try:
+        lines = (proc / "self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            found += _groups(root, group, "memory.current", "memory.max", "inactive_file")
+        elif "memory" in controllers.split(","):
+            found += _groups(root / controllers, group, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
+    return [usage for usage in found if usage is not None and usage.total > 0]
+
+
+def _machine(proc: Path) -> Usage | None:
+    values = _fields(proc / "meminfo")
+    total, available = values.get("MemTotal:"), values.get("MemAvailable:")
+    return Usage((total - available) << 10, total << 10) if total and available is not None else None
+
+
+def _groups(root: Path, group: str, current: str, limit: str, cache: str) -> list[Usage | None]:
+    """A limit anywhere above counts too."""
+    found: list[Usage | None] = []
+    folder = root / group.lstrip("/")
+    physical = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    while folder != root.parent:
+        used, total = _number(folder / current), _number(folder / limit)
+        if used is not None and total is not None and total < physical:  # version 1 writes "none" as a huge number
+            found.append(Usage(used - _fields(folder / "memory.stat").get(cache, 0), total))
+        folder = folder.parent
+    return found
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _fields(path: Path) -> dict[str, int]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    words = (line.split() for line in lines)
+    return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit()}
+
+
+def private_bytes(pid: int) -> int:
+    """What a process holds beside shared memory, which is the store's."""
+    try:
+        resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]
+    except OSError:  # gone
+        return 0
+    return (int(resident) - int(shared)) * _PAGE
+
+
+def report(victim: Candidate, name: str, short: Usage) -> list[str]:
+    """What the error says: how much was used, and by whom."""
+    largest = sorted(((private_bytes(int(pid)), int(pid)) for pid in os.listdir("/proc") if pid.isdigit()), reverse=True)
+    lines = [f"{_gb(short.used)} of {_gb(short.total)} were in use; {name} used {_gb(victim.used)}. The largest processes:"]
+    return lines + [f"{_gb(used):>9}  pid {pid}  {_command(pid)}" for used, pid in largest[:N_LISTED]]
+
+
+def _gb(n_bytes: int) -> str:
+    return f"{n_bytes / (1 << 30):.2f} GB"
+
+
+def _command(pid: int) -> str:
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # gone
+        return "?"
+    return name if name.startswith(("cellmesh", "cm:")) else text[:80] or name

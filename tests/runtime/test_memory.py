@@ -1,0 +1,53 @@
+"""Memory that runs out: a task is ended before anything else is, and the error says who used what."""
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from types import ModuleType
+
+import cellmesh
+import pytest
+from gates import Counter
+from support import wait_until
+
+from cellmesh.scheduler.local_scheduler import memory_monitor
+
+pytestmark = pytest.mark.timeout(60)
+ROOM, HOG = 400 << 20, 1 << 30
+
+
+@pytest.fixture
+def short_of_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """A session that may use ROOM bytes more than are in use now."""
+    share = min((u.used + ROOM) / u.total for u in memory_monitor.usages())
+    monkeypatch.setenv(memory_monitor.VARIABLE, f"{share:.9f}")
+    cellmesh.init(num_cpus=2, object_store_memory=64 << 20)
+    yield cellmesh
+    cellmesh.shutdown()
+
+
+@cellmesh.remote
+def hog(counter: Counter, fails: int):
+    """Takes too much the first times."""
+    if counter.add() <= fails:
+        taken = []
+        for _ in range(HOG >> 24):
+            taken.append(bytearray(os.urandom(1) * (1 << 24)))
+        while True:
+            time.sleep(1)
+    return "done"
+
+
+def test_a_task_that_takes_too_much_fails_and_says_who_used_what(short_of_memory: ModuleType, counter: Counter) -> None:
+    cm = short_of_memory
+    with pytest.raises(cm.exceptions.OutOfMemoryError, match="memory ran out") as raised:
+        cm.get(hog.options(max_retries=0).remote(counter, 99), timeout=50)
+    (note,) = raised.value.__notes__
+    assert "were in use" in note and "GB  pid" in note
+    assert cm.get(hog.remote(counter, 0)) == "done"
+
+
+def test_it_is_retried_apart_from_other_retries(short_of_memory: ModuleType, counter: Counter) -> None:
+    assert short_of_memory.get(hog.options(max_retries=1).remote(counter, 2), timeout=50) == "done"
+    assert wait_until(lambda: counter.value) == 3
