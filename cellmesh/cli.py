@@ -1,8 +1,8 @@
 """`cellmesh status | list | memory | timeline | stack | logs | stop | doctor`: looks at this user's sessions on this
 machine, and ends them.
 
-Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if there
-is nothing to look at or something is not as it should be; 2 for wrong usage.
+Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if
+there is nothing to look at or something is not as it should be; 2 for wrong usage.
 """
 from __future__ import annotations
 

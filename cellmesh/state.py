@@ -93,9 +93,9 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     restarts left."""
     def row(actor: Row) -> Row:
         class_name, name, namespace, *_ = actor["meta"] or ("", "", "")
-        return {"actor": actor["index"], "id": actor["id"], "class_name": class_name, "name": name, "namespace": namespace,
-                "state": actor["state"], "pid": actor["pid"], "pending_calls": actor["pending_calls"],
-                "restarts_left": actor["restarts_left"]}
+        return {"actor": actor["index"], "id": actor["id"], "class_name": class_name, "name": name,
+                "namespace": namespace, "state": actor["state"], "pid": actor["pid"],
+                "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"]}
     return _select(map(row, running().client.actors()), filters, limit)
 
 
@@ -162,7 +162,8 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
         A stack for each thread; or why there is none.
     """
     of = running()
-    asked = list(pids) or [row["pid"] for row in of.client.clients() if row["role"] == "worker" and row["state"] != "idle"]
+    asked = list(pids) or [row["pid"] for row in of.client.clients()
+                           if row["role"] == "worker" and row["state"] != "idle"]
     texts = {}
     for pid in asked:
         try:
@@ -173,8 +174,8 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
 
 
 def memory(limit: int = 20) -> str:
-    """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them: which
-    processes, and in this one which variables."""
+    """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
+    which processes, and in this one which variables."""
     stats = running().client.stats()
     rows = list_objects(limit=limit)
     names = _variables()
@@ -187,6 +188,9 @@ def memory(limit: int = 20) -> str:
     return "\n".join([head, *lines, hint])
 
 
+_CONTAINERS = (list, tuple, set, type({}.values()))
+
+
 def _variables() -> dict[str, list[str]]:
     """By an object's id: the variables of `__main__` that hold refs of it, themselves or directly in a container."""
     names: dict[str, list[str]] = {}
@@ -194,8 +198,9 @@ def _variables() -> dict[str, list[str]]:
     held = [*vars(sys.modules["__main__"]).items(),
             *((f"Out[{n}]", value) for n, value in (outputs.items() if isinstance(outputs, dict) else ()))]
     for name, value in held:
-        values = value.values() if isinstance(value, dict) and value is not outputs else value
-        refs = [value] if isinstance(value, ObjectRef) else values if isinstance(value, (list, tuple, set, dict)) else ()
+        if isinstance(value, dict) and value is not outputs:
+            value = value.values()
+        refs = (value,) if isinstance(value, ObjectRef) else value if isinstance(value, _CONTAINERS) else ()
         for ref in list(refs)[:N_SEARCHED]:
             if isinstance(ref, ObjectRef) and name not in names.setdefault(ref.hex(), []):
                 names[ref.hex()].append(name)
@@ -226,8 +231,8 @@ def _check(filters: Sequence[Filter], limit: int) -> None:
         raise ValueError(f"limit={limit!r}: must be a whole number >= 1")
     for condition in filters:
         if not isinstance(condition, tuple | list) or len(condition) != 3:
-            raise ValueError(f"filters={filters!r}: must be a list of (column, operator, value), such as [('state', '=', "
-                             "'failed')]")
+            raise ValueError(f"filters={filters!r}: must be a list of (column, operator, value), such as "
+                             "[('state', '=', 'failed')]")
 
 
 def _passes(row: Row, column: str, sign: str, value: Any) -> bool:

@@ -1,5 +1,5 @@
-"""The timeline as a Chrome trace, for Perfetto and chrome://tracing: one row per worker, or several where an actor serves
-calls at the same time, and an arrow from each task to those that depend on it."""
+"""The timeline as a Chrome trace, for Perfetto and chrome://tracing: one row per worker, or several where an actor
+serves calls at the same time, and an arrow from each task to those that depend on it."""
 from __future__ import annotations
 
 import time

@@ -56,7 +56,7 @@ def install() -> None:
     from ..session import current_or_none
     session = current_or_none()
     if session is not None and not session.is_worker:
-        raise RuntimeError("a session runs already, whose workers would not know: call install() before cellmesh.init()")
+        raise RuntimeError("a session runs already, whose workers would not know: call install() before init()")
     os.environ[VARIABLE] = "1"
     sys.meta_path.insert(0, _Finder())
 

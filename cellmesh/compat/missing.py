@@ -33,5 +33,6 @@ def no_such_name(module: str) -> Callable[[str], NoReturn]:
 
 def explain(name: str) -> str:
     """Why a name is not there, for `AttributeError` and `ModuleNotFoundError`."""
-    hint = next((_HINTS[part] for part in name.split(".") if part in _HINTS), "docs/migrating-from-ray.md lists what there is")
+    hint = next((_HINTS[part] for part in name.split(".") if part in _HINTS),
+                "docs/migrating-from-ray.md lists what there is")
     return f"{name} has no counterpart in cellmesh: {hint}"

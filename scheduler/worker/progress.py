@@ -1,7 +1,7 @@
 """tqdm's progress bars inside tasks: the worker sends what a bar says, the driver decides where it stands.
 
-A bar is a display with an id, updated in place, so a notebook needs nothing for it; a terminal draws all bars below each
-other from the bundle's own type. Only bars on the worker's stdout and stderr are taken.
+A bar is a display with an id, updated in place, so a notebook needs nothing for it; a terminal draws all bars below
+each other from the bundle's own type. Only bars on the worker's stdout and stderr are taken.
 """
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_COLUMNS = 60   # of the text: who it is goes before it, and nobody here knows 
 
 
 def install(show: Show) -> None:
-    """Route bars to `show`, once tqdm is imported. Its notebook bars are widgets, which need a kernel: plain ones here."""
+    """Route bars to `show`, once tqdm is imported. Its notebook bars are widgets of a kernel: plain ones here."""
     on_import("tqdm.std", lambda module: replace_methods(module.tqdm, show))
 
     def replace_notebook(module: ModuleType) -> None:
@@ -81,7 +81,8 @@ def _html(bar: Any) -> str:
     facts = {**bar.format_dict, "colour": None, "ncols": None}
     before = bar.format_meter(**{**facts, "bar_format": "{l_bar}" if bar.total else "{desc}"}).rstrip("|")
     after = bar.format_meter(**{**facts, "bar_format": "{r_bar}" if bar.total else None}).lstrip("|")
-    element = f'<progress max="{bar.total}" value="{min(bar.n, bar.total)}" style="width:20em"></progress>' if bar.total \
-        else ""
+    element = ""
+    if bar.total:
+        element = f'<progress max="{bar.total}" value="{min(bar.n, bar.total)}" style="width:20em"></progress>'
     return (f'<div style="font-family:var(--jp-code-font-family,monospace);white-space:pre">{html.escape(before)}'
             f'{element}{html.escape(after)}</div>')

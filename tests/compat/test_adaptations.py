@@ -24,7 +24,8 @@ def test_a_second_init_is_an_error_unless_it_is_to_be_ignored(ray: ModuleType) -
 
 
 def test_arguments_of_init() -> None:
-    for arguments, error, match in [({"num_cpu": 2}, RuntimeError, "num_cpus"), ({"local_mode": True}, ValueError, "local"),
+    for arguments, error, match in [({"num_cpu": 2}, RuntimeError, "num_cpus"),
+                                    ({"local_mode": True}, ValueError, "local"),
                                     ({"address": "ray://host:1"}, ValueError, "ray://"),
                                     ({"address": "/nowhere"}, ValueError, "no such session")]:
         with pytest.raises(error, match=match):

@@ -12,26 +12,27 @@ import pytest
 # module -> the names that Ray 2.60 has there: (offered, not offered)
 NAMES = {
     "ray": (
-        "DynamicObjectRefGenerator LoggingConfig ObjectID ObjectRef ObjectRefGenerator SCRIPT_MODE WORKER_MODE __version__ "
-        "actor available_resources cancel cluster_resources exceptions experimental get get_actor get_gpu_ids "
-        "get_runtime_context init is_initialized kill method nodes put remote remote_function runtime_context runtime_env "
-        "shutdown timeline util wait",
-        "ActorClassID ActorID ClientBuilder FunctionID JobID Language NodeID PlacementGroupID TaskID UniqueID WorkerID "
-        "autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
+        "DynamicObjectRefGenerator LoggingConfig ObjectID ObjectRef ObjectRefGenerator SCRIPT_MODE WORKER_MODE "
+        "__version__ actor available_resources cancel cluster_resources exceptions experimental get get_actor "
+        "get_gpu_ids get_runtime_context init is_initialized kill method nodes put remote remote_function "
+        "runtime_context runtime_env shutdown timeline util wait",
+        "ActorClassID ActorID ClientBuilder FunctionID JobID Language NodeID PlacementGroupID TaskID UniqueID "
+        "WorkerID autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
     "ray.exceptions": (
-        "ActorAlreadyExistsError ActorDiedError ActorHandleNotFoundError ActorPlacementGroupRemoved ActorUnavailableError "
-        "ActorUnschedulableError AsyncioActorExit AuthenticationError CrossLanguageError GetTimeoutError "
-        "LocalRayletDiedError NodeDiedError ObjectFetchTimedOutError ObjectFreedError ObjectLostError "
-        "ObjectReconstructionFailedError ObjectRefStreamEndOfStreamError ObjectStoreFullError "
+        "ActorAlreadyExistsError ActorDiedError ActorHandleNotFoundError ActorPlacementGroupRemoved "
+        "ActorUnavailableError ActorUnschedulableError AsyncioActorExit AuthenticationError CrossLanguageError "
+        "GetTimeoutError LocalRayletDiedError NodeDiedError ObjectFetchTimedOutError ObjectFreedError "
+        "ObjectLostError ObjectReconstructionFailedError ObjectRefStreamEndOfStreamError ObjectStoreFullError "
         "OufOfBandObjectRefSerializationException OutOfDiskError OutOfMemoryError OwnerDiedError "
         "PendingCallsLimitExceeded PlasmaObjectNotAvailable RayActorError RayError RaySystemError RayTaskError "
-        "ReferenceCountingAssertionError RpcError RuntimeEnvSetupError TaskCancelledError TaskPlacementGroupRemoved "
-        "TaskUnschedulableError UnserializableException UserCodeException WorkerCrashedError",
+        "ReferenceCountingAssertionError RpcError RuntimeEnvSetupError TaskCancelledError "
+        "TaskPlacementGroupRemoved TaskUnschedulableError UnserializableException UserCodeException "
+        "WorkerCrashedError",
         "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError "
         "StreamingGeneratorReplayInconsistentError"),
     "ray.util": (
-        "ActorPool as_completed deregister_serializer get_node_ip_address inspect_serializability list_named_actors log_once "
-        "map_unordered register_serializer",
+        "ActorPool as_completed deregister_serializer get_node_ip_address inspect_serializability "
+        "list_named_actors log_once map_unordered register_serializer",
         "accelerators collective connect disable_log_once_globally disconnect enable_periodic_logging "
         "get_node_instance_id iter pdb ray_debugpy"),
     "ray.util.queue": ("Empty Full Queue", ""),
@@ -42,8 +43,8 @@ NAMES = {
     "ray.util.serialization": ("register_serializer deregister_serializer", ""),
     "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy"),
     "ray.util.state": (
-        "get_actor get_node get_objects get_task get_worker list_actors list_nodes list_objects list_tasks list_workers "
-        "summarize_actors summarize_objects summarize_tasks",
+        "get_actor get_node get_objects get_task get_worker list_actors list_nodes list_objects list_tasks "
+        "list_workers summarize_actors summarize_objects summarize_tasks",
         "StateApiClient get_job get_log get_placement_group list_cluster_events list_jobs list_logs "
         "list_placement_groups list_runtime_envs"),
     "ray.actor": ("ActorClass ActorHandle ActorMethod exit_actor method", "ActorProxy"),
@@ -77,7 +78,7 @@ def test_the_tree_of_exceptions() -> None:
         assert issubclass(getattr(errors, name), errors.ObjectLostError)
     for name in ("ActorDiedError", "ActorUnavailableError"):
         assert issubclass(getattr(errors, name), errors.RayActorError)
-    roots = {name for name in dir(errors) if name.endswith("Error") and not issubclass(getattr(errors, name), errors.RayError)}
+    roots = {name for name in errors.__all__ if not issubclass(getattr(errors, name), errors.RayError)}
     assert roots == {"ActorAlreadyExistsError", "ActorHandleNotFoundError"}, "as in Ray, these are ValueErrors"
     assert issubclass(errors.GetTimeoutError, TimeoutError)
 

@@ -31,11 +31,24 @@ def test_a_program_with_its_import_changed(tmp_path: Path) -> None:
 
 
 def test_modules_of_others_that_import_ray(tmp_path: Path) -> None:
-    (tmp_path / "library.py").write_text("import ray\nfrom ray.util.queue import Queue\n\n@ray.remote\ndef double(x):\n"
-                                         "    return ray.get(ray.put(2 * x))\n\n"
-                                         "def plain(x):\n    import ray.util.state\n    return ray.get(double.remote(x))\n")
-    (tmp_path / "script.py").write_text("import sys, library, ray\nray.init(num_cpus=2)\n"
-                                        "assert ray.get(ray.remote(library.plain).remote(4)) == 8\nprint(sys.argv[1:])\n")
+    (tmp_path / "library.py").write_text("""
+import ray
+from ray.util.queue import Queue
+
+@ray.remote
+def double(x):
+    return ray.get(ray.put(2 * x))
+
+def plain(x):
+    import ray.util.state
+    return ray.get(double.remote(x))
+""")
+    (tmp_path / "script.py").write_text("""
+import sys, library, ray
+ray.init(num_cpus=2)
+assert ray.get(ray.remote(library.plain).remote(4)) == 8
+print(sys.argv[1:])
+"""[1:])
     done = run("-m", "cellmesh.compat.ray", str(tmp_path / "script.py"), "--option", "x")
     assert (done.returncode, done.stdout) == (0, "['--option', 'x']\n"), done.stderr
 

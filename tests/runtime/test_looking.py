@@ -123,7 +123,8 @@ def test_arrows_lie_within_the_slices_they_connect() -> None:
 
 # ---------------------------------------------------------------- the command line
 def run(*arguments: str, status: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-m", "cellmesh.cli", *arguments], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-m", "cellmesh.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == status, (done.returncode, done.stdout, done.stderr)
     return done.stdout if status == 0 else done.stderr
 
@@ -145,7 +146,8 @@ def test_every_command_of_a_session_that_works(cm: ModuleType, flag, tmp_path) -
     assert [row["name"] for row in ended] == ["add"] * 3
     assert held.hex() in run("memory", "--session", session)
     assert json.loads(run("memory", "--json"))[0]["objects"][0]["id"] == held.hex()
-    assert "in busy" in run("stack") and "in busy" in json.loads(run("stack", "--json", str(pid)))[0]["stacks"][str(pid)]
+    assert "in busy" in run("stack")
+    assert "in busy" in json.loads(run("stack", "--json", str(pid)))[0]["stacks"][str(pid)]
     trace = tmp_path / "trace.json"
     assert "perfetto" in run("timeline", "-o", str(trace))
     assert sum(event["name"] == "add" and event["ph"] == "X" for event in json.loads(trace.read_text())) == 3
@@ -173,7 +175,8 @@ def test_the_command_line_without_a_session(capsys: pytest.CaptureFixture[str]) 
         heard = capsys.readouterr()
         assert "No cellmesh session" in heard.out + heard.err
     assert cli.main(["status", "--json"]) == 0 and json.loads(capsys.readouterr().out) == []
-    assert cli.main(["doctor", "--json"]) == 0 and all(not row["problem"] for row in json.loads(capsys.readouterr().out))
+    assert cli.main(["doctor", "--json"]) == 0
+    assert all(not row["problem"] for row in json.loads(capsys.readouterr().out))
 
 
 def test_wrong_usage(cm: ModuleType) -> None:

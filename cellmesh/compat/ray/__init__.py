@@ -1,7 +1,7 @@
 """Ray's core API, with cellmesh behind it: `import cellmesh.compat.ray as ray` runs a core Ray program.
 
-Renames and small adaptations only. To run a script without editing it: `python -m cellmesh.compat.ray script.py`; to have
-other people's modules `import ray` find this one: `cellmesh.compat.ray.install()`.
+Renames and small adaptations only. To run a script without editing it: `python -m cellmesh.compat.ray script.py`; to
+have other people's modules `import ray` find this one: `cellmesh.compat.ray.install()`.
 """
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ NODE_ADDRESS = "127.0.0.1"
 __all__ = [
     "DynamicObjectRefGenerator", "LoggingConfig", "ObjectID", "ObjectRef", "ObjectRefGenerator", "RayContext",
     "SCRIPT_MODE", "WORKER_MODE", "actor", "available_resources", "cancel", "cluster_resources", "exceptions",
-    "experimental", "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "install", "is_initialized", "kill",
-    "method", "nodes", "put", "remote", "remote_function", "runtime_context", "runtime_env", "shutdown", "timeline",
-    "uninstall", "util", "wait",
+    "experimental", "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "install", "is_initialized",
+    "kill", "method", "nodes", "put", "remote", "remote_function", "runtime_context", "runtime_env", "shutdown",
+    "timeline", "uninstall", "util", "wait",
 ]
 
 remote = _api.remote

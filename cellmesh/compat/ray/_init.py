@@ -90,7 +90,7 @@ def init(address: str | None = None, *, ignore_reinit_error: bool = False, local
     if local_mode:
         raise ValueError("local_mode=True is not supported, as in today's Ray: call the plain functions to debug them")
     if address is not None and "://" in address:
-        raise ValueError(f"address={address!r}: a session is on this machine; leave the address out, or use \"auto\" or "
+        raise ValueError(f"address={address!r}: a session is on this machine; leave the address out, or use 'auto' or "
                          "the path of a session's node.sock")
     if not ignore_reinit_error and api.is_initialized() and not session.current().is_worker:
         raise RuntimeError("Maybe you called ray.init twice by accident? A session runs already: call ray.shutdown() "

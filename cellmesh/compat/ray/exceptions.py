@@ -1,8 +1,8 @@
 """Ray's exceptions: other names of cellmesh's, and some that nothing raises here, at their places in the tree."""
 from __future__ import annotations
 
-from ...exceptions import (ActorDiedError, ActorUnavailableError, GetTimeoutError, ObjectLostError, ObjectStoreFullError,
-                           OutOfMemoryError, TaskCancelledError, WorkerCrashedError)
+from ...exceptions import (ActorDiedError, ActorUnavailableError, GetTimeoutError, ObjectLostError,
+                           ObjectStoreFullError, OutOfMemoryError, TaskCancelledError, WorkerCrashedError)
 from ...exceptions import ActorError as RayActorError
 from ...exceptions import CellmeshError as RayError
 from ...exceptions import SessionError as RaySystemError
@@ -18,7 +18,8 @@ _names = {
     "PendingCallsLimitExceeded": RayError, "TaskUnschedulableError": RayError, "ActorUnschedulableError": RayError,
     "RuntimeEnvSetupError": RayError, "OutOfDiskError": RayError, "NodeDiedError": RayError,
     "AuthenticationError": RayError, "CrossLanguageError": RayError, "RpcError": RayError,
-    "ActorPlacementGroupRemoved": RayError, "TaskPlacementGroupRemoved": RayError, "ActorHandleNotFoundError": ValueError,
+    "ActorPlacementGroupRemoved": RayError, "TaskPlacementGroupRemoved": RayError,
+    "ActorHandleNotFoundError": ValueError,
     "AsyncioActorExit": RayError, "ObjectRefStreamEndOfStreamError": RayError, "PlasmaObjectNotAvailable": RayError,
     "UnserializableException": RayError, "OufOfBandObjectRefSerializationException": RayError,
     "ObjectFetchTimedOutError": ObjectLostError, "ObjectFreedError": ObjectLostError, "OwnerDiedError": ObjectLostError,

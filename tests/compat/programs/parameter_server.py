@@ -1,4 +1,4 @@
-"""A parameter server: workers read the parameters, compute a gradient and send it, as the first articles on Ray had it."""
+"""A parameter server: workers read the parameters, compute a gradient and send it, as in the first articles on Ray."""
 import numpy as np
 import ray
 

@@ -1,4 +1,4 @@
-"""Patterns of Ray's documentation: trees of tasks and actors, limits, pipelines, batches, one large argument for many."""
+"""Patterns of Ray's documentation: trees of tasks and actors, limits, signals, one large argument for many."""
 import random
 
 import numpy as np

@@ -10,4 +10,6 @@ __all__ = ["tqdm_ray"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    return import_module(".tqdm_ray", __name__) if name == "tqdm_ray" else _missing.no_such_name("ray.experimental")(name)
+    if name == "tqdm_ray":  # not before it is asked for: it needs tqdm
+        return import_module(".tqdm_ray", __name__)
+    return _missing.no_such_name("ray.experimental")(name)

@@ -13,16 +13,17 @@ from ... import missing as _missing
 from . import actor_pool, queue, scheduling_strategies, serialization, state
 
 __all__ = [
-    "ActorPool", "actor_pool", "as_completed", "deregister_serializer", "get_node_ip_address", "inspect_serializability",
-    "list_named_actors", "log_once", "map_unordered", "queue", "register_serializer", "scheduling_strategies",
-    "serialization", "state",
+    "ActorPool", "actor_pool", "as_completed", "deregister_serializer", "get_node_ip_address",
+    "inspect_serializability", "list_named_actors", "log_once", "map_unordered", "queue", "register_serializer",
+    "scheduling_strategies", "serialization", "state",
 ]
 __getattr__ = _missing.no_such_name("ray.util")
 
 _logged: set[Any] = set()
 
 
-def as_completed(refs: Iterable[Any], *, chunk_size: int = 10, yield_obj_refs: bool = False, **ignored: Any) -> Iterator[Any]:
+def as_completed(refs: Iterable[Any], *, chunk_size: int = 10, yield_obj_refs: bool = False,
+                 **ignored: Any) -> Iterator[Any]:
     """`cellmesh.as_completed`; values unless refs are asked for."""
     for ref in _api.as_completed(list(refs)):
         yield ref if yield_obj_refs else _api.get(ref)

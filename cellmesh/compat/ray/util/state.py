@@ -9,8 +9,8 @@ from .... import state as _ours
 from ....session import running as _running
 from ... import missing as _missing
 
-__all__ = ["get_actor", "get_node", "get_objects", "get_task", "get_worker", "list_actors", "list_nodes", "list_objects",
-           "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
+__all__ = ["get_actor", "get_node", "get_objects", "get_task", "get_worker", "list_actors", "list_nodes",
+           "list_objects", "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
 __getattr__ = _missing.no_such_name("ray.util.state")
 
 _TASK_STATES = {"waiting": "PENDING_ARGS_AVAIL", "ready": "PENDING_NODE_ASSIGNMENT", "running": "RUNNING",
@@ -125,4 +125,5 @@ def summarize_actors(**ignored: Any) -> dict[str, Any]:
 def summarize_objects(**ignored: Any) -> dict[str, Any]:
     """How many objects there are, and how large."""
     rows = list_objects(limit=1 << 20)
-    return {"cluster": {"total_objects": len(rows), "total_size_mb": sum(row["object_size"] for row in rows) / (1 << 20)}}
+    size = sum(row["object_size"] for row in rows)
+    return {"cluster": {"total_objects": len(rows), "total_size_mb": size / (1 << 20)}}
