@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import atexit
 import json
-import shutil
+import os
 import sys
 import threading
 import time
@@ -309,7 +309,7 @@ def start(session: Session) -> None:
             _write("stderr", erasing)
         for name, text in texts.take(quiet):
             _write(name, text)
-        if draws and (drawing := bars.draw(shutil.get_terminal_size().columns)):
+        if draws and (drawing := bars.draw(_terminal_width())):
             _write("stderr", f"{'' if texts.ends_lines else chr(10)}{drawing}")
         return texts.holds
 
@@ -373,6 +373,13 @@ def _add(texts: TaskText, bars: Bars, piece: Message, names: dict[int, str]) -> 
             return
         text = data.get("text/plain", "") if piece.stream == "display" else ""
         texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=name)
+
+
+def _terminal_width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80  # 0: it does not know
+    except (OSError, ValueError):  # a stream that only says that it is a terminal
+        return 80
 
 
 def _is_terminal() -> bool:

@@ -5,7 +5,6 @@ each other from the bundle's own type. Only bars on the worker's stdout and stde
 """
 from __future__ import annotations
 
-import html
 import os
 import time
 from collections.abc import Callable
@@ -78,6 +77,7 @@ def _send(bar: Any, show: Show, closed: bool) -> None:
 
 def _html(bar: Any) -> str:
     """A bar as the page's own progress element, with tqdm's words on its sides."""
+    import html  # a millisecond that only workers with bars need spend
     facts = {**bar.format_dict, "colour": None, "ncols": None}
     before = bar.format_meter(**{**facts, "bar_format": "{l_bar}" if bar.total else "{desc}"}).rstrip("|")
     after = bar.format_meter(**{**facts, "bar_format": "{r_bar}" if bar.total else None}).lstrip("|")
