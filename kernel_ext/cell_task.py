@@ -143,8 +143,17 @@ def _run(cell: CellCode, namespace: dict[str, Any], not_sent: Mapping[str, str])
         if error.name in not_sent:
             error.add_note(f"The notebook has {error.name!r}, but {not_sent[error.name]}.")
         raise
+    finally:
+        _show_figures()
     last = _sendable("the last expression", last, cell)
     return (*(_result(name, namespace, cell, not_sent) for name in cell.writes), last) if cell.writes else last
+
+
+def _show_figures() -> None:
+    """Show and close what pyplot has open, as a notebook does at the end of a cell, if plots go to a notebook."""
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    if inline is not None and inline.Gcf.get_all_fig_managers():
+        inline.show(close=True)
 
 
 def execute(source: str, namespace: dict[str, Any], filename: str, flags: int = 0, *, wants_value: bool = False) -> Any:

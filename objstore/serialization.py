@@ -24,6 +24,9 @@ PROTOCOL = 5
 # An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is
 # compacted.
 ARROW_SLACK = 1.5
+# Buffers below this stay in the pickle: a reference would cost more than a copy, and the copy can be written to, as the
+# limits of a plot's axes must be.
+IN_BAND_BYTES = 256
 
 
 # What `register` was told: by class, the functions that make a picklable thing of an instance and the other way round.
@@ -69,6 +72,8 @@ def _flattening(buffers: list[_pickle.PickleBuffer]) -> Callable[[_pickle.Pickle
         try:
             raw = buffer.raw()
         except BufferError:  # not contiguous: pickle copies it into the stream
+            return True
+        if raw.nbytes < IN_BAND_BYTES:
             return True
         buffers.append(_pickle.PickleBuffer(raw))
         return False

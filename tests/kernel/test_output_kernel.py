@@ -85,6 +85,16 @@ def test_a_display_in_a_task_appears_under_its_cell(kernel: Kernel) -> None:
     assert shown["content"]["data"]["text/html"] == "<b>bold</b>"
 
 
+def test_an_open_plot_is_shown_at_the_end_of_its_cell_and_closed(kernel: Kernel) -> None:
+    pytest.importorskip("matplotlib")
+    cell = kernel.run("%%remote\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    wait_until(lambda: any("image/png" in m["content"]["data"] for m in kernel.of(cell, "display_data")), what="the plot")
+    cell = kernel.run("%%remote\nfigure, axes = plt.subplots()\naxes.plot([1, 2])\nprint(plt.get_fignums())")
+    assert kernel.until_text(cell, lambda text: "]" in text) == "[1]\n", "nothing of the cell before is left"
+    cell = kernel.run("%fetch figure\nimport io; figure.savefig(io.BytesIO()); print('drawn again')")
+    assert kernel.text(cell) == "drawn again\n"
+
+
 def test_a_card_holds_what_its_task_printed_last(kernel: Kernel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     shown = kernel.run(f"late = talk.remote({str(gate)!r}, 'one'); late")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import gc
 import os
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cellmesh
 import numpy as np
@@ -36,6 +36,12 @@ def test_arrays_are_read_only_views_without_a_copy(cm: ModuleType) -> None:
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1
     assert cm.get(total.remote(ref)) == float(np.arange(1 << 20).sum())
+
+
+def test_tiny_arrays_inside_other_objects_are_copies_that_may_be_written_to(cm: ModuleType) -> None:
+    limits = cm.get(cm.put(SimpleNamespace(points=np.zeros((2, 2)), data=np.zeros(1000))))
+    limits.points[0] = 1  # matplotlib does so with the limits of its axes
+    assert limits.points.sum() == 2 and not limits.data.flags.writeable
 
 
 def test_views_outlive_refs_and_the_session(cm: ModuleType) -> None:
