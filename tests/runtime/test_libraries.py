@@ -105,6 +105,22 @@ def test_dask_collections(cm: ModuleType) -> None:
         assert list(first) == [0, 1, 2] and second == 9999
 
 
+def test_dask_callbacks(cm: ModuleType) -> None:
+    import io
+
+    from dask.diagnostics import Callback, ProgressBar
+    seen = []
+    ends = []
+    graph = {"a": 1, "b": (operator.add, "a", 1), "c": "b", "bad": (operator.truediv, "a", 0)}
+    shown = io.StringIO()
+    with Callback(posttask=lambda key, *rest: seen.append(key), finish=lambda graph, state, error: ends.append(error)):
+        with ProgressBar(out=shown):
+            assert dask_get(graph, "c") == 2
+        with pytest.raises(ZeroDivisionError):
+            dask_get(graph, "bad")
+    assert {"a", "b", "c"} <= set(seen) and ends == [False, True] and "100% Completed" in shown.getvalue()
+
+
 def test_dask_graph_by_hand(cm: ModuleType) -> None:
     graph = {"a": 1, "b": (operator.add, "a", 1), "c": (sum, ["a", "b"]), "d": "c", "unused": (operator.truediv, 1, 0)}
     assert dask_get(graph, [["a", "b"], "d"]) == ((1, 2), 3)
