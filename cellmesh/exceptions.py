@@ -187,7 +187,7 @@ class StoreLimitError(CellmeshError):
 
 
 class StoreCorruptedError(CellmeshError):
-    """The store's own records contradict each other."""
+    """Something has overwritten the store's memory, for example an array written out of bounds. The session has ended."""
 
 
 class UnknownArgumentError(CellmeshError, TypeError, RuntimeError):

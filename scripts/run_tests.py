@@ -63,6 +63,7 @@ NIGHTLY = [
     Kind("threads as clients, long", c_tests("SAN=thread", "TESTS=threads_test", "ARGS=300"), 900),
     Kind("deaths after every death", c_tests("TESTS=crash_test", "ARGS=all", "DEADLINE_S=3400"), 3600),
     Kind("deaths at every instruction", c_tests("TESTS=stepping_test", "ARGS=again", "DEADLINE_S=1700"), 1800),
+    Kind("scribbled segments", c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"), 1800),
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 3600),
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),

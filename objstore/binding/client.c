@@ -44,6 +44,9 @@ int client_usable(ClientObject *c)
         raise_store_error(c, "closed", "the session has been shut down");
     else if (!c->pid)
         raise_store_error(c, "forked", "this process was forked from one that uses cellmesh; start its own session instead");
+    else if (atomic_load_explicit(&c->s.h->corrupt, memory_order_relaxed))
+        raise_store_error(c, "corrupt", "something has overwritten the object store's memory (an array written out of bounds, for "
+                          "example), so the session has ended");
     else if (atomic_load_explicit(&c->s.h->closing, memory_order_relaxed))
         raise_store_error(c, "closed", "the session has ended");
     else

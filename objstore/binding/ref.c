@@ -15,7 +15,13 @@ PyObject *ref_new(ClientObject *c, uint32_t slot, bool held)
     return (PyObject *)ref;
 }
 
-PyObject *ref_make(void *client, uint32_t slot) { return ref_new(client, slot, false); }
+PyObject *ref_make(void *client, uint32_t slot)
+{
+    ClientObject *c = client;
+    if (slot >= c->s.h->n_objects)
+        return raise_core_error(c, OBJSTORE_CORRUPT, "a reference leads outside the table of objects");
+    return ref_new(c, slot, false);
+}
 
 uint32_t ref_slot(PyObject *ref) { return ((RefObject *)ref)->slot; }
 

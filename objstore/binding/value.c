@@ -205,11 +205,14 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
     codec_source source = {.owner = offset ? owner : NULL, .make_ref = ref_make, .ctx = c, .copy = copy_bytes};
     const unsigned char *data = o->u.inline_data;
     if (offset) {
-        if (offset + size > c->s.size)
+        uint64_t room = offset < c->s.size ? c->s.size - offset : 0;
+        if (size + 3 >= room || o->u.arena.n_refs > (room - size - 3) / 4)
             return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
         data = c->s.base + offset;
         source.refs = object_refs_at(&c->s, offset, size);
         source.n_refs = o->u.arena.n_refs;
+    } else if (size > OBJECT_INLINE_SIZE) {
+        return raise_core_error(c, OBJSTORE_CORRUPT, "an object is larger than its slot");
     }
     return codec_decode(&c->codec, data, size, &source);
 }

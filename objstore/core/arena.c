@@ -533,6 +533,12 @@ uint64_t arena_take_idle(struct arena *arena, unsigned char *base, uint64_t most
     return offset + ARENA_UNIT;
 }
 
+bool arena_holds(const struct arena *arena, const unsigned char *base, uint64_t payload, uint64_t size)
+{
+    return payload >= ARENA_UNIT && is_chunk(arena, base, payload - ARENA_UNIT) &&
+           !is_free(chunk_seen(base, payload - ARENA_UNIT)) && size <= arena_chunk_size(base, payload);
+}
+
 /* --- walking --- */
 
 static bool range_is_sound(const struct arena *arena)

@@ -84,6 +84,9 @@ void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint3
 /* Payload bytes of a chunk: the size asked for, rounded up to units, or one unit more. */
 uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload);
 
+/* Whether `payload` is a chunk in use with room for `size` bytes. Safe on scribbled memory, as arena_walk. */
+bool arena_holds(const struct arena *arena, const unsigned char *base, uint64_t payload, uint64_t size);
+
 /* Decides whether a chunk in use is kept. Called once per such chunk, by ascending address. Must not use the arena. */
 typedef bool (*arena_keep_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload);
 

@@ -86,7 +86,8 @@ static void check_queues(struct checker *c)
     uint32_t total = 0;
     for (uint32_t k = 0; k < s->h->n_classes; k++) {
         uint32_t n_ready = 0, steps = 0, last_1 = 0;
-        for (uint32_t at_1 = s->classes[k].head_1; at_1 && steps <= s->h->n_tasks; steps++) {
+        uint32_t at_1 = s->classes[k].head_1;
+        for (; at_1 && at_1 <= s->h->touched_tasks && steps <= s->h->n_tasks; steps++) {
             uint32_t state = atomic_load(&s->tasks[at_1 - 1].state);
             expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
             expect(c, s->tasks[at_1 - 1].next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, s->tasks[at_1 - 1].next_waiting_1, last_1);
@@ -94,7 +95,7 @@ static void check_queues(struct checker *c)
             last_1 = at_1;
             at_1 = s->tasks[at_1 - 1].next_1;
         }
-        expect(c, steps <= s->h->n_tasks, "a queue ends", k, steps, s->h->n_tasks);
+        expect(c, !at_1, "a queue ends", k, at_1, 0);
         expect(c, s->classes[k].tail_1 == last_1, "a queue's tail is its last task", k, s->classes[k].tail_1, last_1);
         expect(c, s->classes[k].n_ready == n_ready, "a queue's count is right", k, s->classes[k].n_ready, n_ready);
         total += n_ready;
@@ -102,10 +103,54 @@ static void check_queues(struct checker *c)
     expect(c, s->h->n_ready == total, "ready tasks are counted", 0, s->h->n_ready, total);
 }
 
+/* Lists through `next_1` fields: they lead to slots in use only, and end. Returns the length. */
+static uint32_t check_list(struct checker *c, uint32_t at_1, bool waiting, const char *what, uint64_t index)
+{
+    struct segment *s = c->s;
+    uint32_t n = 0;
+    for (; at_1; n++) {
+        bool sound = at_1 <= s->h->touched_tasks && n < s->h->touched_tasks && atomic_load(&s->tasks[at_1 - 1].state) != TASK_FREE;
+        expect(c, sound, what, index, at_1, s->h->touched_tasks);
+        if (!sound)
+            break;
+        at_1 = waiting ? s->tasks[at_1 - 1].next_waiting_1 : s->tasks[at_1 - 1].next_1;
+    }
+    return n;
+}
+
+static void check_lists(struct checker *c)
+{
+    struct segment *s = c->s;
+    for (uint32_t i = 0; i < s->h->touched_objects; i++)
+        if (object_state(&s->objects[i]) != OBJECT_FREE)
+            check_list(c, s->objects[i].first_waiting_1, true, "the list of those who wait for an object ends", i);
+    for (uint32_t i = 0; i < s->h->touched_actors; i++) {
+        const struct actor_slot *a = &s->actors[i];
+        if (atomic_load(&a->state) == ACTOR_FREE)
+            continue;
+        const struct task_slot *t = a->task_1 ? &s->tasks[a->task_1 - 1] : NULL;
+        expect(c, !t || (atomic_load(&t->state) != TASK_FREE && t->actor_1 == i + 1 && (t->flags & TASK_FLAG_ACTOR_CREATION)),
+               "an actor's constructor is one", i, a->task_1, 0);
+        uint32_t n = check_list(c, a->head_1, false, "a mailbox ends", i);
+        expect(c, n == a->n_pending, "a mailbox's count is right", i, a->n_pending, n);
+    }
+    uint32_t n_free = 0, at_1 = s->h->free_object_1;
+    for (; at_1 && at_1 <= s->h->touched_objects && n_free < s->h->touched_objects; n_free++)
+        at_1 = s->objects[at_1 - 1].first_waiting_1;
+    expect(c, !at_1 && n_free == s->h->touched_objects - s->h->n_live_objects, "free objects are listed", 0, n_free,
+           s->h->touched_objects - s->h->n_live_objects);
+    n_free = 0;
+    for (at_1 = s->h->free_task_1; at_1 && at_1 <= s->h->touched_tasks && n_free < s->h->touched_tasks; n_free++)
+        at_1 = s->tasks[at_1 - 1].next_1;
+    expect(c, !at_1 && n_free == s->h->touched_tasks - s->h->n_live_tasks, "free tasks are listed", 0, n_free,
+           s->h->touched_tasks - s->h->n_live_tasks);
+}
+
 static void check_resources(struct checker *c)
 {
     struct segment *s = c->s;
-    int64_t used[MAX_KINDS] = {0}, scratch[MAX_KINDS];
+    uint64_t used[MAX_KINDS] = {0}; /* unsigned: overwritten amounts may overflow */
+    int64_t scratch[MAX_KINDS];
     for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
         struct task_slot *t = &s->tasks[i];
         uint32_t state = atomic_load(&t->state);
@@ -113,16 +158,23 @@ static void check_resources(struct checker *c)
                                  : state == TASK_HELD  ? s->classes[t->resource_class].hold
                                                        : NULL;
         for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
-            used[k] += amounts[k];
+            used[k] += (uint64_t)amounts[k];
     }
     for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        expect(c, s->h->available[k] == s->h->total[k] - used[k], "available resources are what is not used", k,
-               (uint64_t)s->h->available[k], (uint64_t)(s->h->total[k] - used[k]));
+        expect(c, (uint64_t)s->h->available[k] == (uint64_t)s->h->total[k] - used[k], "available resources are what is not used", k,
+               (uint64_t)s->h->available[k], (uint64_t)s->h->total[k] - used[k]);
 }
 
 uint32_t segment_check(struct segment *s, check_report report, void *context)
 {
     struct header *h = s->h;
+    const char *wrong;
+    uint64_t at;
+    if (!segment_is_safe(s, &wrong, &at)) {
+        if (report)
+            report(context, wrong, at, 0, 0);
+        return 1;
+    }
     uint32_t n_objects = h->touched_objects ? h->touched_objects : 1;
     struct checker c = {s, report, context, 0, calloc(n_objects, sizeof *c.pins), calloc(n_objects, sizeof *c.settling)};
     if (!c.pins || !c.settling) {
@@ -161,6 +213,7 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
     expect(&c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
     expect(&c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
     check_queues(&c);
+    check_lists(&c);
     check_resources(&c);
     free(c.pins);
     free(c.settling);

@@ -9,6 +9,7 @@
 
 #include "actor.h"
 #include "event.h"
+#include "recover.h"
 
 int client_attach(struct segment *s, uint32_t role)
 {
@@ -182,6 +183,20 @@ static uint32_t actor_of(const struct segment *s, uint32_t client)
     return 0;
 }
 
+/* A process that crashed may have written anywhere before. What is derived is then built again. */
+static bool survives_a_look(struct segment *s)
+{
+    const char *wrong;
+    uint64_t at;
+    if (!segment_is_safe(s, &wrong, &at)) {
+        segment_condemn(s);
+        return false;
+    }
+    if (segment_check(s, NULL, NULL) != 0)
+        recover(s);
+    return true;
+}
+
 struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
 {
     struct client_losses losses = {0, 0, 0, false};
@@ -189,7 +204,7 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         return losses;
     segment_lock(s);
     struct client_slot *c = &s->clients[client];
-    if (atomic_load(&c->state) == CLIENT_ATTACHED) {
+    if (atomic_load(&c->state) == CLIENT_ATTACHED && (code == 0 || survives_a_look(s))) {
         forget(s, client);
         int32_t how = code == DIED_OF_MEMORY ? -SIGKILL : code;
         if (c->role == ROLE_WORKER)

@@ -38,6 +38,9 @@ static void one_step(const char *file, int line);
 #undef keep_chunk
 #include "recover.c"
 #include "check.c"
+#define fail fail_verifying
+#include "verify.c"
+#undef fail
 
 static char where[160]; /* names the death being looked at, for messages */
 

@@ -259,6 +259,7 @@ struct header {
     _Alignas(64) _Atomic uint32_t attention;  /* A  the scheduler has something to look at */
     uint32_t scheduler_1;
     _Atomic uint32_t closing;                 /* A  the session ends */
+    _Atomic uint32_t corrupt;                 /* A  ... because something has overwritten the segment */
 };
 #define LOCK_WAITERS 0x80000000u
 #define LOCK_CLIENT_BITS 9 /* client + 1; above it its slot's generation, so that a successor is not taken for the dead */

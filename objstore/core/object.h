@@ -28,7 +28,7 @@ int object_create(struct segment *segment, uint32_t holder, uint64_t creator, ui
 uint64_t object_allocate(struct segment *segment, uint64_t size, uint32_t n_refs);
 static inline uint32_t *object_refs_at(struct segment *s, uint64_t offset, uint64_t size)
 {
-    return (uint32_t *)(void *)(s->base + offset + ((size + 3) & ~UINT64_C(3)));
+    return (uint32_t *)((uintptr_t)s->base + offset + ((size + 3) & ~UINT64_C(3))); /* as a number: it may not exist */
 }
 
 static inline struct stream *stream_at(const struct segment *s, uint64_t offset)

@@ -60,9 +60,8 @@ static void rebuild_objects(struct segment *s)
     }
     for (uint32_t i = 0; i < h->touched_objects; i++) {
         struct object_slot *o = &s->objects[i];
-        const uint32_t *refs = object_refs_at(s, o->offset, o->size);
         for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
-            object_pin(s, refs[k]);
+            object_pin(s, object_refs_at(s, o->offset, o->size)[k]);
     }
 }
 
@@ -235,8 +234,21 @@ static void free_unreferenced_objects(struct segment *s)
     }
 }
 
+void segment_condemn(struct segment *s)
+{
+    atomic_store(&s->h->corrupt, 1);
+    atomic_store(&s->h->closing, 1);
+    wake_everybody(s);
+}
+
 void recover(struct segment *s)
 {
+    const char *wrong;
+    uint64_t at;
+    if (!segment_is_safe(s, &wrong, &at)) {
+        segment_condemn(s);
+        return;
+    }
     claim_chunks(s);
     STEP();
     arena_rebuild(&s->h->arena, s->base, keep_chunk, s);

@@ -8,6 +8,13 @@
  * process's tasks and references stay as they are: client_died deals with them once its death is reported. */
 void recover(struct segment *segment);
 
+/* Whether every authoritative index and offset stays inside its table, so that what follows them does; under the lock. If not,
+ * `wrong` says what is overwritten and `at` which one. */
+bool segment_is_safe(struct segment *segment, const char **wrong, uint64_t *at);
+
+/* Under the lock: the segment cannot be used any more. Every client is told, and raises OBJSTORE_CORRUPT from now on. */
+void segment_condemn(struct segment *segment);
+
 /* Walks the whole segment and verifies every invariant; under the lock. Calls `report` for each violation. Returns how
  * many there are. */
 typedef void (*check_report)(void *context, const char *what, uint64_t index, uint64_t found, uint64_t expected);

@@ -83,7 +83,7 @@ static void move(struct segment *s, const int64_t amounts[MAX_KINDS], uint32_t g
 {
     struct header *h = s->h;
     for (uint32_t k = 0; k < h->n_kinds; k++)
-        h->available[k] += sign * amounts[k];
+        h->available[k] = (int64_t)((uint64_t)h->available[k] + (uint64_t)(sign * amounts[k])); /* wraps, if overwritten */
     int64_t share = amounts[KIND_GPU] < RESOURCE_UNIT ? amounts[KIND_GPU] : RESOURCE_UNIT;
     for (uint32_t g = 0; gpu_mask && g < MAX_GPUS; g++)
         if (gpu_mask >> g & 1)

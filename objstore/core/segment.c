@@ -160,16 +160,30 @@ int segment_create(const struct segment_config *c)
     return result == OBJSTORE_OK ? OBJSTORE_SYSTEM : result;
 }
 
+static bool header_fits(const struct header *h, size_t size, struct plan *p)
+{
+    struct segment_config c = {h->size, h->n_objects, h->n_tasks, h->n_actors, h->n_events};
+    *p = plan_of(&c);
+    return h->magic == LAYOUT_MAGIC && h->version == LAYOUT_VERSION && h->signature == LAYOUT_SIGNATURE && h->size == size &&
+           h->n_events && !(h->n_events & (h->n_events - 1)) && p->arena <= size && p->objects == h->objects_offset &&
+           p->tasks == h->tasks_offset && p->events == h->events_offset && p->actors == h->actors_offset &&
+           p->clients == h->clients_offset && p->classes == h->classes_offset && h->arena.begin == p->arena &&
+           h->arena.end == size / 64 * 64;
+}
+
+bool segment_matches(const struct segment *s)
+{
+    struct plan p;
+    return header_fits(s->h, s->size, &p) && (void *)(s->base + p.objects) == (void *)s->objects &&
+           (void *)(s->base + p.tasks) == (void *)s->tasks && (void *)(s->base + p.events) == (void *)s->events &&
+           (void *)(s->base + p.actors) == (void *)s->actors;
+}
+
 int segment_use(struct segment *s, unsigned char *base, size_t size)
 {
     struct header *h = (struct header *)base;
-    if (size < sizeof *h || h->magic != LAYOUT_MAGIC || h->version != LAYOUT_VERSION || h->signature != LAYOUT_SIGNATURE ||
-        h->size != size)
-        return OBJSTORE_CORRUPT;
-    struct segment_config c = {h->size, h->n_objects, h->n_tasks, h->n_actors, h->n_events};
-    struct plan p = plan_of(&c);
-    if (p.arena > size || p.objects != h->objects_offset || p.tasks != h->tasks_offset || p.events != h->events_offset ||
-        p.actors != h->actors_offset || p.clients != h->clients_offset || p.classes != h->classes_offset)
+    struct plan p;
+    if (size < sizeof *h || !header_fits(h, size, &p))
         return OBJSTORE_CORRUPT;
     *s = (struct segment){.base = base, .size = size, .fd = -1, .h = h, .me = UINT32_MAX};
     s->classes = (void *)(base + p.classes);

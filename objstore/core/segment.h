@@ -41,6 +41,7 @@ int segment_format(unsigned char *base, const struct segment_config *config);
 /* Maps the segment behind `fd`. OBJSTORE_SYSTEM, or OBJSTORE_CORRUPT when it is not one of ours (magic, version,
  * signature, sizes). The caller owns `segment` and ends with segment_unmap. */
 int segment_map(struct segment *segment, int fd);
+bool segment_matches(const struct segment *segment); /* does the header still say what it said when it was mapped? */
 int segment_use(struct segment *segment, unsigned char *base, size_t size);
 void segment_unmap(struct segment *segment);
 

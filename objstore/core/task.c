@@ -418,7 +418,7 @@ void task_release(struct segment *s, uint32_t task)
     h->n_live_tasks--;
     STEP();
     give_slot(s, task);
-    if (actor_1 && !creation)
+    if (actor_1 && !creation && s->actors[actor_1 - 1].object_1)
         object_unpin(s, s->actors[actor_1 - 1].object_1 - 1); /* every call keeps its actor */
 }
 

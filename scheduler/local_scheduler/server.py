@@ -98,6 +98,18 @@ class Server:
         self._watch(self._driver_fd, self._owner_ended)
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
+        try:
+            self._serve()
+        except _core.StoreError as error:  # overwritten by somebody: there is nothing left to serve
+            print(f"the session ends: {error}", file=sys.stderr)
+            self._tell_drivers(NodeEvent("session_ends", f"The session ends: {error}"))
+        self.kill_everything()
+        from pathlib import Path
+
+        from .. import session_dir  # both only now: there is no hurry any more
+        session_dir.remove(Path(self._config.session_dir))
+
+    def _serve(self) -> None:
         while not self._done:
             if self._look:
                 self._look = False
@@ -106,11 +118,6 @@ class Server:
                 if key.fd in self._selector.get_map():  # not forgotten by a handler before it
                     key.data(key.fd)
             self._pass_deadlines()
-        self.kill_everything()
-        from pathlib import Path
-
-        from .. import session_dir  # both only now: there is no hurry any more
-        session_dir.remove(Path(self._config.session_dir))
 
     def _watch(self, fd: int, handler: Callable[[int], None]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, handler)

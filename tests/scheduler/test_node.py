@@ -317,6 +317,16 @@ def test_a_worker_that_is_stopped_inside_the_lock_is_reported_and_ended(node: No
     assert sessions.current().client.check() == []
 
 
+def test_a_store_that_has_been_overwritten_ends_the_session_with_a_clear_error(node: Node, heard: Heard) -> None:
+    worker = cm.get(pid_of_worker.remote())
+    with mmap.mmap(node.fd, 4096) as header:
+        struct.pack_into("<I", header, 32, 7)  # n_objects of struct header: everything else would lie elsewhere
+    os.kill(worker, signal.SIGKILL)
+    heard.wait_for(NodeEvent, lambda event: event.kind == "session_ends" and "has overwritten" in event.text)
+    with pytest.raises(cm.exceptions.CellmeshError):
+        cm.get(pid_of_worker.remote())
+
+
 # ---------------------------------------------------------------- the pool
 def test_actors_get_workers_beyond_the_cpus(node: Node) -> None:
     @cm.remote(num_cpus=0)

@@ -1,0 +1,145 @@
+/* A scribbled segment: copies of a live one with bytes overwritten, as a stray write of any attached process would. What the local
+ * scheduler does with it (attach, check, recover, report deaths, look at tasks and events) may find it corrupt, and must neither
+ * leave the segment nor go round in circles.
+ *
+ *   fuzz_test [n]            n scribbled copies, 5,000 by default
+ *   fuzz_test n first        ... beginning with the one of that number, as a failure reports it */
+#define _GNU_SOURCE
+#pragma GCC diagnostic ignored "-Wunused-function" /* of the world of the crash tests only a part is used */
+#include "crash_world.h"
+
+#include "recover.h"
+
+enum { GUARD = 64 << 20, BATCH = 250, BATCH_S = 60 };
+static unsigned char *memory, *image; /* the copy, between pages that must not be touched; the live segment */
+static long *at_number;               /* shared: the copy a batch is working on */
+static uint64_t random_state, arena_begin;
+
+static uint64_t below(uint64_t n)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % n;
+}
+
+/* Somewhere in what is in use: mostly slots and headers, and in them mostly whole words. */
+static uint64_t somewhere(void)
+{
+    const struct segment *v = &s;
+    uint64_t tables[][2] = {
+        {0, sizeof(struct header)},
+        {(uint64_t)((unsigned char *)v->classes - v->base), 3 * sizeof *v->classes},
+        {(uint64_t)((unsigned char *)v->clients - v->base), 6 * sizeof *v->clients},
+        {(uint64_t)((unsigned char *)v->actors - v->base), 3 * sizeof *v->actors},
+        {(uint64_t)((unsigned char *)v->objects - v->base), 32 * sizeof *v->objects},
+        {(uint64_t)((unsigned char *)v->tasks - v->base), 24 * sizeof *v->tasks},
+        {(uint64_t)((unsigned char *)v->events - v->base), 64 * sizeof *v->events},
+        {arena_begin, 16384}};
+    uint64_t *t = tables[below(sizeof tables / sizeof *tables)];
+    return t[0] + below(t[1]);
+}
+
+static void scribble(void)
+{
+    uint64_t lock = (uint64_t)((unsigned char *)&s.h->lock - s.base);
+    for (uint64_t n = 1 + below(6); n > 0; n--) {
+        uint64_t at = somewhere(), value = 0;
+        switch (below(5)) {
+        case 0: value = below(40); break;
+        case 1: value = UINT64_MAX; break;
+        case 2: value = (uint64_t)1 << below(64); break;
+        case 3: value = below(UINT64_MAX); break;
+        default: value = arena_begin + 64 * below(300); break;
+        }
+        size_t size = (size_t)1 << below(4);
+        at -= at % size;
+        if (below(4) == 0)
+            memcpy(&value, memory + somewhere() / 8 * 8, 8); /* from elsewhere: plausible, and wrong */
+        if (at / 64 != lock / 64) /* a lock in the name of a living process cannot be told from a lock */
+            memcpy(memory + at, &value, size);
+    }
+}
+
+/* What a scheduler may come to do. */
+static void look_after(void)
+{
+    struct event_record records[64];
+    uint64_t cursor = 0, lost = 0;
+    struct segment again;
+    if (segment_use(&again, memory, WORLD_SIZE) != OBJSTORE_OK)
+        return;
+    s.me = DRIVER;
+    segment_lock(&s);
+    segment_check(&s, NULL, NULL);
+    if (below(2))
+        recover(&s);
+    segment_unlock(&s);
+    for (uint32_t i = 1; i < 5 && !atomic_load(&s.h->corrupt); i++)
+        client_died(&s, i, -SIGKILL);
+    if (!atomic_load(&s.h->corrupt) && client_attach(&again, ROLE_WORKER) == OBJSTORE_OK)
+        client_died(&s, again.me, 0);
+    segment_lock(&s);
+    segment_check(&s, NULL, NULL);
+    if (!atomic_load(&s.h->corrupt))
+        task_workers_wanted(&s);
+    segment_unlock(&s);
+    event_read(&s, &cursor, records, 64, &lost);
+}
+
+static void batch(long first, long end)
+{
+    alarm(BATCH_S);
+    for (long n = first; n < end; n++) {
+        *at_number = n;
+        random_state = (uint64_t)n * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        memcpy(memory, image, WORLD_SIZE);
+        CHECK(segment_use(&s, memory, WORLD_SIZE) == OBJSTORE_OK);
+        scribble();
+        look_after();
+    }
+    _exit(0);
+}
+
+/* A session in the middle of its life: workers with running tasks, an actor, a stream, a dead client. */
+static void make_image(void)
+{
+    make_world(memory);
+    leave_corpse(half_a_life);
+    leave_corpse(a_sealed_task);
+    CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
+    work();
+    pop();
+    memcpy(image, memory, WORLD_SIZE);
+    arena_begin = s.h->arena.begin;
+}
+
+int main(int argc, char **argv)
+{
+    long n = argc > 1 ? strtol(argv[1], NULL, 10) : 5000, first = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
+    unsigned char *space = mmap(NULL, 2 * GUARD + WORLD_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(space != MAP_FAILED);
+    memory = mmap(space + GUARD, WORLD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    CHECK(memory == space + GUARD);
+    image = shared(WORLD_SIZE);
+    at_number = shared(sizeof *at_number);
+    death = shared(sizeof *death);
+    lock_patience_ns = 100000;
+    make_image();
+    if (n == 1) /* in this process, for a debugger */
+        batch(first, first + 1);
+    for (long at = first; at < first + n; at += BATCH) {
+        fflush(stdout);
+        pid_t pid = begin();
+        if (pid == 0)
+            batch(at, at + BATCH < first + n ? at + BATCH : first + n);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid);
+        if (status != 0) {
+            printf("number %ld: %s\n", *at_number, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "failed, see above");
+            return 1;
+        }
+    }
+    printf("%ld scribbled segments: none left, none for ever\n", n);
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* Whether the segment may be followed at all. A stray write of any process attached (an array written out of bounds, ctypes)
+ * may have changed any byte; so before death is dealt with, every index and offset that is authoritative is held against
+ * its table. What is derived may be wrong afterwards, but recover() can build it again. */
+#include "recover.h"
+
+#include <string.h>
+
+#include "stream.h"
+
+struct verifier { struct segment *s; const char *wrong; uint64_t at; };
+
+static bool fail(struct verifier *v, const char *what, uint64_t at)
+{
+    v->wrong = what;
+    v->at = at;
+    return false;
+}
+
+/* Where a process died, a slot may be free already that something still refers to: recovery sees to it. */
+static bool is_slot(const struct segment *s, uint32_t object) { return object < s->h->touched_objects; }
+
+static bool is_amount(int64_t n) { return n >= 0 && n <= INT64_C(1) << 60; }
+
+static int look_at_nothing(void *context, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
+{
+    (void)context, (void)kind, (void)owner, (void)payload, (void)size;
+    return 0;
+}
+
+static bool header_is_safe(struct verifier *v)
+{
+    const struct header *h = v->s->h;
+    if (!segment_matches(v->s))
+        return fail(v, "the header's sizes", 0);
+    if (h->touched_objects > h->n_objects || h->touched_tasks > h->n_tasks || h->touched_actors > h->n_actors)
+        return fail(v, "the header's counts of slots", 0);
+    if (h->n_kinds > MAX_KINDS || h->n_classes > MAX_CLASSES || h->scheduler_1 > MAX_CLIENTS || h->waking_1 > MAX_CLIENTS)
+        return fail(v, "the header's numbers", 0);
+    for (uint32_t k = 0; k < h->n_kinds; k++)
+        if (!memchr(h->kind_names[k], 0, KIND_NAME_SIZE))
+            return fail(v, "the name of a resource", k);
+    for (uint32_t k = 0; k < MAX_KINDS; k++)
+        if (!is_amount(h->total[k]))
+            return fail(v, "the total of resource", k);
+    for (uint32_t c = 0; c < h->n_classes; c++)
+        for (uint32_t k = 0; k < MAX_KINDS; k++)
+            if (!is_amount(v->s->classes[c].demand[k]) || !is_amount(v->s->classes[c].hold[k]))
+                return fail(v, "the amounts of resource class", c);
+    if (arena_walk(&h->arena, v->s->base, look_at_nothing, NULL) != OBJSTORE_OK)
+        return fail(v, "the arena's chunks", 0);
+    return true;
+}
+
+static bool object_is_safe(struct verifier *v, uint32_t i)
+{
+    struct segment *s = v->s;
+    const struct object_slot *o = &s->objects[i];
+    uint32_t state = object_state(o);
+    if (state > OBJECT_FAILED)
+        return fail(v, "the state of object", i);
+    if (state == OBJECT_FREE || state == OBJECT_PENDING || state == OBJECT_FAILED)
+        return true;
+    if (!o->offset)
+        return o->size <= OBJECT_INLINE_SIZE || fail(v, "the size of object", i);
+    if (o->size > ARENA_MAX_SIZE || !arena_holds(&s->h->arena, s->base, o->offset, o->size))
+        return fail(v, "the place of object", i);
+    bool is_stream = o->u.arena.n_refs == REFS_OF_STREAM;
+    if (is_stream && (o->size != sizeof(struct stream) || stream_at(s, o->offset)->capacity < stream_at(s, o->offset)->n))
+        return fail(v, "the stream in object", i);
+    uint64_t n_refs = object_n_refs(s, o), most = is_stream ? stream_at(s, o->offset)->capacity : n_refs;
+    if (!arena_holds(&s->h->arena, s->base, o->offset, ((o->size + 3) & ~UINT64_C(3)) + most * 4))
+        return fail(v, "the number of references of object", i);
+    if (is_stream && (stream_at(s, o->offset)->waiting_1 > MAX_CLIENTS || stream_at(s, o->offset)->next < stream_at(s, o->offset)->first))
+        return fail(v, "the stream in object", i);
+    if (!is_stream && o->u.arena.actor_1 > s->h->touched_actors)
+        return fail(v, "the actor of object", i);
+    for (uint64_t k = 0; k < n_refs; k++)
+        if (!is_slot(s, object_refs_at(s, o->offset, o->size)[k]))
+            return fail(v, "a reference of object", i);
+    return true;
+}
+
+static bool task_is_safe(struct verifier *v, uint32_t i)
+{
+    struct segment *s = v->s;
+    struct task_slot *t = &s->tasks[i];
+    uint32_t state = atomic_load(&t->state);
+    if (state == TASK_FREE)
+        return true;
+    if (state > TASK_HELD)
+        return fail(v, "the state of task", i);
+    uint64_t n_more = t->n_returns > 1 ? t->n_returns - 1u : 0, bytes = ((uint64_t)t->n_refs + n_more) * 4 + t->arguments_size;
+    if (t->offset ? !arena_holds(&s->h->arena, s->base, t->offset, bytes) : bytes > TASK_INLINE_SIZE)
+        return fail(v, "the arguments of task", i);
+    bool streams = t->flags & TASK_FLAG_STREAM, creates = t->flags & TASK_FLAG_ACTOR_CREATION;
+    if (t->n_dependencies > t->n_refs || t->cursor > t->n_dependencies || t->resource_class >= s->h->n_classes ||
+        (t->worker >= MAX_CLIENTS && (t->worker != UINT16_MAX || state == TASK_RUNNING || state == TASK_HELD)) ||
+        t->caller >= MAX_CLIENTS || (streams && !t->n_refs) || (t->n_returns && !t->result_1) || !is_slot(s, t->function))
+        return fail(v, "the fields of task", i);
+    for (uint32_t k = 0; k < t->n_refs; k++)
+        if (!is_slot(s, task_refs(s, t)[k]))
+            return fail(v, "a reference of task", i);
+    for (uint32_t k = 0; k < t->n_returns; k++)
+        if (!is_slot(s, task_result(s, t, k)))
+            return fail(v, "a result of task", i);
+    if (t->actor_1 && !creates && t->group >= MAX_GROUPS)
+        return fail(v, "the group of task", i);
+    if (streams && !object_is_stream(&s->objects[task_refs(s, t)[t->n_refs - 1]]))
+        return fail(v, "the stream of task", i);
+    if (t->actor_1 > s->h->touched_actors || (creates && !t->actor_1) || (state == TASK_HELD && !creates))
+        return fail(v, "the actor of task", i);
+    const struct actor_slot *a = t->actor_1 ? &s->actors[t->actor_1 - 1] : NULL;
+    return !a || atomic_load(&a->state) != ACTOR_FREE || fail(v, "the actor of task", i);
+}
+
+static bool actor_is_safe(struct verifier *v, uint32_t i)
+{
+    const struct segment *s = v->s;
+    const struct actor_slot *a = &s->actors[i];
+    if (atomic_load(&a->state) == ACTOR_FREE)
+        return true;
+    if (atomic_load(&a->state) > ACTOR_DEAD || a->worker_1 > MAX_CLIENTS || a->task_1 > s->h->touched_tasks ||
+        (a->object_1 && !is_slot(s, a->object_1 - 1)) || (a->death_object_1 && !is_slot(s, a->death_object_1 - 1)))
+        return fail(v, "the fields of actor", i);
+    return true;
+}
+
+bool segment_is_safe(struct segment *s, const char **wrong, uint64_t *at)
+{
+    struct verifier v = {s, NULL, 0};
+    bool safe = header_is_safe(&v);
+    for (uint32_t i = 0; safe && i < s->h->touched_objects; i++)
+        safe = object_is_safe(&v, i);
+    for (uint32_t i = 0; safe && i < s->h->touched_actors; i++)
+        safe = actor_is_safe(&v, i);
+    for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++)
+        safe = task_is_safe(&v, i);
+    for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
+        safe = s->clients[i].actor_1 <= s->h->touched_actors || fail(&v, "the actor of client", i);
+    *wrong = v.wrong;
+    *at = v.at;
+    return safe;
+}
