@@ -58,7 +58,7 @@ class RuntimeContext:
     def was_current_actor_reconstructed(self) -> bool:
         """Whether this actor has been restarted."""
         info = self._actor()
-        return bool(info and info["generation"] > 0)
+        return bool(info and info["restarts"])
 
     @property
     def namespace(self) -> str:

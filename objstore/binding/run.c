@@ -598,8 +598,9 @@ PyObject *client_actor_info(ClientObject *c, PyObject *unused)
     if (!actor_1)
         Py_RETURN_NONE;
     const struct actor_slot *a = &c->s.actors[actor_1 - 1];
-    return Py_BuildValue("{sIsIsOsIsN}", "index", actor_1 - 1, "max_concurrency", a->max_concurrency, "ordered",
-                         a->flags & ACTOR_FLAG_ORDERED ? Py_True : Py_False, "generation", a->generation, "object",
+    unsigned restarts = a->task_1 ? c->s.tasks[a->task_1 - 1].attempt : 0; /* of its constructor */
+    return Py_BuildValue("{sIsIsOsIsIsN}", "index", actor_1 - 1, "max_concurrency", a->max_concurrency, "ordered",
+                         a->flags & ACTOR_FLAG_ORDERED ? Py_True : Py_False, "generation", a->generation, "restarts", restarts, "object",
                          a->object_1 ? ref_new(c, a->object_1 - 1, false) : Py_NewRef(Py_None));
 }
 

@@ -1,5 +1,5 @@
 """Programs for Ray, run as they are: `programs/*.py` import ray and know nothing of cellmesh. They run on Ray 2.60 too,
-`looking.py` where its dashboard is installed."""
+`looking.py` where its dashboard is installed; `behaviours.py` ends there in a failed check of Ray's reference counter."""
 from __future__ import annotations
 
 import subprocess

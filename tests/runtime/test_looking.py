@@ -212,3 +212,14 @@ def test_assigned_resources(cm: ModuleType) -> None:
     assert cm.get(task.options(num_cpus=0.5, memory=1 << 20).remote()) == {"CPU": 0.5, "memory": 1 << 20}
     assert cm.get(Holder.remote().both.remote()) == ({"CPU": 1.0}, {}), "a CPU to be placed, none to stay"
     assert cm.get(Holder.options(num_cpus=1).remote().both.remote()) == ({"CPU": 1.0}, {"CPU": 1.0})
+
+
+def test_an_actor_knows_that_it_has_been_restarted(cm: ModuleType) -> None:
+    @cm.remote(max_restarts=1, max_task_retries=1)
+    class Phoenix:
+        def restarted(self):
+            return cm.get_runtime_context().was_current_actor_reconstructed
+    actor = Phoenix.remote()
+    assert cm.get(actor.restarted.remote()) is False
+    cm.kill(actor, no_restart=False)
+    assert cm.get(actor.restarted.remote()) is True
