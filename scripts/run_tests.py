@@ -45,6 +45,14 @@ def node_missing() -> str | None:
     return None if frontend.node_folder() else f"no Node.js; `pip install '{frontend.NODE_WHEEL}'` brings one"
 
 
+# The extension itself under sanitizers, in a tree of its own; only Python may see the preloaded runtimes.
+SANITIZED = """
+"$0" scripts/devtree.py --out build/sanitized --sanitize address,undefined --no-werror --opt '-O1 -g' &&
+ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)" \\
+PYTHONPATH=build/sanitized "$0" -m pytest tests/objstore/test_store_machine.py
+"""
+
+
 KINDS = [
     Kind("c", c_tests(), 300),
     Kind("c under sanitizers", c_tests("SAN=address,undefined"), 600),
@@ -66,6 +74,7 @@ NIGHTLY = [
     Kind("scribbled segments", c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"), 1800),
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 3600),
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),
+    Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
     *(kind for kind in KINDS if kind.name in ("models", "typescript")),
     *(Kind(f"python, round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
