@@ -17,10 +17,11 @@ int client_attach(struct segment *s, uint32_t role)
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         struct client_slot *c = &s->clients[i];
         int32_t seen = atomic_load(&c->pid);
-        /* A slot that was claimed but never became attached belongs to nobody once its process has gone. Not while it
-         * stands in the lock: as our own it would look alive. */
-        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0 &&
-                         lock_owner_1(atomic_load(&s->h->lock)) != i + 1;
+        /* A slot that was claimed but never became attached belongs to nobody once its process has gone. One that stands in
+         * the lock is not for us, even if it has been given back: as our own its owner would look alive. */
+        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0;
+        if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)
+            continue;
         if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
             continue;
         STEP();

@@ -59,7 +59,7 @@ MUTANTS = [
            "    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;\n",
            "    bool actor_restarts = call && losses->actor_restarts;\n"),
     Mutant("a slot that stands in the lock is claimed again", "client.c",
-           " &&\n                         lock_owner_1(atomic_load(&s->h->lock)) != i + 1;", ";"),
+           "        if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)\n            continue;\n", ""),
     Mutant("a split shrinks the old chunk before the new one is written", "arena.c",
            "    write_header(base, rest, surplus - ARENA_UNIT, offset);\n    ARENA_STEP();\n    set_size(chunk, size);\n",
            "    set_size(chunk, size);\n    ARENA_STEP();\n    write_header(base, rest, surplus - ARENA_UNIT, offset);\n"),
