@@ -80,23 +80,32 @@ static void check_object(struct checker *c, uint32_t i)
                "object's bytes lie in a chunk", i, o->offset, o->size);
 }
 
+static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t class)
+{
+    struct segment *s = c->s;
+    uint32_t n_ready = 0, last_1 = 0, at_1 = lane->head_1;
+    for (; at_1 && at_1 <= s->h->touched_tasks && n_ready <= s->h->n_tasks; n_ready++) {
+        const struct task_slot *t = &s->tasks[at_1 - 1];
+        uint32_t state = atomic_load(&t->state);
+        expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
+        expect(c, t->resource_class == class, "a queue holds tasks of its class", at_1 - 1, t->resource_class, class);
+        expect(c, t->next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, t->next_waiting_1, last_1);
+        last_1 = at_1;
+        at_1 = t->next_1;
+    }
+    expect(c, !at_1, "a queue ends", class, at_1, 0);
+    expect(c, lane->tail_1 == last_1, "a queue's tail is its last task", class, lane->tail_1, last_1);
+    return n_ready;
+}
+
 static void check_queues(struct checker *c)
 {
     struct segment *s = c->s;
     uint32_t total = 0;
     for (uint32_t k = 0; k < s->h->n_classes; k++) {
-        uint32_t n_ready = 0, steps = 0, last_1 = 0;
-        uint32_t at_1 = s->classes[k].head_1;
-        for (; at_1 && at_1 <= s->h->touched_tasks && steps <= s->h->n_tasks; steps++) {
-            uint32_t state = atomic_load(&s->tasks[at_1 - 1].state);
-            expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
-            expect(c, s->tasks[at_1 - 1].next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, s->tasks[at_1 - 1].next_waiting_1, last_1);
-            n_ready++;
-            last_1 = at_1;
-            at_1 = s->tasks[at_1 - 1].next_1;
-        }
-        expect(c, !at_1, "a queue ends", k, at_1, 0);
-        expect(c, s->classes[k].tail_1 == last_1, "a queue's tail is its last task", k, s->classes[k].tail_1, last_1);
+        uint32_t n_ready = 0;
+        for (uint32_t i = 0; i < N_LANES; i++)
+            n_ready += check_lane(c, &s->classes[k].lanes[i], k);
         expect(c, s->classes[k].n_ready == n_ready, "a queue's count is right", k, s->classes[k].n_ready, n_ready);
         total += n_ready;
     }

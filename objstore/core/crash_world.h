@@ -52,7 +52,7 @@ static char where[160]; /* names the death being looked at, for messages */
         }                                                                                            \
     } while (0)
 
-enum { WORLD_SIZE = 320 << 10, MAX_HELD = 16, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
+enum { WORLD_SIZE = 416 << 10, MAX_HELD = 16, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
 static struct segment s; /* one mapping, inherited by all: `s.me` tells who acts */
 static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor, drivers_actor_1, drivers_stream;
 

@@ -31,6 +31,7 @@
 #define CLIENT_WORDS (MAX_CLIENTS / 64u)
 #define MAX_KINDS 16u         /* kinds of resources: CPU, GPU, memory and thirteen custom ones */
 #define MAX_CLASSES 512u      /* distinct resource shapes in a session */
+#define N_LANES 8u            /* queues of a resource shape, by function: their tasks take turns */
 #define MAX_GPUS 32u          /* bits in a task's gpu mask */
 #define KIND_NAME_SIZE 32u
 #define OBJECT_INLINE_SIZE 24u
@@ -203,10 +204,17 @@ struct client_slot {
 };
 
 /* ---- resources */
+struct lane { /* L  ready tasks, of one function as far as the lanes suffice */
+    uint32_t head_1, tail_1;
+    uint32_t function_1;     /*    whose tasks it holds, or held last */
+    uint32_t spare;
+    uint64_t turn;           /*    the lane with the lowest is next */
+};
+
 struct resource_class {
     int64_t demand[MAX_KINDS];
     int64_t hold[MAX_KINDS]; /* what an actor keeps once constructed */
-    uint32_t head_1, tail_1; /* L  ready tasks */
+    struct lane lanes[N_LANES];
     uint32_t n_ready;        /* L  without cancelled ones */
     uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits */
 };
@@ -246,6 +254,7 @@ struct header {
     uint32_t n_live_objects, n_live_tasks;
     uint64_t n_finished;
     uint32_t n_ready;                   /* L  over all classes */
+    uint64_t turn;                      /* L  of the lane that was served last */
     uint32_t waking_1;                  /* L  the one idle worker on its way */
     uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */
     uint64_t idle[CLIENT_WORDS];        /* L  workers that sleep with nothing to do */

@@ -68,8 +68,11 @@ static void rebuild_objects(struct segment *s)
 static void clear_queues(struct segment *s)
 {
     struct header *h = s->h;
-    for (uint32_t c = 0; c < h->n_classes; c++)
-        s->classes[c].head_1 = s->classes[c].tail_1 = s->classes[c].n_ready = 0;
+    for (uint32_t c = 0; c < h->n_classes; c++) {
+        memset(s->classes[c].lanes, 0, sizeof s->classes[c].lanes);
+        s->classes[c].n_ready = 0;
+    }
+    h->turn = 0;
     h->n_ready = 0;
     h->waking_1 = 0;
     memset(h->idle, 0, sizeof h->idle);

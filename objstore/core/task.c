@@ -11,19 +11,40 @@
 
 static bool is_call(const struct task_slot *t) { return t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION); }
 
+/* Each function has a lane of its own, so that a few tasks are not stuck behind a flood of others; where there are more
+ * functions than lanes, some share. */
+static struct lane *lane_for(struct resource_class *c, uint32_t function)
+{
+    struct lane *empty = NULL;
+    for (uint32_t i = 0; i < N_LANES; i++) {
+        struct lane *l = &c->lanes[i];
+        if (l->function_1 == function + 1)
+            return l;
+        if (!l->head_1 && !empty)
+            empty = l;
+    }
+    if (!empty)
+        return &c->lanes[function % N_LANES];
+    empty->function_1 = function + 1;
+    return empty;
+}
+
 static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
 {
     struct task_slot *t = &s->tasks[task];
-    t->next_1 = first ? c->head_1 : 0;
-    t->next_waiting_1 = first ? 0 : c->tail_1;
+    struct lane *l = lane_for(c, t->function);
+    if (!l->head_1 && l->turn < s->h->turn)
+        l->turn = s->h->turn; /* who has been away has not saved up turns */
+    t->next_1 = first ? l->head_1 : 0;
+    t->next_waiting_1 = first ? 0 : l->tail_1;
     if (t->next_1)
         s->tasks[t->next_1 - 1].next_waiting_1 = task + 1;
     else
-        c->tail_1 = task + 1;
+        l->tail_1 = task + 1;
     if (t->next_waiting_1)
         s->tasks[t->next_waiting_1 - 1].next_1 = task + 1;
     else
-        c->head_1 = task + 1;
+        l->head_1 = task + 1;
     STEP();
     c->n_ready++;
     s->h->n_ready++;
@@ -34,14 +55,17 @@ static void queue_remove(struct segment *s, uint32_t task)
     struct task_slot *t = &s->tasks[task];
     struct resource_class *c = &s->classes[t->resource_class];
     uint32_t next_1 = t->next_1, previous_1 = t->next_waiting_1;
+    struct lane *l = c->lanes;
+    while ((!previous_1 && l->head_1 != task + 1) || (!next_1 && l->tail_1 != task + 1))
+        l++; /* which lane it is matters only at its ends */
     if (next_1)
         s->tasks[next_1 - 1].next_waiting_1 = previous_1;
     else
-        c->tail_1 = previous_1;
+        l->tail_1 = previous_1;
     if (previous_1)
         s->tasks[previous_1 - 1].next_1 = next_1;
     else
-        c->head_1 = next_1;
+        l->head_1 = next_1;
     t->next_1 = t->next_waiting_1 = 0;
     STEP();
     c->n_ready--;
@@ -261,21 +285,19 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
 
 /* ------------------------------------------------------------------ pop */
 
-/* The class whose oldest ready task is oldest of all, among those that fit now. */
-static uint32_t oldest_admissible(struct segment *s)
+/* The lane whose turn it is, of two the one with the older task, among those whose tasks fit now. */
+static struct lane *next_lane(struct segment *s)
 {
     struct header *h = s->h;
-    uint32_t best = UINT32_MAX;
-    uint64_t best_seq = UINT64_MAX;
+    struct lane *best = NULL;
     for (uint32_t c = 0; c < h->n_classes; c++) {
-        uint32_t head_1 = s->classes[c].head_1;
-        if (!head_1 || (h->n_envs && !worker_suits(s, s->me, c)) || !resource_admissible(s, c))
+        struct resource_class *class = &s->classes[c];
+        if (!class->n_ready || (h->n_envs && !worker_suits(s, s->me, c)) || !resource_admissible(s, c))
             continue;
-        uint64_t seq = s->tasks[head_1 - 1].seq;
-        if (seq < best_seq) {
-            best = c;
-            best_seq = seq;
-        }
+        for (struct lane *l = class->lanes; l < class->lanes + N_LANES; l++)
+            if (l->head_1 && (!best || l->turn < best->turn ||
+                              (l->turn == best->turn && s->tasks[l->head_1 - 1].seq < s->tasks[best->head_1 - 1].seq)))
+                best = l;
     }
     return best;
 }
@@ -304,18 +326,19 @@ static uint32_t pop_plain(struct segment *s)
     if (h->waking_1 == s->me + 1)
         h->waking_1 = 0;
     *idle &= ~my_bit;
-    uint32_t c = h->n_ready ? oldest_admissible(s) : UINT32_MAX;
-    if (c == UINT32_MAX) {
+    struct lane *lane = h->n_ready ? next_lane(s) : NULL;
+    if (!lane) {
         s->clients[s->me].task_1 = 0;
         *idle |= my_bit;
         if (h->n_envs)
             task_wake_workers(s); /* what is not for this one may be for another that is idle */
         return UINT32_MAX;
     }
-    uint32_t task = s->classes[c].head_1 - 1;
+    uint32_t task = lane->head_1 - 1;
+    h->turn = lane->turn++;
     queue_remove(s, task);
     s->tasks[task].flags &= (uint16_t)~TASK_FLAG_LENT; /* of somebody who died before it had begun */
-    s->tasks[task].gpu_mask = resource_acquire(s, s->classes[c].demand);
+    s->tasks[task].gpu_mask = resource_acquire(s, s->classes[s->tasks[task].resource_class].demand);
     STEP();
     start(s, task);
     task_wake_workers(s);

@@ -374,3 +374,33 @@ def test_tasks_from_several_threads(cm: ModuleType) -> None:
     for thread in threads:
         thread.join()
     assert results == {k: [i + k for i in range(500)] for k in range(4)}
+
+
+# ---------------------------------------------------------------- turns
+def test_a_short_task_is_not_stuck_behind_a_flood_of_others(one_cpu: ModuleType, counter: Counter, flag) -> None:
+    @one_cpu.remote
+    def flood(counter, go):
+        go.wait()
+        return counter.add()
+    running = [flood.remote(counter, flag("go")) for _ in range(200)]
+    quick = one_cpu.remote(lambda counter: counter.value).remote(counter)
+    flag("go").set()
+    assert one_cpu.get(quick) <= 2
+    assert sorted(one_cpu.get(running)) == list(range(1, 201))
+
+
+def test_functions_take_turns_and_each_keeps_its_order(one_cpu: ModuleType, tmp_path, flag) -> None:
+    log = tmp_path / "log"
+
+    def write(name):
+        with log.open("a") as file:
+            file.write(f"{name} ")
+    tasks = [one_cpu.remote(name=letter)(write) for letter in "abc"]
+    gate = one_cpu.remote(lambda go: go.wait()).remote(flag("go"))  # until all are there
+    refs = [task.remote(f"{letter}{i}") for letter, task in zip("abc", tasks, strict=True) for i in range(4)]
+    flag("go").set()
+    one_cpu.get([gate, *refs])
+    written = log.read_text().split()
+    for letter in "abc":
+        assert [word for word in written if word[0] == letter] == [f"{letter}{i}" for i in range(4)]
+    assert {word[0] for word in written[:6]} == set("abc")
