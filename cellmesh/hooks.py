@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from . import exceptions, failures, session
 from .serializability import pickling_error
+from .text import in_resources
 
 if TYPE_CHECKING:
     from pickle import PickleBuffer
 
     from .objstore._core import Ref
+
+N_HOLDERS = 5  # named when a task waits for resources
 
 # The notebook shows refs as cards; it puts its function here, and takes it out again.
 display_ref: Callable[[Any], Any] | None = None
@@ -128,6 +131,18 @@ class Hooks:
         first = f" (the first is {_what_it_waits_for(pending[0])})" if pending else ""
         return exceptions.GetTimeoutError(f"get() gave up after {timeout:g} s: {which} not there yet{first}; the tasks "
                                           "go on")
+
+    def waits_long(self, ref: Ref) -> None:
+        """The caller has been waiting for seconds: if it might for ever, say for what resources, and who has them."""
+        why = ref.client.why(ref)
+        of = session.current_or_none()
+        if why is None or not why["stuck"] or of is None or of.is_worker:
+            return
+        who = ", ".join(f"{name} (pid {pid}) {in_resources(amounts)}" for name, pid, amounts in why["holders"][:N_HOLDERS])
+        more = len(why["holders"]) - N_HOLDERS
+        held = f"; in use by {who}{f' and {more} more' if more > 0 else ''}" if who else ""
+        of.tell("tasks_wait", f"{why['name']!r} waits for {in_resources(why['wanted'])}, and will until an actor ends: of "
+                              f"{in_resources(why['total'])}, {in_resources(why['available'])} is free{held}")
 
     def store_error(self, code: str, detail: str) -> BaseException:
         return session.store_error(code, detail)

@@ -111,7 +111,7 @@ class Session:
         self._prints = False
         self._surroundings = Surroundings() if not is_worker else None
         self._context: Ref | None = None
-        self.unfetched = Unfetched(self._show_unfetched)
+        self.unfetched = Unfetched(lambda text: self.tell("unfetched_error", text))
         self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
         self._lock = threading.Lock()
         self._heard = threading.Condition()
@@ -209,9 +209,10 @@ class Session:
         except ConnectionLost:  # the session ends; nobody is left to be told
             return
 
-    def _show_unfetched(self, text: str) -> None:
+    def tell(self, kind: str, text: str) -> None:
+        """In a driver: show people something, where the output of tasks is shown."""
         from .scheduler.messages import MAX_TEXT_CHARS, NodeEvent
-        self.node.link.tell(NodeEvent("unfetched_error", text[:MAX_TEXT_CHARS]))
+        self.node.link.tell(NodeEvent(kind, text[:MAX_TEXT_CHARS]))  # type: ignore[arg-type]
 
     def hear(self, message: Any) -> None:
         """A message of the local scheduler. Called in the link's thread."""

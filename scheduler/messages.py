@@ -124,7 +124,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
-                  "output_lost", "session_ends", "unfetched_error"]
+                  "output_lost", "session_ends", "unfetched_error", "tasks_wait"]
     text: Text
 
 

@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
-        *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle, *make_stream, *iterate;
+        *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle, *make_stream, *iterate, *waits_long;
 } Hooks;
 
 typedef struct {
@@ -178,6 +178,6 @@ PyObject *client_peek_item(ClientObject *c, PyObject *stream);
 extern PyMethodDef look_methods[];
 #define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)
 LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(info); LOOK(stats); LOOK(stopped_owner); LOOK(check); LOOK(peek);
-LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(assigned); LOOK(children); LOOK(ref_of); LOOK(idle_workers);
+LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(assigned); LOOK(children); LOOK(ref_of); LOOK(idle_workers); LOOK(why);
 
 #endif

@@ -80,7 +80,8 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
         {"should_retry", offsetof(Hooks, should_retry)}, {"enter_task", offsetof(Hooks, enter_task)},
         {"leave_task", offsetof(Hooks, leave_task)}, {"await_ref", offsetof(Hooks, await_ref)},
         {"ref_future", offsetof(Hooks, ref_future)}, {"ref_mimebundle", offsetof(Hooks, ref_mimebundle)},
-        {"make_stream", offsetof(Hooks, make_stream)}, {"iterate", offsetof(Hooks, iterate)}};
+        {"make_stream", offsetof(Hooks, make_stream)}, {"iterate", offsetof(Hooks, iterate)},
+        {"waits_long", offsetof(Hooks, waits_long)}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         PyObject *hook = PyObject_GetAttrString(hooks, names[i].name);
         if (!hook && !PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -665,6 +666,7 @@ static PyMethodDef client_methods[] = {
     {"children", (PyCFunction)client_children, METH_O, "children(task_number)\n--\n\nRefs of unfinished tasks that a task submitted."},
     {"ref_of", (PyCFunction)client_ref_of, METH_O, "ref_of(number)\n--\n\nThe first living object that a task or put made, or None."},
     {"info", (PyCFunction)client_info, METH_O, "info(ref)\n--\n\nWhat is known of an object and its task."},
+    {"why", (PyCFunction)client_why, METH_O, "why(ref)\n--\n\nWhat resources the task of a ref lacks, and who holds them; None if it waits for something else."},
     {"stats", (PyCFunction)client_stats, METH_NOARGS, "stats()\n--\n\nCounts and sizes of the segment."},
     {"stopped_owner", (PyCFunction)client_stopped_owner, METH_NOARGS,
      "stopped_owner()\n--\n\n(pid that holds the lock and is stopped or 0, how many such were killed, the last of them, grace in s)."},

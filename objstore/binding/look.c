@@ -370,6 +370,105 @@ LOOK(stopped_owner)
                          (int)atomic_load(&h->expelled_pid), h->lock_grace_ms / 1000.0);
 }
 
+/* ------------------------------------------------------------------ why a task waits */
+
+/* The task that must run next for an object to come about; of a call the constructor, while there is no actor yet. */
+static uint32_t task_awaited(struct segment *s, uint32_t object)
+{
+    for (uint32_t steps = 0; steps < s->h->n_tasks; steps++) {
+        uint32_t task = task_producing(s, object);
+        if (task == UINT32_MAX)
+            return UINT32_MAX;
+        struct task_slot *t = &s->tasks[task];
+        if (atomic_load(&t->state) == TASK_WAITING) {
+            object = task_refs(s, t)[t->cursor];
+            continue;
+        }
+        bool call = t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
+        return call && s->actors[t->actor_1 - 1].task_1 ? s->actors[t->actor_1 - 1].task_1 - 1 : task;
+    }
+    return UINT32_MAX;
+}
+
+/* A dict of the amounts of those kinds in which `wanted` is more than there is now. */
+static PyObject *amounts_lacking(const struct header *h, const int64_t wanted[MAX_KINDS], const int64_t available[MAX_KINDS],
+                                 const int64_t shown[MAX_KINDS])
+{
+    PyObject *dict = PyDict_New();
+    for (uint32_t k = 0; dict && k < h->n_kinds; k++)
+        if (wanted[k] > 0 && wanted[k] > available[k] && shown[k] > 0) {
+            PyObject *amount = PyFloat_FromDouble((double)shown[k] / RESOURCE_UNIT);
+            if (!amount || PyDict_SetItemString(dict, h->kind_names[k], amount) < 0)
+                Py_CLEAR(dict);
+            Py_XDECREF(amount);
+        }
+    return dict;
+}
+
+typedef struct { uint32_t function, client; int64_t amounts[MAX_KINDS]; } Holder;
+
+LOOK(why)
+{
+    enum { N_HOLDERS = 64 };
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!is_ref(c, args))
+        return PyErr_Format(PyExc_TypeError, "why expects an ObjectRef, not %R", args);
+    struct segment *s = &c->s;
+    Holder *holders = PyMem_Malloc(N_HOLDERS * sizeof *holders);
+    if (!holders)
+        return PyErr_NoMemory();
+    int64_t wanted[MAX_KINDS] = {0}, available[MAX_KINDS], total[MAX_KINDS], scratch[MAX_KINDS];
+    int64_t kept[MAX_KINDS] = {0}; /* by actors: for good, as far as anybody can tell */
+    uint32_t n = 0, function = 0;
+    segment_lock(s);
+    uint32_t task = task_awaited(s, ((RefObject *)args)->slot);
+    bool lacks = task != UINT32_MAX && atomic_load(&s->tasks[task].state) == TASK_READY &&
+                 !resource_admissible(s, s->tasks[task].resource_class);
+    if (lacks) {
+        function = s->tasks[task].function;
+        memcpy(wanted, s->classes[s->tasks[task].resource_class].demand, sizeof wanted);
+        memcpy(available, s->h->available, sizeof available);
+        memcpy(total, s->h->total, sizeof total);
+    }
+    for (uint32_t i = 0; lacks && i < s->h->touched_tasks; i++) {
+        const struct task_slot *t = &s->tasks[i];
+        uint32_t state = atomic_load(&t->state);
+        const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
+                                 : state == TASK_HELD  ? s->classes[t->resource_class].hold
+                                                       : NULL;
+        bool counts = false;
+        for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++) {
+            counts |= amounts[k] > 0 && wanted[k] > available[k];
+            kept[k] += state == TASK_HELD ? amounts[k] : 0;
+        }
+        if (counts && n < N_HOLDERS) {
+            holders[n] = (Holder){t->function, t->worker, {0}};
+            memcpy(holders[n++].amounts, amounts, sizeof scratch);
+        }
+    }
+    segment_unlock(s);
+    PyObject *list = lacks ? PyList_New(0) : NULL, *result = NULL;
+    bool ok = list, stuck = false;
+    for (uint32_t k = 0; lacks && k < MAX_KINDS; k++)
+        stuck |= wanted[k] > 0 && wanted[k] > total[k] - kept[k];
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = add(list, Py_BuildValue("(NiN)", function_name(c, holders[i].function),
+                                     holders[i].client < MAX_CLIENTS ? (int)atomic_load(&s->clients[holders[i].client].pid) : 0,
+                                     amounts_lacking(s->h, wanted, available, holders[i].amounts)));
+    if (ok)
+        result = Py_BuildValue("{sNsNsNsNsOsO}", "name", function_name(c, function), "wanted",
+                               amounts_lacking(s->h, wanted, available, wanted), "available",
+                               amounts_lacking(s->h, wanted, available, available), "total",
+                               amounts_lacking(s->h, wanted, available, total), "holders", list, "stuck",
+                               stuck ? Py_True : Py_False);
+    Py_XDECREF(list);
+    PyMem_Free(holders);
+    if (!lacks)
+        Py_RETURN_NONE;
+    return result;
+}
+
 LOOK(stats)
 {
     (void)args;

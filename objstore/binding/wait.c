@@ -6,6 +6,7 @@
 
 #define SLICE_NS (50 * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
 #define SPIN_NS 12000
+#define PATIENCE_NS (INT64_C(5) * 1000 * 1000 * 1000) /* then it is looked at whether resources are missing, and told */
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
 enum { SPIN_BEST = 16, SPIN_PROBE = 32, ALWAYS_NOTIFY = INT_MIN / 2 };
@@ -92,13 +93,23 @@ static int help(ClientObject *c, const Watch *w, uint32_t task_1)
     return ran;
 }
 
+/* Nobody should have to guess why nothing happens. */
+static void tell_long_wait(ClientObject *c, PyObject *ref)
+{
+    PyObject *result = PyObject_CallOneArg(c->hooks.waits_long, ref);
+    if (!result)
+        PyErr_WriteUnraisable(ref); /* the wait itself is none the worse */
+    Py_XDECREF(result);
+}
+
 static int wait_loop(ClientObject *c, Watch *w, double timeout)
 {
     struct client_slot *me = &c->s.clients[c->s.me];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
     uint32_t task_1 = current_task_of(c);
     bool helps = w->fail_fast && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
-    bool blocked = false;
+    bool blocked = false, told = !c->hooks.waits_long;
+    int64_t patience = told ? 0 : monotonic_ns() + PATIENCE_NS;
     int result = 0;
     for (;;) {
         uint32_t seen = client_inbox(&c->s);
@@ -134,6 +145,10 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         c->n_waiting++;
         sleep_slice(c, seen, left);
         c->n_waiting--;
+        if (!told && w->n_pending && monotonic_ns() > patience) {
+            told = true;
+            tell_long_wait(c, w->refs[w->pending[0]]);
+        }
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
             result = -1;
             break;

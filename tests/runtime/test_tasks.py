@@ -404,3 +404,35 @@ def test_functions_take_turns_and_each_keeps_its_order(one_cpu: ModuleType, tmp_
     for letter in "abc":
         assert [word for word in written if word[0] == letter] == [f"{letter}{i}" for i in range(4)]
     assert {word[0] for word in written[:6]} == set("abc")
+
+
+# ---------------------------------------------------------------- why a task waits
+def test_a_task_that_waits_for_what_actors_keep_says_so(cm: ModuleType, capfd: pytest.CaptureFixture) -> None:
+    @cm.remote(num_cpus=1.5)
+    class Holder:
+        def ready(self):
+            return os.getpid()
+    holder = Holder.remote()
+    pid = cm.get(holder.ready.remote())
+    waiting = add.options(num_cpus=1).remote(1)
+    client = waiting.client
+    (name, holders_pid, amounts), = client.why(add.remote(waiting))["holders"]
+    assert (name, holders_pid, amounts) == ("Holder", pid, {"CPU": 1.5})
+    seen: list[str] = []
+    with pytest.raises(cm.exceptions.GetTimeoutError):
+        cm.get(waiting, timeout=6)
+    wait_until(lambda: seen.append(capfd.readouterr().err) or "waits for" in "".join(seen))
+    assert f"'add' waits for CPU: 1, and will until an actor ends: of CPU: 2, CPU: 0.5 is free; in use by Holder (pid {pid}) " \
+           "CPU: 1.5" in "".join(seen)
+    cm.kill(holder)
+    assert cm.get(waiting) == 2
+
+
+def test_a_task_behind_others_is_no_news(one_cpu: ModuleType, flag) -> None:
+    running = wait_for.remote(flag("started"), flag("go"))
+    flag("started").wait()
+    behind = add.remote(1)
+    assert behind.client.why(behind)["stuck"] is False
+    flag("go").set()
+    one_cpu.get([running, behind])
+    assert behind.client.why(behind) is None
