@@ -74,9 +74,41 @@ static Py_hash_t ref_hash(RefObject *ref)
     return (Py_hash_t)x == -1 ? -2 : (Py_hash_t)x;
 }
 
+/* ---- what is meant for the value: the commonest slip with futures deserves more than Python's own words */
+
+#define ASK_FOR_VALUE "it stands for a value that a task makes: cellmesh.get(ref) gives that (in a notebook also %fetch), and a task that is " \
+                      "given the ref receives it"
+
+static PyObject *refuse_operator(PyObject *a, PyObject *b)
+{
+    return PyErr_Format(PyExc_TypeError, "an ObjectRef cannot be calculated with, compared by order or indexed (here with %s and %s); "
+                        ASK_FOR_VALUE, Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+}
+
+static PyObject *refuse_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    (void)modulus;
+    return refuse_operator(a, b);
+}
+
+static PyObject *refuse_sign(PyObject *a) { return refuse_operator(a, a); }
+
+/* Names that begin with an underscore are asked for by libraries, which only want to know whether they are there. */
+static PyObject *ref_getattr(PyObject *ref, PyObject *name)
+{
+    PyObject *value = PyObject_GenericGetAttr(ref, name);
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError) && PyUnicode_READ_CHAR(name, 0) != '_') {
+        PyErr_Clear();
+        PyErr_Format(PyExc_AttributeError, "an ObjectRef has no attribute %R; " ASK_FOR_VALUE, name);
+    }
+    return value;
+}
+
 static PyObject *ref_compare(RefObject *a, PyObject *other, int op)
 {
-    if (Py_TYPE(other) != Py_TYPE(a) || (op != Py_EQ && op != Py_NE))
+    if (op != Py_EQ && op != Py_NE)
+        return refuse_operator((PyObject *)a, other);
+    if (Py_TYPE(other) != Py_TYPE(a))
         Py_RETURN_NOTIMPLEMENTED;
     RefObject *b = (RefObject *)other;
     bool equal = a->slot == b->slot && a->generation == b->generation && a->client == b->client;
@@ -161,7 +193,11 @@ static PyType_Slot ref_slots[] = {
     {Py_tp_doc, "The handle of a value that exists now or later (a future).\n\n"
                 "Get the value with cellmesh.get(ref) or `await ref`. Passing a ref to a task makes the task depend on it."},
     {Py_tp_dealloc, ref_dealloc}, {Py_tp_repr, ref_repr}, {Py_tp_hash, ref_hash}, {Py_tp_richcompare, ref_compare},
-    {Py_tp_methods, ref_methods}, {Py_tp_getset, ref_getset}, {Py_am_await, ref_await}, {0, NULL}};
+    {Py_tp_methods, ref_methods}, {Py_tp_getset, ref_getset}, {Py_am_await, ref_await}, {Py_tp_getattro, ref_getattr},
+    {Py_mp_subscript, refuse_operator}, {Py_nb_add, refuse_operator}, {Py_nb_subtract, refuse_operator},
+    {Py_nb_multiply, refuse_operator}, {Py_nb_true_divide, refuse_operator}, {Py_nb_floor_divide, refuse_operator},
+    {Py_nb_remainder, refuse_operator}, {Py_nb_matrix_multiply, refuse_operator}, {Py_nb_power, refuse_power},
+    {Py_nb_negative, refuse_sign}, {0, NULL}};
 
 PyType_Spec ref_spec = {"cellmesh.ObjectRef", sizeof(RefObject), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, ref_slots};

@@ -40,6 +40,17 @@ def _still_usable(request: pytest.FixtureRequest) -> Iterator[None]:
         assert cellmesh.get(add.remote(1), timeout=20) == 2
 
 
+@pytest.mark.parametrize("use", [
+    lambda ref: ref + 1, lambda ref: 1 - ref, lambda ref: ref * ref, lambda ref: ref / 2, lambda ref: ref[0],
+    lambda ref: ref < 1, lambda ref: -ref, lambda ref: ref**2, lambda ref: ref % 2, lambda ref: ref @ ref,
+    lambda ref: np.ones(2) * ref, lambda ref: ref.head(), lambda ref: ref.shape])
+def test_a_ref_is_not_its_value(cm: ModuleType, use) -> None:
+    ref = cm.put(np.ones(3))
+    with pytest.raises((TypeError, AttributeError), match=r"cellmesh\.get\(ref\)"):
+        use(ref)
+    assert not hasattr(ref, "_repr_html_") and not callable(ref) and ref and ref != 1
+
+
 @pytest.fixture
 def cm(cm: ModuleType, _still_usable: None) -> ModuleType:  # so that the session ends after the check
     return cm
