@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from types import ModuleType
+
+sys.path.insert(0, str(Path(__file__).parent))  # also where PYTHONSAFEPATH leaves it out
 
 import inbox
 import seal

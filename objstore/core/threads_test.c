@@ -62,7 +62,8 @@ static uint32_t put(struct client *c, uint32_t size, const uint32_t *refs, uint3
         return object;
     }
     memset(s->base + offset, (int)object & 0xff, size);
-    memcpy(object_refs_at(s, offset, size), refs, n_refs * sizeof *refs);
+    if (n_refs)
+        memcpy(object_refs_at(s, offset, size), refs, n_refs * sizeof *refs);
     segment_lock(s);
     object_seal_arena(s, object, OBJECT_READY, offset, size, n_refs);
     segment_unlock(s);
