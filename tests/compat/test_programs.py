@@ -1,5 +1,8 @@
-"""Programs for Ray, run as they are: `programs/*.py` import ray and know nothing of cellmesh. They run on Ray 2.60 too,
-`looking.py` where its dashboard is installed; `behaviours.py` ends there in a failed check of Ray's reference counter."""
+"""Programs for Ray, run as they are: `programs/*.py` import ray and know nothing of cellmesh.
+
+They run on Ray 2.60 too; `looking.py` where its dashboard is installed, and `behaviours.py` until a failed check of Ray's
+own reference counter ends it.
+"""
 from __future__ import annotations
 
 import subprocess
