@@ -109,7 +109,8 @@ class Session:
         self._resource_classes: dict[Any, int] = {}
         self._notifier: Notifier | None = None
         self._prints = False
-        self._surroundings = Surroundings() if not is_worker else None
+        # Of a session that was joined the workers are somebody else's too.
+        self._surroundings = Surroundings() if not is_worker and not config.address else None
         self._context: Ref | None = None
         self.unfetched = Unfetched(lambda text: self.tell("unfetched_error", text))
         self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
@@ -153,21 +154,22 @@ class Session:
                   "cellmesh.init(...).",
                   exceptions.InfeasibleResourcesWarning)
 
-    def refresh_workers(self) -> None:
+    def refresh_workers(self, autoreload: bool = False) -> None:
         """Give workers the import path and folder that this driver has now, and none of the modules it has reloaded.
 
         Looked at when code is exported and between cells of a notebook. Idle workers are replaced, busy ones when their
         tasks have ended; actors stay what they are.
         """
-        if self._surroundings is not None and self._surroundings.changed():
+        if self._surroundings is not None and self._surroundings.changed(autoreload):
             self._context = self.client.set_context(place())  # kept: workers that start look at it
 
-    def forget_changed_code(self) -> None:
+    def forget_changed_code(self, autoreload: bool = False) -> None:
         """Have functions and classes exported anew at their next use if a global they use is another object now.
 
-        For the notebook, between cells. What is changed in place (an item of a list) is not noticed.
+        For the notebook, between cells. What is changed in place (an item of a list) is not noticed. `autoreload`: as for
+        `Surroundings.changed`.
         """
-        self.refresh_workers()
+        self.refresh_workers(autoreload)
         for export, used in list(self.exported_uses.items()):
             from .exports import MISSING
             if any(namespace.get(name, MISSING) is not value for namespace, name, value in used):

@@ -27,23 +27,42 @@ class Surroundings:
     def __init__(self) -> None:
         self._place = place()
         self._specs: dict[str, Any] = {}
+        self._times: dict[str, int] = {}  # of the files of the user's modules, by path
         self._any_reloaded()
 
-    def changed(self) -> bool:
-        """Whether import path or folder have changed since, or a module of the user's has been reloaded."""
+    def changed(self, autoreload: bool = False) -> bool:
+        """Whether import path or folder have changed since, or a module of the user's has been reloaded.
+
+        `autoreload`: modules whose files have changed have been reloaded too, in whatever way.
+        """
         before, self._place = self._place, place()
-        return self._any_reloaded() or self._place != before
+        reloaded = self._any_reloaded()
+        return (autoreload and self._any_edited()) or reloaded or self._place != before
 
     def _any_reloaded(self) -> bool:
-        """A reload, `%autoreload`'s too, gives a module another `__spec__`."""
+        """`importlib.reload` gives a module another `__spec__`."""
         found = False
         for name, module in list(sys.modules.items()):
             spec = getattr(module, "__dict__", {}).get("__spec__")
             known = self._specs.get(name)
             if spec is not known:
                 self._specs[name] = spec
-                found |= known is not None and _is_users(spec)
+                if _is_users(spec):
+                    self._times[spec.origin] = _time_of(spec.origin)
+                    found |= known is not None
         return found
+
+    def _any_edited(self) -> bool:
+        """`%autoreload` may also patch a module where it is."""
+        before, self._times = self._times, {path: _time_of(path) for path in self._times}
+        return self._times != before
+
+
+def _time_of(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:  # removed
+        return 0
 
 
 def _is_users(spec: Any) -> bool:

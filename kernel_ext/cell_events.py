@@ -66,7 +66,7 @@ class CellEvents:
         session = sessions.current_or_none()
         if session is not None and not session.client.closed:
             attach(session)
-            session.forget_changed_code()
+            session.forget_changed_code(autoreload=_autoreloads(self.shell))
 
     def after(self, result: ExecutionResult | None) -> None:
         """A cell has ended; None: it was cancelled before it could say how."""
@@ -80,6 +80,11 @@ class CellEvents:
             elif n_left:
                 print("Stopped. 1 task of this cell runs on; %cancel ends it." if n_left == 1 else
                       f"Stopped. {n_left} tasks of this cell run on; %cancel ends them.")
+
+
+def _autoreloads(shell: InteractiveShell) -> bool:
+    magics = shell.magics_manager.registry.get("AutoreloadMagics")
+    return bool(getattr(getattr(magics, "_reloader", None), "enabled", False))
 
 
 def attach(session: Session) -> None:

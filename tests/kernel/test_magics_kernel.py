@@ -341,3 +341,16 @@ def test_a_kernel_that_dies_leaves_nothing(fresh_kernel: Kernel) -> None:
     worker = value(fresh_kernel, "__import__('cellmesh').get(pid)")
     os.kill(fresh_kernel.manager.provisioner.pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{worker}").exists(), 3.0, "the worker's end")
+
+
+def test_modules_edited_under_autoreload_reach_workers_within_the_cell(kernel: Kernel, tmp_path: Path) -> None:
+    module = tmp_path / "cm_edited.py"
+    module.write_text("VALUE = 1\n")
+    kernel.run(f"%load_ext autoreload\n%autoreload 2\nimport sys; sys.path.insert(0, {str(tmp_path)!r}); import cm_edited")
+    kernel.run("@cm.remote\ndef look():\n    import cm_edited\n    return cm_edited.VALUE")
+    assert value(kernel, "(cm.get(look.remote()), cm_edited.VALUE)") == (1, 1)
+    module.write_text("VALUE = 'edited'\n")
+    stat = module.stat()
+    os.utime(module, ns=(stat.st_atime_ns, stat.st_mtime_ns + 2_000_000_000))  # autoreload looks at whole seconds
+    assert value(kernel, "(cm.get(look.remote()), cm_edited.VALUE)") == ("edited", "edited")
+    kernel.run("%autoreload 0\nsys.path.pop(0); del sys.modules['cm_edited']")
