@@ -15,6 +15,8 @@ _FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+),? in ')
 _INNER = re.compile(r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$"
                     r"|/(threading|selectors)\.py$")
 _PACKAGE = __name__.partition(".")[0]
+# What stands between the user's code and ours (a magic, a `with`), or below ours (a wait).
+_GLUE = {"IPython", "asyncio", "concurrent", "contextlib", "queue", "selectors", "threading"}
 
 
 # ---- of workers
@@ -67,19 +69,26 @@ def rendered(error: BaseException) -> list[str]:
 
 
 def up_to_users_frame(tb: TracebackType | None) -> TracebackType | None:
-    """The traceback without the frames of this package at its end."""
+    """The traceback without the frames of this package at its end; as it is if it does not end in this package."""
     entries = []
     while tb is not None:
         entries.append(tb)
         tb = tb.tb_next
-    while entries and is_ours(entries[-1]):
-        entries.pop()
+    n_kept = len(entries)
+    while n_kept and (is_ours(entries[n_kept - 1]) or _module(entries[n_kept - 1]) in _GLUE):
+        n_kept -= 1
+    if not any(is_ours(entry) for entry in entries[n_kept:]):
+        n_kept = len(entries)
     end = None
-    for entry in reversed(entries):
+    for entry in reversed(entries[:n_kept]):
         end = TracebackType(end, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return end
 
 
 def is_ours(tb: TracebackType) -> bool:
     """Whether an entry of a traceback is code of this package."""
-    return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE
+    return _module(tb) == _PACKAGE
+
+
+def _module(tb: TracebackType) -> str:
+    return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0]

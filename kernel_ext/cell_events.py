@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # From IPython 9.8 on, the counter has already moved on when `pre_run_cell` tells of a cell.
 COUNTS_BEFORE = IPython.version_info[:2] >= (9, 8)
+N_CELLS_NAMED = 5
 
 
 class CellEvents:
@@ -73,13 +74,36 @@ class CellEvents:
         run = registry.current
         registry.leave(result.info if result is not None else None)
         if result is None or isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError):
-            n_left = n_unfinished().get(run.number, 0)
-            if n_left and self._cancels():
+            left = n_unfinished()
+            if left[run.number] and self._cancels():
                 from .cancel import cancel_runs
                 cancel_runs([run.number])
-            elif n_left:
-                print("Stopped. 1 task of this cell runs on; %cancel ends it." if n_left == 1 else
-                      f"Stopped. {n_left} tasks of this cell run on; %cancel ends them.")
+            elif left:
+                print(what_goes_on(left, run.number))
+
+
+def what_goes_on(left: Counter[int], number: int) -> str:
+    """The line for a cell that was stopped: which tasks go on, and how to end them.
+
+    Parameters
+    ----------
+    left : Counter
+        How many tasks go on, by the number of the cell that submitted them.
+    number : int
+        The stopped cell's.
+    """
+    if left[number]:
+        left, cells, cancel = Counter({number: left[number]}), "this cell", "%cancel"
+    else:  # it waited, or might have, for those of others
+        labels = list(dict.fromkeys(registry.cell(number).label for number in sorted(left)))
+        numbers = [label.strip("In []") for label in labels]
+        if all(numbers) and len(numbers) <= N_CELLS_NAMED:
+            cells, cancel = ", ".join(labels), f"%cancel {' '.join(numbers)}"
+        else:
+            cells, cancel = "other cells", "%cancel --all"
+    n = left.total()
+    return (f"Stopped. 1 task of {cells} runs on; {cancel} ends it." if n == 1 else
+            f"Stopped. {n} tasks of {cells} run on; {cancel} ends them.")
 
 
 def _autoreloads(shell: InteractiveShell) -> bool:

@@ -14,6 +14,7 @@ from . import arguments, host
 from .cell_events import CellEvents
 from .cells import CellError
 from .remote_cell import RemoteCells
+from .shown_tracebacks import ShownTracebacks
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
@@ -30,6 +31,7 @@ class CellmeshMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.cells = RemoteCells(shell)
+        self.tracebacks = ShownTracebacks(shell.InteractiveTB)
         self.events = CellEvents(shell, self.cells.shipper, lambda: self.cancel_on_stop)
 
     @cell_magic
@@ -166,6 +168,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.Completer.custom_matchers.append(complete_flags)
     host.install(shell)
     magics.events.start()
+    magics.tracebacks.install()
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -174,6 +177,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     if magics is None:
         return
     magics.events.stop()
+    magics.tracebacks.uninstall()
     shell.configurables.remove(magics)
     host.uninstall(shell)
     shell.Completer.custom_matchers.remove(complete_flags)

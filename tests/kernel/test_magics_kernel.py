@@ -116,6 +116,16 @@ def test_a_traceback_ends_at_the_users_frame(kernel: Kernel) -> None:
     assert "api.py" in value(kernel, "str(traceback.extract_tb(sys.last_value.__traceback__))")
 
 
+@pytest.mark.parametrize("code", ["near.remote(1, 2, 3)", "cm.get(7)", "cm.wait([cm.put(1)], num_returns=-1)",
+                                  "cm.remote(3)", "near.options(num_cpus='x')",
+                                  "try:\n    cm.get(7)\nexcept TypeError as e:\n    raise KeyError('mine') from e"])
+def test_tracebacks_of_pythons_own_errors_end_there_too(kernel: Kernel, code: str) -> None:
+    kernel.run("@cm.remote\ndef near(x): return x")
+    name, text = error(kernel, f"def mine():\n    {code.replace(chr(10), chr(10) + '    ')}\nmine()")
+    assert name in ("TypeError", "ValueError", "KeyError")
+    assert "in mine()" in text and ".py" not in text
+
+
 def test_a_failure_is_told_under_the_cell(kernel: Kernel) -> None:
     first = kernel.start("%%remote\nout = 1\nout = 1 / 0")
     text = plain(kernel.until_text(first, lambda text: "Error" in text, "stderr"))
@@ -227,6 +237,20 @@ def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, ga
     assert error(kernel, "cm.get(waiting[0])")[0] == "TaskCancelledError"
     kernel.run("%%remote\nafter = 'usable'")
     assert value(kernel, "cm.get(after)") == "usable"
+
+
+def test_a_stopped_wait_for_another_cells_task(kernel: Kernel, gate: Path) -> None:
+    kernel.run(f"%%remote\nimport os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\nlong = 1")
+    number = value(kernel, "len(In)") - 2
+    request = kernel.start("print('asked')\ncm.get(long)")
+    kernel.until_text(request, lambda text: "asked" in text)
+    kernel.manager.interrupt_kernel()
+    reply = reply_of(kernel, request)
+    assert reply["ename"] == "KeyboardInterrupt"
+    shown = plain("\n".join(reply["traceback"]))
+    assert "cm.get(long)" in shown and "api.py" not in shown
+    kernel.until_text(request, lambda text: f"1 task of In [{number}] runs on; %cancel {number} ends it." in text)
+    kernel.run(f"%cancel {number}")
 
 
 def test_the_stop_button_ends_a_cell_that_awaits(kernel: Kernel, gate: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from traitlets.config import Config
 import cellmesh.kernel_ext.remote_cell as remote_cell
 import cellmesh.refs
 import cellmesh.session
-from cellmesh.kernel_ext import arguments, magics
+from cellmesh.kernel_ext import arguments, cell_events, magics
 from cellmesh.kernel_ext.capture import LARGE_BYTES, Shipper
 from cellmesh.kernel_ext.cell_registry import N_KEPT, CellRegistry, registry
 
@@ -67,7 +68,7 @@ class Session:
     def add(self, ref: Ref, loop: None, callback: Callable[[], None]) -> None:
         callback()
 
-    def forget_changed_code(self) -> None:
+    def forget_changed_code(self, autoreload: bool = False) -> None:
         self.n_cells += 1
 
 
@@ -451,6 +452,37 @@ def test_loading_twice_and_unloading(shell: InteractiveShell) -> None:
     assert "remote" not in shell.magics_manager.magics["cell"] and "fetch" not in shell.magics_manager.magics["line"]
     assert magics.complete_flags not in shell.Completer.custom_matchers
     assert len(shell.events.callbacks["pre_run_cell"]) == n_callbacks - 1
+
+
+def test_unloading_gives_ipython_its_formatter_back(shell: InteractiveShell) -> None:
+    formatter = shell.InteractiveTB
+    assert "structured_traceback" in vars(formatter)
+    magics.unload_ipython_extension(shell)
+    assert not {"structured_traceback", "get_parts_of_chained_exception"} & set(vars(formatter))
+    magics.load_ipython_extension(shell)
+    ours = formatter.structured_traceback
+    formatter.structured_traceback = theirs = lambda *args, **kwargs: ours(*args, **kwargs)
+    try:
+        magics.unload_ipython_extension(shell)
+        assert formatter.structured_traceback is theirs
+        assert "KeyError: 'a'" in "".join(theirs(KeyError, KeyError("a"), None)), "what is theirs goes on through ours"
+    finally:
+        del formatter.structured_traceback
+
+
+@pytest.mark.parametrize(("left", "line"), [
+    ({7: 1}, "1 task of this cell runs on; %cancel ends it."),
+    ({7: 2, 5: 9}, "2 tasks of this cell run on; %cancel ends them."),
+    ({5: 1}, "1 task of In [5] runs on; %cancel 5 ends it."),
+    ({6: 1, 5: 2}, "3 tasks of In [5], In [6] run on; %cancel 5 6 ends them."),
+    ({4: 1}, "1 task of other cells runs on; %cancel --all ends it."),
+    ({number: 1 for number in range(11, 20)}, "9 tasks of other cells run on; %cancel --all ends them."),
+])
+def test_a_stopped_cell_says_what_goes_on(left: dict[int, int], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    label = {4: "In [ ]"}
+    cells = types.SimpleNamespace(cell=lambda n: types.SimpleNamespace(label=label.get(n, f"In [{n}]")))
+    monkeypatch.setattr(cell_events, "registry", cells)
+    assert cell_events.what_goes_on(Counter(left), 7) == f"Stopped. {line}"
 
 
 def test_completion_of_flags(shell: InteractiveShell) -> None:

@@ -38,6 +38,16 @@ def test_only_the_frames_at_the_end_that_are_ours_go() -> None:
     assert names(late.value)[-1] == "inner"
 
 
+def test_magics_above_us_and_waits_below_us_go_with_us() -> None:
+    ours, users, ipython, threading = map(module, ("cellmesh.something", "users", "IPython.core", "threading"))
+    with pytest.raises(CellmeshError) as late:
+        users.outer(lambda: ipython.outer(lambda: ours.outer(threading.inner)))
+    assert names(late.value)[-1] == "<lambda>", "this test's, which stands for a cell, calls IPython"
+    with pytest.raises(CellmeshError) as late:
+        users.outer(threading.inner)
+    assert names(late.value)[-1] == "inner", "a wait of the user's own"
+
+
 def test_without_ipython_the_hook_gives_pythons_own_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     with pytest.raises(CellmeshError) as late:
