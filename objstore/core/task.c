@@ -617,12 +617,24 @@ void task_unblock(struct segment *s, uint32_t task)
     segment_unlock(s);
 }
 
+/* Workers that have attached and will take their first task in a moment. */
+static uint32_t n_arriving(const struct segment *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        const struct client_slot *c = &s->clients[i];
+        bool idle = s->h->idle[i / 64] >> (i % 64) & 1;
+        n += atomic_load(&c->state) == CLIENT_ATTACHED && c->role == ROLE_WORKER && !c->last_seq && !idle;
+    }
+    return n;
+}
+
 uint32_t task_workers_wanted(struct segment *s)
 {
     struct header *h = s->h;
     int64_t room[MAX_KINDS];
     memcpy(room, h->available, sizeof room);
-    uint32_t wanted = 0, missing = 0, idle = h->waking_1 ? 1 : 0;
+    uint32_t wanted = 0, missing = 0, idle = n_arriving(s) + (h->waking_1 ? 1 : 0);
     uint64_t left[CLIENT_WORDS]; /* idle workers that no class has counted on yet; only where environments differ */
     memcpy(left, h->idle, sizeof left);
     for (uint32_t c = 0; c < h->n_classes; c++) {
