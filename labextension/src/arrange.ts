@@ -1,7 +1,12 @@
 // Keeps the two layouts of a graph, one of its rows and one of its groups, up with the model.
 
-import { type Direction, GROUP_METRICS, LayeredLayout, NONE, TASK_METRICS, slotsFor } from './layout';
+import { type Direction, GROUP_METRICS, LayeredLayout, NONE, type Outlook, TASK_METRICS, slotsFor } from './layout';
 import type { TaskGraph } from './model';
+
+/** How many rows are looked at to see how much room a block will want. */
+const OUTLOOK_ROWS = 200;
+/** What is cramped is arranged anew when it has grown by this share since the last time. */
+const CRAMPED_GROWTH = 1.5;
 
 const GROUP_SLOTS: Record<Direction, number> = { right: 5, down: 3 };
 
@@ -39,6 +44,8 @@ export class TaskArrangement extends Follower {
   /** Edges seen so far; a late one may show that a row was placed too far left. */
   private nEdges = 0;
   private nViolated = 0;
+  /** Rows when everything was arranged the last time. */
+  private nArranged = 0;
 
   override update(direction: Direction): void {
     super.update(direction);
@@ -46,12 +53,14 @@ export class TaskArrangement extends Follower {
     for (; this.nEdges < graph.nEdges; this.nEdges++) {
       const source = graph.source[this.nEdges]!;
       const target = graph.target[this.nEdges]!;
-      this.nViolated += Number(layout.depth[source]! >= layout.depth[target]!);
+      const isSame = layout.bandOf(source) === layout.bandOf(target);
+      this.nViolated += Number(isSame && layout.depth[source]! >= layout.depth[target]!);
     }
   }
 
   protected fresh(direction: Direction): LayeredLayout {
     this.nEdges = this.nViolated = 0;
+    this.nArranged = this.graph.n;
     return new LayeredLayout(TASK_METRICS[direction], slotsFor(this.graph.n, direction), direction);
   }
 
@@ -62,10 +71,18 @@ export class TaskArrangement extends Follower {
   protected isOutgrown(): boolean {
     // Edges that came after their rows are put right once, when the kernel has caught up.
     const isLate = this.nViolated > 0 && this.graph.behind === 0;
-    return isLate || slotsFor(this.graph.n, this.layout.direction) > this.layout.nSlots;
+    const isCramped = this.layout.isCramped && this.graph.n >= CRAMPED_GROWTH * this.nArranged;
+    return isLate || isCramped || slotsFor(this.graph.n, this.layout.direction) > this.layout.nSlots;
   }
 
   protected place(row: number): void {
+    const { graph, layout } = this;
+    const block = graph.cell[row]!;
+    const outlook = layout.knows(block) ? undefined : this.outlook(row, block);
+    layout.add({ parents: this.parents(row), continues: graph.previousCall[row]!, block }, outlook);
+  }
+
+  private parents(row: number): number[] {
     const { graph } = this;
     const parents: number[] = [];
     for (const source of graph.dependencies(row)) {
@@ -77,7 +94,30 @@ export class TaskArrangement extends Follower {
     if (!parents.length && submitter >= 0 && submitter < row) {
       parents.push(submitter);
     }
-    this.layout.add({ parents, continues: graph.previousCall[row]!, block: graph.cell[row]! });
+    return parents;
+  }
+
+  /** What the rows that are known already say of a block that begins with `first`. */
+  private outlook(first: number, block: number): Outlook {
+    const { graph } = this;
+    const depths = new Map<number, number>();
+    const nAtDepth: number[] = [];
+    const feeders = new Set<number>();
+    for (let row = first; row < Math.min(graph.n, first + OUTLOOK_ROWS); row++) {
+      if (graph.cell[row] !== block) {
+        continue;
+      }
+      let depth = 0;
+      for (const before of [...this.parents(row), graph.previousCall[row]!]) {
+        depth = Math.max(depth, (depths.get(before) ?? -1) + 1);
+        if (before >= 0 && before < first) {
+          feeders.add(before);
+        }
+      }
+      depths.set(row, depth);
+      nAtDepth[depth] = (nAtDepth[depth] ?? 0) + 1;
+    }
+    return { nSlots: Math.max(...nAtDepth), feeders };
   }
 }
 
@@ -96,9 +136,9 @@ export class GroupArrangement extends Follower {
   }
 
   protected place(box: number): void {
-    const parents = this.graph.groups.edges
-      .filter(({ source, target }) => target === box && source < box)
-      .map(({ source }) => source);
-    this.layout.add({ parents, continues: NONE, block: this.graph.groups.list[box]!.cell });
+    const { groups } = this.graph;
+    const parents = groups.edges.filter(({ source, target }) => target === box && source < box).map(({ source }) => source);
+    const block = groups.list[box]!.cell;
+    this.layout.add({ parents, continues: NONE, block }, { nSlots: 1, feeders: new Set(parents) });
   }
 }

@@ -28,7 +28,7 @@ export class Glide {
   /** Come nearer by a share of the distance; true while anything is on its way. */
   step(layout: LayeredLayout, share: number, zoom: number): boolean {
     const targets = layout.starts();
-    const n = layout.layers.length + 1;
+    const n = layout.layers.length;
     if (this.starts.length < n) {
       const known = this.starts;
       this.starts = new Float64Array(Math.max(n, 2 * known.length));

@@ -1,11 +1,13 @@
-// Where the boxes go: layers along the flow by depth, slots across it within a layer.
+// Where the boxes go. Each block (a cell's tasks) is laid out by itself: layers along the flow by depth, slots across it
+// within a layer. Blocks follow each other along the flow in the order of time, small ones side by side on a shelf.
 //
 // Incremental, and nothing jumps: a box gets its place once, when it appears. Its layer is one more than its deepest
-// parent's; its slot is the free one nearest behind the middle of its parents, on a half-slot grid, which draws chains as
-// straight lines and reductions as trees without any later adjustment. A layer that is full gets another line of slots,
-// which pushes the layers behind it on; the view lets them glide. Only when the number of boxes passes one of a
-// few marks, or the panel turns from high to wide, is everything arranged anew, so that the picture keeps the panel's
-// proportions; the view lets that glide too.
+// parent's in its block; its slot is the free one nearest behind the middle of its parents, on a half-slot grid, which
+// draws chains as straight lines and reductions as trees without any later adjustment. A layer that is full gets another
+// line of slots, which pushes what is behind it on; the view lets that glide. A block begins on the open shelf if it fits
+// and needs nothing that lies there, so that edges between blocks go with the flow. Only when the number of boxes passes
+// one of a few marks, a block has outgrown its place on a shelf, or the panel turns from high to wide, is everything
+// arranged anew; the view lets that glide too.
 //
 // General graph layouts were measured and refused: dagre takes 21 s for 1,000 nodes, elk 2 to 5 s; this takes 1 ms
 // there and some 30 ms for 100,000.
@@ -21,15 +23,17 @@ export interface Metrics {
   gapSlot: number;
   gapLine: number;
   gapLayer: number;
+  /** Between shelves; the blocks' captions stand there. */
+  gapShelf: number;
 }
 
 export const TASK_METRICS: Record<Direction, Metrics> = {
-  right: { width: 138, height: 28, gapSlot: 10, gapLine: 12, gapLayer: 48 },
-  down: { width: 138, height: 28, gapSlot: 14, gapLine: 10, gapLayer: 40 }
+  right: { width: 138, height: 28, gapSlot: 10, gapLine: 12, gapLayer: 48, gapShelf: 72 },
+  down: { width: 138, height: 28, gapSlot: 14, gapLine: 10, gapLayer: 40, gapShelf: 60 }
 };
 export const GROUP_METRICS: Record<Direction, Metrics> = {
-  right: { width: 244, height: 100, gapSlot: 34, gapLine: 34, gapLayer: 76 },
-  down: { width: 244, height: 100, gapSlot: 26, gapLine: 34, gapLayer: 56 }
+  right: { width: 244, height: 100, gapSlot: 34, gapLine: 34, gapLayer: 76, gapShelf: 76 },
+  down: { width: 244, height: 100, gapSlot: 26, gapLine: 34, gapLayer: 56, gapShelf: 56 }
 };
 
 export interface Point {
@@ -48,8 +52,16 @@ export interface Appearance {
   parents: readonly number[];
   /** A box that it continues: it goes to the same slot if that is free. NONE if none. */
   continues: number;
-  /** Boxes without parents start a new block when this differs from the one before. */
+  /** What it is laid out with. */
   block: number;
+}
+
+/** What is known of a block when its first box appears. */
+export interface Outlook {
+  /** The most boxes that will lie beside each other. */
+  nSlots: number;
+  /** Boxes of other blocks that it needs. */
+  feeders: ReadonlySet<number>;
 }
 
 export const NONE = -1;
@@ -61,10 +73,37 @@ interface Line {
 }
 
 interface Layer {
+  band: Band;
   lines: Line[];
   /** The first line that is not full. */
   open: number;
 }
+
+/** The place of one block: some slots of a shelf, and its layers in them. */
+export interface Band {
+  shelf: number;
+  /** Its first slot, and the one behind its last; nothing else lies between them on the shelf. */
+  readonly first: number;
+  end: number;
+  /** The last slot in which a box lies. */
+  last: number;
+  /** Its layers, by depth. */
+  readonly layers: number[];
+  /** Where the latest box without parents lies. */
+  rootLine: number;
+  rootSlot: number;
+}
+
+export interface Shelf {
+  readonly bands: Band[];
+  begin: number;
+  length: number;
+}
+
+/** A shelf on which a block has more lines than this is closed. */
+const SHELF_LINES_MAX = 4;
+/** A block on a part of a shelf that has more lines than this in a layer should have a shelf of its own. */
+const NARROW_LINES_MAX = 3;
 
 /** Slots in a line so that a picture of that many boxes has about the proportions of a panel, and few boxes are large. */
 export function slotsFor(nBoxes: number, direction: Direction): number {
@@ -84,13 +123,18 @@ export function slotsFor(nBoxes: number, direction: Direction): number {
 
 export class LayeredLayout {
   n = 0;
+  /** Each box's layer, the rank of that within its block, and the box's place in it. */
+  layer = new Int32Array(1024);
   depth = new Int32Array(1024);
   line = new Int32Array(1024);
   slot = new Float32Array(1024);
   readonly layers: Layer[] = [];
+  readonly shelves: Shelf[] = [];
   /** The first box of each block. */
   readonly blockStarts: number[] = [];
-  /** Changes when a layer gets a line, so that the layers behind it move. */
+  /** Some block would have a better place if everything were arranged anew. */
+  isCramped = false;
+  /** Changes when a layer gets a line, so that what is behind it moves. */
   version = 0;
   /** Distances from slot to slot across the flow, and from line to line along it. */
   readonly slotPitch: number;
@@ -98,12 +142,11 @@ export class LayeredLayout {
   /** A box's size in the same two directions. */
   readonly sizeAlong: number;
   readonly sizeAcross: number;
+  private readonly bands = new Map<number, Band>();
   private start = new Float64Array(64);
   private startVersion = -1;
+  private end = 0;
   private last = 0;
-  private rootSlot = 0;
-  private rootLine = 0;
-  private rootBlock = NONE;
 
   constructor(
     readonly metrics: Metrics,
@@ -116,55 +159,81 @@ export class LayeredLayout {
     this.linePitch = this.sizeAlong + gapLine;
   }
 
+  /** Whether the next box of this block is not its first: no outlook is needed. */
+  knows(block: number): boolean {
+    return this.bands.has(block);
+  }
+
   /** Place the next box. */
-  add({ parents, continues, block }: Appearance): void {
+  add({ parents, continues, block }: Appearance, outlook?: Outlook): void {
     const box = this.n++;
     this.reserve(this.n);
+    const band = this.bands.get(block) ?? this.begin(box, block, outlook);
     let depth = 0;
     let slot = 0;
+    let nNear = 0;
     for (const parent of parents) {
-      depth = Math.max(depth, this.depth[parent]! + 1);
-      slot += this.slot[parent]!;
+      const other = this.bandOf(parent);
+      if (other.shelf === band.shelf) {
+        depth = Math.max(depth, this.depth[parent]! + 1);
+      }
+      if (other === band) {
+        slot += this.slot[parent]!;
+        nNear++;
+      }
     }
-    if (continues !== NONE) {
+    slot = nNear ? Math.floor((2 * slot) / nNear) / 2 : band.first;
+    if (continues !== NONE && this.bandOf(continues) === band) {
       depth = Math.max(depth, this.depth[continues]! + 1);
       slot = this.slot[continues]!;
-    } else if (parents.length) {
-      slot = Math.floor((2 * slot) / parents.length) / 2;
     }
-    const layer = this.layer(depth);
+    const id = this.layerOf(band, depth);
     if (depth === 0) {
-      this.addRoot(box, layer, block);
+      this.addRoot(box, id, band);
       return;
     }
+    const layer = this.layers[id]!;
     for (let i = layer.open; ; i++) {
       const line = this.lineOf(layer, i);
-      const behind = freeSlot(line, slot, this.nSlots);
-      const free = behind === NONE ? freeSlot(line, 0, this.nSlots) : behind;
+      const behind = freeSlot(line, slot, band.end);
+      const free = behind === NONE ? freeSlot(line, band.first, band.end) : behind;
       if (free !== NONE) {
-        this.put(box, depth, i, line, free);
+        this.put(box, id, depth, i, free);
         return;
       }
       layer.open = i + 1;
     }
   }
 
-  /** Where each layer begins along the flow; the entry behind the last is the end of the picture. */
+  /** Where each layer begins along the flow. */
   starts(): Float64Array {
     if (this.startVersion !== this.version) {
-      if (this.start.length <= this.layers.length) {
-        this.start = new Float64Array(2 * this.layers.length + 1);
+      if (this.start.length < this.layers.length) {
+        this.start = new Float64Array(2 * this.layers.length);
       }
-      const { gapLine, gapLayer } = this.metrics;
+      const { gapLine, gapLayer, gapShelf } = this.metrics;
       let at = 0;
-      for (let depth = 0; depth < this.layers.length; depth++) {
-        this.start[depth] = at;
-        at += this.layers[depth]!.lines.length * this.linePitch - gapLine + gapLayer;
+      for (const shelf of this.shelves) {
+        shelf.begin = at;
+        shelf.length = 0;
+        for (const { layers } of shelf.bands) {
+          let behind = at;
+          for (const id of layers) {
+            this.start[id] = behind;
+            behind += this.layers[id]!.lines.length * this.linePitch - gapLine + gapLayer;
+          }
+          shelf.length = Math.max(shelf.length, behind - gapLayer - at);
+        }
+        this.end = at + shelf.length;
+        at = this.end + gapShelf;
       }
-      this.start[this.layers.length] = Math.max(0, at - gapLayer);
       this.startVersion = this.version;
     }
     return this.start;
+  }
+
+  bandOf(box: number): Band {
+    return this.layers[this.layer[box]!]!.band;
   }
 
   /** The top left corner of a box, given the (possibly gliding) starts of the layers. */
@@ -178,15 +247,15 @@ export class LayeredLayout {
 
   /** Where a box begins along the flow. */
   along(box: number, starts: Float64Array): number {
-    return starts[this.depth[box]!]! + this.line[box]! * this.linePitch;
+    return starts[this.layer[box]!]! + this.line[box]! * this.linePitch;
   }
 
   bounds(): Rect {
-    const along = this.starts()[this.layers.length]!;
+    this.starts();
     const across = this.n ? this.last * this.slotPitch + this.sizeAcross : 0;
     return this.direction === 'right'
-      ? { x: 0, y: 0, width: along, height: across }
-      : { x: 0, y: 0, width: across, height: along };
+      ? { x: 0, y: 0, width: this.end, height: across }
+      : { x: 0, y: 0, width: across, height: this.end };
   }
 
   /** The box at a point, or NONE. */
@@ -201,89 +270,113 @@ export class LayeredLayout {
   /** Call `visit` for each box that touches the rectangle. */
   visible(view: Rect, visit: (box: number) => void): void {
     const starts = this.starts();
+    const { shelves } = this;
     const [along, across, lengthAlong, lengthAcross] =
       this.direction === 'right' ? [view.x, view.y, view.width, view.height] : [view.y, view.x, view.height, view.width];
     const from = (across - this.sizeAcross) / this.slotPitch;
     const to = (across + lengthAcross) / this.slotPitch;
-    for (let depth = Math.max(0, this.layerAt(along)); depth < this.layers.length; depth++) {
-      const start = starts[depth]!;
-      if (start > along + lengthAlong) {
-        break;
-      }
-      const { lines } = this.layers[depth]!;
-      const first = Math.max(0, Math.ceil((along - start - this.sizeAlong) / this.linePitch));
-      const last = Math.min(lines.length - 1, Math.floor((along + lengthAlong - start) / this.linePitch));
-      for (let i = first; i <= last; i++) {
-        const { slots, boxes } = lines[i]!;
-        for (let k = lowerBound(slots, from); k < slots.length && slots[k]! <= to; k++) {
-          visit(boxes[k]!);
+    for (let s = lastUpTo(shelves.length, i => shelves[i]!.begin, along); s < shelves.length && shelves[s]!.begin <= along + lengthAlong; s++) {
+      for (const { layers } of shelves[s]!.bands) {
+        for (let k = lastUpTo(layers.length, i => starts[layers[i]!]!, along); k < layers.length; k++) {
+          const start = starts[layers[k]!]!;
+          if (start > along + lengthAlong) {
+            break;
+          }
+          const { lines } = this.layers[layers[k]!]!;
+          const first = Math.max(0, Math.ceil((along - start - this.sizeAlong) / this.linePitch));
+          const last = Math.min(lines.length - 1, Math.floor((along + lengthAlong - start) / this.linePitch));
+          for (let i = first; i <= last; i++) {
+            const { slots, boxes } = lines[i]!;
+            for (let at = lowerBound(slots, from); at < slots.length && slots[at]! <= to; at++) {
+              visit(boxes[at]!);
+            }
+          }
         }
       }
     }
   }
 
-  /** The next box in the same layer across the flow, or NONE. */
+  /** The next box in the same layer across the flow, then in the block beside, or NONE. */
   neighbour(box: number, step: 1 | -1): number {
-    const { lines } = this.layers[this.depth[box]!]!;
+    const { band, lines } = this.layers[this.layer[box]!]!;
     const i = this.line[box]!;
     const { slots, boxes } = lines[i]!;
-    const next = boxes[lowerBound(slots, this.slot[box]!) + step];
+    const next = boxes[lowerBound(slots, this.slot[box]!) + step] ?? endOf(lines[i + step], step);
     if (next !== undefined) {
       return next;
     }
-    const other = lines[i + step]?.boxes;
-    return (step > 0 ? other?.[0] : other?.[other.length - 1]) ?? NONE;
+    const { bands } = this.shelves[band.shelf]!;
+    const beside = bands[bands.indexOf(band) + step];
+    return beside ? this.boxIn(beside, this.depth[box]!, step) : NONE;
   }
 
-  private layerAt(along: number): number {
-    const starts = this.starts();
-    let low = 0;
-    let high = this.layers.length - 1;
-    while (low <= high) {
-      const middle = (low + high) >> 1;
-      if (starts[middle]! <= along) {
-        low = middle + 1;
-      } else {
-        high = middle - 1;
-      }
+  /** A box of the next shelf along the flow, or NONE. */
+  beyond(box: number, step: 1 | -1): number {
+    const band = this.shelves[this.bandOf(box).shelf + step]?.bands[0];
+    return band ? this.boxIn(band, step > 0 ? 0 : band.layers.length - 1, 1) : NONE;
+  }
+
+  private boxIn({ layers }: Band, depth: number, step: 1 | -1): number {
+    const { lines } = this.layers[layers[Math.min(depth, layers.length - 1)]!]!;
+    return endOf(lines[0], step) ?? NONE;
+  }
+
+  /** A place for a block: beside others if it fits there and none of them feeds it, else on a shelf of its own. */
+  private begin(box: number, block: number, { nSlots, feeders }: Outlook = { nSlots: this.nSlots, feeders: new Set() }): Band {
+    const shelf = this.shelves.length - 1;
+    const before = this.shelves[shelf]?.bands.at(-1);
+    const first = before ? before.last + 1.5 : 0;
+    const fits = before && first + nSlots <= this.nSlots && this.isLow(before) && ![...feeders].some(other => this.bandOf(other).shelf === shelf);
+    const at = fits ? first : 0;
+    const band: Band = { shelf: fits ? shelf : shelf + 1, first: at, end: this.nSlots, last: at, layers: [], rootLine: 0, rootSlot: at };
+    if (fits) {
+      before.end = first - 0.5;
+      this.shelves[shelf]!.bands.push(band);
+    } else {
+      this.shelves.push({ bands: [band], begin: 0, length: 0 });
     }
-    return high;
+    this.bands.set(block, band);
+    this.blockStarts.push(box);
+    return band;
   }
 
-  private layer(depth: number): Layer {
-    while (this.layers.length <= depth) {
-      this.layers.push({ lines: [], open: 0 });
+  private isLow({ layers }: Band): boolean {
+    return layers.length <= SHELF_LINES_MAX && layers.reduce((sum, id) => sum + this.layers[id]!.lines.length, 0) <= SHELF_LINES_MAX;
+  }
+
+  private layerOf(band: Band, depth: number): number {
+    while (band.layers.length <= depth) {
+      band.layers.push(this.layers.length);
+      this.layers.push({ band, lines: [], open: 0 });
       this.version++;
     }
-    return this.layers[depth]!;
+    return band.layers[depth]!;
   }
 
   private lineOf(layer: Layer, index: number): Line {
     while (layer.lines.length <= index) {
       layer.lines.push({ slots: [], boxes: [] });
       this.version++;
+      this.isCramped ||= layer.lines.length > NARROW_LINES_MAX && layer.band.end - layer.band.first < this.nSlots;
     }
     return layer.lines[index]!;
   }
 
-  /** Boxes without parents fill the first layer in order; each block begins half a slot later. */
-  private addRoot(box: number, layer: Layer, block: number): void {
-    const isNewBlock = block !== this.rootBlock;
-    this.rootBlock = block;
-    if (isNewBlock) {
-      this.blockStarts.push(box);
-    }
-    let slot = this.rootSlot + (isNewBlock && this.rootSlot > 0 ? 0.5 : 0);
-    if (slot + 1 > this.nSlots) {
-      this.rootLine++;
-      slot = 0;
+  /** Boxes without parents fill the first layer of their block in order. */
+  private addRoot(box: number, id: number, band: Band): void {
+    if (band.rootSlot + 1 > band.end) {
+      band.rootLine++;
+      band.rootSlot = band.first;
     }
     // Nothing but roots comes here, so behind the last one everything is free.
-    this.put(box, 0, this.rootLine, this.lineOf(layer, this.rootLine), slot);
-    this.rootSlot = slot + 1;
+    this.lineOf(this.layers[id]!, band.rootLine);
+    this.put(box, id, 0, band.rootLine, band.rootSlot);
+    band.rootSlot++;
   }
 
-  private put(box: number, depth: number, index: number, line: Line, slot: number): void {
+  private put(box: number, id: number, depth: number, index: number, slot: number): void {
+    const { band, lines } = this.layers[id]!;
+    const line = lines[index]!;
     const at = lowerBound(line.slots, slot);
     if (at === line.slots.length) {
       line.slots.push(slot);
@@ -292,9 +385,11 @@ export class LayeredLayout {
       line.slots.splice(at, 0, slot);
       line.boxes.splice(at, 0, box);
     }
+    this.layer[box] = id;
     this.depth[box] = depth;
     this.line[box] = index;
     this.slot[box] = slot;
+    band.last = Math.max(band.last, slot);
     this.last = Math.max(this.last, slot);
   }
 
@@ -302,12 +397,36 @@ export class LayeredLayout {
     if (n <= this.depth.length) {
       return;
     }
-    const [depth, line, slot] = [new Int32Array(2 * n), new Int32Array(2 * n), new Float32Array(2 * n)];
-    depth.set(this.depth);
-    line.set(this.line);
+    const grown = (column: Int32Array<ArrayBuffer>) => {
+      const larger = new Int32Array(2 * n);
+      larger.set(column);
+      return larger;
+    };
+    [this.layer, this.depth, this.line] = [grown(this.layer), grown(this.depth), grown(this.line)];
+    const slot = new Float32Array(2 * n);
     slot.set(this.slot);
-    [this.depth, this.line, this.slot] = [depth, line, slot];
+    this.slot = slot;
   }
+}
+
+/** The box at the end of a line at which one arrives with this step. */
+function endOf(line: Line | undefined, step: 1 | -1): number | undefined {
+  return step > 0 ? line?.boxes[0] : line?.boxes.at(-1);
+}
+
+/** The last index of an ascending sequence whose value is not above `value`; 0 if there is none. */
+function lastUpTo(n: number, valueAt: (i: number) => number, value: number): number {
+  let low = 0;
+  let high = n - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    if (valueAt(middle) <= value) {
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return Math.max(0, high);
 }
 
 /** Index of the first entry that is not below `value`. */
@@ -325,12 +444,12 @@ function lowerBound(sorted: readonly number[], value: number): number {
   return low;
 }
 
-/** The first free slot that is not before `wish` (a slot is free when no box overlaps it), or NONE. */
-function freeSlot({ slots }: Line, wish: number, nSlots: number): number {
+/** The first free slot from `wish` to `end` (a slot is free when no box overlaps it), or NONE. */
+function freeSlot({ slots }: Line, wish: number, end: number): number {
   let i = lowerBound(slots, wish - 0.5);
   let slot = wish;
   for (; i < slots.length && slots[i]! < slot + 1; i++) {
     slot = slots[i]! + 1;
   }
-  return slot + 1 <= nSlots ? slot : NONE;
+  return slot + 1 <= end ? slot : NONE;
 }

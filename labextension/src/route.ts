@@ -4,7 +4,7 @@
 // road at a free place, straight on, and turns in the channels only: no edge is drawn behind a box that it has nothing
 // to do with. Places are chosen one after the other, each nearest to the direct way from the last.
 
-import type { LayeredLayout } from './layout';
+import type { Band, LayeredLayout } from './layout';
 
 /** How far a curve that turns round is drawn out; it reaches three quarters of that into the channel. */
 export const TURN_REACH = 30;
@@ -23,6 +23,9 @@ export interface Bend {
   arrives: 1 | -1;
 }
 
+/** More lines than this on the road are not worth looking for free places in each frame. */
+const OBSTACLES_MAX = 200;
+
 /** The bends of the way between two different boxes; from each to the next it goes straight on. */
 export function route(layout: LayeredLayout, starts: Float64Array, source: number, target: number): Bend[] {
   const { sizeAlong, sizeAcross } = layout;
@@ -30,14 +33,16 @@ export function route(layout: LayeredLayout, starts: Float64Array, source: numbe
   const end: Stop = { along: layout.along(target, starts), across: middle(layout, target) };
   const isForward = end.along >= begin.along;
   const sign = isForward ? 1 : -1;
-  const lines = isForward ? linesBetween(layout, source, target) : linesBack(layout, source, target);
+  const obstacles = isForward ? between(layout, starts, source, target) : back(layout, starts, source, target);
+  if (obstacles.length > OBSTACLES_MAX) {
+    obstacles.length = 0;
+  }
   const bends: Bend[] = [];
   let from = begin;
-  lines.forEach(({ depth, line }, i) => {
-    const along = starts[depth]! + line * layout.linePitch;
-    const wish = from.across + (end.across - from.across) / (lines.length - i + 1);
-    const across = freePlace(layout.layers[depth]!.lines[line]!.slots, layout.slotPitch, sizeAcross, wish);
-    const [enter, leave] = isForward ? [along, along + sizeAlong] : [along + sizeAlong, along];
+  obstacles.forEach(({ along, length, slots }, i) => {
+    const wish = from.across + (end.across - from.across) / (obstacles.length - i + 1);
+    const across = freePlace(slots, layout.slotPitch, sizeAcross, wish);
+    const [enter, leave] = isForward ? [along, along + length] : [along + length, along];
     bends.push({ from, to: { along: enter, across }, leaves: i ? sign : 1, arrives: sign });
     from = { along: leave, across };
   });
@@ -45,34 +50,86 @@ export function route(layout: LayeredLayout, starts: Float64Array, source: numbe
   return bends;
 }
 
-interface Place {
-  depth: number;
-  line: number;
+/** Boxes side by side that a way must pass: where they begin along the flow, how long they are, in which slots they lie. */
+interface Obstacle {
+  along: number;
+  length: number;
+  slots: readonly number[];
 }
 
 function middle(layout: LayeredLayout, box: number): number {
   return layout.slot[box]! * layout.slotPitch + layout.sizeAcross / 2;
 }
 
-/** The lines behind the source's and before the target's. */
-function linesBetween(layout: LayeredLayout, source: number, target: number): Place[] {
-  return linesFrom(layout, layout.depth[source]!, layout.line[source]! + 1, layout.depth[target]!, layout.line[target]!);
+/** What lies behind the source and before the target. */
+function between(layout: LayeredLayout, starts: Float64Array, source: number, target: number): Obstacle[] {
+  const [from, to] = [layout.bandOf(source), layout.bandOf(target)];
+  const [depth, line] = [layout.depth[source]!, layout.line[source]! + 1];
+  const [lastDepth, endLine] = [layout.depth[target]!, layout.line[target]!];
+  if (from === to) {
+    return linesFrom(layout, starts, from, depth, line, lastDepth, endLine);
+  }
+  if (to.shelf <= from.shelf || to.shelf - from.shelf > OBSTACLES_MAX) {
+    return [];
+  }
+  const obstacles = [...linesFrom(layout, starts, from, depth, line), ...remainder(layout, from)];
+  for (let shelf = from.shelf + 1; shelf < to.shelf; shelf++) {
+    const { bands, begin, length } = layout.shelves[shelf]!;
+    obstacles.push(...(bands.length > 1 ? [{ along: begin, length, slots: columns(layout, shelf) }] : linesFrom(layout, starts, bands[0]!)));
+  }
+  obstacles.push(...linesFrom(layout, starts, to, 0, 0, lastDepth, endLine));
+  return obstacles;
 }
 
 /** The lines from the source's back to the target's, both included: the way goes round both ends. */
-function linesBack(layout: LayeredLayout, source: number, target: number): Place[] {
-  return linesFrom(layout, layout.depth[target]!, layout.line[target]!, layout.depth[source]!, layout.line[source]! + 1).reverse();
+function back(layout: LayeredLayout, starts: Float64Array, source: number, target: number): Obstacle[] {
+  const band = layout.bandOf(source);
+  return band === layout.bandOf(target)
+    ? linesFrom(layout, starts, band, layout.depth[target]!, layout.line[target]!, layout.depth[source]!, layout.line[source]! + 1).reverse()
+    : [];
 }
 
-function linesFrom(layout: LayeredLayout, depth: number, line: number, lastDepth: number, endLine: number): Place[] {
-  const places: Place[] = [];
-  for (; depth <= lastDepth; depth++, line = 0) {
-    const end = depth === lastDepth ? endLine : layout.layers[depth]!.lines.length;
-    for (; line < end; line++) {
-      places.push({ depth, line });
+/** Lines of a block, from one up to another; what lies beside the block is in the way as well. */
+function linesFrom(layout: LayeredLayout, starts: Float64Array, band: Band, depth = 0, line = 0, lastDepth = Infinity, endLine = 0): Obstacle[] {
+  const beside = columns(layout, band.shelf, band);
+  const obstacles: Obstacle[] = [];
+  for (; depth < band.layers.length && depth <= lastDepth && obstacles.length <= OBSTACLES_MAX; depth++, line = 0) {
+    const id = band.layers[depth]!;
+    const { lines } = layout.layers[id]!;
+    for (; line < (depth === lastDepth ? endLine : lines.length); line++) {
+      const { slots } = lines[line]!;
+      const along = starts[id]! + line * layout.linePitch;
+      obstacles.push({ along, length: layout.sizeAlong, slots: beside.length ? merged(slots, beside) : slots });
     }
   }
-  return places;
+  return obstacles;
+}
+
+/** What goes on beside a block behind its last line. */
+function remainder(layout: LayeredLayout, band: Band): Obstacle[] {
+  const { begin, length } = layout.shelves[band.shelf]!;
+  const last = band.layers.at(-1)!;
+  const end = layout.starts()[last]! + layout.layers[last]!.lines.length * layout.linePitch - layout.metrics.gapLine;
+  return end < begin + length ? [{ along: end, length: begin + length - end, slots: columns(layout, band.shelf, band) }] : [];
+}
+
+/** Slots that together cover the blocks of a shelf, one of them excepted. */
+function columns(layout: LayeredLayout, shelf: number, except?: Band): number[] {
+  const { bands } = layout.shelves[shelf]!;
+  const slots: number[] = [];
+  for (const band of bands) {
+    if (band !== except) {
+      for (let slot = band.first; slot < band.last; slot++) {
+        slots.push(slot);
+      }
+      slots.push(band.last);
+    }
+  }
+  return slots;
+}
+
+function merged(a: readonly number[], b: readonly number[]): number[] {
+  return [...a, ...b].sort((x, y) => x - y);
 }
 
 /** The place nearest to the wish at which a line has no box, with as much room on both sides as neighbours have. */

@@ -1,6 +1,7 @@
-// Where an arrow key leads: along the flow from box to box as they depend on each other, across it to the neighbour.
+// Where an arrow key leads: along the flow from box to box as they depend on each other and on
+// to the next cell's, across it to the neighbour.
 
-import { type Direction, type LayeredLayout, NONE } from './layout';
+import type { Direction, LayeredLayout } from './layout';
 import type { TaskGraph } from './model';
 
 /** The next box from `box`, or NONE. */
@@ -10,7 +11,7 @@ export function walk(graph: TaskGraph, layout: LayeredLayout, showsGroups: boole
   }
   const candidates = showsGroups ? groupSteps(graph, box, step) : rowSteps(graph, box, step);
   const away = (other: number) => Math.abs(layout.slot[other]! - layout.slot[box]!);
-  return candidates.sort((a, b) => away(a) - away(b) || a - b)[0] ?? NONE;
+  return candidates.sort((a, b) => away(a) - away(b) || a - b)[0] ?? layout.beyond(box, step);
 }
 
 function rowSteps(graph: TaskGraph, row: number, step: 1 | -1): number[] {

@@ -57,11 +57,65 @@ test('what continues a lane stays in it', () => {
   expect(layout.slot[3]).toBe(2);
 });
 
-test('a new block begins half a slot later and is remembered', () => {
-  const layout = layoutOf([[], []]);
-  layout.add({ parents: [], continues: NONE, block: 2 });
-  expect(layout.slot[2]).toBe(2.5);
-  expect(layout.blockStarts).toEqual([0, 2]);
+/** A layout with blocks of so many boxes without parents, one after the other. */
+function blocksOf(sizes: number[], nSlots = 6): LayeredLayout {
+  const layout = new LayeredLayout(TASK_METRICS.down, nSlots, 'down');
+  sizes.forEach((n, block) => {
+    for (let i = 0; i < n; i++) {
+      layout.add({ parents: [], continues: NONE, block }, i ? undefined : { nSlots: n, feeders: new Set() });
+    }
+  });
+  return layout;
+}
+
+describe('blocks', () => {
+  test('that are small share a shelf, half a slot apart', () => {
+    const layout = blocksOf([1, 2, 4]);
+    expect([...layout.slot.subarray(0, 3)]).toEqual([0, 1.5, 2.5]);
+    expect(layout.shelves.map(({ bands }) => bands.length)).toEqual([2, 1]);
+    expect(layout.blockStarts).toEqual([0, 1, 3]);
+  });
+
+  test('that need each other follow each other along the flow', () => {
+    const layout = blocksOf([1]);
+    layout.add({ parents: [0], continues: NONE, block: 1 }, { nSlots: 1, feeders: new Set([0]) });
+    expect([...layout.slot.subarray(0, 2)]).toEqual([0, 0]);
+    expect(layout.shelves).toHaveLength(2);
+    expect(layout.y(1, layout.starts())).toBeGreaterThan(layout.y(0, layout.starts()) + TASK_METRICS.down.height);
+  });
+
+  test('do not take room from each other when they grow', () => {
+    const layout = blocksOf([1, 2]);
+    for (let i = 0; i < 3; i++) {
+      layout.add({ parents: [0], continues: NONE, block: 0 });
+      layout.add({ parents: [], continues: NONE, block: 1 });
+    }
+    expectNoOverlap(layout);
+    expect([...layout.slot.subarray(3)].filter((_, i) => i < 6 && i % 2 === 0)).toEqual([0, 0, 0]);
+  });
+
+  test('of old are not interleaved with new ones', () => {
+    const layout = blocksOf([8, 8, 8]);
+    const starts = layout.starts();
+    const alongs = Array.from({ length: 3 }, (_, block) => Array.from({ length: 8 }, (_unused, i) => layout.y(8 * block + i, starts)));
+    expect(Math.max(...alongs[0]!)).toBeLessThan(Math.min(...alongs[1]!));
+    expect(Math.max(...alongs[1]!)).toBeLessThan(Math.min(...alongs[2]!));
+  });
+});
+
+test('a cell whose tasks came one by one gets room of its own once it is seen that it wants it', async () => {
+  const { message } = await import('./helpers');
+  const graph = new TaskGraph();
+  const arrangement = new TaskArrangement(graph);
+  const rows = (n: number, cell: number) => Array.from({ length: n }, () => ({ cell }));
+  graph.apply(message('snapshot', { rows: rows(1, 1) }), 0);
+  arrangement.update('down');
+  for (let n = 0; n < 40; n++) {
+    graph.apply(message('delta', { rows: rows(1, 2) }), 0);
+    arrangement.update('down');
+  }
+  expect(arrangement.layout.shelves).toHaveLength(2);
+  expect(arrangement.layout.isCramped).toBe(false);
 });
 
 const scenarios: [string, Scenario][] = [
@@ -79,9 +133,10 @@ describe.each(scenarios)('%s', (_, scenario) => {
     const arrangement = new TaskArrangement(graph);
     arrangement.update(direction);
     const { layout } = arrangement;
+    const starts = layout.starts();
     expectNoOverlap(layout);
     for (let e = 0; e < graph.nEdges; e++) {
-      expect(layout.depth[graph.target[e]!]).toBeGreaterThan(layout.depth[graph.source[e]!]!);
+      expect(layout.along(graph.target[e]!, starts)).toBeGreaterThan(layout.along(graph.source[e]!, starts));
     }
     const bounds = layout.bounds();
     for (const [box, rect] of rects(layout).entries()) {

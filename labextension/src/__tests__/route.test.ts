@@ -69,4 +69,29 @@ describe.each(['right', 'down'] as const)('flowing %s', direction => {
       }
     }
   });
+
+  test('nor an edge between blocks', () => {
+    const layout = new LayeredLayout(GROUP_METRICS[direction], 6, direction);
+    const outlook = (nSlots: number, feeders: number[]) => ({ nSlots, feeders: new Set(feeders) });
+    const add = (block: number, parents: number[], first?: [number, number[]]) =>
+      layout.add({ parents, continues: NONE, block }, first && outlook(...first));
+    add(0, [], [1, []]);
+    add(0, [0]);
+    add(1, [], [1, []]); // beside the first
+    add(2, [], [2, []]); // and beside that
+    add(2, []);
+    add(3, [0], [6, [0]]); // a full line on the next shelf
+    for (let i = 0; i < 6; i++) {
+      add(3, []);
+    }
+    add(4, [], [1, []]);
+    add(5, [0, 1, 2, 3, 4], [1, [0, 1, 2, 3, 4]]);
+    const target = layout.n - 1;
+    expect(layout.shelves.length).toBeGreaterThan(2);
+    for (let source = 0; source < target; source++) {
+      if (layout.bandOf(source).shelf < layout.bandOf(target).shelf) {
+        expect(struck(layout, route(layout, layout.starts(), source, target), source, target)).toEqual([]);
+      }
+    }
+  });
 });

@@ -3,12 +3,11 @@
 
 import { duration, plural, short, size } from '../format';
 import { type Group, WAFFLE_CELLS } from '../groups';
-import { type LayeredLayout, NONE } from '../layout';
+import { NONE } from '../layout';
 import { Kind, N_STATES, State } from '../protocol';
-import { type Bend, TURN_REACH, route } from '../route';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
-import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, phase } from './scene';
+import { DIMMED, type Scene, boxX, boxY, enterWorld, leadRound, phase } from './scene';
 import { type Theme, mix } from './theme';
 
 const TURN = 2 * Math.PI;
@@ -36,7 +35,7 @@ export function isAnimated({ graph }: Scene, boxes: readonly number[]): boolean 
 }
 
 function drawEdges(pen: Pen, scene: Scene): void {
-  const { graph, layout, starts, theme } = scene;
+  const { graph, layout, theme } = scene;
   const { width } = layout.metrics;
   pen.lineCap = 'round';
   for (const { source, target, n } of graph.groups.edges) {
@@ -53,30 +52,12 @@ function drawEdges(pen: Pen, scene: Scene): void {
       pen.moveTo(corner - 46, y1);
       pen.bezierCurveTo(corner - 46, y1 - 26, corner + 26, y1 - 26, corner + 26, y1 + 6);
       pen.bezierCurveTo(corner + 26, y1 + 22, corner + 14, y1 + 28, corner, y1 + 28);
-    } else if (scene.shift) {
-      connect(pen, scene, source, target); // boxes on their way to other places: the channels are not free yet
     } else {
-      drawWay(pen, layout, route(layout, starts, source, target));
+      leadRound(pen, scene, source, target);
     }
     pen.stroke();
   }
   pen.globalAlpha = 1;
-}
-
-function drawWay(pen: Pen, layout: LayeredLayout, bends: readonly Bend[]): void {
-  const isRight = layout.direction === 'right';
-  const point = (along: number, across: number): [number, number] => (isRight ? [along, across] : [across, along]);
-  pen.moveTo(...point(bends[0]!.from.along, bends[0]!.from.across));
-  for (const { from, to, leaves, arrives } of bends) {
-    pen.lineTo(...point(from.along, from.across));
-    // An S within the channel; a U that stays in it.
-    const reach = leaves === arrives ? Math.abs(to.along - from.along) / 2 : TURN_REACH;
-    pen.bezierCurveTo(
-      ...point(from.along + leaves * reach, from.across),
-      ...point(to.along - arrives * reach, to.across),
-      ...point(to.along, to.across)
-    );
-  }
 }
 
 function drawGroup(pen: Pen, scene: Scene, group: Group): void {

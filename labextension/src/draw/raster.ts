@@ -58,11 +58,11 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
   colours[State.finished] = rgba(theme.finishedCalm);
   colours[OBJECT] = rgba(theme.edge);
   ranks[OBJECT] = 1;
-  const { depth, line, slot, n } = layout;
+  const { layer, line, slot, n } = layout;
   const { state, kind } = graph;
   // The innermost loop of the panel: plain variables, no allocation.
   for (let row = 0; row < n; row++) {
-    const along = starts[depth[row]!]! * zoom + line[row]! * linePitch;
+    const along = starts[layer[row]!]! * zoom + line[row]! * linePitch;
     const across = slot[row]! * slotPitch;
     const left = (flowsRight ? along : across) - ox;
     const top = (flowsRight ? across : along) - oy;

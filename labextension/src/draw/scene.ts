@@ -3,6 +3,7 @@
 import type { Camera, Size } from '../camera';
 import type { LayeredLayout } from '../layout';
 import type { TaskGraph } from '../model';
+import { type Bend, TURN_REACH, route } from '../route';
 import type { Pen } from './pen';
 import type { Theme } from './theme';
 
@@ -98,5 +99,31 @@ export function connect(pen: Pen, scene: Scene, source: number, target: number):
     const bend = Math.max(16, Math.abs(y2 - y1 - height) * 0.5);
     pen.moveTo(x1 + width / 2, y1 + height);
     pen.bezierCurveTo(x1 + width / 2, y1 + height + bend, x2 + width / 2, y2 - bend, x2 + width / 2, y2);
+  }
+}
+
+/** A line from one box to another that passes behind no third one. */
+export function leadRound(pen: Pen, scene: Scene, source: number, target: number): void {
+  const { layout, starts, shift } = scene;
+  if (shift) {
+    connect(pen, scene, source, target); // boxes on their way to other places: the channels are not free yet
+  } else {
+    drawWay(pen, layout, route(layout, starts, source, target));
+  }
+}
+
+function drawWay(pen: Pen, layout: LayeredLayout, bends: readonly Bend[]): void {
+  const isRight = layout.direction === 'right';
+  const point = (along: number, across: number): [number, number] => (isRight ? [along, across] : [across, along]);
+  pen.moveTo(...point(bends[0]!.from.along, bends[0]!.from.across));
+  for (const { from, to, leaves, arrives } of bends) {
+    pen.lineTo(...point(from.along, from.across));
+    // An S within the channel; a U that stays in it.
+    const reach = leaves === arrives ? Math.abs(to.along - from.along) / 2 : TURN_REACH;
+    pen.bezierCurveTo(
+      ...point(from.along + leaves * reach, from.across),
+      ...point(to.along - arrives * reach, to.across),
+      ...point(to.along, to.across)
+    );
   }
 }

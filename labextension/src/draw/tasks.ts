@@ -7,7 +7,7 @@ import { isEnded } from '../model';
 import { Kind, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
-import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, fadeIn, flash, phase } from './scene';
+import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, fadeIn, flash, leadRound, phase } from './scene';
 import { actorColour } from './theme';
 
 /** Names are drawn from this zoom on. */
@@ -16,6 +16,8 @@ export const NAMES_ZOOM = 0.5;
 const SIGNS_ZOOM = 0.2;
 /** More lines than this are a grey mass; those of the boxes first seen are drawn. */
 const EDGES_MAX = 4000;
+/** So many are led round the boxes between; more could not be told apart. */
+const LED_MAX = 800;
 
 /** Draw the boxes `rows` with their edges. */
 export function drawTasks(pen: Pen, scene: Scene, rows: readonly number[]): void {
@@ -81,19 +83,20 @@ function drawEdges(pen: Pen, scene: Scene, rows: readonly number[]): void {
       lanes.set(actor, [...(lanes.get(actor) ?? []), previous, row]);
     }
   }
+  const draw = EDGES_MAX - budget <= LED_MAX ? leadRound : connect;
   const hair = 1 / Math.max(camera.zoom, 0.35);
   // Among small pills lines are many: they step back.
   const strength = camera.zoom >= NAMES_ZOOM ? 1 : 0.55;
   for (const [actor, pairs] of lanes) {
-    strokeAll(pen, scene, pairs, actorColour(theme, actor), Math.max(3, 2.2 * hair), scene.lit ? 0.12 : 0.34);
+    strokeAll(pen, scene, draw, pairs, actorColour(theme, actor), Math.max(3, 2.2 * hair), scene.lit ? 0.12 : 0.34);
   }
-  strokeAll(pen, scene, lines.dimmed, theme.edge, hair, 0.2);
+  strokeAll(pen, scene, draw, lines.dimmed, theme.edge, hair, 0.2);
   pen.setLineDash([2, 5]);
-  strokeAll(pen, scene, lines.nested, theme.textSoft, hair, 0.6);
+  strokeAll(pen, scene, draw, lines.nested, theme.textSoft, hair, 0.6);
   pen.setLineDash([]);
-  strokeAll(pen, scene, lines.done, theme.edgeDone, hair, 0.85 * strength);
-  strokeAll(pen, scene, lines.open, theme.edge, hair, strength);
-  strokeAll(pen, scene, lines.lit, theme.accent, 1.6 * hair, 0.9);
+  strokeAll(pen, scene, draw, lines.done, theme.edgeDone, hair, 0.85 * strength);
+  strokeAll(pen, scene, draw, lines.open, theme.edge, hair, strength);
+  strokeAll(pen, scene, draw, lines.lit, theme.accent, 1.6 * hair, 0.9);
 }
 
 function edgeStyle({ graph, lit, hovered }: Scene, source: number, target: number): EdgeStyle {
@@ -106,7 +109,7 @@ function edgeStyle({ graph, lit, hovered }: Scene, source: number, target: numbe
   return graph.state[source] === State.finished && graph.state[target] === State.finished ? 'done' : 'open';
 }
 
-function strokeAll(pen: Pen, scene: Scene, pairs: readonly number[], colour: string, width: number, alpha: number): void {
+function strokeAll(pen: Pen, scene: Scene, draw: typeof connect, pairs: readonly number[], colour: string, width: number, alpha: number): void {
   if (!pairs.length) {
     return;
   }
@@ -116,7 +119,7 @@ function strokeAll(pen: Pen, scene: Scene, pairs: readonly number[], colour: str
   pen.lineCap = 'round';
   pen.beginPath();
   for (let i = 0; i < pairs.length; i += 2) {
-    connect(pen, scene, pairs[i]!, pairs[i + 1]!);
+    draw(pen, scene, pairs[i]!, pairs[i + 1]!);
   }
   pen.stroke();
   pen.globalAlpha = 1;
