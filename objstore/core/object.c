@@ -212,8 +212,6 @@ void object_unpin(struct segment *s, uint32_t index)
     struct object_slot *o = &s->objects[index];
     if (--o->pins == 0 && !object_held(o))
         free_unreferenced(s, index);
-    else if (o->pins == 1 && object_is_stream(o))
-        stream_released(s, index);
 }
 
 bool object_mark_waiting(struct segment *s, uint32_t index)

@@ -39,7 +39,8 @@ bool stream_take(struct segment *segment, uint32_t stream, uint32_t object);
 /* The result is sealed: there will be no further item. Under the lock. */
 void stream_end(struct segment *segment, uint32_t task);
 
-/* A reference to a stream object has gone. Under the lock. */
+/* A client has let go of a stream object. A reader's pins (it may be stored in another object) go without a word, since
+ * looking for streams would cost every task; a task that waits for room looks by itself now and then. Under the lock. */
 void stream_released(struct segment *segment, uint32_t stream);
 
 #endif
