@@ -332,7 +332,7 @@ def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
 
 def _system_error(record: tuple[Any, ...], name: str) -> CellmeshError:
     _, code, detail, seq = record
-    task = f"the task {name!r} (number {seq})" if name else f"task number {seq}"
+    task = f"the task {name!r}" if name else f"task number {seq}"
     if code == "worker_crashed":
         return _with_exit_code(WorkerCrashedError(
             f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left (option "

@@ -99,27 +99,29 @@ class Hooks:
         """This process serves an actor whose class has a `__repr__`: so it is called in errors."""
         self._actor = label
 
-    def error_value(self, error: BaseException, function_name: str, shown: bool) -> tuple[Any, ...]:
-        """The tuple for an error of a task. `shown`: it is a task that people see."""
+    def error_value(self, error: BaseException, function_name: str, task: int) -> tuple[Any, ...]:
+        """The tuple for an error of a task. `task`: its number; 0 for one that people do not see."""
         if self._actor:
             function_name = f"{self._actor}.{function_name.rpartition('.')[2]}"
         record = failures.describe(error, function_name)
-        if shown and (of := session.current_or_none()) is not None:
-            of.task_failed(record)
+        if task and (of := session.current_or_none()) is not None:
+            of.task_failed(record, task)
         return record
 
     def make_error(self, record: tuple[Any, ...], ref: Ref) -> BaseException:
         seq = record[3] if record[0] == "system" else ref.creator
+        of = session.current_or_none()
         name = ""
         if record[0] == "system":
             from .history import name_of_task
             name = name_of_task(ref.client, seq)
-        elif (of := session.current_or_none()) is not None:
-            of.error_fetched(record)
+        elif of is not None:
+            of.error_fetched(record, seq)
         error = exceptions.make_error(record, name, seq)
-        if record[0] == "system" and record[1] in ("worker_crashed", "actor_died", "out_of_memory") and record[2]:
-            of = session.current_or_none()
-            if of is not None and (lines := of.last_lines(seq)):
+        if record[0] == "system" and of is not None:
+            of.errors.note(seq, f"{type(error).__name__}: {error}")
+            if (record[1] in ("worker_crashed", "actor_died", "out_of_memory") and record[2]
+                    and (lines := of.last_lines(seq))):
                 title = "Memory then" if record[1] == "out_of_memory" else "The last lines that it wrote to stderr"
                 error.add_note(f"{title}:\n" + "\n".join(f"    {line}" for line in lines))
         return error

@@ -20,7 +20,7 @@ from . import environment, exceptions
 from .scheduler.budget import Budget
 from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
-from .unfetched import Unfetched
+from .unfetched import KnownErrors, Unfetched
 
 if TYPE_CHECKING:
     from .objstore._core import Client, Ref
@@ -113,6 +113,7 @@ class Session:
         self._surroundings = Surroundings() if not is_worker and not config.address else None
         self._context: Ref | None = None
         self.unfetched = Unfetched(lambda text: self.tell("unfetched_error", text))
+        self.errors = KnownErrors()
         self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
         self._lock = threading.Lock()
         self._heard = threading.Condition()
@@ -188,18 +189,19 @@ class Session:
             self._heard.wait_for(lambda: task in self._obituaries, timeout=0.0 if self.is_worker else OBITUARY_S)
             return self._obituaries.get(task, [])
 
-    def task_failed(self, record: tuple[Any, ...]) -> None:
+    def task_failed(self, record: tuple[Any, ...], task: int) -> None:
         """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""
         from .scheduler.messages import TaskFailed
-        from .unfetched import key_of, text_of
+        from .unfetched import key_of, summary_of, text_of
         if self._notices.take(1, time.monotonic()):
-            self._send(TaskFailed(key_of(record), record[1][:256], text_of(record)))
+            self._send(TaskFailed(key_of(record), record[1][:256], text_of(record), summary_of(record), task))
 
-    def error_fetched(self, record: tuple[Any, ...]) -> None:
+    def error_fetched(self, record: tuple[Any, ...], task: int) -> None:
         """Somebody has got the error of a task."""
-        from .unfetched import key_of
+        from .unfetched import key_of, summary_of, text_of
         if not self.is_worker:
             self.unfetched.fetched(key_of(record))
+            self.errors.note(task, summary_of(record), text_of(record))
         elif self._notices.take(1, time.monotonic()):
             from .scheduler.messages import ErrorFetched
             self._send(ErrorFetched(key_of(record)))
@@ -221,6 +223,7 @@ class Session:
         from .scheduler.messages import ErrorFetched, TaskFailed, WorkerDied
         if isinstance(message, TaskFailed):
             self.unfetched.failed(message.key, message.name, message.text)
+            self.errors.note(message.task, message.summary, message.text)
         elif isinstance(message, ErrorFetched):
             self.unfetched.fetched(message.key)
         elif isinstance(message, WorkerDied) and message.task:

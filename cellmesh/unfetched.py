@@ -1,4 +1,5 @@
 """Errors of tasks that nobody asks for: shown by the driver after a while, each once, and not more than one can read.
+Errors that a driver has heard of are kept for whoever looks at the task later, when no ref is left that has the error.
 
 A worker tells of each task that fails; whoever gets the error of a task, in whatever process, has it crossed off. What is left
 after `PATIENCE_S` is shown. An error that a dependent task inherits is the same error.
@@ -17,6 +18,8 @@ N_WAITING = 200      # errors under watch; of further ones only the number is to
 N_SHOWN = 5          # in one report
 N_REMEMBERED = 4096  # that were fetched, perhaps before their notice arrived
 MAX_CHARS = 4000     # of one error
+MAX_SUMMARY = 250    # of its type and message
+N_KNOWN = 1000       # errors kept for cards
 
 
 def key_of(record: tuple[Any, ...]) -> int:
@@ -27,6 +30,36 @@ def key_of(record: tuple[Any, ...]) -> int:
 def text_of(record: tuple[Any, ...]) -> str:
     """What is shown of an error: the end of its traceback."""
     return record[4].rstrip()[-MAX_CHARS:]
+
+
+def summary_of(record: tuple[Any, ...]) -> str:
+    """An error's type and the first line of its message."""
+    return _cut(f"{record[2]}: {record[3]}")
+
+
+def _cut(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= MAX_SUMMARY else f"{line[:MAX_SUMMARY - 1]}…"
+
+
+class KnownErrors:
+    """What the tasks of a session have failed with, the last `N_KNOWN` of them; for any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._errors: OrderedDict[int, tuple[str, str]] = OrderedDict()
+
+    def note(self, task: int, error: str, traceback: str = "") -> None:
+        """A task has failed: why in a line (of more lines the first counts), and the worker's traceback."""
+        with self._lock:
+            self._errors[task] = _cut(error), traceback
+            while len(self._errors) > N_KNOWN:
+                self._errors.popitem(last=False)
+
+    def of(self, task: int) -> tuple[str, str]:
+        """What is known of a task by its number: the line and the traceback, both "" if nothing is."""
+        with self._lock:
+            return self._errors.get(task, ("", ""))
 
 
 class Unfetched:

@@ -273,13 +273,14 @@ class Cards:
         """
         row = row_of(recorder, number)
         ref = recorder.session.client.ref_of(row["seq"]) if recorder.is_live else None
-        if ref is None:
-            note = "Nobody holds a reference to the value any more." if row["state"] == "finished" else ""
-            return replace(self._facts_of_row(row, recorder, row["state"], ""), note=note)
-        made = self.facts(ref)
-        if made.state not in FINAL or row["kind"] == "actor_creation":
-            return made
-        return with_value(made, self.value_facts(ref))
+        if ref is not None and row["kind"] != "actor_creation":
+            return self.all_facts(ref)
+        made = self.facts(ref) if ref is not None else self._facts_of_row(row, recorder, row["state"], "")
+        if row["state"] == "failed":
+            error, traceback = recorder.session.errors.of(row["seq"])
+            return replace(made, error=error, traceback=with_source_lines(traceback))
+        note = "Nobody holds a reference to the value any more." if ref is None and row["state"] == "finished" else ""
+        return replace(made, note=note)
 
 
 class Previewer:

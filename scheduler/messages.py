@@ -109,11 +109,14 @@ class WorkerDied(Message, frozen=True, tag="worker_died"):
 class TaskFailed(Message, frozen=True, tag="task_failed"):
     """Worker -> local scheduler -> every driver: a task has failed for good. Within a budget; never needed for correctness.
 
-    `key`: the same for the same error, see `ErrorFetched`. `text`: the end of its traceback.
+    `key`: the same for the same error, see `ErrorFetched`. `text`: the end of its traceback. `summary`: its type and
+    message. `task`: the task's number.
     """
     key: Key
     name: Name
     text: Text
+    summary: Name
+    task: Seq
 
 
 class ErrorFetched(Message, frozen=True, tag="error_fetched"):

@@ -246,8 +246,11 @@ static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
 static PyObject *describe(ClientObject *c, struct task_slot *t, PyObject *exception)
 {
     PyObject *name = function_name(c, t->function);
-    PyObject *shown = t->flags & TASK_FLAG_HIDDEN ? Py_False : Py_True;
-    PyObject *tuple = c->hooks.error_value ? PyObject_CallFunctionObjArgs(c->hooks.error_value, exception, name, shown, NULL) : NULL;
+    PyObject *number = PyLong_FromUnsignedLongLong(t->flags & TASK_FLAG_HIDDEN ? 0 : t->seq);
+    PyObject *tuple = name && number && c->hooks.error_value
+                          ? PyObject_CallFunctionObjArgs(c->hooks.error_value, exception, name, number, NULL)
+                          : NULL;
+    Py_XDECREF(number);
     if (tuple && PyTuple_Check(tuple) && (t->flags & TASK_FLAG_ACTOR_CREATION)) {
         PyObject *rest = PyTuple_GetSlice(tuple, 1, PyTuple_GET_SIZE(tuple)), *kind = Py_BuildValue("(s)", "actor_init");
         Py_SETREF(tuple, rest && kind ? PySequence_Concat(kind, rest) : NULL);

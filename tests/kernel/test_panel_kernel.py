@@ -116,6 +116,25 @@ def test_a_chain_of_tasks_is_a_chain_of_rows(kernel: Kernel, panel: Panel) -> No
     assert replica.rows[first][-1] <= started <= replica.header.now
 
 
+@pytest.mark.parametrize(("code", "error"), [
+    ("try:\n    cm.get(quotient.remote(1, 0))\nexcept ZeroDivisionError:\n    pass", "ZeroDivisionError: division by zero"),
+    ("quotient.remote('a', 0); None", "TypeError: unsupported operand type(s) for /: 'str' and 'int'"),
+    ("try:\n    cm.get(quotient.options(max_retries=0).remote(Leaves(), 1))\nexcept cm.exceptions.WorkerCrashedError:\n"
+     "    pass", "WorkerCrashedError: the worker that ran the task 'quotient' ended with exit status 3"),
+])
+def test_the_card_of_a_failed_task_says_why_when_no_ref_is_left(kernel: Kernel, panel: Panel, code: str,
+                                                               error: str) -> None:
+    kernel.run("class Leaves:\n    def __truediv__(self, other): os._exit(3)\n"
+               "@cm.remote\ndef quotient(a, b): return a / b")
+    failed = panel.read().states_of("quotient")["failed"]
+    kernel.run(code)
+    panel.until(lambda replica: replica.states_of("quotient")["failed"] == failed + 1 and not replica.header.behind)
+    row = row_of(panel.replica, "quotient")
+    wait_until(lambda: error in kernel.ask(op="card", row=row)["text"])
+    card = kernel.ask(op="card", row=row)
+    assert ("return a / b" in card["data"]["traceback"]) == (not error.startswith("Worker")), card
+
+
 def test_a_panel_that_opens_later_sees_the_same(kernel: Kernel, panel: Panel) -> None:
     kernel.run("cm.get([add.remote(i, i) for i in range(50)])")
     panel.until(lambda replica: replica.states_of("add")["finished"] >= 50 and replica.header.behind == 0)
