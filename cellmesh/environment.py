@@ -1,7 +1,7 @@
-"""`runtime_env`: what the processes of a task or actor are given: variables, a working folder, modules, a function to run.
+"""`runtime_env`: what the processes of a task or actor are given: variables, a folder, modules, a function to run.
 
-The store lets only fresh workers, and those that were made for the same environment, take such a task (`number_of`), so what
-is set here is set for good. Tasks inherit the environment of the task that submits them.
+The store lets only fresh workers, and those that were made for the same environment, take such a task (`number_of`),
+so what is set here is set for good. Tasks inherit the environment of the task that submits them.
 """
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _is_path(value: Any) -> bool:
 _VALID: dict[str, Callable[[Any], bool]] = {
     "env_vars": _is_variables, "working_dir": _is_folder, "py_modules": _is_modules,
     "worker_process_setup_hook": lambda value: callable(value) or isinstance(value, str) and "." in value}
-ALLOWED = ("a dict with some of the keys env_vars (names to strings), working_dir (a folder of this machine), py_modules (paths "
-           "of modules or packages, or modules), worker_process_setup_hook (a function, or \"module.function\"). Nothing is "
-           "installed: for pip, conda, uv or containers prepare the environment that the driver runs in")
+ALLOWED = ("a dict with some of the keys env_vars (names to strings), working_dir (a folder of this machine), "
+           "py_modules (paths of modules or packages, or modules), worker_process_setup_hook (a function, or "
+           "\"module.function\"). Nothing is installed: for pip, conda, uv or containers prepare the environment that the driver runs in")
 
 
 def normal(value: Mapping[str, Any]) -> Environment:

@@ -390,7 +390,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     total = dict(config.total)
     if total.get("GPU"):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # tasks see the GPUs that they asked for
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # several workers, each with a thread per core, only get in each other's way
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # workers with a thread per core each are in each other's way
     if os.environ.get("CELLMESH_COMPAT_RAY"):  # set by compat.ray.install() in the driver
         from .compat.alias import install
         install()

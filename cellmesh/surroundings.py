@@ -1,4 +1,4 @@
-"""What a driver may change after its workers have been started: its import path, its folder, modules that it reloads."""
+"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads."""
 from __future__ import annotations
 
 import importlib.machinery
@@ -9,7 +9,8 @@ from typing import Any
 
 Place = tuple[list[str], str]  # absolute import path, working folder
 
-_NOT_THE_USERS = tuple({os.path.join(path, "") for path in map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))})
+_NOT_THE_USERS = tuple({os.path.join(sysconfig.get_path(name), "")
+                        for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def place() -> Place:

@@ -1,8 +1,8 @@
 """Errors of tasks that nobody asks for: shown by the driver after a while, each once, and not more than one can read.
 Errors that a driver has heard of are kept for whoever looks at the task later, when no ref is left that has the error.
 
-A worker tells of each task that fails; whoever gets the error of a task, in whatever process, has it crossed off. What is left
-after `PATIENCE_S` is shown. An error that a dependent task inherits is the same error.
+A worker tells of each task that fails; whoever gets the error of a task, in whatever process, has it crossed off. What
+is left after `PATIENCE_S` is shown. An error that a dependent task inherits is the same error.
 """
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Unfetched:
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[int, tuple[float, str, str, int]] = OrderedDict()  # key: since when, task, text, how many
+        # By key: since when, task, text, how many.
+        self._waiting: OrderedDict[int, tuple[float, str, str, int]] = OrderedDict()
         self._fetched: OrderedDict[int, None] = OrderedDict()
         self._n_more = 0
         self._reported_at = 0.0

@@ -1,8 +1,8 @@
 """Ends a task before the operating system ends something: who is chosen, when to look, and what is told.
 
-The kernel's own choice might be the notebook, whose state nobody can compute again; ours never is. It is the newest task, of
-those that may be run again, of the one that has started most (`choose`); it is retried, apart from the retries it has for
-other deaths.
+The kernel's own choice might be the notebook, whose state nobody can compute again; ours never is. It is the newest
+task, of those that may be run again, of the one that has started most (`choose`); it is retried, apart from the retries
+that it has for other deaths.
 """
 from __future__ import annotations
 
