@@ -8,13 +8,13 @@ import { type Buffer, decodeGraphMessage } from './decode';
 import { TaskGraph } from './model';
 import { NoAnswer, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
 
-/** Time for an answer to `hello`: a kernel that does not know the message never answers. */
+/** Without an answer to `hello` after this time the kernel counts as one without cellmesh, which never answers. */
 const HELLO_MS = 2000;
 /**
- * For the second try, unseen. After a reload in the middle of a cell JupyterLab may hold messages back for three seconds,
- * and a kernel that has just been started takes its time as well.
+ * An answer is waited for so long, unseen. After a reload in the middle of a cell JupyterLab may hold messages back for
+ * three seconds, and a kernel that has just been started takes its time as well.
  */
-const SECOND_HELLO_MS = 8000;
+const LATE_HELLO_MS = 10_000;
 /** Other requests may make a worker compute something. */
 const REQUEST_MS = 30_000;
 /** Unreadable snapshots in a row before giving up. */
@@ -122,7 +122,7 @@ export class Connection {
         return;
       }
       if (error instanceof NoAnswer) {
-        this.status.value = 'absent';
+        this.miss();
       } else {
         this.fail(message(error));
       }
@@ -130,15 +130,23 @@ export class Connection {
   }
 
   private async hello(isCurrent: () => boolean): Promise<ReplyContent> {
-    try {
-      return await this.transport.request({ op: 'hello' }, HELLO_MS);
-    } catch (error) {
-      if (!(error instanceof NoAnswer) || !isCurrent()) {
-        throw error;
+    const timer = setTimeout(() => {
+      if (isCurrent()) {
+        this.miss();
       }
-      this.status.value = 'absent';
-      return this.transport.request({ op: 'hello' }, SECOND_HELLO_MS);
+    }, HELLO_MS);
+    try {
+      return await this.transport.request({ op: 'hello' }, LATE_HELLO_MS);
+    } finally {
+      clearTimeout(timer);
     }
+  }
+
+  /** The kernel does not know cellmesh: what was seen before was of another one. */
+  private miss(): void {
+    this.graph.clear();
+    this.status.value = 'absent';
+    this.onChange?.();
   }
 
   /** Load cellmesh into the kernel, then begin again. */

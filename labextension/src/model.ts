@@ -270,6 +270,14 @@ export class TaskGraph {
     }
   }
 
+  /** Forget everything: the session is no more. */
+  clear(): void {
+    this.reset();
+    this.session = '';
+    this.tasks = this.aggregated = this.dropped = this.behind = 0;
+    this.version++;
+  }
+
   private reset(): void {
     this.epoch++;
     this.n = this.nEdges = this.capacity = this.edgeCapacity = 0;

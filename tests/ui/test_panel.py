@@ -149,18 +149,19 @@ def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
     wait_until(lambda: rows.count() >= 2, what="the worker processes")
 
 
-def test_a_notebook_that_opened_on_top_of_the_panel_gets_it_beside(lab: Lab, panel: Panel) -> None:
+def test_a_notebook_opened_from_the_panel_lies_with_the_other_notebooks(lab: Lab, panel: Panel) -> None:
     second = lab.write("second.ipynb", [LOAD])
     start(lab, ADD, "cm.get(add.remote(1, 2))")
     lab.run_cell(1)
     lab.run_cell(2)
-    panel.list().first.click()  # what opens now becomes a tab beside what was used last
+    first = lab.page.evaluate("() => window.notebookPanel.id")
+    panel.list().first.click()  # what opens now would become a tab beside what was used last
     lab.command("docmanager:open", path=second)
-    expect(panel.root).not_to_be_visible()
     lab.take_current()
     lab.run_cell(0)
     panel.expect_open()
     expect(lab.page.locator("#" + lab.page.evaluate("() => window.notebookPanel.id"))).to_be_visible()
+    expect(lab.page.locator(f"#{first}")).not_to_be_visible()
 
 
 def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
@@ -235,6 +236,29 @@ def test_a_restart_of_the_kernel_leaves_a_working_panel(lab: Lab, panel: Panel) 
     panel.expect_tasks(7, of=7)
 
 
+def test_a_dead_session_does_not_come_back(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+    lab.page.reload()
+    panel.expect_tasks(7)
+    lab.take_current()
+    n_before = unknown_messages(lab)
+    lab.restart_kernel()
+    expect(panel.root).to_contain_text("does not use cellmesh yet", timeout=PATIENCE_MS)
+    close_panel(lab)
+    lab.command("launcher:create")
+    lab.page.locator(".jp-LauncherCard", has_text="Task graph").click()
+    panel.expect_open()
+    expect(panel.root).to_contain_text(re.compile("does not use cellmesh yet|Saying hello"))
+    expect(lab.page.locator(".jp-NotebookPanel")).to_be_visible()
+    expect(lab.page.locator(".jp-Launcher")).to_have_count(0)
+    expect(panel.root.get_by_role("button", name="Load cellmesh")).to_be_visible(timeout=PATIENCE_MS)
+    # A kernel notes each message that it does not know in its log.
+    assert unknown_messages(lab) - n_before <= 1
+
+
 def test_a_kernel_without_cellmesh_is_told_how_to_begin(lab: Lab, panel: Panel) -> None:
     lab.open(lab.write("plain.ipynb", ["1 + 1"]))
     lab.command("cellmesh:open-panel")
@@ -243,6 +267,10 @@ def test_a_kernel_without_cellmesh_is_told_how_to_begin(lab: Lab, panel: Panel) 
     expect(button).to_be_visible(timeout=PATIENCE_MS)
     button.click()
     expect(panel.root).to_contain_text("Nothing has run yet", timeout=PATIENCE_MS)
+
+
+def unknown_messages(lab: Lab) -> int:
+    return (lab.server.scratch / "jupyter.log").read_text().count("UNKNOWN CONTROL MESSAGE TYPE")
 
 
 def close_panel(lab: Lab) -> None:

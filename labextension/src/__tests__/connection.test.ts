@@ -97,12 +97,28 @@ test('a kernel that does not answer is one without cellmesh', async () => {
   expect(transport.isSubscribed).toBe(false);
 });
 
-test('a kernel that answers late is heard', async () => {
-  transport.answer = request =>
-    transport.requests.length === 1 ? Promise.reject(new NoAnswer('nothing')) : Promise.resolve({ status: 'ok', request });
-  await connection.start();
-  expect(transport.ops).toEqual(['hello', 'hello', 'open']);
+test('a kernel that answers late is heard, and asked once', async () => {
+  vi.useFakeTimers();
+  let answer: (reply: ReplyContent) => void = () => undefined;
+  transport.answer = () => new Promise(resolve => (answer = resolve));
+  const started = connection.start();
+  vi.advanceTimersByTime(2500);
+  expect(connection.status.value).toBe('absent');
+  vi.useRealTimers();
+  transport.answer = async () => ({ status: 'ok' });
+  answer({ status: 'ok', protocol: VERSION });
+  await started;
+  expect(transport.ops).toEqual(['hello', 'open']);
   expect(connection.status.value).toBe('live');
+});
+
+test('the graph of a session that has gone is not shown again', async () => {
+  await connection.start();
+  transport.send('snapshot', 0, { rows: [{}] });
+  connection.lose();
+  transport.answer = () => Promise.reject(new NoAnswer('nothing'));
+  await connection.start();
+  expect([connection.status.value, connection.graph.n]).toEqual(['absent', 0]);
 });
 
 test('another version is named, not misread', async () => {

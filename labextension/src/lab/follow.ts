@@ -7,7 +7,7 @@ import type { ISignal } from '@lumino/signaling';
 import { Connection } from '../connection';
 import type { PanelState } from '../panels/graph/state';
 import { ANNOUNCE_TARGET } from '../protocol';
-import { KernelTransport } from './kernel';
+import { KernelTransport, forgetHello } from './kernel';
 
 /** A kernel in these states has forgotten its subscriptions. */
 const GONE: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
@@ -116,10 +116,21 @@ export function listenForAnnouncements(
     const kernel = notebook.sessionContext.session?.kernel;
     if (kernel && !listening.has(kernel)) {
       listening.add(kernel);
+      kernel.statusChanged.connect((_, status) => {
+        if (GONE.includes(status)) {
+          forgetHello(kernel);
+        }
+      });
+      kernel.connectionStatusChanged.connect(() => {
+        if (kernel.connectionStatus !== 'connected') {
+          forgetHello(kernel); // what was asked may have been lost
+        }
+      });
       kernel.registerCommTarget(ANNOUNCE_TARGET, comm => {
         // It has said what it had to say; without this JupyterLab would start a subshell for its answers.
         comm.commsOverSubshells = 'disabled' as typeof comm.commsOverSubshells;
         comm.dispose();
+        forgetHello(kernel);
         announced(notebook, kernel);
       });
     }

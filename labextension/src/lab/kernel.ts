@@ -9,6 +9,17 @@ import { type Buffer, decodeReply } from '../decode';
 import { NoAnswer, REQUEST_TYPE, Refusal, type ReplyContent, type Request } from '../protocol';
 import { revealCell } from './reveal';
 
+/**
+ * What kernels answer, or do not, to `hello`. A kernel without cellmesh notes every message that it does not know in its log,
+ * so it is asked once; when that changes, it says so itself or starts anew.
+ */
+const hellos = new WeakMap<Kernel.IKernelConnection, Promise<ReplyContent>>();
+
+/** This kernel may answer otherwise now: it has been started anew, or cellmesh has been loaded. */
+export function forgetHello(kernel: Kernel.IKernelConnection): void {
+  hellos.delete(kernel);
+}
+
 export class KernelTransport implements Transport {
   constructor(
     private readonly kernel: Kernel.IKernelConnection,
@@ -20,6 +31,16 @@ export class KernelTransport implements Transport {
   }
 
   request(request: Request, timeoutMs: number): Promise<ReplyContent> {
+    const { kernel } = this;
+    if (request.op !== 'hello') {
+      return this.send(request, timeoutMs);
+    }
+    const hello = hellos.get(kernel) ?? this.send(request, timeoutMs);
+    hellos.set(kernel, hello);
+    return hello;
+  }
+
+  private send(request: Request, timeoutMs: number): Promise<ReplyContent> {
     const { kernel } = this;
     // A message of our own in the shape of JupyterLab's other request on this channel. JupyterLab's list of types does not
     // have it; the kernel's extension does.
@@ -64,6 +85,7 @@ export class KernelTransport implements Transport {
 
   async load(): Promise<void> {
     const reply = await this.kernel.requestExecute({ code: '%load_ext cellmesh', store_history: false }).done;
+    forgetHello(this.kernel);
     if (reply.content.status === 'error') {
       const { ename, evalue } = reply.content as KernelMessage.IReplyErrorContent;
       const isMissing = ename === 'ModuleNotFoundError';

@@ -8,6 +8,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { LabIcon } from '@jupyterlab/ui-components';
 import panelIcon from '../../style/panel.svg';
 import { GraphPanel } from '../panels/graph';
+import { keepClear } from './area';
 import { NotebookFollower, listenForAnnouncements } from './follow';
 
 const ID = 'cellmesh-labextension:panel';
@@ -81,6 +82,18 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       return panel;
     };
 
+    // A launcher puts the widget that a command returns in its own place, where it would lie on top of the notebook.
+    const openFromLauncher = (shell: ILabShell): GraphPanel | null => {
+      const [from, notebook] = [shell.currentWidget, notebooks.currentWidget];
+      if (!notebook) {
+        return open(true);
+      }
+      open(false);
+      from?.close();
+      app.shell.activateById(notebook.id);
+      return null;
+    };
+
     app.commands.addCommand(OPEN_COMMAND, {
       label: args => (args['toolbar'] ? '' : 'Task graph'),
       caption: 'Show the live task graph of this notebook (cellmesh)',
@@ -89,14 +102,15 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         args: {
           type: 'object',
           properties: {
-            activate: { type: 'boolean', default: true, description: 'Whether to bring the panel to the front.' }
+            activate: { type: 'boolean', default: true, description: 'Whether to bring the panel to the front.' },
+            fromLauncher: { type: 'boolean', default: false, description: 'Whether to close the launcher in front.' }
           }
         }
       },
-      execute: args => open(args['activate'] !== false)
+      execute: args => (args['fromLauncher'] === true && labShell ? openFromLauncher(labShell) : open(args['activate'] !== false))
     });
     palette?.addItem({ command: OPEN_COMMAND, category: 'cellmesh' });
-    launcher?.add({ command: OPEN_COMMAND, category: 'Other', rank: 40 });
+    launcher?.add({ command: OPEN_COMMAND, args: { fromLauncher: true }, category: 'Other', rank: 40 });
     void restorer?.restore(tracker, { command: OPEN_COMMAND, args: () => ({ activate: false }), name: () => 'panel' });
 
     void settings?.load(ID).then(loaded => {
@@ -116,6 +130,10 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       }
       follower?.announced(notebook);
     });
+
+    if (labShell) {
+      keepClear(labShell, notebooks, () => panel);
+    }
 
     // After a reload the layout comes back, but a panel that opened a moment before may be missing in it.
     void app.restored.then(() => {

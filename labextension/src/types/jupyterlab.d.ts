@@ -64,6 +64,8 @@ declare module '@lumino/widgets' {
     protected onBeforeDetach(message: Message): void;
     protected onAfterShow(message: Message): void;
     protected onAfterHide(message: Message): void;
+    protected onCloseRequest(message: Message): void;
+    close(): void;
   }
 }
 
@@ -141,6 +143,8 @@ declare module '@jupyterlab/services' {
       ): IFuture<KernelMessage.IMessage>;
       requestExecute(content: { code: string; store_history?: boolean }): IFuture<KernelMessage.IExecuteReplyMsg>;
       readonly iopubMessage: ISignal<this, KernelMessage.IIOPubMessage>;
+      readonly statusChanged: ISignal<this, Status>;
+      readonly connectionStatusChanged: ISignal<this, ConnectionStatus>;
       registerCommTarget(targetName: string, callback: (comm: IComm) => PromiseLike<void> | void): void;
     }
   }
@@ -184,6 +188,7 @@ declare module '@jupyterlab/application' {
   import type { IWidgetTracker } from '@jupyterlab/apputils';
   import type { CommandRegistry } from '@lumino/commands';
   import type { Token } from '@lumino/coreutils';
+  import type { ISignal } from '@lumino/signaling';
   import type { Widget } from '@lumino/widgets';
 
   export interface JupyterFrontEndPlugin<T> {
@@ -208,7 +213,9 @@ declare module '@jupyterlab/application' {
     readonly restored: Promise<void>;
   }
   export interface ILabShell {
-    add(widget: Widget, area: 'main', options: { mode: 'split-right'; activate: boolean; ref?: string }): void;
+    readonly currentWidget: Widget | null;
+    readonly layoutModified: ISignal<this, void>;
+    add(widget: Widget, area: 'main', options: { mode: 'split-right' | 'split-left' | 'tab-after'; activate: boolean; ref?: string }): void;
   }
   export const ILabShell: Token<ILabShell>;
   export interface ILayoutRestorer {
@@ -224,7 +231,7 @@ declare module '@jupyterlab/launcher' {
   import type { Token } from '@lumino/coreutils';
 
   export interface ILauncher {
-    add(options: { command: string; category: string; rank: number }): unknown;
+    add(options: { command: string; args?: Record<string, boolean>; category: string; rank: number }): unknown;
   }
   export const ILauncher: Token<ILauncher>;
 }

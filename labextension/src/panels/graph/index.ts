@@ -17,6 +17,11 @@ export class GraphPanel extends Widget {
     this.addClass('cm-host');
   }
 
+  /** Closed is gone: an old picture must not come back with the next one. */
+  protected override onCloseRequest(): void {
+    this.dispose();
+  }
+
   override dispose(): void {
     if (!this.isDisposed) {
       this.onVisible?.(false);
