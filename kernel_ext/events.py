@@ -24,7 +24,7 @@ class EventKind(IntEnum):
     PUT = 7  # seq put number, a slot, b origin, c size
     FREED = 8  # seq creator, a slot
     ACTOR_CREATED = 9  # seq creation task, a actor
-    ACTOR_STATE = 10  # a actor, b state
+    ACTOR_STATE = 10  # a actor, b state, c when dead: how its process ended, 0 if on purpose
     WORKER_STARTED = 11  # a client, b pid
     WORKER_DIED = 12  # a client, b code
     BLOCKED = 13  # the client waits in get or wait

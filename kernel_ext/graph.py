@@ -31,7 +31,7 @@ import numpy as np
 
 from .columns import Columns, NumberTable, RowSet
 from .events import ACTOR_STATES, NUMBER_MASK, PUT_BIT, EventKind, Status
-from .graph_parts import NEVER, UNKNOWN, Actors, Aggregate, Functions, RecentPuts, Workers
+from .graph_parts import CRASHED, NEVER, UNKNOWN, Actors, Aggregate, Functions, RecentPuts, Workers
 from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
@@ -91,7 +91,7 @@ class Graph:
             started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
             size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
-            parent=(np.int32, -1), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
+            parent=(np.int32, -1), pid=(np.uint32, 0), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
             open_dependencies=(np.int32, 0), queued=(bool, True), row=(np.int32, -1))
         self._dirty = RowSet(n_rows_max)  # entries whose state may be another than it was
@@ -281,14 +281,15 @@ class Graph:
     def _fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
         at, part, times, beyond = self._tracked(part, times)
         self._beyond.started += len(beyond)
-        workers = part["client"]
-        self._workers.fold_busy(workers, part["b"], times, at)
+        workers, pids = part["client"], part["b"]
+        self._workers.fold_busy(workers, pids, times, at)
         entries = self.entries
         late = times < entries.started[at]
         if late.any():
-            at, times, workers = at[~late], times[~late], workers[~late]
+            at, times, workers, pids = at[~late], times[~late], workers[~late], pids[~late]
         entries.started[at] = times
         entries.worker[at] = workers
+        entries.pid[at] = pids
         self._dirty.add(at)
 
     def _fold_retried(self, part: np.ndarray, times: np.ndarray) -> None:
@@ -324,8 +325,9 @@ class Graph:
                 self.entries.actor[entry] = number + 1
 
     def _fold_actor_state(self, part: np.ndarray, times: np.ndarray) -> None:
-        for actor, state, time in zip(part["a"].tolist(), part["b"].tolist(), times.tolist(), strict=True):
-            self._actors.changed(actor, time, ACTOR_STATES[min(state, 3)])
+        facts = zip(part["a"].tolist(), part["b"].tolist(), part["c"].tolist(), times.tolist(), strict=True)
+        for actor, state, how, time in facts:
+            self._actors.changed(actor, time, ACTOR_STATES[min(state, 3)] if not how else CRASHED)
 
     # --- derived
 
@@ -499,7 +501,9 @@ class Graph:
         for number, actor in enumerate(self._actors.by_number):
             entry = actor.entry
             cls = self.functions[self.entries.function[entry]] if entry >= 0 else UNKNOWN
-            labels[number] = ActorLabel(actor.name, cls, actor.state)
+            pid = int(self.entries.pid[entry]) if entry >= 0 else 0
+            crashed = actor.state == CRASHED
+            labels[number] = ActorLabel(actor.name, cls, "dead" if crashed else actor.state, pid, crashed)
         return labels
 
     def workers(self) -> dict[int, WorkerLabel]:

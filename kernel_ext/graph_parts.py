@@ -96,6 +96,9 @@ class RecentPuts:
         return self._number[at] == numbers, self._time[at], self._cell[at], self._bytes[at]
 
 
+CRASHED = "crashed"  # dead, and nobody asked for it
+
+
 @dataclass
 class Actor:
     """One actor. `index` is its slot in the segment, which another actor may have had before."""
@@ -147,7 +150,7 @@ class Actors:
 
     def end(self) -> None:
         for actor in self.by_number:
-            actor.state = "dead"
+            actor.state = CRASHED if actor.state == CRASHED else "dead"
 
     def _apply(self, index: int) -> None:
         """Each life of a slot has the last state before the next life begins; who is dead stays dead."""
@@ -158,7 +161,7 @@ class Actors:
         for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), 2**64], strict=True):
             own = [state for time, state in states if since <= time < end]
             if own:
-                self.by_number[number].state = "dead" if "dead" in own else own[-1]
+                self.by_number[number].state = next((end for end in ("dead", CRASHED) if end in own), own[-1])
 
 
 class Workers:

@@ -102,11 +102,16 @@ class CellLabel(msgspec.Struct, frozen=True):
 
 
 class ActorLabel(msgspec.Struct, frozen=True):
-    """An actor: its name (``""`` if none), class and state (pending, alive, restarting, dead)."""
+    """An actor: its name (``""`` if none), class and state (pending, alive, restarting, dead).
+
+    `pid` is that of its latest process, 0 if there was none; `crashed`: it died because that ended unasked.
+    """
 
     name: str
     cls: str
     state: str
+    pid: int = 0
+    crashed: bool = False
 
 
 class WorkerLabel(msgspec.Struct, frozen=True):

@@ -319,8 +319,8 @@ export function parameterServer(nRounds = 12, nSimulators = 4): Scenario {
     });
     weights = add({ fn: 'ParameterServer.apply', cell: 8, at: 0.1, kind: Kind.actor_call, actor: 0, needs: gradients, seconds: 0.05, bytes: 2e6 });
   }
-  const actors: [number, ActorLabel][] = [[0, { name: 'weights', cls: 'ParameterServer', state: 'alive' }]];
-  simulators.forEach((_, i) => actors.push([i + 1, { name: '', cls: 'Simulator', state: 'alive' }]));
+  const actors: [number, ActorLabel][] = [[0, { name: 'weights', cls: 'ParameterServer', state: 'alive', pid: 4100, crashed: false }]];
+  simulators.forEach((_, i) => actors.push([i + 1, { name: '', cls: 'Simulator', state: 'alive', pid: 4101 + i, crashed: false }]));
   return { nWorkers: 4, cells: [6, 7, 8].map(cell), actors, plans };
 }
 

@@ -81,7 +81,7 @@ function decodeCell(value: unknown): CellLabel {
 
 function decodeActor(value: unknown): ActorLabel {
   const from = object(value, 'actor');
-  return { name: text(from, 'name'), cls: text(from, 'cls'), state: text(from, 'state') };
+  return { name: text(from, 'name'), cls: text(from, 'cls'), state: text(from, 'state'), pid: number(from, 'pid'), crashed: from['crashed'] === true };
 }
 
 function decodeWorker(value: unknown): WorkerLabel {

@@ -51,6 +51,10 @@ export interface ActorLabel {
   name: string;
   cls: string;
   state: string;
+  /** Of the process that it lives in, or lived; 0 before. */
+  pid: number;
+  /** Its process came to an end that nobody asked for. */
+  crashed: boolean;
 }
 
 export interface WorkerLabel {

@@ -19,7 +19,7 @@ export type Aim = 'follow' | 'fit' | 'free';
 export interface Sight {
   bounds: Rect;
   direction: Direction;
-  /** So many boxes that no names could be read anyhow: following means seeing all. */
+  /** Following means seeing all: nothing moves on, or so many boxes that no names could be read anyhow. */
   isOverview: boolean;
   /** Where along the flow work goes on. */
   front(): number;

@@ -115,7 +115,7 @@ function renderWidget({ model, el, memory }: Parameters<WidgetCode['render']>[0]
   const state = new PanelState();
   const transport = new WidgetTransport(model);
   const connection = new Connection(transport, `${tabId()}-${nViews++}`);
-  render(h(Body, { state, options: { wheel: 'focused' }, isDark: isForeignAndDark(el) }), host);
+  render(h(Body, { state, options: { wheel: 'focused', isInline: true }, isDark: isForeignAndDark(el) }), host);
   state.connect(connection);
   if (memory.choice) {
     state.goOnFrom(memory.choice());

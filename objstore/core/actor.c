@@ -12,7 +12,8 @@ static void set_state(struct segment *s, uint32_t actor, uint32_t state)
     STEP();
     atomic_store_explicit(&s->actors[actor].state, state, memory_order_release);
     STEP();
-    event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, 0, 0, s->me);
+    uint32_t how = state == ACTOR_DEAD ? (uint32_t)s->actors[actor].death_detail : 0;
+    event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, how, 0, s->me);
 }
 
 /* ------------------------------------------------------------------ making and finding */

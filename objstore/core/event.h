@@ -15,7 +15,7 @@ enum event_kind {
     EVENT_PUT = 7,            /* a slot, b origin, c size */
     EVENT_FREED = 8,          /* a slot */
     EVENT_ACTOR_CREATED = 9,  /* a actor, b actor object slot */
-    EVENT_ACTOR_STATE = 10,   /* a actor, b state */
+    EVENT_ACTOR_STATE = 10,   /* a actor, b state, c when dead: how its process ended, 0 if on purpose */
     EVENT_WORKER_STARTED = 11, /* a client, b pid */
     EVENT_WORKER_DIED = 12,   /* a client, b code */
     EVENT_BLOCKED = 13,

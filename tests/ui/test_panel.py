@@ -149,6 +149,24 @@ def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
     wait_until(lambda: rows.count() >= 2, what="the worker processes")
 
 
+def test_ended_actors_are_folded_and_only_a_crash_is_red(lab: Lab, panel: Panel) -> None:
+    start(lab, "import os\n@cm.remote(num_cpus=0)\nclass Server:\n    def pid(self): return os.getpid()\n"
+               "    def crash(self): os._exit(3)\n"
+               "killed, crashing, alive = (Server.options(name=name).remote() for name in ('killed', 'crashing', 'alive'))\n"
+               "pids = cm.get([server.pid.remote() for server in (killed, crashing, alive)])\ncm.kill(killed)\n"
+               "try:\n    cm.get(crashing.crash.remote())\nexcept cm.exceptions.ActorDiedError:\n    print(pids[2])")
+    pid = lab.run_cell(1).strip()
+    actors = panel.root.locator(".cm-actors")
+    shown = panel.root.locator(".cm-actors > ul > li")
+    expect(shown).to_have_count(1, timeout=PATIENCE_MS)
+    expect(shown).to_contain_text("alive")
+    expect(shown).to_contain_text(f"pid {pid}")
+    actors.get_by_text("2 ended").click()
+    expect(actors.locator("li", has_text="killed")).to_contain_text("ended")
+    expect(actors.locator(".cm-actor-crashed")).to_have_count(1)
+    expect(actors.locator("li", has_text="crashing")).to_contain_text("crashed")
+
+
 def test_a_notebook_opened_from_the_panel_lies_with_the_other_notebooks(lab: Lab, panel: Panel) -> None:
     second = lab.write("second.ipynb", [LOAD])
     start(lab, ADD, "cm.get(add.remote(1, 2))")

@@ -359,3 +359,15 @@ def test_the_end_of_a_session_is_the_end_of_what_ran() -> None:
     assert [graph.describe(row)["state"] for row in range(2)] == ["finished", "cancelled"]
     assert graph.counts().running == 0 and graph.actors()[0].state == "dead"
     assert {label.state for label in graph.workers().values()} == {"dead"}
+
+
+def test_an_actor_that_crashed_is_told_from_one_that_was_ended() -> None:
+    graph = Graph(Names())
+    for actor, how in ((0, 0), (1, 9)):
+        graph.fold(np.concatenate([
+            event(EventKind.SUBMITTED, 10 + actor, 5 + actor, a=1), event(EventKind.ACTOR_CREATED, 12 + actor, 5 + actor, a=actor),
+            event(EventKind.STARTED, 20 + actor, 5 + actor, b=700 + actor),
+            event(EventKind.ACTOR_STATE, 30 + actor, 0, a=actor, b=1),
+            event(EventKind.ACTOR_STATE, 40 + actor, 0, a=actor, b=3, c=how)]))
+    facts = {label.name: (label.state, label.crashed, label.pid) for label in graph.actors().values()}
+    assert facts == {"actor0": ("dead", False, 700), "actor1": ("dead", True, 701)}

@@ -4,7 +4,7 @@ import { GroupArrangement, TaskArrangement } from '../arrange';
 import { fit } from '../camera';
 import { bucketColour, drawGroups, failedShare } from '../draw/groups';
 import { drawMark } from '../draw/marks';
-import { ellipsis } from '../draw/pen';
+import { ellipsis, shortName } from '../draw/pen';
 import { makeImage, rasterTasks } from '../draw/raster';
 import type { Scene } from '../draw/scene';
 import { drawTasks } from '../draw/tasks';
@@ -164,4 +164,11 @@ test('long texts end in an ellipsis that fits', () => {
 test('colours mix', () => {
   expect(mix('#000000', '#ffffff', 0.5)).toBe('#808080');
   expect(rgba('#010203')).toBe(0xff030201);
+});
+
+test('a name that is too long keeps its method', () => {
+  const { pen } = recorder();
+  expect(shortName(pen, 'ParameterServer.apply', 80)).toBe('Parame….apply');
+  expect(shortName(pen, 'ParameterServer.apply', 36)).toBe('apply');
+  expect(shortName(pen, 'short.name', 200)).toBe('short.name');
 });

@@ -6,7 +6,7 @@ import { type Group, WAFFLE_CELLS } from '../groups';
 import { NONE } from '../layout';
 import { Kind, N_STATES, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
-import { type Pen, ellipsis } from './pen';
+import { type Pen, ellipsis, shortName } from './pen';
 import { DIMMED, type Scene, boxX, boxY, enterWorld, leadRound, phase } from './scene';
 import { type Theme, mix } from './theme';
 
@@ -113,7 +113,7 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   pen.fillStyle = theme.text;
   pen.font = `600 14px ${theme.font}`;
   const name = group.kind === Kind.object ? 'put' : graph.functionName(group.fn);
-  pen.fillText(ellipsis(pen, name, room), left, y + 27);
+  pen.fillText(shortName(pen, name, room), left, y + 27);
   drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }
 

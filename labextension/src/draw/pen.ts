@@ -39,6 +39,17 @@ const WIDEST_PX = 14;
 const shortened = new Map<string, string>();
 const N_SHORTENED_MAX = 4000;
 
+/** A function's name, cut so that its last part stays: of a class's methods the method tells which. */
+export function shortName(pen: Pen, name: string, width: number): string {
+  const dot = name.lastIndexOf('.');
+  if (dot < 0 || pen.measureText(name).width <= width) {
+    return ellipsis(pen, name, width);
+  }
+  const method = name.slice(dot);
+  const before = ellipsis(pen, name.slice(0, dot), width - pen.measureText(method).width);
+  return before ? before + method : ellipsis(pen, method.slice(1), width);
+}
+
 /** The text, cut with an ellipsis where it would be wider than `width`; the pen's font must be set. */
 export function ellipsis(pen: Pen, text: string, width: number): string {
   if (text.length * WIDEST_PX < width) {

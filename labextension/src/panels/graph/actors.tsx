@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import { actorColour, makeTheme } from '../../draw/theme';
 import { integer, plural } from '../../format';
 import type { TaskGraph } from '../../model';
+import type { ActorLabel } from '../../protocol';
 import type { PanelState } from './state';
 
 /** More are counted, not listed. */
@@ -19,6 +20,8 @@ export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }
   if (!actors.length) {
     return null;
   }
+  const present = actors.filter(([, actor]) => actor.state !== 'dead');
+  const ended = actors.filter(([, actor]) => actor.state === 'dead');
   const nAlive = actors.filter(([, actor]) => actor.state === 'alive').length;
   return (
     <details class="cm-actors" open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
@@ -26,6 +29,20 @@ export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }
         {plural(actors.length, 'actor')}
         {nAlive !== actors.length && <span class="cm-soft"> · {integer(nAlive)} alive</span>}
       </summary>
+      <List actors={present} state={state} graph={graph} />
+      {ended.length > 0 && (
+        <details class="cm-ended">
+          <summary>{integer(ended.length)} ended</summary>
+          <List actors={ended} state={state} graph={graph} />
+        </details>
+      )}
+    </details>
+  );
+}
+
+function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state: PanelState; graph: TaskGraph }) {
+  return (
+    <>
       <ul>
         {actors.slice(0, N_ACTORS_MAX).map(([index, actor]) => {
           const calls = graph.calls.get(index);
@@ -46,15 +63,18 @@ export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }
                   {actor.name || actor.cls}
                   {actor.name && <span class="cm-soft"> {actor.cls}</span>}
                 </span>
+                <span class="cm-soft">{actor.pid ? `pid ${actor.pid}` : ''}</span>
                 <span class="cm-soft">{calls ? plural(calls.n, 'call') : ''}</span>
                 <span class={`cm-queue${nOpen ? '' : ' cm-none'}`}>{nOpen ? `${integer(nOpen)} open` : ''}</span>
-                <span class={`cm-actor-state cm-actor-${actor.state}`}>{actor.state}</span>
+                <span class={`cm-actor-state cm-actor-${actor.crashed ? 'crashed' : actor.state}`}>
+                  {actor.crashed ? 'crashed' : actor.state === 'dead' ? 'ended' : actor.state}
+                </span>
               </button>
             </li>
           );
         })}
       </ul>
       {actors.length > N_ACTORS_MAX && <p class="cm-soft">and {integer(actors.length - N_ACTORS_MAX)} more</p>}
-    </details>
+    </>
   );
 }

@@ -43,6 +43,8 @@ export interface CanvasEvents {
 export interface CanvasOptions {
   /** 'focused': the wheel belongs to the page until the graph has the focus or Ctrl is held. */
   wheel: 'always' | 'focused';
+  /** In a cell: flows as the panel beside it does, and shows everything once nothing is under way. */
+  isInline?: boolean;
 }
 
 export class GraphCanvas {
@@ -78,7 +80,7 @@ export class GraphCanvas {
     private readonly host: HTMLElement,
     private graph: TaskGraph,
     private readonly events: CanvasEvents,
-    options: CanvasOptions
+    private readonly options: CanvasOptions
   ) {
     this.tasks = new TaskArrangement(graph);
     this.groups = new GroupArrangement(graph);
@@ -269,7 +271,7 @@ export class GraphCanvas {
   private arranged(): LayeredLayout {
     const { showsGroups, shown, graph } = this;
     const arrangement = showsGroups ? this.groups : this.tasks;
-    arrangement.update(this.viewpoint.direction());
+    arrangement.update(this.options.isInline ? 'down' : this.viewpoint.direction());
     const { layout, generation } = arrangement;
     const isSame = shown.showsGroups === showsGroups && shown.epoch === graph.epoch;
     if (!isSame || shown.generation !== generation) {
@@ -290,10 +292,12 @@ export class GraphCanvas {
     if (!layout.n) {
       return null;
     }
+    const { running, ready, waiting } = this.graph.counts;
+    const isOver = this.options.isInline === true && running + ready + waiting === 0;
     return {
       bounds: this.groupFilter === NONE ? layout.bounds() : this.groupBounds(layout),
       direction: layout.direction,
-      isOverview: !this.showsGroups && layout.n > 2 * GROUP_FROM,
+      isOverview: isOver || (!this.showsGroups && layout.n > 2 * GROUP_FROM),
       front: () => this.front(layout)
     };
   }
