@@ -91,7 +91,8 @@ class Graph:
             started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
             size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
-            parent=(np.int32, -1), pid=(np.uint32, 0), worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
+            parent=(np.int32, -1), pid=(np.uint32, 0),
+            worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
             open_dependencies=(np.int32, 0), queued=(bool, True), row=(np.int32, -1))
         self._dirty = RowSet(n_rows_max)  # entries whose state may be another than it was
