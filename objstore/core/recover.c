@@ -221,6 +221,8 @@ static void finish_burials(struct segment *s)
         uint32_t state = atomic_load(&a->state);
         if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->task_1)
             actor_die(s, i, 0); /* half made, or its constructor has failed: nobody would ever bring it to life */
+        else if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->object_1)
+            actor_unreferenced(s, i); /* its last handle has gone, and whoever freed that one did not come to telling it */
         else if (state == ACTOR_DEAD && (a->head_1 || a->task_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
             actor_bury(s, i);
     }

@@ -136,7 +136,7 @@ bool segment_is_safe(struct segment *s, const char **wrong, uint64_t *at)
     for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++)
         safe = task_is_safe(&v, i);
     for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
-        safe = s->clients[i].actor_1 <= s->h->touched_actors || fail(&v, "the actor of client", i);
+        safe = atomic_load(&s->clients[i].state) != CLIENT_ATTACHED || s->clients[i].actor_1 <= s->h->touched_actors || fail(&v, "the actor of client", i);
     *wrong = v.wrong;
     *at = v.at;
     return safe;

@@ -128,6 +128,7 @@ def flood():
         busy.wait.remote()
 
 
+raises(lambda: ray.cancel(busy.wait.remote(), force=True), ValueError)
 raises(flood, ray.exceptions.PendingCallsLimitExceeded)
 ray.kill(busy)
 
@@ -140,4 +141,3 @@ raises(lambda: log.nothing, AttributeError)
 raises(lambda: ray.put(done[0]), TypeError)
 raises(lambda: ray.wait([done[0], done[0]]), ValueError)
 raises(lambda: identity.options(num_cpus=-1), ValueError)
-raises(lambda: ray.cancel(log.add.remote(1), force=True), ValueError)
