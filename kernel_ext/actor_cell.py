@@ -50,7 +50,7 @@ def start(cell: Definitions | Body, code: CellCode, namespace: dict[str, Any], r
     print(f"{variable} is an actor of class {class_name}.")
     from ..actor import call_in_actor
     # The constructor's error would be told only by the first call.
-    tell_failure(current(), call_in_actor(handle, _nothing, name=class_name, hidden=True), run)
+    tell_failure(current(), call_in_actor(handle, _nothing, name=class_name, hidden=True), run, class_name)
 
 
 def _nothing(instance: object) -> None:

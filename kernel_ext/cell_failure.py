@@ -1,6 +1,7 @@
 """The error of a cell's task, under the cell: nobody may ever ask for the futures of a cell that has failed."""
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ from .cell_registry import Cell
 if TYPE_CHECKING:
     from ..session import Session
 
+_CELL_BODY = re.compile(r'File "Cell In\[(\d+)\]", line \d+, in <module>')
 
-def tell_failure(session: Session, ref: Any, run: Cell) -> None:
+
+def tell_failure(session: Session, ref: Any, run: Cell, name: str) -> None:
     """Write the error of a task under the cell that submitted it, as soon as it fails. Cancelled tasks are no news.
 
     Parameters
@@ -19,14 +22,16 @@ def tell_failure(session: Session, ref: Any, run: Cell) -> None:
     ref : ObjectRef
         The value of the cell's last expression, which a cell without one does not show.
     run : Cell
+    name : str
+        What the task is called.
     """
-    session.notifier.add(ref, None, lambda: _tell(ref, run))
+    session.notifier.add(ref, None, lambda: _tell(ref, run, name))
 
 
-def _tell(ref: Any, run: Cell) -> None:
+def _tell(ref: Any, run: Cell, name: str) -> None:
     """Called in the notifier's thread when the task has ended."""
     if not ref.client.closed and (error := _error_of(ref)) is not None:
-        text = _in_words(error, run)
+        text = _in_words(error, run, name)
         from . import host
         shown_by = host.current()
         if shown_by is not None and shown_by.kernel is not None and run.parent:
@@ -46,12 +51,14 @@ def _error_of(ref: Any) -> Exception | None:
     return None
 
 
-def _in_words(error: Exception, run: Cell) -> str:
+def _in_words(error: Exception, run: Cell, name: str) -> str:
     from ..exceptions import TaskError
     from ..tracebacks import with_source_lines
     label = run.label or "The cell"
     if not isinstance(error, TaskError):
         return f"{label} has failed: {type(error).__name__}: {error}\n"
-    if error.task_name != run.label and error.task_name.startswith("In ["):
-        return f"{label} has not run, because {error.task_name} has failed: {error.cause_type}: {error.message}\n"
-    return f"{label} has failed in the worker with pid {error.pid}.\n{with_source_lines(error.remote_traceback)}"
+    failed = _CELL_BODY.search(error.remote_traceback)
+    if failed is not None and (other := f"In [{failed[1]}]") != label:  # which has told it already
+        return f"{label} has not run, because {other} has failed: {error.cause_type}: {error.message}\n"
+    what = "failed" if error.task_name == name else f"not run, because the task {error.task_name!r} has failed"
+    return f"{label} has {what} in the worker with pid {error.pid}.\n{with_source_lines(error.remote_traceback)}"

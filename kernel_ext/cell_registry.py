@@ -54,6 +54,7 @@ class CellRegistry:
 
     def __init__(self) -> None:
         self._cells: OrderedDict[int, Cell] = OrderedDict()
+        self._bodies: dict[int, str] = {}
         self._running: list[tuple[object, int]] = []
         self._last_number = 0
         self._current = 0
@@ -75,10 +76,18 @@ class CellRegistry:
         cell = Cell(self._last_number, label, cell_id, _without_content(parent or {}), filename)
         self._cells[cell.number] = cell
         while len(self._cells) > N_KEPT:
-            self._cells.popitem(last=False)
+            self._bodies.pop(self._cells.popitem(last=False)[0], None)
         self._running.append((run, cell.number))
         self._current = cell.number
         return cell
+
+    def name_body(self, number: int, name: str) -> None:
+        """The run with that number is about to become a task of its own, called so."""
+        self._bodies[number] = name
+
+    def body(self, number: int) -> str:
+        """What the task is called that a run has become; "" if it has not become one."""
+        return self._bodies.get(number, "")
 
     def leave(self, run: object) -> None:
         """A run has ended, for None the innermost. If it was nested in another, that one is the current one again."""

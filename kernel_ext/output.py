@@ -49,7 +49,6 @@ class CellOutput:
         self._budget = Budget(TEXT_CHARS_PER_SECOND, TEXT_CHARS_BURST, time.monotonic())
         self._n_dropped: dict[int, int] = {}
         self._remedy = ""
-        self._bodies: OrderedDict[int, None] = OrderedDict()
         self._pump = Pump(self.write)
         self._names: TaskNames | None = None
         self._tails = Tails()
@@ -66,15 +65,6 @@ class CellOutput:
             self._remedy = f"; the files in {session.config.log_dir} have all of it"
         self._forget = session.node.link.add_listener(
             lambda message: self._pump.add(message) if is_output(message) else None)
-
-    def body_of_cell(self, task: int) -> None:
-        """This task is the body of a cell: what it prints is the cell's own output and needs no prefix.
-
-        Not needed for tasks that are named as the cell is labelled.
-        """
-        self._bodies[task] = None
-        while len(self._bodies) > 4096:
-            self._bodies.popitem(last=False)
 
     def stop(self) -> None:
         """Send what is held back, and nothing afterwards."""
@@ -101,7 +91,7 @@ class CellOutput:
         texts = self._texts_of(piece.origin)
         if piece.stream in ("stdout", "stderr"):
             self._tails.add(piece.task, piece.text)
-            if piece.task in self._bodies or name and name == self._registry.cell(piece.origin).label:
+            if name and name == self._registry.body(piece.origin):  # it is the cell's own output
                 texts.add_plain(piece.stream, piece.text)
             else:
                 texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name or name)

@@ -16,6 +16,7 @@ from .capture import Captured, Shipper, capture
 from .cell_failure import tell_failure
 from .cell_registry import Cell, registry
 from .cell_task import FUTURE_FLAGS, CellCode, execute, run_cell, show_source
+from .cell_title import title_of
 from .cells import Body, CellError, Definitions, read_cell
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class RemoteCells:
         __tracebackhide__ = True
         from ..session import current
         returns = _checked_returns(options.returns, body)
-        name = options.name or run.label or "cell"
+        writes = tuple(body.writes if returns is None else returns)
+        name = options.name or title_of(body.source, writes) or run.label or "cell"
+        registry.name_body(run.number, name)  # before it can print
         task_options = _placement(options) | _options(
             name=name, max_retries=options.retries, retry_exceptions=options.retry_exceptions or None)
         namespace = self.shell.user_ns
@@ -122,7 +125,6 @@ class RemoteCells:
         elsewhere = self.left_in_actors.names(actor, namespace) if actor is not None else frozenset()
         captured = capture(body, namespace, self.shipper, session.client, inputs=options.inputs,
                            own=self.shell.user_ns_hidden, elsewhere=elsewhere)
-        writes = tuple(body.writes if returns is None else returns)
         code = dataclasses.replace(code, writes=writes, **_for_code(captured, writes))
         if actor is None:
             refs = _submit(code, captured.values, task_options)
@@ -132,17 +134,17 @@ class RemoteCells:
             self.left_in_actors.add(actor, dict(zip(writes, refs, strict=False)))
         self._say_what_goes_on(run)
         namespace.update(zip(writes, refs, strict=False))
-        for name in body.deletes:
-            namespace.pop(name, None)
+        for deleted in body.deletes:
+            namespace.pop(deleted, None)
         self._import(body.import_statements)
-        for name in body.mutates:
-            if name not in writes and name not in elsewhere:
-                print(f"{name} is changed in place by this cell. The change stays on the worker; to get it back, "
-                      f"assign {name}, or name it in --returns.")
+        for changed in body.mutates:
+            if changed not in writes and changed not in elsewhere:
+                print(f"{changed} is changed in place by this cell. The change stays on the worker; to get it back, "
+                      f"assign {changed}, or name it in --returns.")
         if options.wait:
             session.client.get(refs[-1])
         elif not body.has_last_expression:  # otherwise the card of the result tells
-            tell_failure(session, refs[-1], run)
+            tell_failure(session, refs[-1], run, name)
         return refs[-1] if body.has_last_expression else None
 
     def _import(self, statements: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cellmesh.kernel_ext.cell_title import title_of
 from cellmesh.kernel_ext.cells import Body, CellError, Definitions, read_cell
 
 CORPUS = Path(__file__).with_name("cells_corpus.txt")
@@ -304,3 +305,17 @@ def test_what_is_lent_is_enough_and_what_comes_back_is_all(program: int, seed: i
     of_handlers = re.findall(r"ValueError as (\w)", cell)
     for name in set(NAMES + FUNCTIONS) - {*body.writes, *body.deletes, *body.imports, *of_handlers}:
         assert whole.get(name, nothing) is notebook.get(name, nothing), (cell, name)
+
+
+@pytest.mark.parametrize(("source", "writes", "title"), [
+    ("import numpy as np\nheights = np.ones(3)", ["heights"], "heights"),
+    ("a = 1\nb: int = a", ["a", "b"], "a, b"),
+    ("for minute in range(15):\n    pass\nanswer = 42", ["minute", "answer"], "answer"),
+    ("import time\nfor i in range(3):\n    time.sleep(i)", ["i"], "for i in range(3):"),
+    ("with open('f') as f:\n    text = f.read()", ["f", "text"], "text"),
+    ("def f(): pass\nx = f()", ["f", "x"], "x"),
+    ("import numpy as np\n\nnp.mean(data)", [], "np.mean(data)"),
+    ("long_name_of_a_function(with_many, arguments, that_go, on)", [], "long_name_of_a_function(with_many, argu…"),
+])
+def test_what_the_task_of_a_cell_is_called(source: str, writes: list[str], title: str) -> None:
+    assert title_of(source, writes) == title

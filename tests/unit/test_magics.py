@@ -150,7 +150,7 @@ def test_flags_become_options(run: Any, session: Session) -> None:
     assert options_of(session) == {"num_cpus": 2, "num_gpus": 0.5, "memory": 1 << 30, "resources": {"disk": 1},
                                    "name": "load", "max_retries": -1, "retry_exceptions": True, "num_returns": 2}
     run("%%remote\nx = 1")
-    assert options_of(session) == {"name": "In [2]", "num_returns": 2}
+    assert options_of(session) == {"name": "x", "num_returns": 2}
 
 
 def test_inputs_and_returns_override(run: Any, shell: Any, session: Session) -> None:
