@@ -5,7 +5,6 @@ so what is set here is set for good. Tasks inherit the environment of the task t
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -89,6 +88,7 @@ def number_of(environment: Environment) -> int:
     """What the store knows an environment by; 0 for none."""
     if not environment:
         return 0
+    import hashlib  # 4 ms that only environments are worth
     digest = hashlib.blake2b(repr(key_of(environment)).encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") or 1
 
