@@ -183,7 +183,8 @@ class Recorder:
     @contextmanager
     def fresh(self) -> Iterator[Graph]:
         """The graph with every event read so far folded in, locked for the time of the `with` block."""
-        self._take_backlog()
+        if self._take_backlog():
+            self.want()  # else the folder, finding nothing left to fold, would not send what is new
         with self.lock:
             self._refresh()
             yield self.graph
@@ -248,7 +249,8 @@ class Recorder:
                 self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
                                        max(0.0, started + interval - time.monotonic()))
 
-    def _take_backlog(self) -> None:
+    def _take_backlog(self) -> bool:
+        """Fold what has been read; whether there was anything."""
         with self._folding:
             with self._changed:
                 backlog, self._backlog, self._n_backlog = self._backlog, [], 0
@@ -260,6 +262,7 @@ class Recorder:
                     self.graph.fold(records[begin:begin + FOLD_RECORDS], lost if begin == 0 else 0)
             if lost and self._reconciled_at is None:
                 self._reconciled_at = 0.0
+            return bool(backlog)
 
     def _refresh(self) -> None:
         changed = self.graph.refresh(self.now_s())

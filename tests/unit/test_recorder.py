@@ -1,9 +1,13 @@
-"""The pace of the thread that keeps the graph."""
+"""The threads that keep the graph: their pace, and what they owe to front ends."""
 from __future__ import annotations
 
 import pytest
+from support import wait_until
 
-from cellmesh.kernel_ext.recorder import Pace
+import cellmesh as cm
+from cellmesh import session as sessions
+from cellmesh.kernel_ext.cell_registry import CellRegistry
+from cellmesh.kernel_ext.recorder import Pace, Recorder
 
 
 def test_work_takes_its_share_of_the_time() -> None:
@@ -26,3 +30,26 @@ def test_after_a_quiet_while_there_is_no_wait_at_first_but_credit_does_not_pile_
 def test_light_work_never_waits() -> None:
     pace = Pace(share=0.05, credit_s=1.0)
     assert not any(pace.wait(0.001 * turn, turn / 30) for turn in range(300))
+
+
+def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request takes what has been read before the folding thread is awake, which then finds nothing to fold."""
+    cm.init(num_cpus=1)
+    recorder = Recorder(sessions.current(), CellRegistry())
+    try:
+        def read_without_a_word(data: bytes, lost: int) -> None:
+            with recorder._changed:
+                recorder._backlog.append((data, lost))
+
+        wanted: list[bool] = []
+        monkeypatch.setattr(recorder, "_put", read_without_a_word)
+        monkeypatch.setattr(recorder, "want", lambda: wanted.append(True))
+        cm.get(cm.remote(lambda: 1).remote())
+        wait_until(lambda: recorder._backlog)
+        with recorder.fresh():
+            assert wanted
+    finally:
+        recorder.stop()
+        cm.shutdown()
+        for thread in recorder._threads:
+            thread.join()
