@@ -29,13 +29,7 @@ static void step(void)
 #define IDLE_SIZE 8192
 #include "arena.c"
 
-#define CHECK(condition)                                                             \
-    do {                                                                             \
-        if (!(condition)) {                                                          \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                 \
-        }                                                                            \
-    } while (0)
+#include "expect.h"
 
 /* --- an arena with a shadow of what it should hold --- */
 

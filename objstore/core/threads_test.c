@@ -13,17 +13,10 @@
 #include "actor.h"
 #include "client.h"
 #include "event.h"
+#include "expect.h"
 #include "recover.h"
 #include "resource.h"
 #include "stream.h"
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                                  \
-        }                                                                             \
-    } while (0)
 
 enum { SIZE = 8 << 20, N_WORKERS = 3, N_DRIVERS = 2, WIDTH = 8, N_ITEMS = 5 };
 static unsigned char *base;

@@ -61,8 +61,10 @@ MUTANTS = [
     Mutant("a slot that stands in the lock is claimed again", "client.c",
            "        if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)\n            continue;\n", ""),
     Mutant("a split shrinks the old chunk before the new one is written", "arena.c",
-           "    write_header(base, rest, surplus - ARENA_UNIT, offset);\n    ARENA_STEP();\n    set_size(chunk, size);\n",
-           "    set_size(chunk, size);\n    ARENA_STEP();\n    write_header(base, rest, surplus - ARENA_UNIT, offset);\n"),
+           "    write_header(base, rest, surplus - ARENA_UNIT, offset, chunk->warm > front ? chunk->warm - front : 0);\n"
+           "    ARENA_STEP();\n    set_size(chunk, size);\n",
+           "    set_size(chunk, size);\n    ARENA_STEP();\n"
+           "    write_header(base, rest, surplus - ARENA_UNIT, offset, chunk->warm > front ? chunk->warm - front : 0);\n"),
     Mutant("a merge defaces the chunk behind before it has grown", "arena.c",
            "    set_size(chunk, end_of(chunk_at(base, next), next) - offset - ARENA_UNIT);\n    ARENA_STEP();\n"
            "    chunk_at(base, next)->check = 0;\n",

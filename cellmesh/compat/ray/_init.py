@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +25,7 @@ class LoggingConfig:
     additional_log_standard_attrs: list[str] = field(default_factory=list)
 
 
-class RayContext(Mapping[str, Any]):
+class RayContext(Context):
     """What `ray.init` returns: `cellmesh.init`'s context with Ray's attributes."""
 
     dashboard_url = ""
@@ -34,7 +33,7 @@ class RayContext(Mapping[str, Any]):
     python_version = platform.python_version()
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        super().__init__(context._session)
 
     @property
     def ray_version(self) -> str:
@@ -45,34 +44,9 @@ class RayContext(Mapping[str, Any]):
     @property
     def address_info(self) -> dict[str, Any]:
         """Where the session is."""
-        found = self._context.address_info
+        found = super().address_info
         return {**found, "node_ip_address": "127.0.0.1", "raylet_socket_name": found["address"],
                 "session_name": found["node_id"], "gcs_address": found["address"]}
-
-    def disconnect(self) -> None:
-        """End the session."""
-        self._context.disconnect()
-
-    def __enter__(self) -> RayContext:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self.disconnect()
-
-    def __getitem__(self, key: str) -> Any:
-        return self.address_info[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.address_info)
-
-    def __len__(self) -> int:
-        return len(self.address_info)
-
-    def __repr__(self) -> str:
-        return repr(self._context)
-
-    def _repr_html_(self) -> str:
-        return self._context._repr_html_()
 
 
 def init(address: str | None = None, *, ignore_reinit_error: bool = False, local_mode: bool = False,
