@@ -1,9 +1,9 @@
 // The whole panel: header, one of the views, card, actors; or a sentence where there is nothing to show.
 
-import { effect, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { TaskGraph } from '../../model';
 import { Actors } from './actors';
+import { bind } from './bind';
 import { type CanvasOptions, GraphCanvas, type Show } from './canvas';
 import { Card } from './card';
 import { describeGroup, describeRow, summary } from './describe';
@@ -94,24 +94,10 @@ function Graph({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
     view.setShow(state.show.peek());
     canvas.current = view;
     state.canvas.value = view;
-    state.onChange = () => view.refresh();
-    const stops = [
-      effect(() => view.filter(state.stateFilter.value)),
-      effect(() => view.mark(state.brush.value)),
-      effect(() => {
-        state.look.value;
-        view.readTheme();
-      }),
-      effect(() => {
-        const picked = state.selection.value;
-        untracked(() => view.select(picked));
-      })
-    ];
+    const unbind = bind(view, state, picked => view.select(picked));
     return () => {
-      stops.forEach(stop => stop());
-      state.onChange = null;
       state.canvas.value = null;
-      view.dispose();
+      unbind();
     };
   }, []);
   useEffect(() => canvas.current?.setGraph(graph), [graph]);

@@ -7,16 +7,14 @@ import { drawGroups, groupNeighbours, isAnimated as groupsAnimated } from '../..
 import { type Image, makeImage, rasterTasks } from '../../draw/raster';
 import { type Scene, drawGrid, isSettled } from '../../draw/scene';
 import { drawTasks, isAnimated as tasksAnimated } from '../../draw/tasks';
-import { type Theme, makeTheme } from '../../draw/theme';
 import { Glide } from '../../glide';
 import { type Direction, type LayeredLayout, NONE, type Rect } from '../../layout';
 import type { TaskGraph } from '../../model';
 import { State } from '../../protocol';
 import { EASE_MS, type Sight, Viewpoint } from '../../viewpoint';
 import { walk } from '../../walk';
+import { CanvasView, type Wheel } from '../canvas';
 import { describeGroup, describeRow } from './describe';
-import { listen } from './gestures';
-import { Tooltip } from './tooltip';
 
 /** More rows than this are shown as groups unless the reader asks otherwise. */
 export const GROUP_FROM = 400;
@@ -41,21 +39,14 @@ export interface CanvasEvents {
 }
 
 export interface CanvasOptions {
-  /** 'focused': the wheel belongs to the page until the graph has the focus or Ctrl is held. */
-  wheel: 'always' | 'focused';
+  wheel: Wheel;
   /** In a cell: flows as the panel beside it does, and shows everything once nothing is under way. */
   isInline?: boolean;
 }
 
-export class GraphCanvas {
-  readonly element = document.createElement('canvas');
-  private readonly pen: CanvasRenderingContext2D;
-  private readonly tooltip: Tooltip;
-  private readonly abort = new AbortController();
-  private readonly resizing: ResizeObserver;
+export class GraphCanvas extends CanvasView {
   private readonly viewpoint = new Viewpoint();
   private readonly glide = new Glide();
-  private theme!: Theme;
   private tasks: TaskArrangement;
   private groups: GroupArrangement;
   private image: { target: Image; data: ImageData } | null = null;
@@ -65,59 +56,30 @@ export class GraphCanvas {
   private shown = { showsGroups: false, epoch: NONE, generation: NONE };
   private hovered = NONE;
   private selection: Picked | null = null;
-  private stateFilter: State | null = null;
-  private brush: readonly [number, number] | null = null;
   private groupFilter = NONE;
   private lit: ((box: number) => boolean) | null = null;
   private litKey = '';
 
-  private request = 0;
-  private timer = 0;
   private lastFrameMs = 0;
   private changedMs = Number.NEGATIVE_INFINITY;
 
   constructor(
-    private readonly host: HTMLElement,
+    host: HTMLElement,
     private graph: TaskGraph,
     private readonly events: CanvasEvents,
     private readonly options: CanvasOptions
   ) {
+    super(host, 'cm-canvas', {
+      description: 'task graph',
+      label: 'Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.'
+    });
     this.tasks = new TaskArrangement(graph);
     this.groups = new GroupArrangement(graph);
-    const { element } = this;
-    element.className = 'cm-canvas';
-    element.tabIndex = 0;
-    element.setAttribute('role', 'application');
-    element.setAttribute('aria-roledescription', 'task graph');
-    element.setAttribute(
-      'aria-label',
-      'Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.'
-    );
-    host.append(element);
-    this.pen = element.getContext('2d')!;
-    this.tooltip = new Tooltip(host);
-    const ownsWheel = (event: WheelEvent) =>
-      options.wheel === 'always' || event.ctrlKey || element.ownerDocument.activeElement === element;
-    listen(element, this.gestures(), ownsWheel, this.abort.signal);
-    document.addEventListener('visibilitychange', () => this.schedule(), { signal: this.abort.signal });
-    this.resizing = new ResizeObserver(() => this.resize());
-    this.resizing.observe(host);
-    this.readTheme();
-    this.resize();
-  }
-
-  dispose(): void {
-    this.abort.abort();
-    this.resizing.disconnect();
-    cancelAnimationFrame(this.request);
-    clearTimeout(this.timer);
-    this.tooltip.dispose();
-    this.element.remove();
+    this.start(this.gestures(), options.wheel);
   }
 
   // ---- what others ask for
 
-  /** Show another graph from now on. */
   setGraph(graph: TaskGraph): void {
     if (graph !== this.graph) {
       this.graph = graph;
@@ -131,16 +93,8 @@ export class GraphCanvas {
     this.refresh();
   }
 
-  /** The graph has changed. */
   refresh(): void {
     this.changedMs = performance.now();
-    this.schedule();
-  }
-
-  /** The colours have changed. */
-  readTheme(): void {
-    const style = getComputedStyle(this.host);
-    this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
     this.schedule();
   }
 
@@ -157,18 +111,6 @@ export class GraphCanvas {
     this.groupFilter = NONE;
     this.hovered = NONE;
     this.follow(true);
-  }
-
-  /** Light the rows of one state, or all again. */
-  filter(state: State | null): void {
-    this.stateFilter = state;
-    this.schedule();
-  }
-
-  /** Light what ran in a stretch of time, or all again. */
-  mark(brush: readonly [number, number] | null): void {
-    this.brush = brush;
-    this.schedule();
   }
 
   /** Show the rows of one group, in the picture of all rows. */
@@ -216,39 +158,17 @@ export class GraphCanvas {
 
   // ---- when to draw
 
-  private schedule(): void {
-    clearTimeout(this.timer);
-    if (!this.request && this.viewpoint.size.width > 0) {
-      this.request = requestAnimationFrame(() => {
-        this.request = 0;
-        this.frame(performance.now());
-      });
-    }
-  }
-
   private viewChanged(): void {
     this.events.onView(this);
     this.schedule();
   }
 
-  private resize(): void {
-    const { clientWidth: width, clientHeight: height } = this.host;
-    const before = this.viewpoint.size;
-    if (width === before.width && height === before.height) {
-      return;
-    }
-    this.viewpoint.size = { width, height };
-    const ratio = window.devicePixelRatio || 1;
-    this.element.width = Math.round(width * ratio);
-    this.element.height = Math.round(height * ratio);
+  protected override resized(): void {
+    this.viewpoint.size = this.size;
     this.image = null;
-    if (width > 0) {
-      // Without waiting for a frame: an empty canvas would flash while a splitter is dragged.
-      this.frame(performance.now());
-    }
   }
 
-  private frame(clockMs: number): void {
+  protected frame(clockMs: number): void {
     const { viewpoint } = this;
     const elapsedMs = Math.min(100, clockMs - this.lastFrameMs);
     this.lastFrameMs = clockMs;
@@ -260,8 +180,7 @@ export class GraphCanvas {
     if (isTravelling || isGliding || (isMoving && !isSettled(clockMs, this.changedMs))) {
       this.schedule();
     } else if (isAnimated && isMoving) {
-      clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => this.schedule(), IDLE_FRAME_MS);
+      this.scheduleIn(IDLE_FRAME_MS);
     }
   }
 

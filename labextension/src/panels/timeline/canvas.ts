@@ -2,14 +2,11 @@
 
 import { type TimelineScene, AXIS_PX, LANE_PX, NAMES_PX, barRect, drawTimeline } from '../../draw/timeline';
 import { svgOf } from '../../draw/svg';
-import { type Theme, makeTheme } from '../../draw/theme';
 import { NONE } from '../../layout';
 import type { TaskGraph } from '../../model';
-import { State } from '../../protocol';
 import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReason, story, zoomTime } from '../../timeline';
-import { listen } from '../graph/gestures';
+import { CanvasView, type Wheel } from '../canvas';
 import { rowTitle } from '../graph/describe';
-import { Tooltip } from '../graph/tooltip';
 import { duration } from '../../format';
 
 /** While tasks run, bars grow; smoother than that could not be told from it. */
@@ -27,58 +24,26 @@ export interface TimelineEvents {
   onAim(canvas: TimelineCanvas): void;
 }
 
-export class TimelineCanvas {
-  readonly element = document.createElement('canvas');
-  private readonly pen: CanvasRenderingContext2D;
-  private readonly tooltip: Tooltip;
-  private readonly abort = new AbortController();
-  private readonly resizing: ResizeObserver;
-  private theme!: Theme;
+export class TimelineCanvas extends CanvasView {
   private scale: Scale = { t0: 0, pxPerS: 100 };
   private top = 0;
   private aim: Aim = 'fit';
-  private size = { width: 0, height: 0 };
   private arranged: Arranged | null = null;
   private hovered = NONE;
   private selected = NONE;
-  private brush: readonly [number, number] | null = null;
-  private stateFilter: State | null = null;
-  private request = 0;
-  private timer = 0;
 
   constructor(
-    private readonly host: HTMLElement,
+    host: HTMLElement,
     private graph: TaskGraph,
     private readonly events: TimelineEvents,
-    ownsWheel: (event: WheelEvent) => boolean
+    wheel: Wheel
   ) {
-    const { element } = this;
-    element.className = 'cm-canvas cm-timeline';
-    element.tabIndex = 0;
-    element.setAttribute('role', 'application');
-    element.setAttribute('aria-roledescription', 'timeline');
-    element.setAttribute(
-      'aria-label',
-      'Timeline, one lane for each worker. Left and right go from task to task in a lane, up and down from lane to lane, Enter opens the card, plus and minus zoom, F fits, L follows. Drag with Shift to mark a stretch of time.'
-    );
-    host.append(element);
-    this.pen = element.getContext('2d')!;
-    this.tooltip = new Tooltip(host);
-    listen(element, this.gestures(), ownsWheel, this.abort.signal);
-    document.addEventListener('visibilitychange', () => this.schedule(), { signal: this.abort.signal });
-    this.resizing = new ResizeObserver(() => this.resize());
-    this.resizing.observe(host);
-    this.readTheme();
-    this.resize();
-  }
-
-  dispose(): void {
-    this.abort.abort();
-    this.resizing.disconnect();
-    cancelAnimationFrame(this.request);
-    clearTimeout(this.timer);
-    this.tooltip.dispose();
-    this.element.remove();
+    super(host, 'cm-canvas cm-timeline', {
+      description: 'timeline',
+      label:
+        'Timeline, one lane for each worker. Left and right go from task to task in a lane, up and down from lane to lane, Enter opens the card, plus and minus zoom, F fits, L follows. Drag with Shift to mark a stretch of time.'
+    });
+    this.start(this.gestures(), wheel);
   }
 
   get isFollowing(): boolean {
@@ -97,24 +62,8 @@ export class TimelineCanvas {
     this.schedule();
   }
 
-  readTheme(): void {
-    const style = getComputedStyle(this.host);
-    this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
-    this.schedule();
-  }
-
   select(row: number): void {
     this.selected = row;
-    this.schedule();
-  }
-
-  filter(state: State | null): void {
-    this.stateFilter = state;
-    this.schedule();
-  }
-
-  mark(brush: readonly [number, number] | null): void {
-    this.brush = brush;
     this.schedule();
   }
 
@@ -154,30 +103,6 @@ export class TimelineCanvas {
     this.schedule();
   }
 
-  private schedule(): void {
-    clearTimeout(this.timer);
-    if (!this.request && this.size.width > 0) {
-      this.request = requestAnimationFrame(() => {
-        this.request = 0;
-        this.frame();
-      });
-    }
-  }
-
-  private resize(): void {
-    const { clientWidth: width, clientHeight: height } = this.host;
-    if (width === this.size.width && height === this.size.height) {
-      return;
-    }
-    this.size = { width, height };
-    const ratio = window.devicePixelRatio || 1;
-    this.element.width = Math.round(width * ratio);
-    this.element.height = Math.round(height * ratio);
-    if (width > 0) {
-      this.frame();
-    }
-  }
-
   private arrange(): Arranged {
     if (this.aim === 'fit') {
       this.scale = fitTime(extent(this.graph, this.now()), this.plotWidth);
@@ -193,7 +118,7 @@ export class TimelineCanvas {
     return { graph, theme, arranged, scale, view: size, top, now: this.now(), hovered, selected, brush, lit };
   }
 
-  private frame(): void {
+  protected frame(): void {
     this.arranged = this.arrange();
     const most = Math.max(0, AXIS_PX + this.arranged.lanes.length * LANE_PX - this.size.height);
     this.top = Math.min(most, Math.max(0, this.top));
@@ -202,8 +127,7 @@ export class TimelineCanvas {
     drawTimeline(this.pen, this.scene(this.arranged));
     const { counts } = this.graph;
     if (counts.running > 0 && this.aim !== 'free') {
-      clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => this.schedule(), FRAME_MS);
+      this.scheduleIn(FRAME_MS);
     }
   }
 

@@ -1,10 +1,10 @@
 // The timeline with its buttons. Loaded when it is opened for the first time.
 
-import { effect, untracked } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { duration } from '../../format';
 import { NONE } from '../../layout';
 import { chromeTrace } from '../../trace';
+import { bind } from '../graph/bind';
 import { Glyph } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
 import { TimelineCanvas } from './canvas';
@@ -41,28 +41,11 @@ export function Timeline({ state, graph, options }: ViewProps) {
           state.isFollowing.value = isFollowing;
         }
       },
-      event => options.wheel === 'always' || event.ctrlKey || host.current?.ownerDocument.activeElement === view.element
+      options.wheel
     );
     canvas.current = view;
     state.isFollowing.value = false;
-    state.onChange = () => view.refresh();
-    const stops = [
-      effect(() => view.filter(state.stateFilter.value)),
-      effect(() => view.mark(state.brush.value)),
-      effect(() => {
-        state.look.value;
-        view.readTheme();
-      }),
-      effect(() => {
-        const picked = state.selection.value;
-        untracked(() => view.select(picked?.kind === 'task' ? picked.index : NONE));
-      })
-    ];
-    return () => {
-      stops.forEach(stop => stop());
-      state.onChange = null;
-      view.dispose();
-    };
+    return bind(view, state, picked => view.select(picked?.kind === 'task' ? picked.index : NONE));
   }, []);
   useEffect(() => canvas.current?.setGraph(graph), [graph]);
   const now = () => graph.time(performance.now());
