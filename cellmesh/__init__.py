@@ -13,15 +13,17 @@ Everything is imported when it is first used, so that `import cellmesh` costs ne
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # known to type checkers by its name; the module `typing` is not worth its time here
 if TYPE_CHECKING:
+    from typing import Any
+
     from . import exceptions, state, util
     from .actor import ActorClass, ActorHandle, method
     from .api import (as_completed, available_resources, cancel, cluster_resources, error_info, exit_actor, get,
-                      get_actor, get_gpu_ids, get_runtime_context, init, is_initialized, kill, nodes, put, remote,
-                      shutdown, timeline, wait)
+                      get_actor, get_gpu_ids, get_runtime_context, kill, nodes, put, remote, timeline, wait)
     from .generator import ObjectRefGenerator
+    from .lifecycle import init, is_initialized, shutdown
     from .refs import ObjectRef
     from .remote_function import RemoteFunction
     from .serializability import inspect_serializability
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
 # public name -> the module that defines it
 _HOMES = {
     **dict.fromkeys(("as_completed", "available_resources", "cancel", "cluster_resources", "error_info", "exit_actor",
-                     "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "is_initialized", "kill",
-                     "nodes", "put", "remote", "shutdown", "timeline", "wait"), "api"),
+                     "get", "get_actor", "get_gpu_ids", "get_runtime_context", "kill", "nodes", "put", "remote",
+                     "timeline", "wait"), "api"),
+    **dict.fromkeys(("init", "is_initialized", "shutdown"), "lifecycle"),
     **dict.fromkeys(("ActorClass", "ActorHandle", "method"), "actor"),
     "ObjectRef": "refs",
     "ObjectRefGenerator": "generator",

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import session as sessions
-from .session import current
+from .session import current, process
 
 if TYPE_CHECKING:
     from .actor import ActorClass, ActorHandle
@@ -19,84 +19,6 @@ if TYPE_CHECKING:
     from .refs import ObjectRef
     from .remote_function import RemoteFunction
     from .runtime_context import RuntimeContext
-
-
-# ---------------------------------------------------------------- the session
-def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
-         memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
-         namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
-         runtime_env: dict[str, Any] | None = None, ignore_reinit_error: bool = False,
-         **others: Any) -> Context:
-    """Start a session on this machine, or join one.
-
-    The first use of the API does it too, with the defaults.
-
-    Parameters
-    ----------
-    address : str, optional
-        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this
-        machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
-    num_cpus : float, optional
-        How many CPUs tasks may use together; default: those that this process may use.
-    num_gpus : float, optional
-        Likewise for GPUs; default: those in CUDA_VISIBLE_DEVICES, or all.
-    memory : float, bytes, optional
-        What tasks may ask for with `memory=`; default: the machine's memory without the object store.
-    resources : dict of str to float, optional
-        Custom resources.
-    object_store_memory : int, bytes, optional
-        How much the object store can hold; default: 30 % of the memory. It costs only what is used.
-    namespace : str, optional
-        Where actors' names are looked up; default: one of this session alone.
-    log_to_driver : bool, optional
-        Whether what tasks print is shown here; default: True.
-    log_dir : str, optional
-        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
-    runtime_env : dict, optional
-        What tasks and actors run in unless they say otherwise; as the option of that name.
-    ignore_reinit_error : bool
-        Return the session that runs, whatever was asked for.
-
-    Returns
-    -------
-    Context
-        Says what runs; ends the session when used in a `with` statement.
-
-    Raises
-    ------
-    AlreadyInitializedError
-        A session runs already, and something else was asked for than it has.
-    UnknownArgumentError
-        There is no such argument.
-    ValueError, TypeError
-        An argument has no sense.
-    """
-    from . import startup
-    from .context import Context
-    asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
-                                       "resources": resources, "object_store_memory": object_store_memory,
-                                       "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
-                                       "log_dir": log_dir}, others)
-    running = sessions.current_or_none()
-    if running is not None and running.lost:
-        sessions.shutdown()
-    elif running is not None:
-        startup.compare(running, asked, ignore_reinit_error)
-        if not ignore_reinit_error and not running.is_worker:
-            print("cellmesh runs already; init() has returned the same session.", file=sys.stderr)
-        return Context(running)
-    return Context(sessions.start(startup.make_config(asked)))
-
-
-def shutdown() -> None:
-    """End the session: its tasks, actors and objects are gone when this returns. Values fetched before stay valid."""
-    sessions.shutdown()
-
-
-def is_initialized() -> bool:
-    """Whether a session runs in this process."""
-    running = sessions.current_or_none()
-    return running is not None and not running.lost
 
 
 # ---------------------------------------------------------------- tasks and actors
@@ -302,7 +224,7 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
     CellmeshError
         What else can become of a task; see `cellmesh.exceptions`.
     """
-    return current().client.get(refs, timeout)
+    return (process.session or current()).client.get(refs, timeout)
 
 
 def put(value: Any) -> ObjectRef:
@@ -434,7 +356,7 @@ def nodes() -> list[dict[str, Any]]:
     total, _ = of.client.resources()
     import os
     return [{"NodeID": of.node.session_id, "Alive": True, "NodeName": os.uname().nodename, "Resources": total,
-             "SessionDir": str(of.node.session_dir)}]
+             "SessionDir": of.node.session_dir}]
 
 
 def cluster_resources() -> dict[str, float]:

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 LISTS = ("tasks", "actors", "objects", "workers", "nodes")
@@ -95,7 +94,7 @@ def _filter(text: str) -> tuple[str, str, Any]:
 
 
 # ---------------------------------------------------------------- sessions
-def _sessions(options: argparse.Namespace) -> list[Path]:
+def _sessions(options: argparse.Namespace) -> list[str]:
     """Those that are asked for; none: a line on stderr has said so."""
     from .scheduler import session_dir
     found = session_dir.alive()
@@ -105,22 +104,23 @@ def _sessions(options: argparse.Namespace) -> list[Path]:
     return _chosen(found, wanted)
 
 
-def _chosen(found: list[Path], wanted: list[str]) -> list[Path]:
+def _chosen(found: list[str], wanted: list[str]) -> list[str]:
     by_id = {_id(folder): folder for folder in found}
     if unknown := [name for name in wanted if name not in by_id]:
         raise UsageError(f"no such session: {', '.join(unknown)}; there is {', '.join(by_id) or 'none'}")
     return [by_id[name] for name in wanted] or found
 
 
-def _id(folder: Path) -> str:
-    return folder.name.removeprefix("session-")
+def _id(folder: str) -> str:
+    from .scheduler.session_dir import id_of
+    return id_of(folder)
 
 
 @contextmanager
-def _joined(folder: Path, log_to_driver: bool = False) -> Iterator[None]:
-    from .api import init, shutdown
+def _joined(folder: str, log_to_driver: bool = False) -> Iterator[None]:
+    from .lifecycle import init, shutdown
     from .scheduler.session_dir import SOCKET_NAME
-    init(str(folder / SOCKET_NAME), log_to_driver=log_to_driver)
+    init(os.path.join(folder, SOCKET_NAME), log_to_driver=log_to_driver)
     try:
         yield
     finally:
@@ -147,13 +147,13 @@ def status(options: argparse.Namespace) -> int:
     return 0
 
 
-def _status(folder: Path) -> dict[str, Any]:
+def _status(folder: str) -> dict[str, Any]:
     from . import api, state
     from .session import running
     stats = running().client.stats()
     processes = [row for row in state.list_workers(limit=1 << 20) if row["pid"] != os.getpid()]
     tasks = Counter(row["state"] for row in running().client.tasks())
-    return {"folder": str(folder), "drivers": [row["pid"] for row in processes if row["role"] == "driver"],
+    return {"folder": folder, "drivers": [row["pid"] for row in processes if row["role"] == "driver"],
             "total": api.cluster_resources(), "free": api.available_resources(),
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
@@ -176,7 +176,7 @@ def list_rows(options: argparse.Namespace) -> int:
     """A table for each session."""
     from . import state
 
-    def look(folder: Path) -> dict[str, Any]:
+    def look(folder: str) -> dict[str, Any]:
         try:
             return {options.what: getattr(state, f"list_{options.what}")(filters=options.filters, limit=options.limit)}
         except ValueError as error:
@@ -192,7 +192,7 @@ def memory(options: argparse.Namespace) -> int:
     from . import state
     from .session import running
 
-    def look(folder: Path) -> dict[str, Any]:
+    def look(folder: str) -> dict[str, Any]:
         if options.json:
             return {"store": running().client.stats(), "objects": state.list_objects(limit=options.limit)}
         return {"text": state.memory(options.limit)}
@@ -235,14 +235,15 @@ def logs(options: argparse.Namespace) -> int:
     if options.follow and len(folders) > 1:
         raise UsageError(f"{len(folders)} sessions run: choose one with --session ({', '.join(map(_id, folders))})")
     for folder in folders:
-        text = (folder / LOG_NAME).read_text(errors="replace")
+        with open(os.path.join(folder, LOG_NAME), errors="replace") as log:
+            text = log.read()
         print(text or f"session {_id(folder)}: its processes have said nothing", end="" if text else "\n", flush=True)
         if options.follow:
             _follow(folder)
     return 0 if folders else 1
 
 
-def _follow(folder: Path) -> None:
+def _follow(folder: str) -> None:
     from .session import running
     over = threading.Event()
     with _joined(folder, log_to_driver=True):

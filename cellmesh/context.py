@@ -1,7 +1,6 @@
 """What `init` returns: a look at the session, and its end in a `with` statement."""
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ class Context(Mapping[str, Any]):
     def address_info(self) -> dict[str, Any]:
         """Where the session is: address (what `init` takes elsewhere), session_dir, node_id, namespace."""
         node = self._session.node
-        return {"address": getattr(node, "address", ""), "session_dir": str(node.session_dir),
+        return {"address": getattr(node, "address", ""), "session_dir": node.session_dir,
                 "node_id": node.session_id, "namespace": self._session.namespace}
 
     def disconnect(self) -> None:
@@ -57,7 +56,7 @@ class Context(Mapping[str, Any]):
             "resources": in_resources(resources),
             "memory for tasks": in_bytes(config.resources.get("memory", 0.0)),
             "object store": in_bytes(config.object_store_memory),
-            "session": str(self._session.node.session_dir),
+            "session": self._session.node.session_dir,
         }
 
     def _state(self) -> str:
@@ -70,6 +69,7 @@ class Context(Mapping[str, Any]):
         return f"<cellmesh session, {self._state()}; {facts}>"
 
     def _repr_html_(self) -> str:
+        import html
         rows = "".join(f'<tr><td style="text-align:left;opacity:.7;padding:1px 12px 1px 0">{html.escape(name)}</td>'
                        f'<td style="text-align:left;padding:1px 0">{html.escape(value)}</td></tr>'
                        for name, value in self._facts().items())

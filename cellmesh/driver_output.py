@@ -20,8 +20,9 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from .exceptions import SessionError
 from .function_names import name_of
@@ -47,8 +48,7 @@ Writer = tuple[int, int]  # (task, pid)
 PLAIN: Writer = (-1, 0)  # who writes text that is passed on as it is
 
 
-@dataclass
-class _Equal:
+class _Equal(Struct):
     """The last whole line written on a stream, and how many other tasks have printed the same since."""
 
     name: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -67,8 +66,9 @@ def normal(value: Mapping[str, Any]) -> Environment:
 
 def _place_of(module: Any) -> str:
     """The folder from which a module or package can be imported."""
-    path = Path(module.__file__ if isinstance(module, ModuleType) else module).absolute()
-    return str(path.parent.parent if path.name == "__init__.py" else path.parent)
+    path = os.path.abspath(module.__file__ if isinstance(module, ModuleType) else module)  # type: ignore[type-var]
+    folder = os.path.dirname(path)
+    return os.path.dirname(folder) if os.path.basename(path) == "__init__.py" else folder
 
 
 def effective(options: Mapping[str, Any], default: Environment) -> Environment:

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from . import exceptions, failures, session
-from .serializability import pickling_error
 from .text import in_resources
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ class Hooks:
         try:
             return serialization.pickle(value)
         except Exception as reason:  # whatever the user's classes raise
+            from .serializability import pickling_error
             raise pickling_error(value, reason) from reason
 
     def unpickle(self, data: bytes, buffers: Sequence[Any]) -> Any:

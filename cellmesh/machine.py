@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = "/sys/fs/cgroup"
+MEMBERSHIP = "/proc/self/cgroup"  # the groups of this process
 UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2**63
 STORE_SHARE = 0.3    # of the memory; the segment is sparse, so what is not used costs nothing
 
@@ -35,8 +35,10 @@ def usable_gpus() -> int:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() not in ("", "-1", "NoDevFiles")])
-    devices = Path("/proc/driver/nvidia/gpus")
-    return len(list(devices.iterdir())) if devices.is_dir() else 0
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:  # no such driver
+        return 0
 
 
 def _cpu_quota() -> float | None:
@@ -47,39 +49,36 @@ def _cpu_quota() -> float | None:
         if len(words) == 2 and words[0] != "max":
             quotas.append(int(words[0]) / int(words[1]))
     for path in _cgroup_files("cpu.cfs_quota_us", "cpu"):
-        quota, period = _number(path), _number(path.with_name("cpu.cfs_period_us"))
+        quota, period = _number(path), _number(f"{os.path.dirname(path)}/cpu.cfs_period_us")
         if quota is not None and period and quota > 0:
             quotas.append(quota / period)
     return min(quotas, default=None)
 
 
-def _cgroup_files(name: str, controller: str = "") -> list[Path]:
+def _cgroup_files(name: str, controller: str = "") -> list[str]:
     """The files of that name from this process's cgroup up to the root: a limit anywhere above counts too."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:  # no cgroups in this kernel, or /proc hidden
-        return []
     found = []
-    for line in lines:
+    for line in _text(MEMBERSHIP).splitlines():
         _, controllers, group = line.split(":", 2)
         if controller not in controllers.split(","):  # v2 has no controllers here, and `controller` is "" then
             continue
-        root = CGROUPS / controllers if controller else CGROUPS
-        folder = root / group.lstrip("/")
-        while folder != root.parent:
-            if (folder / name).is_file():
-                found.append(folder / name)
-            folder = folder.parent
+        root = os.path.join(CGROUPS, controllers) if controller else CGROUPS
+        folder = os.path.join(root, group.strip("/")).rstrip("/")
+        while folder != os.path.dirname(root):
+            if os.path.isfile(path := os.path.join(folder, name)):
+                found.append(path)
+            folder = os.path.dirname(folder)
     return found
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     try:
-        return path.read_text().strip()
-    except OSError:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:  # no cgroups in this kernel, or /proc hidden
         return ""
 
 
-def _number(path: Path) -> int | None:
+def _number(path: str) -> int | None:
     text = _text(path)
     return int(text) if text.lstrip("-").isdigit() else None

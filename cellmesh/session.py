@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .objstore._core import Client, Ref
     from .exports import Export, Use
     from .notifier import Notifier
+    from .scheduler.launch import Launch
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
 N_HOLDERS_NAMED = 5  # of a full store
@@ -275,7 +276,7 @@ class _Process:
     starting: threading.RLock = field(default_factory=threading.RLock)
 
 
-_process = _Process()
+process = _Process()
 
 
 def current() -> Session:
@@ -288,7 +289,7 @@ def current() -> Session:
     SessionLostError
         If the local scheduler has died.
     """
-    session = _process.session
+    session = process.session
     if session is None:
         return _start_implicitly()
     if session.lost:
@@ -298,7 +299,7 @@ def current() -> Session:
 
 def current_or_none() -> Session | None:
     """This process's session if there is one; never starts one."""
-    return _process.session
+    return process.session
 
 
 def running() -> Session:
@@ -309,7 +310,7 @@ def running() -> Session:
     NotInitializedError
         If there is none.
     """
-    if _process.session is None and not _process.is_forked:
+    if process.session is None and not process.is_forked:
         raise exceptions.NotInitializedError("no cellmesh session runs in this process: call cellmesh.init(), or use "
                                              "any task, first")
     return current()
@@ -317,46 +318,45 @@ def running() -> Session:
 
 def of_client(client: Client) -> Session:
     """The session that a ref's client belongs to, if it is this process's."""
-    session = _process.session
+    session = process.session
     if session is None or session.client is not client:
         raise exceptions.SessionClosedError("this ref belongs to a session that has been shut down")
     return session
 
 
 def _start_implicitly() -> Session:
-    from .api import init
-    with _process.starting:
-        if _process.session is None:
+    from .lifecycle import init
+    with process.starting:
+        if process.session is None:
             init()
-        assert _process.session is not None
-        return _process.session
+        assert process.session is not None
+        return process.session
 
 
-def start(config: Config) -> Session:
-    """Start or join a session and make it this process's. The caller has seen to it that there is none."""
-    with _process.starting:
+def start(config: Config, launched: Launch | None = None) -> Session:
+    """Start or join a session and make it this process's. The caller has seen to it that there is none.
+
+    `launched`: the beginning of one, when it has been made already.
+    """
+    with process.starting:
         refuse_after_fork()
-        from .objstore import _core
-        from .hooks import Hooks
+        if process.session is not None:  # by another thread, while this one was on its way here
+            return process.session
+        from .scheduler.node import Node
         if config.address:
-            from .scheduler.node import Node
             node = Node.connect(config.address)
         else:
-            from .scheduler.launch import launch
-            launched = launch(config.object_store_memory)  # first: what we still import, its processes import too
-            try:
-                from .scheduler.node import Node
-            except BaseException:
-                launched.abandon()
-                raise
-            node = Node.start(resources=config.resources, log_to_driver=config.log_to_driver, namespace=config.namespace,
-                              log_dir=config.log_dir, launched=launched)
+            node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
+                              log_to_driver=config.log_to_driver, namespace=config.namespace, log_dir=config.log_dir,
+                              launched=launched)
         try:
+            from .objstore import _core
+            from .hooks import Hooks
             session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
         except BaseException:
             node.close()
             raise
-        _process.session = session
+        process.session = session
         return session
 
 
@@ -395,8 +395,8 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
         install()
     _take_surroundings(client)
     own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
-    _process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
-    return _process.session
+    process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
+    return process.session
 
 
 def _take_surroundings(client: Client) -> None:
@@ -412,26 +412,26 @@ def _take_surroundings(client: Client) -> None:
 
 def shutdown() -> None:
     """End this process's session, if there is one. In a worker: nothing, as the session is the driver's."""
-    with _process.starting:
-        _process.is_forked = False
-        session = _process.session
+    with process.starting:
+        process.is_forked = False
+        session = process.session
         if session is None or session.is_worker:
             return
-        _process.session = None
+        process.session = None
         session.close()
 
 
 def store_error(code: str, detail: str) -> BaseException:
     """The exception for a refusal of the store."""
     if code == "closed":
-        session = _process.session
+        session = process.session
         if session is not None and session.lost:
             return lost_error(session)
         return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() "
                                              "starts a new one")
     if code == "forked":
         return _forked_error()
-    if code == "full" and _process.session is not None:
+    if code == "full" and process.session is not None:
         from .state import memory
         detail = f"{detail}\n{memory(N_HOLDERS_NAMED)}"
     kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
@@ -448,7 +448,7 @@ def lost_error(session: Session) -> exceptions.SessionLostError:
 
 def refuse_after_fork() -> None:
     """Raises ForkedClientError in a child of a process with a session."""
-    if _process.is_forked:
+    if process.is_forked:
         raise _forked_error()
 
 
@@ -460,13 +460,13 @@ def _forked_error() -> exceptions.ForkedClientError:
 
 
 def _after_fork_in_child() -> None:
-    _process.starting = threading.RLock()
-    if _process.session is not None:
-        for bound in list(_process.session.bound):
+    process.starting = threading.RLock()
+    if process.session is not None:
+        for bound in list(process.session.bound):
             bound.unbind()
-        _process.parents.append(_process.session)
-        _process.session = None
-        _process.is_forked = True
+        process.parents.append(process.session)
+        process.session = None
+        process.is_forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,18 +1,18 @@
 """The arguments of `init`: checked, filled in with what the machine has, compared with the session that runs."""
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import os
-import warnings
 from collections.abc import Mapping
-from typing import Any
 
-from . import environment, machine
-from .exceptions import AlreadyInitializedError, UnknownArgumentError
-from .session import Config, Session
-from .text import user_frame
+from . import machine
+
+TYPE_CHECKING = False  # see `lifecycle`, which imports this module
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .session import Config, Session
 
 LEAST_STORE_BYTES = 1 << 20
 # Arguments of ray.init() that programs are full of and that have no meaning here.
@@ -32,20 +32,26 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
         For a value that an argument does not take.
     """
     for name in others:
-        if name in WITHOUT_MEANING:
-            warnings.warn(f"init({name}=...) has no meaning in cellmesh and is "
-                          "ignored", UserWarning, stacklevel=user_frame()[1] + 1)
-            continue
-        close = difflib.get_close_matches(name, arguments, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise UnknownArgumentError(f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, "
-                                   "ignore_reinit_error")
+        if name not in WITHOUT_MEANING:
+            raise _unknown(name, arguments)
+        from .text import warn_user
+        warn_user(f"init({name}=...) has no meaning in cellmesh and is ignored", UserWarning)
     given = {name: value for name, value in arguments.items() if value is not None}
     for name, value in given.items():
         allowed = _refusal(name, value)
         if allowed:
             raise ValueError(f"init({name}={value!r}): must be {allowed}")
     return given
+
+
+def _unknown(name: str, arguments: Mapping[str, Any]) -> Exception:
+    import difflib
+
+    from .exceptions import UnknownArgumentError
+    close = difflib.get_close_matches(name, arguments, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return UnknownArgumentError(f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, "
+                                "ignore_reinit_error")
 
 
 def _refusal(name: str, value: Any) -> str:
@@ -64,6 +70,7 @@ def _refusal(name: str, value: Any) -> str:
     if name in ("address", "namespace"):
         return "" if isinstance(value, str) and value else "a string that is not empty"
     if name == "runtime_env":
+        from . import environment
         return "" if environment.is_valid(value) else environment.ALLOWED
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
 
@@ -72,17 +79,33 @@ def _is_amount(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
+def is_local(given: Mapping[str, Any]) -> bool:
+    """Whether a session is to be started, not joined."""
+    return _asked_address(given) == "local"
+
+
+def _asked_address(given: Mapping[str, Any]) -> str:
+    return given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
+
+
+def store_bytes(given: Mapping[str, Any]) -> int:
+    """How large the object store is to be."""
+    return int(given.get("object_store_memory", machine.default_store_bytes()))
+
+
 def make_config(given: Mapping[str, Any]) -> Config:
     """What to start a session with."""
-    address = given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
-    if address != "local":
+    from . import environment
+    from .session import Config
+    address = _asked_address(given)
+    if not is_local(given):
         if refused := sorted(set(given) - {"address", "namespace", "log_to_driver", "runtime_env"}):
             raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out "
                              f"{', '.join(refused)}, or use address=\"local\" for a session of your own")
         return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address),
                       runtime_env=environment.normal(given.get("runtime_env", {})))
     namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
-    store = int(given.get("object_store_memory", machine.default_store_bytes()))
+    store = store_bytes(given)
     resources = {
         "CPU": float(given.get("num_cpus", machine.usable_cpus())),
         "GPU": float(given.get("num_gpus", machine.usable_gpus())),
@@ -109,7 +132,7 @@ def _address(address: str) -> str:
     if not alive:
         raise ValueError('init(address="auto"): no session of yours runs on this machine; leave the address out to '
                          'start one')
-    return str(alive[0] / session_dir.SOCKET_NAME)
+    return os.path.join(alive[0], session_dir.SOCKET_NAME)
 
 
 def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
@@ -122,6 +145,7 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
     """
     if ignore:
         return
+    from . import environment
     config = running.config
     has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0),
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
@@ -135,6 +159,7 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
             wanted = "" if asked == "local" else _address(asked)
         wanted = os.path.abspath(asked) if name == "log_dir" else wanted
         if wanted != has[name]:
+            from .exceptions import AlreadyInitializedError
             raise AlreadyInitializedError(
                 f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call "
                 "cellmesh.shutdown() first, leave the argument out, or pass ignore_reinit_error=True to keep what "

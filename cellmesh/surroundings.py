@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import importlib.machinery
 import os
+import site
 import sys
-import sysconfig
 from typing import Any
 
 Place = tuple[list[str], str]  # absolute import path, working folder
 
-_NOT_THE_USERS = tuple({os.path.join(sysconfig.get_path(name), "")
-                        for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_NOT_THE_USERS = tuple(os.path.join(path, "") for path in [os.path.dirname(os.__file__), *site.getsitepackages()])
 
 
 def place() -> Place:

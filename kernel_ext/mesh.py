@@ -32,11 +32,11 @@ def mesh(options: argparse.Namespace) -> Any:
     if options.address and action != "connect":
         raise CellError(f"%mesh {action} takes no address; %mesh connect does")
     if action == "start":
-        from ..api import init
+        from ..lifecycle import init
         return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources,
                     object_store_memory=options.store, log_dir=options.logs)
     if action == "connect":
-        from ..api import init
+        from ..lifecycle import init
         return init(address=options.address or "auto")
     if action == "stop":
         return _stop()
@@ -44,7 +44,7 @@ def mesh(options: argparse.Namespace) -> Any:
 
 
 def _stop() -> None:
-    from ..api import is_initialized, shutdown
+    from ..lifecycle import is_initialized, shutdown
     was_running = is_initialized()
     shutdown()
     print("The session has ended; its processes and its memory are gone." if was_running else "No session runs.")

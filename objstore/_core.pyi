@@ -21,6 +21,18 @@ def create_segment(size: int, n_objects: int = ..., n_tasks: int = ..., n_actors
     n_events must be a power of two.
     """
 
+def set_process_name(name: str) -> None:
+    """The name in ps and top; its first 15 bytes."""
+
+def set_death_signal(signal: int) -> None:
+    """Have the kernel send it to this process when the thread that forked it ends."""
+
+def become_subreaper() -> None:
+    """Become the parent of all descendants whose parent ends."""
+
+def line_buffer_stdout() -> None:
+    """Have C's stdout flush at newlines, whatever it leads to."""
+
 class StoreError(Exception):
     """The store cannot do what was asked; `code` is full, limit, closed, forked, corrupt, invalid or system."""
     code: str

@@ -1,25 +1,21 @@
 """The first moment of a session: its folder, its segment, its socket, and the process that will serve it.
 
 Only what that needs is imported here, and what the process must know comes later through a pipe, so that it is still
-importing while the driver does too. Together they take longer than everything else at a start.
+importing while the driver does too. Together they take longer than everything else at a start. Hence neither dataclasses
+nor pathlib here.
 """
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
-from dataclasses import dataclass
-from pathlib import Path
 
 from ..objstore import _core
 from . import node_socket, processes, session_dir
 
-
 DEFAULT_STORE_BYTES = 2 << 30
 
 
-@dataclass
 class Launch:
     """A session whose local scheduler waits to be told its configuration.
 
@@ -27,16 +23,18 @@ class Launch:
     ----------
     session : str
         Its id.
-    directory : Path
+    directory : str
     segment_fd : int
     process : subprocess.Popen
+    is_taken : bool
+        Whether somebody else sees to its end by now.
     """
 
-    session: str
-    directory: Path
-    segment_fd: int
-    process: subprocess.Popen[bytes]
-    _config_fd: int
+    def __init__(self, session: str, directory: str, segment_fd: int, process: subprocess.Popen[bytes],
+                 config_fd: int) -> None:
+        self.session, self.directory, self.segment_fd, self.process = session, directory, segment_fd, process
+        self.is_taken = False
+        self._config_fd = config_fd
 
     def tell(self, config: bytes) -> None:
         """Give the local scheduler its configuration.
@@ -51,7 +49,10 @@ class Launch:
             pipe.write(config)
 
     def abandon(self) -> None:
-        """End it; nothing is left behind."""
+        """End it, unless it has been taken; nothing is left behind."""
+        if self.is_taken:
+            return
+        self.is_taken = True
         self.process.kill()
         self.process.wait()
         for fd in (self.segment_fd, self._config_fd):
@@ -81,9 +82,11 @@ def launch(store_bytes: int | None) -> Launch:
         fds.append(segment_fd)
         config_reader, config_writer = os.pipe2(os.O_CLOEXEC)
         fds += [config_reader, config_writer]
+        log_path = os.path.join(directory, session_dir.LOG_NAME)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         fds.append(driver := os.pidfd_open(os.getpid()))
-        fds.append(log := os.open(directory / session_dir.LOG_NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-        with node_socket.listen(str(directory / session_dir.SOCKET_NAME)) as listener:
+        fds.append(log := os.open(log_path, flags, 0o600))
+        with node_socket.listen(os.path.join(directory, session_dir.SOCKET_NAME)) as listener:
             passed = (listener.fileno(), segment_fd, driver, config_reader)
             # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
             command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, passed)]
@@ -107,8 +110,13 @@ def _interpreter_flags() -> list[str]:
 def _environment(session: str) -> dict[str, str]:
     environment = {**os.environ, processes.SESSION_VARIABLE: session}
     python_path = os.environ.get("PYTHONPATH", "")
-    root = str(Path(__file__).parent.parent.parent)
-    known = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *python_path.split(os.pathsep)}
-    if root in sys.path and root not in known:  # cellmesh was found by way of a sys.path that a fresh interpreter lacks
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    if root in sys.path and root not in [*python_path.split(os.pathsep), *_site_packages()]:
+        # cellmesh was found by way of a sys.path that a fresh interpreter lacks
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, python_path]))
     return environment
+
+
+def _site_packages() -> list[str]:
+    site = sys.modules.get("site")  # absent after `python -S`, and then in the new process too
+    return site.getsitepackages() if site is not None else []

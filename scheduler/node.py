@@ -10,7 +10,6 @@ import select
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..objstore import _core
 from . import processes, session_dir, transport
@@ -42,8 +41,8 @@ class Node:
         The segment. Stays open until `close`.
     session_id : str
         Hex.
-    session_dir : Path
-        Of mode 0700; goes with the session.
+    session_dir : str
+        The path of its folder, of mode 0700; goes with the session.
     address : str
         Path of the node's socket: what `connect` takes.
     scheduler_pid : int
@@ -55,12 +54,12 @@ class Node:
         To the local scheduler.
     """
 
-    def __init__(self, *, fd: int, directory: Path, link: Link, scheduler_pid: int, namespace: str,
+    def __init__(self, *, fd: int, directory: str, link: Link, scheduler_pid: int, namespace: str,
                  resources: dict[str, float], process: subprocess.Popen[bytes] | None) -> None:
         self.fd = fd
         self.session_dir = directory
-        self.session_id = directory.name.removeprefix("session-")
-        self.address = str(directory / session_dir.SOCKET_NAME)
+        self.session_id = session_dir.id_of(directory)
+        self.address = os.path.join(directory, session_dir.SOCKET_NAME)
         self.scheduler_pid = scheduler_pid
         self.namespace = namespace
         self.resources = resources
@@ -103,7 +102,7 @@ class Node:
             If the operating system refuses a process, memory or a socket; nothing is left behind then.
         """
         launched = launched or launch(object_store_memory)
-        config = SessionConfig(session=launched.session, session_dir=str(launched.directory), driver_pid=os.getpid(),
+        config = SessionConfig(session=launched.session, session_dir=launched.directory, driver_pid=os.getpid(),
                                namespace=namespace, total=resources, log_to_driver=log_to_driver,
                                sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
                                worker_setup=worker_setup, preload=list(preload),
@@ -112,6 +111,7 @@ class Node:
             _offer(launched.segment_fd, resources)
             launched.tell(config.to_bytes())
             link = _greet_own(launched.directory, launched.process)
+            launched.is_taken = True
         except BaseException:
             launched.abandon()
             raise
@@ -137,7 +137,7 @@ class Node:
             if not found:
                 raise JoinError("no cellmesh session of yours runs on this machine (looked in "
                                 f"{session_dir.runtime_root()})")
-            address = str(found[0] / session_dir.SOCKET_NAME)
+            address = os.path.join(found[0], session_dir.SOCKET_NAME)
         try:
             channel = transport.connect(address, FromScheduler, CONNECT_TIMEOUT_S)
         except OSError as error:
@@ -156,7 +156,7 @@ class Node:
             channel.close()
             raise
         channel.set_timeout(None)
-        return cls(fd=fds[0], directory=Path(address).parent, link=Link(channel), scheduler_pid=answer.scheduler_pid,
+        return cls(fd=fds[0], directory=os.path.dirname(address), link=Link(channel), scheduler_pid=answer.scheduler_pid,
                    namespace=answer.namespace, resources=dict(answer.total), process=None)
 
     # ---- end
@@ -186,7 +186,7 @@ class Node:
         if not _has_ended(self._process, timeout_s):
             self._process.kill()
         self._process.wait()
-        if self.session_dir.exists():  # it was killed before it could clean up
+        if os.path.exists(self.session_dir):  # it was killed before it could clean up
             self._clean_up()
 
     def _scheduler_lost(self, reason: str) -> None:
@@ -209,8 +209,8 @@ def _offer(fd: int, resources: dict[str, float]) -> None:
         client.close()
 
 
-def _greet_own(directory: Path, process: subprocess.Popen[bytes]) -> Link:
-    channel = transport.connect(str(directory / session_dir.SOCKET_NAME), FromScheduler)
+def _greet_own(directory: str, process: subprocess.Popen[bytes]) -> Link:
+    channel = transport.connect(os.path.join(directory, session_dir.SOCKET_NAME), FromScheduler)
     channel.send(Hello("driver", os.getpid()))
 
     def explain(reason: str) -> str:

@@ -1,24 +1,16 @@
 """What Linux offers for keeping processes together, as far as Python's `os` does not."""
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 
+from ..objstore import _core
+
 # An environment variable that every process of a session inherits, tasks' own child processes included. It finds those
 # that outlived everybody who could have known them.
 SESSION_VARIABLE = "CELLMESH_SESSION"
-
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _prctl(option: int, value: ctypes.c_ulong | ctypes.c_char_p) -> None:
-    if _libc.prctl(option, value, 0, 0, 0) != 0:
-        error = ctypes.get_errno()
-        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
 
 
 def die_with_parent(parent: int) -> None:
@@ -26,24 +18,14 @@ def die_with_parent(parent: int) -> None:
 
     The kernel watches the *thread* that forked, so this is sound only under parents that fork in their main thread.
     """
-    _prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
+    _core.set_death_signal(signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
     """Become the parent of all descendants whose parent ends ("subreaper"): none of them can get lost."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
-
-
-def set_process_name(name: str) -> None:
-    """The name in `ps` and `top`, at most 15 bytes."""
-    _prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]))
-
-
-def line_buffer_c_output() -> None:
-    """Have C code's `printf` flush at newlines although stdout is a pipe. Inherited by forked processes."""
-    _libc.setvbuf(ctypes.c_void_p.in_dll(_libc, "stdout"), None, 1, ctypes.c_size_t(0))
+    _core.become_subreaper()
 
 
 def memory_file(name: str, data: bytes) -> int:

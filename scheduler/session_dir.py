@@ -5,18 +5,20 @@
 
 Who listens on the socket is alive, whoever does not is dead: the kernel keeps that book, there are no pid files and no
 lock files. The memory of a session has no name at all, so a folder is all that a killed session can leave behind.
+
+Paths are strings: pathlib alone would be a twentieth of what a start takes.
 """
 from __future__ import annotations
 
 import os
 import stat
 import time
-from pathlib import Path
 
 from . import processes
 from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, is_alive
 
 LOG_NAME = "scheduler.log"
+_PREFIX = "session-"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
 NEWBORN_S = 60.0
 
@@ -25,7 +27,7 @@ class UnsafeDirectory(PermissionError):
     """Another user could have prepared the folder, so nothing of ours goes there."""
 
 
-def runtime_root() -> Path:
+def runtime_root() -> str:
     """The folder for this user's sessions, made if necessary: in $XDG_RUNTIME_DIR, else in the temporary folder.
 
     Raises
@@ -33,20 +35,21 @@ def runtime_root() -> Path:
     UnsafeDirectory
         If the folder exists and belongs to somebody else or is open to others.
     """
-    import tempfile  # 11 ms that the local scheduler, which also imports this module, need not spend
     name = f"cellmesh-{os.getuid()}"
-    candidates = [os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"]
-    parent = next((c for c in candidates if c and _usable(c) and _fits(os.path.join(c, name))), None)
+    # The temporary folder as the module tempfile would find it, whose import takes longer than all the rest here.
+    candidates = [os.environ.get(variable, "") for variable in ("XDG_RUNTIME_DIR", "TMPDIR", "TEMP", "TMP")]
+    candidates += ["/tmp", "/var/tmp"]
+    parent = next((c for c in candidates if os.path.isabs(c) and _usable(c) and _fits(os.path.join(c, name))), None)
     if parent is None:
         looked = ", ".join(filter(None, candidates))
         raise FileNotFoundError(f"no folder for cellmesh's socket: none of {looked} can be written to and has a path "
                                 "short enough; set TMPDIR to one that has")
-    root = Path(parent, name)
+    root = os.path.join(parent, name)
     try:
-        root.mkdir(mode=0o700)
+        os.mkdir(root, 0o700)
     except FileExistsError:
         pass
-    found = root.lstat()
+    found = os.lstat(root)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise UnsafeDirectory(f"{root} must be a folder of yours with mode 0700, which it is not; remove it or set "
                               "TMPDIR to another place")
@@ -58,54 +61,64 @@ def _usable(path: str) -> bool:
 
 
 def _fits(root: str) -> bool:
-    longest = os.path.join(root, f"session-{'0' * 12}", SOCKET_NAME + "~")
+    longest = os.path.join(root, _PREFIX + "0" * 12, SOCKET_NAME + "~")
     return len(os.fsencode(longest)) <= MAX_PATH_BYTES
 
 
-def create() -> tuple[str, Path]:
+def create() -> tuple[str, str]:
     """Make the folder of a new session: its id and its path."""
     session = os.urandom(6).hex()
-    path = runtime_root() / f"session-{session}"
-    path.mkdir(mode=0o700)
+    path = os.path.join(runtime_root(), _PREFIX + session)
+    os.mkdir(path, 0o700)
     return session, path
 
 
-def remove(path: Path) -> None:
+def remove(path: str) -> None:
     """Remove a session's folder; one that has gone, or goes at this moment, is fine."""
-    import shutil  # as above
+    import shutil  # late, as there is no hurry at the end
     shutil.rmtree(path, ignore_errors=True)
 
 
-def log_tail(path: Path) -> str:
+def log_tail(path: str) -> str:
     """The end of what the session's local scheduler wrote to its log; empty if there is nothing."""
     try:
-        return (path / LOG_NAME).read_text(errors="replace")[-2000:].strip()
+        with open(os.path.join(path, LOG_NAME), errors="replace") as log:
+            return log.read()[-2000:].strip()
     except FileNotFoundError:
         return ""
 
 
-def is_dead(path: Path) -> bool:
+def is_dead(path: str) -> bool:
     """Whether nobody serves the session in that folder any more."""
-    socket_path = path / SOCKET_NAME
+    socket_path = os.path.join(path, SOCKET_NAME)
     try:
-        if not socket_path.exists() and time.time() - path.stat().st_mtime < NEWBORN_S:
+        if not os.path.exists(socket_path) and time.time() - os.stat(path).st_mtime < NEWBORN_S:
             return False
     except FileNotFoundError:  # removed by its own session
         return False
-    return not is_alive(str(socket_path))
+    return not is_alive(socket_path)
 
 
 def sweep() -> list[str]:
     """End what dead sessions of this user left: folders, and processes should any have survived. Returns their ids."""
-    dead = [path for path in runtime_root().glob("session-*") if is_dead(path)]
+    dead = [path for path in _folders() if is_dead(path)]
     for path in dead:
-        session = path.name.removeprefix("session-")
-        processes.kill_session(session, timeout_s=0.5)
+        processes.kill_session(id_of(path), timeout_s=0.5)
         remove(path)
-    return [path.name.removeprefix("session-") for path in dead]
+    return [id_of(path) for path in dead]
 
 
-def alive() -> list[Path]:
+def alive() -> list[str]:
     """Folders of this user's sessions that are served now, the youngest first."""
-    found = [path for path in runtime_root().glob("session-*") if is_alive(str(path / SOCKET_NAME))]
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    found = [path for path in _folders() if is_alive(os.path.join(path, SOCKET_NAME))]
+    return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
+
+
+def id_of(path: str) -> str:
+    """The id of the session with that folder."""
+    return os.path.basename(path).removeprefix(_PREFIX)
+
+
+def _folders() -> list[str]:
+    root = runtime_root()
+    return [os.path.join(root, name) for name in os.listdir(root) if name.startswith(_PREFIX)]

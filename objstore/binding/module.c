@@ -31,6 +31,13 @@ static PyMethodDef functions[] = {
     {"create_segment", (PyCFunction)(void (*)(void))create_segment, METH_VARARGS | METH_KEYWORDS,
      "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<19)\n--\n\n"
      "A sealed memfd with an empty segment that has room for `size` bytes of values; returns the descriptor."},
+    {"set_process_name", process_set_name, METH_O, "set_process_name(name)\n--\n\nThe name in ps and top; its first 15 bytes."},
+    {"set_death_signal", process_set_death_signal, METH_O,
+     "set_death_signal(signal)\n--\n\nHave the kernel send it to this process when the thread that forked it ends."},
+    {"become_subreaper", process_become_subreaper, METH_NOARGS,
+     "become_subreaper()\n--\n\nBecome the parent of all descendants whose parent ends."},
+    {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,
+     "line_buffer_stdout()\n--\n\nHave C's stdout flush at newlines, whatever it leads to."},
     {NULL}};
 
 static PyObject *event_dtype(void)

@@ -9,8 +9,8 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
 
+from ...objstore import _core
 from .. import processes, session_dir, transport
 from ..messages import FromZygote, SessionConfig, ToZygote
 
@@ -22,11 +22,11 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
     with os.fdopen(config_fd, "rb") as pipe:
         told = pipe.read()
     if not told:  # the driver has ended
-        session_dir.remove(Path(socket.socket(fileno=listen_fd).getsockname()).parent)
+        session_dir.remove(os.path.dirname(socket.socket(fileno=listen_fd).getsockname()))
         return
     config = SessionConfig.from_bytes(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stop button is for the driver
-    processes.set_process_name("cellmesh-sched")
+    _core.set_process_name("cellmesh-sched")
     processes.adopt_orphans()
     here, there = transport.pair(FromZygote, ToZygote)
     parent = os.getpid()

@@ -9,7 +9,9 @@ Time comes back through `next_deadline`: the shell sends `DemandSeen` when it ha
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..states import WorkerState, next_state
 from . import policy
@@ -19,8 +21,7 @@ N_STORY = 200  # events kept for reports
 
 
 # ---- events
-@dataclass(frozen=True)
-class DemandSeen:
+class DemandSeen(Struct, frozen=True):
     """What the segment says: tasks that could run if there were workers for them (beyond the idle ones), the indices of
     idle workers, and how many workers serve an actor."""
     n_wanted: int
@@ -28,33 +29,28 @@ class DemandSeen:
     n_actors: int = 0
 
 
-@dataclass(frozen=True)
-class WorkerForked:
+class WorkerForked(Struct, frozen=True):
     """The zygote has forked a worker that was asked for."""
     pid: int
 
 
-@dataclass(frozen=True)
-class ForkFailed:
+class ForkFailed(Struct, frozen=True):
     """The zygote could not fork one that was asked for."""
     reason: str
 
 
-@dataclass(frozen=True)
-class WorkerAttached:
+class WorkerAttached(Struct, frozen=True):
     """A worker is ready: attached to the segment as client `index`. May overtake its `WorkerForked`."""
     pid: int
     index: int
 
 
-@dataclass(frozen=True)
-class WorkerRetired:
+class WorkerRetired(Struct, frozen=True):
     """The idle worker `index` has been asked to leave, and will."""
     index: int
 
 
-@dataclass(frozen=True)
-class WorkerExited:
+class WorkerExited(Struct, frozen=True):
     """A worker has ended. `index` from the segment: the client slot it holds, None if it never got that far."""
     pid: int
     code: int
@@ -62,14 +58,12 @@ class WorkerExited:
     tail: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ZygoteLost:
+class ZygoteLost(Struct, frozen=True):
     """The zygote has ended; its workers end with it and are reported one by one."""
     code: int
 
 
-@dataclass(frozen=True)
-class DriverLost:
+class DriverLost(Struct, frozen=True):
     """A driver's process has ended; the one that started the session (`owner`) may also have let go of its connection.
 
     `index` from the segment: the client slot it holds, None if none.
@@ -79,8 +73,7 @@ class DriverLost:
     owner: bool
 
 
-@dataclass(frozen=True)
-class ShutdownAsked:
+class ShutdownAsked(Struct, frozen=True):
     """The session is to end: by its owner's wish, which needs no telling, or `by` somebody else."""
     by: str = ""
 
@@ -90,20 +83,17 @@ Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired
 
 
 # ---- actions
-@dataclass(frozen=True)
-class Fork:
+class Fork(Struct, frozen=True):
     """Ask the zygote for `n` workers."""
     n: int
 
 
-@dataclass(frozen=True)
-class Retire:
+class Retire(Struct, frozen=True):
     """Ask the idle worker `index` to leave; `WorkerRetired` if it was still idle."""
     index: int
 
 
-@dataclass(frozen=True)
-class DeclareDead:
+class DeclareDead(Struct, frozen=True):
     """Tell the segment that client `index` is no more. `unexpected`: tell the drivers as well, before."""
     index: int
     pid: int
@@ -111,21 +101,18 @@ class DeclareDead:
     unexpected: bool
 
 
-@dataclass(frozen=True)
-class Notify:
+class Notify(Struct, frozen=True):
     """Tell the drivers something that people should read; `kind` as in `messages.NodeEvent`."""
     kind: str
     text: str
     owner_too: bool = True
 
 
-@dataclass(frozen=True)
-class RestartZygote:
+class RestartZygote(Struct, frozen=True):
     """Start another zygote."""
 
 
-@dataclass(frozen=True)
-class EndSession:
+class EndSession(Struct, frozen=True):
     """Kill every process of the session, remove its folder, end."""
     reason: str
 
@@ -134,16 +121,14 @@ Action = Fork | Retire | DeclareDead | Notify | RestartZygote | EndSession
 
 
 # ---- state
-@dataclass(frozen=True)
-class Worker:
+class Worker(Struct, frozen=True):
     """One worker process."""
     pid: int
     state: WorkerState = WorkerState.STARTING
     index: int | None = None
 
 
-@dataclass
-class Pool:
+class Pool(Struct):
     """The local scheduler's state. Changed by `step` alone."""
     limits: Limits
     workers: dict[int, Worker] = field(default_factory=dict)     # by pid

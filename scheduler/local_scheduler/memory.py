@@ -5,14 +5,13 @@ seconds stays, and a little more. A pure state machine like `core`; the shell as
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 KEEP_BYTES = 256 << 20  # stays in any case, but no more than an eighth of the store
 QUIET_S = 10.0          # what was not needed for so long will not be missed
 
 
-@dataclass
-class IdleMemory:
+class IdleMemory(Struct):
     """Decides how much to give back.
 
     Attributes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+
+from msgspec import Struct
 
 # Of the memory; beyond it a task is ended. Another share in this variable, 1 turns the monitor off.
 VARIABLE, THRESHOLD = "CELLMESH_MEMORY_THRESHOLD", 0.95
@@ -21,19 +21,17 @@ LEAST_VICTIM_BYTES = 32 << 20
 # What has been ended needs a moment to give its memory back.
 PAUSE_S = 0.5
 N_LISTED = 5
-CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = "/sys/fs/cgroup"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Memory in use and what there is, bytes."""
     used: int
     total: int
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A worker that runs something. `parent`: who submitted it; `task`: its number, the higher the newer."""
     pid: int
     task: int
@@ -76,65 +74,59 @@ def is_short(usages: Sequence[Usage], share: float) -> Usage | None:
 
 
 # ---- looking
-def usages(root: Path = CGROUPS, proc: Path = Path("/proc")) -> list[Usage]:
+def usages(root: str = CGROUPS, proc: str = "/proc") -> list[Usage]:
     """Of the machine, and of each cgroup (version 1 or 2) with a limit that this process is in."""
     found = [_machine(proc)]
-    try:
-        lines = (proc / "self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
+    for line in _text(f"{proc}/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers == "":
             found += _groups(root, group, "memory.current", "memory.max", "inactive_file")
         elif "memory" in controllers.split(","):
-            found += _groups(root / controllers, group, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
+            found += _groups(f"{root}/{controllers}", group, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
     return [usage for usage in found if usage is not None and usage.total > 0]
 
 
-def _machine(proc: Path) -> Usage | None:
-    values = _fields(proc / "meminfo")
+def _machine(proc: str) -> Usage | None:
+    values = _fields(f"{proc}/meminfo")
     total, available = values.get("MemTotal:"), values.get("MemAvailable:")
     return Usage((total - available) << 10, total << 10) if total and available is not None else None
 
 
-def _groups(root: Path, group: str, current: str, limit: str, cache: str) -> list[Usage | None]:
+def _groups(root: str, group: str, current: str, limit: str, cache: str) -> list[Usage | None]:
     """A limit anywhere above counts too."""
     found: list[Usage | None] = []
-    folder = root / group.lstrip("/")
+    folder = os.path.join(root, group.strip("/")).rstrip("/")
     physical = os.sysconf("SC_PHYS_PAGES") * _PAGE
-    while folder != root.parent:
-        used, total = _number(folder / current), _number(folder / limit)
+    while folder != os.path.dirname(root):
+        used, total = _number(f"{folder}/{current}"), _number(f"{folder}/{limit}")
         if used is not None and total is not None and total < physical:  # version 1 writes "none" as a huge number
-            found.append(Usage(used - _fields(folder / "memory.stat").get(cache, 0), total))
-        folder = folder.parent
+            found.append(Usage(used - _fields(f"{folder}/memory.stat").get(cache, 0), total))
+        folder = os.path.dirname(folder)
     return found
 
 
-def _number(path: Path) -> int | None:
+def _text(path: str) -> str:
     try:
-        text = path.read_text().strip()
-    except OSError:
-        return None
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:  # not there, or gone
+        return ""
+
+
+def _number(path: str) -> int | None:
+    text = _text(path)
     return int(text) if text.isdigit() else None
 
 
-def _fields(path: Path) -> dict[str, int]:
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return {}
-    words = (line.split() for line in lines)
+def _fields(path: str) -> dict[str, int]:
+    words = (line.split() for line in _text(path).splitlines())
     return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit()}
 
 
 def private_bytes(pid: int) -> int:
     """What a process holds beside shared memory, which is the store's."""
-    try:
-        resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]
-    except OSError:  # gone
-        return 0
-    return (int(resident) - int(shared)) * _PAGE
+    pages = _text(f"/proc/{pid}/statm").split()  # size, resident, shared ...; empty if it has gone
+    return (int(pages[1]) - int(pages[2])) * _PAGE if pages else 0
 
 
 def report(victim: Candidate, name: str, short: Usage) -> list[str]:
@@ -149,9 +141,6 @@ def _gb(n_bytes: int) -> str:
 
 
 def _command(pid: int) -> str:
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        name = Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:  # gone
-        return "?"
-    return name if name.startswith(("cellmesh", "cm:")) else text[:80] or name
+    text = _text(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
+    name = _text(f"/proc/{pid}/comm")
+    return (name if name.startswith(("cellmesh", "cm:")) else text[:80] or name) or "?"

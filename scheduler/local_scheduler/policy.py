@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Client slots of a segment are 256; drivers and the scheduler need some too.
 MAX_WORKERS = 240
@@ -22,8 +23,7 @@ N_FAILURES_TOLD = 3
 N_RESTARTS, RESTART_WINDOW_S = 3, 60.0
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What bounds the pool of one node.
 
     Attributes

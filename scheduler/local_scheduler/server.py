@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from ...objstore import _core
-from .. import messages, processes, transport
+from .. import messages, processes, session_dir, transport
 from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
                         StackReply, StackRequest, TaskFailed, ToZygote, Welcome, WorkerDied, WorkerOutput)
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
@@ -104,10 +104,7 @@ class Server:
             print(f"the session ends: {error}", file=sys.stderr)
             self._tell_drivers(NodeEvent("session_ends", f"The session ends: {error}"))
         self.kill_everything()
-        from pathlib import Path
-
-        from .. import session_dir  # both only now: there is no hurry any more
-        session_dir.remove(Path(self._config.session_dir))
+        session_dir.remove(self._config.session_dir)
 
     def _serve(self) -> None:
         while not self._done:

@@ -6,7 +6,6 @@ notebook, `display` is there without an import; its first use imports IPython.
 """
 from __future__ import annotations
 
-import base64
 import builtins
 import os
 from collections.abc import Callable, Iterable
@@ -92,4 +91,7 @@ def _figure_png(figure: Any) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    if not isinstance(value, bytes):
+        return value
+    from base64 import b64encode
+    return b64encode(value).decode()

@@ -44,7 +44,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     zygote = os.getppid()
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
-    processes.set_process_name("cellmesh-worker")
+    _core.set_process_name("cellmesh-worker")
     atexit._clear()  # what is registered belongs to the zygote
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
@@ -59,7 +59,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     while (task := client.run()) >= 0:
         if (instance := actor.construct(client, hooks, task)) is not None:
-            processes.set_process_name(f"cm:{type(instance).__name__}")
+            _core.set_process_name(f"cm:{type(instance).__name__}")
             if label := actor.label(instance):
                 output.name = label
                 hooks.name_actor(label)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import codecs
 import io
-import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..budget import Budget, Throttle
 from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, WorkerOutput
@@ -35,15 +35,13 @@ PARTIAL_S = 0.05   # an unfinished line is sent when nothing has been added for 
 NOTE_S = 1.0       # the note about what was dropped comes at least this often
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """Who printed: the task's number and its cell's; zeros outside any task."""
     task: int = 0
     origin: int = 0
 
 
-@dataclass
-class Pending:
+class Pending(Struct):
     """Text of one task on one stream that waits to be sent."""
     tag: Tag
     pieces: list[str] = field(default_factory=list)
@@ -153,6 +151,7 @@ class Output:
     # ---- displays
     def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
         """Send a rich display. `stream`: "display", "update_display" or "clear_output"."""
+        import json  # here and in `display`: what most workers never need is imported late
         bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr)
         tag = self._tag()
         with self._lock:

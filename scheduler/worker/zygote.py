@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 
+from ...objstore import _core
 from .. import processes, transport
 from ..messages import ForkFailed, ForkWorkers, SessionConfig, ToZygote, WorkerExited, WorkerForked
 from ..transport import Channel, ConnectionLost
@@ -34,10 +35,11 @@ def main(channel: Channel, segment_fd: int, config: SessionConfig, parent: int) 
     """Serve the local scheduler, process `parent`, until it ends. Workers never return from here."""
     processes.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    processes.set_process_name("cellmesh-zygote")
+    _core.set_process_name("cellmesh-zygote")
     restore_python_path(config.python_path)
-    processes.line_buffer_c_output()
+    _core.line_buffer_stdout()
     preload([*PRELOADED, *config.preload])
+    gc.freeze()  # as in _settle, without the collection, for which the first worker would wait
     Zygote(channel, segment_fd, config).serve()
 
 
@@ -62,7 +64,10 @@ def preload(names: list[str]) -> None:
             traceback.print_exc()
     for name in ours:
         del os.environ[name]
-    # What is alive now stays: collections in workers would touch, and so copy, every page of it.
+
+
+def _settle() -> None:
+    """What is alive now stays: collections in workers would touch, and so copy, every page of it."""
     gc.collect()
     gc.freeze()
 
@@ -96,6 +101,7 @@ class Zygote:
                     return
                 if not ready and self._idle_imports:
                     preload([self._idle_imports.pop(0)])
+                    _settle()
 
     def _obey(self, order: ForkWorkers) -> None:
         for _ in range(order.n):
@@ -104,6 +110,7 @@ class Zygote:
             if self._imports_after_first:
                 preload(self._imports_after_first)
                 self._imports_after_first = []
+                _settle()
 
     def _fork(self) -> None:
         pipes: list[int] = []

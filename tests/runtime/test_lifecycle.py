@@ -77,6 +77,41 @@ def test_a_script_that_ends_leaves_nothing() -> None:
     assert session_files() == before
 
 
+def test_an_init_that_fails_late_leaves_nothing() -> None:
+    """The first process of a first session runs already when the folder for logs is made."""
+    before = session_files()
+    done = run_script("""
+        import sys, cellmesh as cm
+        try:
+            cm.init(num_cpus=1, log_dir="/dev/null/logs")
+        except NotADirectoryError:
+            from cellmesh.scheduler import processes
+            print(cm.is_initialized(), processes.children(processes.os.getpid()))
+        cm.init(num_cpus=1)
+        print(cm.get(cm.put(4)))
+    """)
+    assert done.returncode == 0 and done.stdout == "False []\n4\n", done.stderr
+    assert session_files() == before
+
+
+def test_two_threads_start_one_session() -> None:
+    before = session_files()
+    done = run_script("""
+        import threading, cellmesh as cm
+        from cellmesh.scheduler import session_dir
+        go, made = threading.Barrier(2), []
+        def start():
+            go.wait()
+            made.append(cm.init(num_cpus=1, ignore_reinit_error=True)["session_dir"])
+        threads = [threading.Thread(target=start) for _ in range(2)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(set(made)), session_dir.alive() == [made[0]], cm.get(cm.put(5)))
+    """)
+    assert done.returncode == 0 and done.stdout.endswith("1 True 5\n"), (done.stdout, done.stderr)
+    assert session_files() == before
+
+
 def test_the_local_scheduler_dies(cm: ModuleType, flag) -> None:
     from cellmesh import session
     ref = wait_for.remote(flag("started"), flag("never"))

@@ -11,12 +11,9 @@ from cellmesh import machine
 @pytest.fixture
 def cgroups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty tree of cgroups, with this process in v2's group /a/b."""
-    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
-    original = Path.read_text
-
-    def read_text(self: Path, *args: object, **kwargs: object) -> str:
-        return "0::/a/b\n4:memory:/m\n3:cpu,cpuacct:/c\n" if str(self) == "/proc/self/cgroup" else original(self)
-    monkeypatch.setattr(Path, "read_text", read_text)
+    (tmp_path / "membership").write_text("0::/a/b\n4:memory:/m\n3:cpu,cpuacct:/c\n")
+    monkeypatch.setattr(machine, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(machine, "MEMBERSHIP", str(tmp_path / "membership"))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     for folder in ("a/b", "memory/m", "cpu,cpuacct/c"):
         (tmp_path / folder).mkdir(parents=True)

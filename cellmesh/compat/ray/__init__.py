@@ -9,7 +9,8 @@ from typing import Any
 
 from ... import api as _api
 from ...actor import method
-from ...api import get_actor, is_initialized, put, shutdown, timeline
+from ...api import get_actor, put, timeline
+from ...lifecycle import is_initialized, shutdown
 from ...generator import ObjectRefGenerator
 from ...refs import ObjectRef
 from .. import missing as _missing

@@ -5,7 +5,7 @@ import platform
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import api, session
+from ... import lifecycle, session
 from ...context import Context
 
 # What belongs to Ray's own processes: dashboards, logs, ports, nodes. Nothing is there that it could mean.
@@ -66,8 +66,8 @@ def init(address: str | None = None, *, ignore_reinit_error: bool = False, local
     if address is not None and "://" in address:
         raise ValueError(f"address={address!r}: a session is on this machine; leave the address out, or use 'auto' or "
                          "the path of a session's node.sock")
-    if not ignore_reinit_error and api.is_initialized() and not session.current().is_worker:
+    if not ignore_reinit_error and lifecycle.is_initialized() and not session.current().is_worker:
         raise RuntimeError("Maybe you called ray.init twice by accident? A session runs already: call ray.shutdown() "
                            "first, or pass ignore_reinit_error=True")
     taken = {name: value for name, value in arguments.items() if name in TAKEN and value is not None}
-    return RayContext(api.init(address, ignore_reinit_error=ignore_reinit_error, **taken))
+    return RayContext(lifecycle.init(address, ignore_reinit_error=ignore_reinit_error, **taken))

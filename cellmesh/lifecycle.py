@@ -1,0 +1,113 @@
+"""`init`, `shutdown`, `is_initialized`: what begins and ends the session of this process.
+
+A module of its own that imports next to nothing, because nothing else goes on until the session's first process runs.
+"""
+from __future__ import annotations
+
+import sys
+
+from . import startup
+
+TYPE_CHECKING = False  # known to type checkers by its name; `typing` alone takes longer to import than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .context import Context
+    from .scheduler.launch import Launch
+
+
+def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
+         memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
+         namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
+         runtime_env: dict[str, Any] | None = None, ignore_reinit_error: bool = False,
+         **others: Any) -> Context:
+    """Start a session on this machine, or join one.
+
+    The first use of the API does it too, with the defaults.
+
+    Parameters
+    ----------
+    address : str, optional
+        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this
+        machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+    num_cpus : float, optional
+        How many CPUs tasks may use together; default: those that this process may use.
+    num_gpus : float, optional
+        Likewise for GPUs; default: those in CUDA_VISIBLE_DEVICES, or all.
+    memory : float, bytes, optional
+        What tasks may ask for with `memory=`; default: the machine's memory without the object store.
+    resources : dict of str to float, optional
+        Custom resources.
+    object_store_memory : int, bytes, optional
+        How much the object store can hold; default: 30 % of the memory. It costs only what is used.
+    namespace : str, optional
+        Where actors' names are looked up; default: one of this session alone.
+    log_to_driver : bool, optional
+        Whether what tasks print is shown here; default: True.
+    log_dir : str, optional
+        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
+    runtime_env : dict, optional
+        What tasks and actors run in unless they say otherwise; as the option of that name.
+    ignore_reinit_error : bool
+        Return the session that runs, whatever was asked for.
+
+    Returns
+    -------
+    Context
+        Says what runs; ends the session when used in a `with` statement.
+
+    Raises
+    ------
+    AlreadyInitializedError
+        A session runs already, and something else was asked for than it has.
+    UnknownArgumentError
+        There is no such argument.
+    ValueError, TypeError
+        An argument has no sense.
+    """
+    asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
+                                       "resources": resources, "object_store_memory": object_store_memory,
+                                       "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
+                                       "log_dir": log_dir}, others)
+    launched = _launch_early(asked)
+    try:
+        return _started(asked, launched, ignore_reinit_error)
+    finally:
+        if launched is not None:
+            launched.abandon()  # unless a session has been made of it
+
+
+def _started(asked: Mapping[str, Any], launched: Launch | None, ignore_reinit_error: bool) -> Context:
+    from . import session as sessions
+    from .context import Context
+    running = sessions.current_or_none()
+    if running is not None and running.lost:
+        sessions.shutdown()
+    elif running is not None:
+        startup.compare(running, asked, ignore_reinit_error)
+        if not ignore_reinit_error and not running.is_worker:
+            print("cellmesh runs already; init() has returned the same session.", file=sys.stderr)
+        return Context(running)
+    return Context(sessions.start(startup.make_config(asked), launched))
+
+
+def _launch_early(asked: Mapping[str, Any]) -> Launch | None:
+    """For this process's first session: its first process, which imports what it needs while we do, too."""
+    if f"{__package__}.session" in sys.modules or not startup.is_local(asked):
+        return None
+    from .scheduler.launch import launch
+    return launch(startup.store_bytes(asked))
+
+
+def shutdown() -> None:
+    """End the session: its tasks, actors and objects are gone when this returns. Values fetched before stay valid."""
+    from . import session as sessions
+    sessions.shutdown()
+
+
+def is_initialized() -> bool:
+    """Whether a session runs in this process."""
+    from . import session as sessions
+    running = sessions.current_or_none()
+    return running is not None and not running.lost
