@@ -286,7 +286,7 @@ def _examinations() -> Iterator[tuple[str, str]]:
     yield f"{sys.platform}", "" if sys.platform == "linux" else "cellmesh runs on Linux"
     yield f"{machine.usable_cpus()} CPUs may be used", ""
     yield f"{in_bytes(machine.usable_memory())} of memory may be used", \
-        "" if machine.usable_memory() > 1 << 30 else "less than 1 GiB is little for numpy in several processes"
+        "" if machine.usable_memory() > 1e9 else "less than 1 GB is little for numpy in several processes"
     yield "the compiled core loads", _problem_of(_load_core)
     yield "memory segments can be made (memfd)", _problem_of(_make_segment)
     yield "the folder for sessions", _problem_of(_runtime_root)

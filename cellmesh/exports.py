@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .objstore._core import Ref
     from .session import Session
 
-WARN_BYTES = 10 << 20    # a function is loaded by every worker that runs it
-LIMIT_BYTES = 100 << 20
+WARN_BYTES = 10_000_000   # a function is loaded by every worker that runs it
+LIMIT_BYTES = 100_000_000
 MISSING = object()
 
 

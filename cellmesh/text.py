@@ -10,16 +10,16 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def in_bytes(n: float) -> str:
-    """1536 -> '1.5 KiB'."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024 or unit == "GiB":
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1024
-    raise AssertionError("the loop returns at GiB")
+    """1_500_000 -> '1.5 MB', with decimal prefixes as in the panel."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if n < 999.5 or unit == "TB":
+            return f"{n:.0f} B" if unit == "B" else f"{n:.3g} {unit}"
+        n /= 1000
+    raise AssertionError("the loop returns at TB")
 
 
 def in_resources(amounts: Mapping[str, float]) -> str:
-    """{'CPU': 2.0, 'memory': 1024} -> 'CPU: 2, memory: 1.0 KiB'."""
+    """{'CPU': 2.0, 'memory': 1000} -> 'CPU: 2, memory: 1 kB'."""
     parts = [f"{name}: {in_bytes(amount) if name == 'memory' else f'{amount:g}'}" for name, amount in amounts.items()]
     return ", ".join(parts) or "nothing"
 

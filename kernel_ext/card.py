@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from .. import exceptions
 from ..history import submission_of
 from ..refs import ObjectRef
+from ..text import in_bytes
 from ..tracebacks import with_source_lines
 from .cell_registry import CellRegistry, registry
-from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, amount, card_html, card_text, duration
+from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, card_html, card_text, duration
 from .find import refs_in
 from .graph_parts import UNKNOWN
 from .preview import summarize
@@ -422,4 +423,4 @@ def _total_time(facts: list[CardFacts]) -> str:
 
 def _total_size(facts: list[CardFacts]) -> str:
     total = sum(f.size or 0 for f in facts)
-    return amount(total) if total >= SIZE_SHOWN else ""
+    return in_bytes(total) if total >= SIZE_SHOWN else ""

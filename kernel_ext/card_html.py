@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from ..text import in_bytes
+
 SIZE_SHOWN = 256  # nobody wants to know how many bytes an int takes
 TRACEBACK_CHARS = 20_000
 FRAME_POLICY = ('<meta http-equiv="Content-Security-Policy" '
@@ -117,15 +119,6 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def amount(n_bytes: float) -> str:
-    """1_500_000 -> '1.5 MB'."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if n_bytes < 999.5 or unit == "TB":
-            return f"{n_bytes:.3g} {unit}" if unit != "B" else f"{n_bytes:.0f} B"
-        n_bytes /= 1000
-    raise AssertionError("the loop returns at TB")
-
-
 def _label(facts: CardFacts) -> str:
     return f"{facts.function or 'a value'}: {STATES[facts.state][1]}"
 
@@ -181,7 +174,7 @@ def _value_words(facts: CardFacts) -> list[str]:
     length = preview.get("length")
     return [preview.get("type", ""), " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
             preview.get("dtype", ""), f"length {length:,}" if length is not None else "",
-            amount(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
+            in_bytes(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
 
 
 def _value(facts: CardFacts) -> str:

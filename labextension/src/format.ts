@@ -29,8 +29,11 @@ export function clock(seconds: number): string {
   return h ? `${h}:${two(m)}:${two(s % 60)}` : `${m}:${two(s % 60)}`;
 }
 
-/** 2.34 -> "2.3 s", 75 -> "1:15": a clock that says something about short work too. */
+/** 0.012 -> "12 ms", 2.34 -> "2.3 s", 75 -> "1:15": a clock that says something about short work too. */
 export function stopwatch(seconds: number): string {
+  if (seconds > 0 && seconds < 0.095) {
+    return duration(seconds);
+  }
   return seconds < 9.95 ? `${Math.max(0, seconds).toFixed(1)}${nbsp}s` : clock(seconds);
 }
 

@@ -137,7 +137,7 @@ def report(victim: Candidate, name: str, short: Usage) -> list[str]:
 
 
 def _gb(n_bytes: int) -> str:
-    return f"{n_bytes / (1 << 30):.2f} GB"
+    return f"{n_bytes / 1e9:.2f} GB"
 
 
 def _command(pid: int) -> str:

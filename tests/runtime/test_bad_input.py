@@ -292,7 +292,7 @@ def test_a_large_closure_is_told_by_its_variable(cm: ModuleType) -> None:
     @cm.remote
     def uses_weights():
         return small + weights[0]
-    words = r"'uses_weights' captures 16\.0 MiB, most of it in 'weights'.*cellmesh\.put\(weights\)"
+    words = r"'uses_weights' captures 16\.8 MB, most of it in 'weights'.*cellmesh\.put\(weights\)"
     with pytest.warns(LargeClosureWarning, match=words):
         ref = uses_weights.remote()
     assert cm.get(ref) == 4
@@ -304,7 +304,7 @@ def test_a_huge_closure_is_refused(cm: ModuleType) -> None:
     @cm.remote
     def uses_weights():
         return weights[0]
-    with pytest.raises(ValueError, match=r"captures 112\.0 MiB.*cellmesh\.put\(weights\).*at most 100\.0 MiB"):
+    with pytest.raises(ValueError, match=r"captures 117 MB.*cellmesh\.put\(weights\).*at most 100 MB"):
         uses_weights.remote()
 
 

@@ -48,7 +48,7 @@ def test_the_context(capsys: pytest.CaptureFixture[str]) -> None:
         assert set(context) == {"address", "session_dir", "node_id", "namespace"} and context["namespace"] == "ns"
         assert os.path.exists(context["address"])
         assert "running" in repr(context) and "CPU: 3" in repr(context)
-        assert "CPU: 3" in context._repr_html_() and "64.0 MiB" in context._repr_html_()
+        assert "CPU: 3" in context._repr_html_() and "67.1 MB" in context._repr_html_()
         folder = context["session_dir"]
     assert not cellmesh.is_initialized() and not os.path.exists(folder)
     assert "ended" in repr(context)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellmesh.kernel_ext.card_html import FRAME_POLICY, STATES, CardFacts, amount, card_html, card_text, duration
+from cellmesh.kernel_ext.card_html import FRAME_POLICY, STATES, CardFacts, card_html, card_text, duration
 from cellmesh.kernel_ext.preview import png, summarize
+from cellmesh.text import in_bytes
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>&\'`\x00\u202e'
 ALLOWED = set("div span code pre details summary img svg g rect text table thead tbody tr th td iframe".split())
@@ -132,4 +133,4 @@ def test_durations(seconds: float, text: str) -> None:
 @pytest.mark.parametrize("n, text", [
     (0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (8_000_000, "8 MB"), (2.5e12, "2.5 TB")])
 def test_amounts(n: float, text: str) -> None:
-    assert amount(n) == text
+    assert in_bytes(n) == text

@@ -42,5 +42,5 @@ test.each([
 
 test('clocks', () => {
   expect([clock(0), clock(75), clock(3600)]).toEqual(['0:00', '1:15', '1:00:00']);
-  expect([stopwatch(0.84), stopwatch(9.94), stopwatch(9.96), stopwatch(75)].map(plain)).toEqual(['0.8 s', '9.9 s', '0:09', '1:15']);
+  expect([stopwatch(0), stopwatch(0.012), stopwatch(0.84), stopwatch(9.94), stopwatch(9.96), stopwatch(75)].map(plain)).toEqual(['0.0 s', '12 ms', '0.8 s', '9.9 s', '0:09', '1:15']);
 });
