@@ -1,7 +1,7 @@
 """The lock and its takeover (segment.c: segment_lock, segment_unlock, owner_is_dead; client.c: client_attach).
 
 Clients in slots of their own lock, change two words that belong together, and unlock; two of them may die anywhere. A newcomer gets
-the slot of a dead client once that death has been reported, and locks too. Time is not modelled: a waiter's patience may end at any
+the slot of a dead client once that death has been reported, and locks too. Client 1 leaves with its last unlock. Time is not modelled: a waiter's patience may end at any
 moment, so whatever the length of a time slice, the answers must be right.
 """
 from __future__ import annotations
@@ -10,7 +10,8 @@ from checker import Model, Step, Variables
 
 WAITERS = 1 << 8
 MUTANTS = ("a takeover without comparing", "the word does not say which generation", "a reused slot keeps its generation",
-           "waiters are forgotten by who slept", "no recovery")
+           "waiters are forgotten by who slept", "no recovery", "who leaves gives its slot back before it unlocks")
+NOBODY = 9  # in place of a pid
 # Clients by number: 0 and 1 in slots of the same number, 2 comes later, into slot 0, once 3 has freed it.
 SLOT = (0, 1, 0, 2)
 
@@ -75,7 +76,7 @@ def client(p: int, mutant: str) -> dict[str, Step]:
         if not v["asleep"] >> p & 1:
             return "read"
         # While everybody lives, patience is not what a waiter has to rely on.
-        return "ask pid" if "dead" in v["at"].values() else None
+        return "ask pid" if "dead" in v["at"].values() or v["at"]["client 1"] == "unlock" else None
 
     def ask_pid(v: Variables) -> str:
         v["asleep"] &= ~(1 << p)
@@ -85,7 +86,7 @@ def client(p: int, mutant: str) -> dict[str, Step]:
 
     def ask_stamp(v: Variables) -> str:  # of another process than the slot's: that one has gone
         owner = (v[seen] & 15) - 1
-        gone = v["at"][f"client {v[verdict]}"] == "dead" or v[f"stamp{owner}"] != v[verdict]
+        gone = v[verdict] == NOBODY or v["at"][f"client {v[verdict]}"] == "dead" or v[f"stamp{owner}"] != v[verdict]
         return "take over" if gone else "read"
 
     def take_over(v: Variables) -> str:
@@ -106,19 +107,25 @@ def client(p: int, mutant: str) -> dict[str, Step]:
     def half(v: Variables) -> str:
         v["b"] = v["a"]
         v["slot_is_free"] |= p == 3
+        if p == 1 and mutant == MUTANTS[5]:
+            v["pid1"] = NOBODY
         return "unlock"
 
     def unlock(v: Variables) -> str:
         v[seen], v["lock"] = v["lock"], 0
-        return "wake" if v[seen] & WAITERS else "done"
+        return "wake" if v[seen] & WAITERS else "vacate" if p == 1 else "done"
 
     def wake(v: Variables) -> str:  # the kernel wakes one of those asleep
         v["asleep"] &= v["asleep"] - 1
+        return "vacate" if p == 1 else "done"
+
+    def vacate(v: Variables) -> str:
+        v["pid1"] = NOBODY
         return "done"
 
     return {"start": attach, "claim": claim, "bump": bump, "stamp": stamp, "begin": begin, "try": attempt, "read": read, "take": take,
             "wait": wait, "futex": futex, "asleep": asleep, "ask pid": ask_pid, "ask stamp": ask_stamp, "take over": take_over,
-            "recover": recover, "inside": inside, "half": half, "unlock": unlock, "wake": wake}
+            "recover": recover, "inside": inside, "half": half, "unlock": unlock, "wake": wake, "vacate": vacate}
 
 
 INSIDE = ("inside", "half", "recover", "unlock")

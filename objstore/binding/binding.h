@@ -180,6 +180,11 @@ PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nar
 PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
 PyObject *client_peek_item(ClientObject *c, PyObject *stream);
 
+/* ---- standalone.c */
+PyObject *client_find(ClientObject *c, PyObject *hex);
+PyObject *client_reap_dead(ClientObject *c, PyObject *unused);
+PyObject *client_detach(ClientObject *c, PyObject *unused);
+
 /* ---- look.c */
 extern PyMethodDef look_methods[];
 #define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)

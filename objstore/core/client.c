@@ -198,12 +198,9 @@ static bool survives_a_look(struct segment *s)
     return true;
 }
 
-struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
+static struct client_losses bury(struct segment *s, uint32_t client, int32_t code)
 {
     struct client_losses losses = {0, 0, 0, false};
-    if (client >= MAX_CLIENTS)
-        return losses;
-    segment_lock(s);
     struct client_slot *c = &s->clients[client];
     if (atomic_load(&c->state) == CLIENT_ATTACHED && (code == 0 || survives_a_look(s))) {
         forget(s, client);
@@ -225,12 +222,48 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         STEP();
         atomic_store(&c->state, CLIENT_FREE);
         STEP();
-        atomic_store(&c->pid, 0);
+        if (client != s->me)
+            atomic_store(&c->pid, 0);
         task_wake_workers(s);
         wake_everybody(s); /* it may have died between a change and telling those who sleep for it */
     }
-    segment_unlock(s);
     return losses;
+}
+
+struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
+{
+    struct client_losses losses = {0, 0, 0, false};
+    if (client >= MAX_CLIENTS)
+        return losses;
+    segment_lock(s);
+    bool leaves = client == s->me && atomic_load(&s->clients[client].state) == CLIENT_ATTACHED;
+    losses = bury(s, client, code);
+    segment_unlock(s);
+    STEP();
+    if (leaves) /* not before: whoever waited for the lock would have taken its owner for dead */
+        atomic_store(&s->clients[client].pid, 0);
+    return losses;
+}
+
+static bool has_ended(const struct client_slot *c)
+{
+    return atomic_load(&c->state) == CLIENT_ATTACHED && process_start_time(atomic_load(&c->pid)) != atomic_load(&c->start_time);
+}
+
+uint32_t client_reap(struct segment *s, int32_t *pids)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        if (!has_ended(&s->clients[i]))
+            continue;
+        segment_lock(s); /* under which no slot changes hands: another may have reaped it meanwhile, and somebody else moved in */
+        if (has_ended(&s->clients[i])) {
+            pids[n++] = atomic_load(&s->clients[i].pid);
+            bury(s, i, 0);
+        }
+        segment_unlock(s);
+    }
+    return n;
 }
 
 /* ------------------------------------------------------------------ what workers start with */

@@ -15,6 +15,10 @@ int client_attach(struct segment *segment, uint32_t role);
 struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
 struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
 
+/* Does so for every client whose process has ended; for segments without a scheduler, which is told of deaths. Returns how
+ * many, and their pids in `pids`, which has room for MAX_CLIENTS. */
+uint32_t client_reap(struct segment *segment, int32_t *pids);
+
 /* Makes a sealed object the context, which workers look at when they start, and has those go that have started before:
  * idle ones at once, busy ones after their task, actors never. Whoever sets it keeps the object. Takes the lock. */
 void client_set_context(struct segment *segment, uint32_t object);

@@ -671,7 +671,11 @@ static long steps_left = -1;                       /* -1: lives for ever */
 
 static void one_step(const char *file, int line)
 {
-    if (steps_left < 0 || steps_left-- > 0)
+    if (steps_left < 0)
+        return;
+    /* As long as it lives, the owner of the lock must look alive to those who wait. */
+    CHECK(s.me >= MAX_CLIENTS || lock_owner_1(atomic_load(&s.h->lock)) != s.me + 1 || atomic_load(&s.clients[s.me].pid) == getpid());
+    if (steps_left-- > 0)
         return;
     for (size_t i = 0; i + 1 < sizeof death->file && file[i]; i++) /* gcc's sanitizers take snprintf's argument for null */
         death->file[i] = file[i];

@@ -9,15 +9,8 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "expect.h"
 #include "recover.h"
-
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                  \
-        }                                                                             \
-    } while (0)
 
 enum { SIZE = 1 << 20, GRACE_MS = 100, LONG_MS = 60000 };
 static struct segment s; /* one mapping, inherited; `s.me` tells who acts */

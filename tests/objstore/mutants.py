@@ -58,6 +58,7 @@ MUTANTS = [
     Mutant("the fate of calls follows the reporter", "client.c",
            "    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;\n",
            "    bool actor_restarts = call && losses->actor_restarts;\n"),
+    Mutant("who leaves gives its slot back before it unlocks", "client.c", "        if (client != s->me)\n", ""),
     Mutant("a slot that stands in the lock is claimed again", "client.c",
            "        if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)\n            continue;\n", ""),
     Mutant("a split shrinks the old chunk before the new one is written", "arena.c",

@@ -1,0 +1,193 @@
+"""The object store on its own: Python values that several processes of a machine share, without tasks and without a server.
+
+    with Store.create(1 << 30) as store:
+        ref = store.put(array)
+        subprocess.run([sys.executable, "reader.py", store.address, ref.hex()], pass_fds=[store.fd])
+
+    store = Store.attach(sys.argv[1])           # reader.py
+    array = store.get(store.ref(sys.argv[2]))   # read-only, where it lies
+
+The memory belongs to the processes that are attached: it has no name, and goes with the last of them, however they end.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from . import _core
+from .serialization import pickle, unpickle
+
+DEFAULT_BYTES = 1 << 30
+
+
+# What a session's errors say otherwise.
+ERRORS = {"closed": "this store, or the one that the ref belongs to, has been closed",
+          "forked": "this process was forked from one that is attached to the store; it can attach by itself: Store.attach(address)"}
+
+
+class _Hooks:
+    """What the extension module leaves to Python."""
+
+    pickle = staticmethod(pickle)
+    unpickle = staticmethod(unpickle)
+
+    @staticmethod
+    def store_error(code: str, detail: str) -> _core.StoreError:
+        error = _core.StoreError(ERRORS.get(code, detail))
+        error.code = code
+        return error
+
+
+class Store:
+    """This process's attachment to a store. Made by `create` or `attach`; for any number of threads.
+
+    Attributes
+    ----------
+    fd : int
+        A descriptor of the store's memory. A child process that inherits it can attach to it as long as it likes.
+    """
+
+    def __init__(self, fd: int) -> None:
+        try:
+            self._attached: _core.Client | None = _core.Client(fd, _core.ROLE_DRIVER, _Hooks)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.fd = fd
+
+    @property
+    def _client(self) -> _core.Client:
+        if self._attached is None:
+            raise _Hooks.store_error("closed", "")
+        return self._attached
+
+    # ---- beginning and end
+    @classmethod
+    def create(cls, size: int = DEFAULT_BYTES, *, max_objects: int = 1 << 20) -> Self:
+        """Make a store.
+
+        Parameters
+        ----------
+        size : int, bytes, >= 65536
+            For values. Memory is used as it fills.
+        max_objects : int
+            How many objects it can hold at a time.
+
+        Raises
+        ------
+        ValueError
+            It is too small.
+        OSError
+            The operating system refuses.
+        """
+        return cls(_core.create_segment(size, n_objects=max_objects, n_tasks=64, n_actors=1, n_events=1 << 12))
+
+    @classmethod
+    def attach(cls, address: str | int) -> Self:
+        """Share a store.
+
+        Parameters
+        ----------
+        address : str or int
+            What `address` gives in a process that is attached, or an inherited descriptor, which stays the caller's.
+
+        Raises
+        ------
+        FileNotFoundError
+            No process has that address, or not any more.
+        StoreError
+            It is no store, one of another version, or 256 processes share it already.
+        """
+        return cls(os.dup(address) if isinstance(address, int) else os.open(address, os.O_RDWR | os.O_CLOEXEC))
+
+    @property
+    def address(self) -> str:
+        """Where processes of this user find the store while this process is attached."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}"
+
+    def close(self) -> None:
+        """Detach. Harmless when repeated.
+
+        Refs of this attachment are useless from now on. Arrays that were got stay valid; if there are any, what this process
+        holds is given back when it ends.
+        """
+        client, self._attached = self._attached, None  # which goes, and the memory with it, with the last ref or array
+        if client is not None:
+            client.detach()
+            client.close()
+            os.close(self.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # ---- objects
+    def put(self, value: Any) -> _core.Ref[Any]:
+        """Store a value. It stays while any attached process has a ref to it, or another object contains one.
+
+        Raises
+        ------
+        StoreError
+            `code` "full": it does not fit; "limit": there are too many objects.
+        """
+        try:
+            return self._client.put(value)
+        except _core.StoreError as error:
+            if error.code not in ("full", "limit") or not self.reap():
+                raise
+        return self._client.put(value)  # into what dead processes held
+
+    def get(self, refs: _core.Ref[Any] | list[_core.Ref[Any]], timeout: float | None = None) -> Any:
+        """The value of a ref, or the values of a list of them; arrays are read-only and lie where they were put.
+
+        Raises
+        ------
+        TimeoutError
+            After `timeout` seconds; only refs whose values are still being made, by tasks of a session, make it wait.
+        """
+        return self._client.get(refs, timeout)
+
+    def wait(self, refs: Sequence[_core.Ref[Any]], num_returns: int = 1,
+             timeout: float | None = None) -> tuple[list[_core.Ref[Any]], list[_core.Ref[Any]]]:
+        """Wait until `num_returns` values are there, or for `timeout` seconds: those refs, and the others."""
+        return self._client.wait(list(refs), num_returns, timeout)
+
+    def ref(self, hex_id: str) -> _core.Ref[Any]:
+        """The ref of an object by its id, which is what `hex()` of a ref gives in any process.
+
+        Raises
+        ------
+        LookupError
+            Nobody has a ref to it any more, or it is another store's.
+        """
+        found = self._client.find(hex_id)
+        if found is None:
+            raise LookupError(f"object {hex_id} is not in this store: some process must have a ref to it until another one has")
+        return found
+
+    def release(self) -> None:
+        """Give back now what this process has no refs to any more; otherwise small objects are given back some dozens at a time."""
+        self._client.flush()
+
+    # ---- looking
+    def reap(self) -> list[int]:
+        """Give back what processes held that have ended without `close`: their pids. Done by itself when the store is full."""
+        return self._client.reap()
+
+    def stats(self) -> dict[str, int]:
+        """Counts and sizes, bytes."""
+        return self._client.stats()
+
+    def check(self) -> list[str]:
+        """What is wrong with the store's tables; always empty unless something has written where it must not."""
+        return self._client.check()
+
+    def __repr__(self) -> str:
+        if self._attached is None:
+            return "Store(closed)"
+        stats = self.stats()
+        return f"Store({stats['used_bytes']:,} of {stats['capacity_bytes']:,} bytes in {stats['n_objects']:,} objects at {self.address})"

@@ -1,0 +1,180 @@
+"""The store on its own: several processes, no session, no server."""
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cellmesh.objstore import Store
+from cellmesh.objstore._core import StoreError
+
+DOCS = Path(__file__).resolve().parents[2] / "docs/objstore.md"
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.create(64 << 20) as made:
+        yield made
+        made.release()
+        assert made.check() == []
+
+
+class Other:
+    """A process that is attached to the store and evaluates what it is told."""
+
+    CODE = """
+import sys
+from cellmesh.objstore import Store
+store = Store.attach(sys.argv[1])
+kept = {}
+for line in sys.stdin:
+    print(eval(line), flush=True)
+"""
+
+    def __init__(self, address: str) -> None:
+        self.process = subprocess.Popen([sys.executable, "-c", self.CODE, address], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, expression: str) -> str:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self, signum: int | None = None) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        if signum is not None:
+            self.process.send_signal(signum)
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def other(store: Store) -> Iterator[Other]:
+    process = Other(store.address)
+    yield process
+    process.end()
+
+
+def test_values_are_shared_where_they_lie(store: Store, other: Other) -> None:
+    array = np.arange(1_000_000)
+    ref = store.put({"array": array, "name": "n"})
+    assert other(f"store.get(store.ref({ref.hex()!r}))['array'].sum()") == str(array.sum())
+    assert other(f"store.get(store.ref({ref.hex()!r}))['array'].flags.writeable") == "False"
+    assert store.stats()["n_objects"] == 1
+    back = store.ref(other("kept.setdefault('x', store.put(list('abc'))).hex()"))
+    assert store.get([back, ref])[0] == ["a", "b", "c"]
+    assert store.wait([back, ref], num_returns=2, timeout=0) == ([back, ref], [])
+
+
+def test_an_object_lives_as_long_as_somebody_refers_to_it(store: Store, other: Other) -> None:
+    ref = store.put(b"x" * 100_000)
+    name = ref.hex()
+    assert other(f"kept.setdefault('y', store.ref({name!r})) is not None") == "True"
+    del ref
+    store.release()
+    assert store.get(store.ref(name)) == b"x" * 100_000
+    assert other("(kept.clear(), store.release())") == "(None, None)"
+    store.release()
+    with pytest.raises(LookupError, match=name):
+        store.ref(name)
+
+
+def test_what_a_killed_process_held_comes_back(store: Store) -> None:
+    other = Other(store.address)
+    held = int(other("kept.setdefault('z', store.put(bytes(1 << 20))).slot >= 0 and store.stats()['used_bytes']"))
+    other.end(signal.SIGKILL)
+    assert store.stats()["used_bytes"] == held > 1 << 20
+    assert store.reap() == [other.process.pid] and store.reap() == []
+    assert store.stats()["used_bytes"] < 1 << 20
+
+
+def test_a_full_store_buries_the_dead_before_it_refuses(store: Store) -> None:
+    other = Other(store.address)
+    other("kept.setdefault('z', store.put(bytes(40 << 20))).hex()")
+    other.end(signal.SIGKILL)
+    ref = store.put(bytes(50 << 20))
+    with pytest.raises(StoreError, match="does not fit") as raised:
+        store.put(bytes(50 << 20))
+    assert raised.value.code == "full" and len(store.get(ref)) == 50 << 20
+
+
+def test_what_is_in_use_survives_close(store: Store) -> None:
+    here = Store.attach(store.fd)
+    other = store.put(np.arange(100_000))
+    array, name = here.get(here.ref(other.hex())), other.hex()
+    del other
+    here.close()
+    store.release()
+    assert store.reap() == [], "the process is alive"
+    filler = [store.put(np.full(100_000, i)) for i in range(20)]
+    assert np.array_equal(array, np.arange(100_000)) and store.get(store.ref(name)).size == 100_000
+    del filler
+
+
+def test_a_place_is_given_back(store: Store) -> None:
+    for _ in range(600):  # more than there are places
+        with Store.attach(store.address) as again:
+            again.put(1)
+
+
+@pytest.mark.parametrize("address, error", [("/proc/1/fd/0x", FileNotFoundError), ("/dev/null", StoreError)])
+def test_what_is_no_store_is_refused(address: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Store.attach(address)
+
+
+def test_wrong_ids_are_refused(store: Store) -> None:
+    for wrong in ("", "12", "x" * 32, "0" * 33, 5):
+        with pytest.raises(ValueError, match="32 hexadecimal digits"):
+            store.ref(wrong)  # type: ignore[arg-type]
+    with pytest.raises(LookupError):
+        store.ref("0" * 32)
+    with Store.create(1 << 20) as another:
+        with pytest.raises(LookupError):
+            store.ref(another.put(1).hex())
+
+
+def test_a_forked_child_is_told_to_attach(store: Store) -> None:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            store.put(1)
+        except StoreError as error:
+            os.write(writer, str(error).encode())
+        os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    with os.fdopen(reader) as pipe:
+        assert "Store.attach" in pipe.read()
+    assert store.get(store.put(2)) == 2
+
+
+def test_a_closed_store_says_so() -> None:
+    closed = Store.create(1 << 20)
+    ref = closed.put(3)
+    closed.close()
+    closed.close()
+    assert repr(closed) == "Store(closed)"
+    for use in (lambda: closed.put(1), lambda: closed.get(ref)):
+        with pytest.raises(StoreError, match="has been closed"):
+            use()
+
+
+def test_the_example_in_the_documentation(tmp_path: Path) -> None:
+    writer, reader = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[:2]
+    (tmp_path / "writer.py").write_text(writer)
+    (tmp_path / "reader.py").write_text(reader)
+    done = subprocess.run([sys.executable, "writer.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                          env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the reader sees (1000, 1000), read-only, and answers 499999500000\n"
