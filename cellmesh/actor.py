@@ -249,8 +249,9 @@ class ActorClass:
         max_concurrency = options.get("max_concurrency", ASYNC_CONCURRENCY if described.is_async else 1)
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency += sum(groups.values())
+        shape, placement = of.placed(demand, hold, self.__name__, options)
         ref = of.client.create_actor(
-            self._export.ref(of, options), of.resource_class(demand, hold, self.__name__, options), args, kwargs, meta=meta,
+            self._export.ref(of, options), shape, args, kwargs, meta=meta, placement=placement,
             name=name, namespace=namespace, max_restarts=options.get("max_restarts", 0),
             max_task_retries=options.get("max_task_retries", 0), max_concurrency=max_concurrency,
             ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),

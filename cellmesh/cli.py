@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-LISTS = ("tasks", "actors", "objects", "workers", "nodes")
+LISTS = ("tasks", "actors", "objects", "workers", "nodes", "placement_groups")
 NO_SESSION = "No cellmesh session of yours runs on this machine."
 
 

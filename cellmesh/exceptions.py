@@ -3,10 +3,12 @@
     CellmeshError
     ├── TaskError                  the user's function raised; also an instance of that exception's own class
     ├── TaskCancelledError         cancel() ended the task
+    ├── TaskPlacementGroupRemoved  its placement group was removed
     ├── WorkerCrashedError         the process that ran the task died, and no retries are left
     │   └── OutOfMemoryError       ... because it used more memory than there is
     ├── ActorError
     │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
+    │   │   └── ActorPlacementGroupRemoved  ... or its placement group was removed
     │   ├── ActorUnavailableError  it is being restarted; the call may have been executed
     │   └── PendingCallsLimitExceeded  it has as many calls as max_pending_calls allows; this one was not made
     ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
@@ -35,13 +37,13 @@ from typing import Any
 from .tracebacks import rendered, with_source_lines
 
 __all__ = [
-    "ActorDiedError", "ActorError", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
+    "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
     "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
     "ObjectStoreFullError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
-    "StoreLimitError", "TaskCancelledError", "TaskError", "UnknownArgumentError", "WorkerCrashedError",
+    "StoreLimitError", "TaskCancelledError", "TaskError", "TaskPlacementGroupRemoved", "UnknownArgumentError", "WorkerCrashedError",
 ]
 
 
@@ -120,6 +122,10 @@ class TaskCancelledError(CellmeshError):
     """The task was cancelled before it had a result."""
 
 
+class TaskPlacementGroupRemoved(CellmeshError):  # noqa: N818  (Ray's name)
+    """The placement group that the task was to run in, or ran in, was removed."""
+
+
 class WorkerCrashedError(CellmeshError):
     """The process that ran the task died.
 
@@ -156,6 +162,10 @@ class ActorDiedError(ActorError):
     exit_code: int = 0
     cause: BaseException | None = None
     remote_traceback: str = ""
+
+
+class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  (Ray's name)
+    """The placement group that the actor ran in was removed."""
 
 
 class ActorUnavailableError(ActorError):
@@ -346,6 +356,11 @@ def _system_error(record: tuple[Any, ...], name: str) -> CellmeshError:
     if code == "actor_died":
         ended = f"its process {how_it_ended(detail)}" if detail else "it was ended by kill() or with its last handle"
         return _with_exit_code(ActorDiedError(f"the actor that {task} calls is dead: {ended}"), detail)
+    if code in ("unplaced", "actor_unplaced"):
+        from .placement import label_of
+        if code == "unplaced":
+            return TaskPlacementGroupRemoved(f"{label_of(detail)} of {task} has been removed")
+        return ActorPlacementGroupRemoved(f"the actor that {task} calls is dead: its {label_of(detail)} has been removed")
     if code == "actor_unavailable":
         return ActorUnavailableError(f"the actor's process ended while it ran {task}, and the actor restarts: the call "
                                      "may have been executed or not (option max_task_retries repeats it)")

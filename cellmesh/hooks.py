@@ -143,7 +143,14 @@ class Hooks:
         who = ", ".join(f"{name} (pid {pid}) {in_resources(amounts)}" for name, pid, amounts in why["holders"][:N_HOLDERS])
         more = len(why["holders"]) - N_HOLDERS
         held = f"; in use by {who}{f' and {more} more' if more > 0 else ''}" if who else ""
-        of.tell("tasks_wait", f"{why['name']!r} waits for {in_resources(why['wanted'])}, and will until an actor ends: of "
+        what, until = repr(why["name"]), "an actor ends"
+        if why["unplaced"]:
+            from .placement import label_of
+            what = label_of(why["unplaced"])
+        if why["reserved"]:
+            held += f"; reserved by placement groups {in_resources(why['reserved'])}"
+            until = "a placement group is removed or an actor ends"
+        of.tell("tasks_wait", f"{what} waits for {in_resources(why['wanted'])}, and will until {until}: of "
                               f"{in_resources(why['total'])}, {in_resources(why['available'])} is free{held}")
 
     def store_error(self, code: str, detail: str) -> BaseException:

@@ -41,6 +41,12 @@ def _is_gpu_amount(value: Any) -> bool:
     return _is_amount(value) and (value <= 1 or value == int(value))
 
 
+def is_bundle(value: Any) -> bool:
+    """Whether it is a bundle of a placement group."""
+    return (isinstance(value, Mapping) and any(value.values()) and all(isinstance(name, str) and name for name in value)
+            and all(map(_is_amount, value.values())) and _is_gpu_amount(value.get("GPU", 0)))
+
+
 def _is_count(least: int, most: int | None = None) -> Callable[[Any], bool]:
     def valid(value: Any) -> bool:
         return (isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= least
@@ -76,6 +82,13 @@ def _is_one_of(*values: Any) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, Hashable) and value in values
 
 
+def _is_strategy(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in ("DEFAULT", "SPREAD")
+    from .placement import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+    return isinstance(value, (NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy))
+
+
 _AMOUNT = f"a number >= 0, whole or down to {GRANULARITY:g}"
 _RETRIES = f"a whole number from 0 to {MAX_RETRIES}, or -1 for ever"
 
@@ -106,8 +119,9 @@ TABLE: dict[str, Option] = {
     "max_pending_calls": Option(("actor",), "a whole number >= 1, or -1 for any number",
                                 lambda value: value == -1 or _is_count(1, (1 << 32) - 1)(value)),
     "allow_out_of_order_execution": Option(("actor",), "True or False", _is_one_of(True, False)),
-    "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same)",
-                                  _is_one_of("DEFAULT", "SPREAD")),
+    "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same), or from "
+                                  "cellmesh.util a PlacementGroupSchedulingStrategy or NodeAffinitySchedulingStrategy",
+                                  _is_strategy),
     "runtime_env": Option(("task", "actor"), environment.ALLOWED, environment.is_valid),
 }
 

@@ -101,8 +101,9 @@ class RemoteFunction(Generic[P, R]):
     def _bind(self, of: Session) -> Callable[..., Any]:
         demand, hold = resource_demand("task", self._options)
         name = self._export.name
+        shape, placement = of.placed(demand, hold, name, self._options)
         submitter = of.client.submitter(
-            self._export.ref(of, self._options), of.resource_class(demand, hold, name, self._options),
+            self._export.ref(of, self._options), shape, placement=placement,
             **returns_of(self._options, False, name), max_retries=self._options.get("max_retries", 3),
             retry_exceptions=bool(self._options.get("retry_exceptions", False)),
             env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,

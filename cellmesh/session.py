@@ -133,6 +133,26 @@ class Session:
                 self._notifier = Notifier(self.client)
             return self._notifier
 
+    def placed(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
+               options: Mapping[str, Any]) -> tuple[int, int | None]:
+        """As `resource_class`, where the option `scheduling_strategy` says; and the number of the placement group, see `Place`.
+
+        Raises
+        ------
+        ValueError
+            The bundle has less than is asked for, or the node is not there.
+        """
+        if options.get("scheduling_strategy") is None:
+            return self.resource_class(demand, hold, owner, options), None
+        from .placement import check_fits, place_of
+        place = place_of(self, options, owner)
+        if not place.number:
+            return self.resource_class(demand, hold, owner, options), place.number
+        env = environment.number_of(environment.effective(options, self.config.runtime_env))
+        number = self.client.resource_class(demand, hold, env, place.number, place.bundle, place.captures)
+        check_fits(self, number, options, demand, owner)
+        return number, place.number
+
     def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
                        options: Mapping[str, Any] | None = None) -> int:
         """The number of a shape of resources and environment; warns, once, of one that this node can never satisfy."""
@@ -431,6 +451,9 @@ def store_error(code: str, detail: str) -> BaseException:
                                              "starts a new one")
     if code == "forked":
         return _forked_error()
+    if code == "unplaced":
+        from .placement import label_of
+        return exceptions.TaskPlacementGroupRemoved(f"{label_of(int(detail))} has been removed, so nothing can run in it")
     if code == "full" and process.session is not None:
         from .state import memory
         detail = f"{detail}\n{memory(N_HOLDERS_NAMED)}"

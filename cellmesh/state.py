@@ -124,6 +124,13 @@ def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     return _select(api.nodes(), filters, limit)
 
 
+def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
+    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, and what of each is
+    available."""
+    from .placement import table
+    return _select(table(running()), filters, limit)
+
+
 def summarize_tasks() -> Rows:
     """How many tasks of each name are in each state."""
     return _summary(list_tasks(limit=1 << 20), "name")

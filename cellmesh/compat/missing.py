@@ -12,7 +12,6 @@ _HINTS = {
     "tune": "keep Ray for this part",
     "train": "keep Ray for this part",
     "rllib": "keep Ray for this part",
-    "placement_group": "on one machine let actors hold what belongs together: num_cpus, num_gpus, resources",
     "client": "a session is on this machine; cellmesh.init(address) joins one that runs",
     "ClientBuilder": "a session is on this machine; cellmesh.init(address) joins one that runs",
     "collective": "use torch.distributed among actors",

@@ -1,7 +1,7 @@
 """Helpers on top of the public API, most of them with the interface of something well known.
 
 `ActorPool`, `Queue`; `Executor` (concurrent.futures), `Pool` in `cellmesh.util.multiprocessing`, `register_joblib`,
-`dask_get`; `list_named_actors`, `inspect_serializability`, `register_serializer`.
+`dask_get`; `placement_group` and what goes with it; `list_named_actors`, `inspect_serializability`, `register_serializer`.
 """
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..placement import (NodeAffinitySchedulingStrategy, PlacementGroup, PlacementGroupSchedulingStrategy,
+                             get_current_placement_group, get_placement_group, placement_group, placement_group_table,
+                             remove_placement_group)
     from ..serializability import inspect_serializability
     from .actor_pool import ActorPool
     from .dask import dask_get
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActorPool": ".actor_pool", "Executor": ".executor", "Queue": ".queue", "dask_get": ".dask",
     "deregister_serializer": ".serializers", "inspect_serializability": "..serializability",
+    **dict.fromkeys(("NodeAffinitySchedulingStrategy", "PlacementGroup", "PlacementGroupSchedulingStrategy",
+                     "get_current_placement_group", "get_placement_group", "placement_group", "placement_group_table",
+                     "remove_placement_group"), "..placement"),
     "list_named_actors": ".named_actors", "register_joblib": ".joblib", "register_serializer": ".serializers",
 }
 _NEEDS = {".dask": "dask", ".joblib": "joblib"}  # what is not among cellmesh's own dependencies

@@ -14,6 +14,7 @@
 #include "../core/client.h"
 #include "../core/event.h"
 #include "../core/object.h"
+#include "../core/placement.h"
 #include "../core/resource.h"
 #include "../core/stream.h"
 #include "../core/task.h"
@@ -165,6 +166,20 @@ PyObject *client_cancelled(ClientObject *c, PyObject *unused);
 int parse_task(ClientObject *c, PyObject *number, uint32_t *task); /* one that runs in this process */
 PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
 
+/* ---- placement.c */
+int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS]);
+PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs);
+bool placement_captures(const ClientObject *c); /* does the caller's group take what the caller submits? */
+int placement_capture(ClientObject *c, struct task_spec *spec);
+PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec *spec, bool actor);
+void placement_end_doomed(ClientObject *c); /* kills the workers of removed groups */
+PyObject *client_placement_number(ClientObject *c, PyObject *unused);
+PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwargs);
+PyObject *client_remove_placement(ClientObject *c, PyObject *number);
+PyObject *client_placement_reserved(ClientObject *c, PyObject *number);
+PyObject *client_find_placement(ClientObject *c, PyObject *args);
+PyObject *client_current_placement(ClientObject *c, PyObject *unused);
+
 /* ---- stream.c */
 /* Runs what a generator function has returned: into the task's stream, until it ends or nobody reads any more, which gives
  * the number of items; otherwise to a list of refs, or what gives as many values as the task has returns. */
@@ -190,5 +205,6 @@ extern PyMethodDef look_methods[];
 #define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)
 LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(info); LOOK(stats); LOOK(stopped_owner); LOOK(check); LOOK(peek);
 LOOK(events); LOOK(wait_events); LOOK(clock); LOOK(resources); LOOK(assigned); LOOK(children); LOOK(ref_of); LOOK(idle_workers); LOOK(why);
+LOOK(placements);
 
 #endif

@@ -321,55 +321,6 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
 
 /* ------------------------------------------------------------------ resources */
 
-static int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS])
-{
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    memset(amounts, 0, sizeof(int64_t) * MAX_KINDS);
-    while (PyDict_Next(dict, &at, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8(key);
-        double amount = name ? PyFloat_AsDouble(value) : -1;
-        if (PyErr_Occurred())
-            return -1;
-        if (!(amount >= 0 && amount < 1e14)) {
-            PyErr_Format(PyExc_ValueError, "the amount of resource %R must be a number >= 0, not %R", key, value);
-            return -1;
-        }
-        uint32_t kind = 0;
-        segment_lock(&c->s);
-        int error = resource_kind(&c->s, name, &kind);
-        segment_unlock(&c->s);
-        if (error) {
-            PyErr_Format(PyExc_ValueError, "resource %R: %s (at most %d kinds, names shorter than %d bytes)", key,
-                         objstore_error_text(error), MAX_KINDS, KIND_NAME_SIZE);
-            return -1;
-        }
-        amounts[kind] = (int64_t)(amount * RESOURCE_UNIT + 0.5);
-    }
-    return 0;
-}
-
-static PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"demand", "hold", "env", NULL};
-    PyObject *demand, *hold = Py_None;
-    int64_t wants[MAX_KINDS], keeps[MAX_KINDS];
-    uint32_t index = 0;
-    unsigned int env = 0;
-    if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OI:resource_class", names, &PyDict_Type, &demand, &hold, &env) ||
-        parse_amounts(c, demand, wants) < 0)
-        return NULL;
-    if (hold == Py_None)
-        memcpy(keeps, wants, sizeof keeps);
-    else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "hold must be a dict or None");
-    segment_lock(&c->s);
-    int error = resource_class(&c->s, wants, keeps, env, &index);
-    segment_unlock(&c->s);
-    return error ? raise_core_error(c, error, "resource shapes") : PyLong_FromUnsignedLong(index);
-}
-
 static PyObject *client_feasible(ClientObject *c, PyObject *number)
 {
     unsigned long index = PyLong_AsUnsignedLong(number);
@@ -489,6 +440,7 @@ static PyObject *client_client_died(ClientObject *c, PyObject *args)
     if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "Ii:client_died", &index, &code))
         return NULL;
     struct client_losses l = client_died(&c->s, index, code);
+    placement_end_doomed(c); /* of groups that went with it */
     return Py_BuildValue("{sIsIsIsO}", "retried", l.retried, "failed", l.failed, "objects", l.objects, "actor_restarts",
                          l.actor_restarts ? Py_True : Py_False);
 }
@@ -627,7 +579,16 @@ static PyMethodDef client_methods[] = {
     {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
-    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, "resource_class(demand, hold=None, env=0)\n--\n\nInterns a shape."},
+    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, 
+     "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False)\n--\n\nInterns a shape."},
+    {"placement_number", (PyCFunction)client_placement_number, METH_NOARGS, "placement_number()\n--\n\nFor a new placement group."},
+    {"create_placement", FAST(client_create_placement), METH_VARARGS | METH_KEYWORDS,
+     "create_placement(number, bundles, meta, name, namespace, owned, apart)\n--\n\nPuts a placement group in line."},
+    {"remove_placement", (PyCFunction)client_remove_placement, METH_O, "remove_placement(number)\n--\n\nFalse: it had gone."},
+    {"placement_reserved", (PyCFunction)client_placement_reserved, METH_O, "placement_reserved(number)\n--\n\nWhether tasks can run in the group."},
+    {"find_placement", (PyCFunction)client_find_placement, METH_VARARGS, "find_placement(name, namespace)\n--\n\nWhat describes the group, or None."},
+    {"current_placement", (PyCFunction)client_current_placement, METH_NOARGS, "current_placement()\n--\n\nWhat describes the group the caller runs in, or None."},
+    {"placements", (PyCFunction)client_placements, METH_NOARGS, "placements()\n--\n\nThe placement groups."},
     {"feasible", (PyCFunction)client_feasible, METH_O, "feasible(resource_class)\n--\n\nWhether the idle node could run it."},
     {"set_total", (PyCFunction)client_set_total, METH_O, "set_total(amounts)\n--\n\nSets what the node has."},
     {"run", (PyCFunction)client_run, METH_NOARGS, "run()\n--\n\nExecutes tasks; -1: leave, otherwise an actor's constructor to run."},

@@ -57,8 +57,8 @@ LOOK(resources)
         return NULL;
     segment_lock(&c->s);
     uint32_t n = c->s.h->n_kinds;
-    memcpy(total, c->s.h->total, sizeof total);
-    memcpy(available, c->s.h->available, sizeof available);
+    memcpy(total, c->s.h->pools[0].total, sizeof total);
+    memcpy(available, c->s.h->pools[0].available, sizeof available);
     memcpy(names, c->s.h->kind_names, sizeof names);
     segment_unlock(&c->s);
     PyObject *dicts[2] = {PyDict_New(), PyDict_New()};
@@ -419,18 +419,28 @@ LOOK(why)
     if (!holders)
         return PyErr_NoMemory();
     int64_t wanted[MAX_KINDS] = {0}, available[MAX_KINDS], total[MAX_KINDS], scratch[MAX_KINDS];
-    int64_t kept[MAX_KINDS] = {0}; /* by actors: for good, as far as anybody can tell */
-    uint32_t n = 0, function = 0;
+    int64_t kept[MAX_KINDS] = {0}, reserved[MAX_KINDS] = {0}; /* by actors, by groups: for good, as far as anybody can tell */
+    uint32_t n = 0, function = 0, unplaced = 0;
+    const struct pool *pool = NULL;
     segment_lock(s);
     uint32_t task = task_awaited(s, ((RefObject *)args)->slot);
     bool lacks = task != UINT32_MAX && atomic_load(&s->tasks[task].state) == TASK_READY &&
                  !resource_admissible(s, s->tasks[task].resource_class);
     if (lacks) {
+        uint32_t class = s->tasks[task].resource_class;
+        const struct pool *head = placement_head(s, class);
+        unplaced = head->state == POOL_PENDING ? head->number : 0; /* then it is the group that waits */
+        pool = unplaced ? s->h->pools : resource_pool(s, class);
         function = s->tasks[task].function;
-        memcpy(wanted, s->classes[s->tasks[task].resource_class].demand, sizeof wanted);
-        memcpy(available, s->h->available, sizeof available);
-        memcpy(total, s->h->total, sizeof total);
+        memcpy(wanted, s->classes[class].demand, sizeof wanted);
+        for (uint32_t i = 0; unplaced && i < head->n * MAX_KINDS; i++)
+            wanted[i % MAX_KINDS] = (i < MAX_KINDS ? 0 : wanted[i % MAX_KINDS]) + head[i / MAX_KINDS].total[i % MAX_KINDS];
+        memcpy(available, pool->available, sizeof available);
+        memcpy(total, pool->total, sizeof total);
     }
+    for (uint32_t g = placement_next(s, 1); lacks && pool == s->h->pools && g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n))
+        for (uint32_t i = 0; placement_holds(&s->h->pools[g]) && i < s->h->pools[g].n * MAX_KINDS; i++)
+            reserved[i % MAX_KINDS] += s->h->pools[g + i / MAX_KINDS].total[i % MAX_KINDS];
     for (uint32_t i = 0; lacks && i < s->h->touched_tasks; i++) {
         const struct task_slot *t = &s->tasks[i];
         uint32_t state = atomic_load(&t->state);
@@ -438,6 +448,8 @@ LOOK(why)
                                  : state == TASK_HELD  ? s->classes[t->resource_class].hold
                                                        : NULL;
         bool counts = false;
+        if (amounts && resource_pool(s, t->resource_class) != pool)
+            continue;
         for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++) {
             counts |= amounts[k] > 0 && wanted[k] > available[k];
             kept[k] += state == TASK_HELD ? amounts[k] : 0;
@@ -451,13 +463,14 @@ LOOK(why)
     PyObject *list = lacks ? PyList_New(0) : NULL, *result = NULL;
     bool ok = list, stuck = false;
     for (uint32_t k = 0; lacks && k < MAX_KINDS; k++)
-        stuck |= wanted[k] > 0 && wanted[k] > total[k] - kept[k];
+        stuck |= wanted[k] > 0 && wanted[k] > total[k] - kept[k] - reserved[k];
     for (uint32_t i = 0; ok && i < n; i++)
         ok = add(list, Py_BuildValue("(NiN)", function_name(c, holders[i].function),
                                      holders[i].client < MAX_CLIENTS ? (int)atomic_load(&s->clients[holders[i].client].pid) : 0,
                                      amounts_lacking(s->h, wanted, available, holders[i].amounts)));
     if (ok)
-        result = Py_BuildValue("{sNsNsNsNsOsO}", "name", function_name(c, function), "wanted",
+        result = Py_BuildValue("{sIsNsNsNsNsNsOsO}", "unplaced", unplaced, "reserved",
+                               amounts_lacking(s->h, wanted, available, reserved), "name", function_name(c, function), "wanted",
                                amounts_lacking(s->h, wanted, available, wanted), "available",
                                amounts_lacking(s->h, wanted, available, available), "total",
                                amounts_lacking(s->h, wanted, available, total), "holders", list, "stuck",

@@ -14,7 +14,8 @@ typedef struct {
     PyObject *positions, *required_names; /* keyword-able name -> position (-1: keyword only); required keyword-only names */
     Py_ssize_t n_required, n_max;       /* positional; n_max -1: any number */
     bool checked, accepts_any_keyword, streams;
-    uint32_t resource_class, n_returns, actor_1;
+    bool free;                          /* goes where the group of its caller, if that captures, wants it */
+    uint32_t resource_class, placement, n_returns, actor_1;
     uint32_t limit;                     /* of a stream: items that its task may be ahead */
     int16_t max_retries;
     uint16_t flags, group;
@@ -266,16 +267,7 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
     }
     if (refs != small)
         PyMem_Free(refs);
-    if (error == OBJSTORE_PENDING) {
-        raise_core_error(c, error, "the actor has as many calls queued or running as its option max_pending_calls allows; wait "
-                                   "for some of them, for example with cellmesh.wait, before making more");
-        return -1;
-    }
-    if (error) {
-        raise_core_error(c, error, actor && error == OBJSTORE_LIMIT ? "actors" : "tasks or objects");
-        return -1;
-    }
-    return 0;
+    return error ? (raise_submit_error(c, error, spec, actor), -1) : 0;
 }
 
 static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -298,7 +290,9 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
     uint32_t few[8], *results = few;
     struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .resource_class = f->resource_class,
                              .actor_1 = f->actor_1, .n_returns = f->n_returns, .max_retries = f->max_retries, .flags = f->flags,
-                             .group = f->group};
+                             .group = f->group, .placement = f->placement};
+    if (f->free && placement_captures(c) && placement_capture(c, &spec) < 0)
+        return NULL;
     if (encode_arguments(c, &out, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
@@ -350,15 +344,17 @@ static int resolve_actor(ClientObject *c, PyObject *actor, uint32_t *actor_1)
 PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "resource_class", "num_returns", "max_retries", "retry_exceptions", "actor",
-                            "params", "check", "hidden", "env", "stream", "group", NULL};
+                            "params", "check", "hidden", "env", "stream", "group", "placement", NULL};
     PyObject *function, *actor = Py_None, *params = Py_None, *check = Py_None, *stream = Py_None;
+    PyObject *placement = Py_None; /* None: wherever the caller's group wants it */
     unsigned int class = 0, n_returns = 1, group = 0;
     int max_retries = 3, retry_exceptions = 0, hidden = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppOI:submitter", names, c->codec.ref_type, &function, &class,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppOIO:submitter", names, c->codec.ref_type, &function, &class,
                                      &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env, &stream,
-                                     &group))
+                                     &group, &placement))
         return NULL;
+    unsigned long number = placement == Py_None ? 0 : PyLong_AsUnsignedLong(placement);
     unsigned long limit = stream == Py_None ? 0 : PyLong_AsUnsignedLong(stream);
     if (PyErr_Occurred() || limit > UINT32_MAX)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "submitter: stream must be None or 0..4294967295");
@@ -377,6 +373,8 @@ PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
     f->check = Py_NewRef(check);
     f->actor = Py_NewRef(actor);
     f->resource_class = class;
+    f->placement = (uint32_t)number;
+    f->free = placement == Py_None && actor == Py_None;
     f->n_returns = n_returns;
     f->streams = stream != Py_None;
     f->limit = (uint32_t)limit;
@@ -474,16 +472,19 @@ static PyObject *const *flatten(PyObject *args, PyObject *kwargs, PyObject **kwn
 PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "resource_class", "args", "kwargs", "meta", "name", "namespace", "max_restarts",
-                            "max_task_retries", "max_concurrency", "ordered", "detached", "env", "max_pending", "groups", NULL};
-    PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL;
+                            "max_task_retries", "max_concurrency", "ordered", "detached", "env", "max_pending", "groups", "placement", NULL};
+    PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL, *placement = Py_None;
     const char *name = "", *scope = "";
     unsigned int class, max_concurrency = 1, max_pending = 0;
     int max_restarts = 0, max_task_retries = 0, ordered = 1, detached = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!IO!O!|$OssiiIpppIO!:create_actor", names, c->codec.ref_type, &function, &class,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!IO!O!|$OssiiIpppIO!O:create_actor", names, c->codec.ref_type, &function, &class,
                                      &PyTuple_Type, &call_args, &PyDict_Type, &call_kwargs, &meta, &name, &scope, &max_restarts,
                                      &max_task_retries, &max_concurrency, &ordered, &detached, &env, &max_pending,
-                                     &PyTuple_Type, &groups))
+                                     &PyTuple_Type, &groups, &placement))
+        return NULL;
+    unsigned long number = placement == Py_None ? 0 : PyLong_AsUnsignedLong(placement);
+    if (PyErr_Occurred())
         return NULL;
     if (class >= c->s.h->n_classes)
         return PyErr_Format(PyExc_ValueError, "create_actor: unknown resource_class %u", class);
@@ -494,7 +495,9 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
     for (Py_ssize_t i = 0; groups && i < PyTuple_GET_SIZE(groups); i++)
         actor.group_limit[i] = (uint16_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(groups, i));
     struct task_spec spec = {.function = ((RefObject *)function)->slot, .resource_class = class, .n_returns = 1, .max_retries = 0,
-                             .flags = (uint16_t)(TASK_FLAG_ACTOR_CREATION | (env ? TASK_FLAG_ENV : 0))};
+                             .flags = (uint16_t)(TASK_FLAG_ACTOR_CREATION | (env ? TASK_FLAG_ENV : 0)), .placement = (uint32_t)number};
+    if (placement == Py_None && placement_captures(c) && placement_capture(c, &spec) < 0)
+        return NULL;
     Dependencies d;
     codec_out out;
     dependencies_init(&d, c);

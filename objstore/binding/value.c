@@ -220,7 +220,8 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 static const char *failure_name(uint32_t code)
 {
     static const char *const names[] = {"unknown", "worker_crashed", "cancelled", "actor_died", "actor_unavailable",
-                                        "out_of_memory", "object_lost", "store_full", "stream_ended"};
+                                        "out_of_memory", "object_lost", "store_full", "stream_ended",
+                                        "unplaced", "actor_unplaced"};
     return code < sizeof names / sizeof *names ? names[code] : names[0];
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "event.h"
-#include "resource.h"
+#include "placement.h"
 
 static uint32_t actor_state(const struct actor_slot *a) { return atomic_load_explicit(&a->state, memory_order_relaxed); }
 
@@ -12,7 +12,8 @@ static void set_state(struct segment *s, uint32_t actor, uint32_t state)
     STEP();
     atomic_store_explicit(&s->actors[actor].state, state, memory_order_release);
     STEP();
-    uint32_t how = state == ACTOR_DEAD ? (uint32_t)s->actors[actor].death_detail : 0;
+    bool ended = state == ACTOR_DEAD && !(s->actors[actor].flags & ACTOR_FLAG_UNPLACED);
+    uint32_t how = ended ? (uint32_t)s->actors[actor].death_detail : 0;
     event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, how, 0, s->me);
 }
 
@@ -130,7 +131,7 @@ static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t ta
         if (a->death_object_1)
             object_seal_like(s, result, a->death_object_1 - 1);
         else
-            object_seal_failed(s, result, FAILURE_ACTOR_DIED, a->death_detail, t->seq);
+            object_seal_failed(s, result, actor_failure(a), a->death_detail, t->seq);
     }
 }
 
@@ -248,8 +249,9 @@ void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
     struct resource_class *class = &s->classes[t->resource_class];
     int64_t scratch[MAX_KINDS];
     uint32_t mask = t->gpu_mask;
-    resource_release(s, task_amounts(s, t, scratch), mask);
-    resource_reacquire(s, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
+    struct pool *pool = resource_pool(s, t->resource_class);
+    resource_release(s, pool, task_amounts(s, t, scratch), mask);
+    resource_reacquire(s, pool, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
     t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
     STEP();
     atomic_store_explicit(&t->state, TASK_HELD, memory_order_relaxed);
@@ -265,20 +267,21 @@ void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
 static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
 {
     struct actor_slot *a = &s->actors[actor];
-    uint32_t task = a->task_1 - 1;
+    uint32_t task = a->task_1 - 1, class = s->tasks[task].resource_class, code = actor_failure(a);
     struct task_slot *t = &s->tasks[task];
     a->task_1 = 0;
     switch (atomic_load_explicit(&t->state, memory_order_relaxed)) {
     case TASK_HELD:
-        resource_release(s, s->classes[t->resource_class].hold, t->gpu_mask);
+        resource_release(s, resource_pool(s, class), s->classes[class].hold, t->gpu_mask);
         task_release(s, task);
+        placement_left(s, class);
         break;
     case TASK_RUNNING:
-        task_seal_failed(s, task, FAILURE_ACTOR_DIED, detail);
+        task_seal_failed(s, task, code, detail);
         task_finish(s, task, EVENT_ERROR);
         break;
     default: /* still queued, at first or for a restart; then its result was sealed by the first life */
-        task_seal_failed(s, task, FAILURE_ACTOR_DIED, detail);
+        task_seal_failed(s, task, code, detail);
         task_discard(s, task);
     }
 }
@@ -288,7 +291,8 @@ void actor_die(struct segment *s, uint32_t actor, int32_t detail)
     struct actor_slot *a = &s->actors[actor];
     if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
         return;
-    a->death_detail = detail;
+    if (!(a->flags & ACTOR_FLAG_UNPLACED))
+        a->death_detail = detail;
     set_state(s, actor, ACTOR_DEAD);
     actor_bury(s, actor);
 }
@@ -354,10 +358,10 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
     a->worker_1 = 0;
     a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
     if (atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD)
-        resource_release(s, s->classes[t->resource_class].hold, t->gpu_mask);
+        resource_release(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
     else {
         int64_t scratch[MAX_KINDS];
-        resource_release(s, task_amounts(s, t, scratch), t->gpu_mask);
+        resource_release(s, resource_pool(s, t->resource_class), task_amounts(s, t, scratch), t->gpu_mask);
     }
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL);
@@ -387,6 +391,18 @@ uint32_t actor_kill(struct segment *s, uint32_t actor, bool no_restart)
     if (no_restart)
         actor_die(s, actor, 0);
     return UINT32_MAX;
+}
+
+void actor_unplace(struct segment *s, uint32_t actor, uint32_t number)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (!(a->flags & ACTOR_FLAG_UNPLACED)) {
+        a->death_detail = (int32_t)number;
+        STEP();
+        a->flags |= ACTOR_FLAG_KILLED | ACTOR_FLAG_UNPLACED;
+        STEP();
+    }
+    actor_kill(s, actor, true);
 }
 
 void actor_unreferenced(struct segment *s, uint32_t actor)

@@ -57,8 +57,16 @@ void actor_bury(struct segment *segment, uint32_t actor);
 bool actor_worker_died(struct segment *segment, uint32_t actor, int32_t detail);
 /* Marks it for killing; returns the client to kill or UINT32_MAX when it was dealt with here. */
 uint32_t actor_kill(struct segment *segment, uint32_t actor, bool no_restart);
+/* Ends it because its placement group, of that number, is removed; where a process serves it or is constructing it, once
+ * that has been killed. */
+void actor_unplace(struct segment *segment, uint32_t actor, uint32_t number);
 /* The actor object is being freed: no handle and no queued call is left. */
 void actor_unreferenced(struct segment *segment, uint32_t actor);
+/* What calls of an actor that is dead, without an error of its constructor, fail with. */
+static inline uint32_t actor_failure(const struct actor_slot *a)
+{
+    return a->flags & ACTOR_FLAG_UNPLACED ? FAILURE_ACTOR_UNPLACED : FAILURE_ACTOR_DIED;
+}
 /* Should the worker leave? */
 bool actor_ended(const struct segment *segment, uint32_t actor);
 

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "placement.h"
 #include "recover.h"
 #include "task.h"
 
@@ -12,6 +13,7 @@ struct checker {
     void *context;
     uint32_t n_violations;
     uint32_t *pins;
+    uint64_t (*used)[MAX_KINDS]; /* of each pool; unsigned: overwritten amounts may overflow */
     bool *settling; /* results of running tasks: sealed without the lock, and those who wait moved on under it, a moment later */
 };
 
@@ -155,10 +157,20 @@ static void check_lists(struct checker *c)
            s->h->touched_tasks - s->h->n_live_tasks);
 }
 
+static void check_pool(struct checker *c, uint32_t pool)
+{
+    const struct pool *p = &c->s->h->pools[pool];
+    for (uint32_t k = 0; k < c->s->h->n_kinds; k++) {
+        uint64_t expected = (uint64_t)p->total[k] - c->used[pool][k];
+        expect(c, (uint64_t)p->available[k] == expected, "available resources are what is not used", pool * MAX_KINDS + k,
+               (uint64_t)p->available[k], expected);
+    }
+}
+
 static void check_resources(struct checker *c)
 {
     struct segment *s = c->s;
-    uint64_t used[MAX_KINDS] = {0}; /* unsigned: overwritten amounts may overflow */
+    uint32_t n_unplaced = 0;
     int64_t scratch[MAX_KINDS];
     for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
         struct task_slot *t = &s->tasks[i];
@@ -167,11 +179,18 @@ static void check_resources(struct checker *c)
                                  : state == TASK_HELD  ? s->classes[t->resource_class].hold
                                                        : NULL;
         for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
-            used[k] += (uint64_t)amounts[k];
+            c->used[s->classes[t->resource_class].place.pool][k] += (uint64_t)amounts[k];
     }
-    for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        expect(c, (uint64_t)s->h->available[k] == (uint64_t)s->h->total[k] - used[k], "available resources are what is not used", k,
-               (uint64_t)s->h->available[k], (uint64_t)s->h->total[k] - used[k]);
+    for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n)) {
+        n_unplaced += s->h->pools[g].state == POOL_PENDING;
+        for (uint32_t i = g; placement_holds(&s->h->pools[g]) && i < g + s->h->pools[g].n; i++) {
+            check_pool(c, i);
+            for (uint32_t k = 0; k < s->h->n_kinds; k++)
+                c->used[0][k] += (uint64_t)s->h->pools[i].total[k];
+        }
+    }
+    check_pool(c, 0);
+    expect(c, s->h->n_unplaced == n_unplaced, "pending placement groups are counted", 0, s->h->n_unplaced, n_unplaced);
 }
 
 uint32_t segment_check(struct segment *s, check_report report, void *context)
@@ -185,9 +204,11 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
         return 1;
     }
     uint32_t n_objects = h->touched_objects ? h->touched_objects : 1;
-    struct checker c = {s, report, context, 0, calloc(n_objects, sizeof *c.pins), calloc(n_objects, sizeof *c.settling)};
-    if (!c.pins || !c.settling) {
+    struct checker c = {s, report, context, 0, calloc(n_objects, sizeof *c.pins), calloc(MAX_POOLS, sizeof *c.used),
+                        calloc(n_objects, sizeof *c.settling)};
+    if (!c.pins || !c.used || !c.settling) {
         free(c.pins);
+        free(c.used);
         free(c.settling);
         return 1;
     }
@@ -203,6 +224,8 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
         for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
             count_pin(&c, object_refs_at(s, o->offset, o->size)[k], "a contained object lives", i);
     }
+    for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + h->pools[g].n))
+        count_pin(&c, h->pools[g].object_1 - 1, "a placement group's object lives", g);
     for (uint32_t i = 0; i < h->touched_actors; i++) {
         struct actor_slot *a = &s->actors[i];
         if (atomic_load(&a->state) == ACTOR_FREE)
@@ -225,6 +248,7 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
     check_lists(&c);
     check_resources(&c);
     free(c.pins);
+    free(c.used);
     free(c.settling);
     return c.n_violations;
 }

@@ -9,6 +9,7 @@
 
 #include "actor.h"
 #include "event.h"
+#include "placement.h"
 #include "recover.h"
 
 int client_attach(struct segment *s, uint32_t role)
@@ -91,14 +92,6 @@ void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
     segment_unlock(s);
 }
 
-static bool results_sealed(struct segment *s, struct task_slot *t)
-{
-    for (uint32_t i = 0; i < t->n_returns; i++)
-        if (!object_sealed(&s->objects[task_result(s, t, i)]))
-            return false;
-    return t->n_returns > 0;
-}
-
 /* Memory that ran out is not the task's fault alone, so it has attempts of its own for that. */
 static bool may_retry(struct task_slot *t, int32_t code)
 {
@@ -116,18 +109,25 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
     struct task_slot *t = &s->tasks[task];
     bool call = t->actor_1 != 0; /* whether its actor goes on, the actor tells: its fate may have been settled by one who died since */
     bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;
-    if (results_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
+    if (task_is_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
         task_finish(s, task, object_state(&s->objects[t->result_1 - 1]) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
     } else if (t->flags & TASK_FLAG_CANCEL) {
         task_seal_failed(s, task, FAILURE_CANCELLED, 0);
         task_finish(s, task, EVENT_CANCELLED);
+    } else if (!placement_lives(placement_head(s, t->resource_class))) {
+        losses->failed++;
+        task_seal_failed(s, task, FAILURE_UNPLACED, (int32_t)placement_head(s, t->resource_class)->number);
+        task_finish(s, task, EVENT_ERROR);
     } else if ((!call || actor_restarts) && may_retry(t, code)) {
         losses->retried++;
         task_retry(s, task);
     } else {
         losses->failed++;
-        uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : FAILURE_ACTOR_DIED;
+        const struct actor_slot *a = call ? &s->actors[t->actor_1 - 1] : NULL;
+        uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
         bool memory = code == DIED_OF_MEMORY;
+        if (reason == FAILURE_ACTOR_UNPLACED)
+            code = a->death_detail;
         task_seal_failed(s, task, memory ? FAILURE_OUT_OF_MEMORY : reason, memory ? -SIGKILL : code);
         task_finish(s, task, EVENT_CRASHED);
     }
@@ -216,6 +216,7 @@ static struct client_losses bury(struct segment *s, uint32_t client, int32_t cod
         for (uint32_t i = 0; i < s->h->touched_tasks; i++)
             if (atomic_load(&s->tasks[i].state) == TASK_RUNNING && s->tasks[i].worker == client)
                 lose_task(s, i, code, &losses);
+        placement_owner_died(s, client);
         losses.objects = drop_references(s, client);
         struct keep k = {s, client};
         arena_rebuild(&s->h->arena, s->base, keep_chunk, &k);

@@ -1,12 +1,12 @@
 /* What lies where in the shared segment. This file is a format: it alone says what the bytes mean.
  *
- *     header | resource classes | clients | actors | objects | tasks | events | arena
+ *     header and pools | resource classes | clients | actors | objects | tasks | events | arena
  *
  * Offsets and indices instead of pointers, because every process maps the segment at an address of its own;
  * fixed-width fields; a signature of the struct sizes that attach compares. An index named `…_1` is "index + 1",
  * so that zero-filled memory means "none".
  *
- * Truth and derivation. Authoritative are: the states and fields of object, task, actor and client slots, the
+ * Truth and derivation. Authoritative are: the states and fields of object, task, actor and client slots and of pools, the
  * reference arrays of tasks and objects, and the arena's chunk headers. Derived, and rebuilt by recover.c after
  * a process died inside the lock, are: free lists, queues, mailboxes, waiting lists, pins, counts, available
  * resources, idle bits. Hence the order of writes in every mutation: all fields first, then the state word as
@@ -36,6 +36,7 @@
 #define KIND_NAME_SIZE 32u
 #define OBJECT_INLINE_SIZE 24u
 #define TASK_INLINE_SIZE 40u
+#define MAX_POOLS 256u        /* the node, and bundles of placement groups */
 #define MAX_GROUPS 12u        /* concurrency groups of an actor, the unnamed one included */
 #define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
 
@@ -61,7 +62,9 @@ enum failure_code {
     FAILURE_OUT_OF_MEMORY = 5,
     FAILURE_OBJECT_LOST = 6,
     FAILURE_STORE_FULL = 7,     /* the result did not fit */
-    FAILURE_STREAM_ENDED = 8    /* an item that its task did not come to; readers of the stream never see it */
+    FAILURE_STREAM_ENDED = 8,   /* an item that its task did not come to; readers of the stream never see it */
+    FAILURE_UNPLACED = 9,       /* its placement group was removed; detail: the group's number */
+    FAILURE_ACTOR_UNPLACED = 10 /* likewise that of its actor */
 };
 
 struct object_slot {
@@ -153,7 +156,8 @@ enum actor_flags {
     ACTOR_FLAG_DETACHED = 2,
     ACTOR_FLAG_IDLE = 4,      /* its worker sleeps, or is about to, with nothing to pop */
     ACTOR_FLAG_TERMINATE = 8, /* the last handle has gone: leave when the mailbox is empty */
-    ACTOR_FLAG_KILLED = 16    /* no restart whatever is left */
+    ACTOR_FLAG_KILLED = 16,   /* no restart whatever is left */
+    ACTOR_FLAG_UNPLACED = 32  /* ... because its placement group, number `death_detail`, was removed */
 };
 
 struct actor_slot {
@@ -204,6 +208,38 @@ struct client_slot {
 };
 
 /* ---- resources */
+
+/* What there is to be taken: pool 0 is the node, the others are bundles of placement groups, reserved out of it. The
+ * bundles of a group are neighbours; the state and what else belongs to the group is in the first of them, its head. */
+enum pool_state {
+    POOL_FREE = 0,
+    POOL_PENDING = 1,  /* the group waits until all of its bundles fit into the node */
+    POOL_RESERVED = 2, /* they do: tasks can run in them */
+    POOL_REMOVED = 3,  /* until the last of its tasks has ended */
+    POOL_DROPPED = 4   /* removed before it was reserved */
+};
+
+struct pool {
+    uint32_t state;      /* L  head: pool_state */
+    uint32_t head;       /*    the group's first pool */
+    uint32_t number;     /*    head: identity of the group, and its place in the line; never used again. 0: the node */
+    uint32_t n;          /*    head: bundles */
+    uint32_t object_1;   /*    head: describes the group; pinned */
+    uint32_t owner_1;    /*    head: client with which the group goes, 0: with the session */
+    uint32_t apart;      /*    head: no two bundles on one node */
+    uint32_t gpu_mask;   /*    devices of the node that are reserved */
+    uint64_t name_hash;  /*    head: of namespace and name, 0: anonymous */
+    int64_t total[MAX_KINDS];
+    int64_t available[MAX_KINDS]; /* L */
+    int32_t gpu_free[MAX_GPUS];   /* L */
+};
+
+struct place { /* where tasks take their resources from: one of `n_pools` neighbours */
+    uint16_t pool, n_pools;
+    uint32_t captures;   /*    what they submit goes to the same group unless it says otherwise */
+};
+#define ON_NODE ((struct place){0, 1, 0})
+
 struct lane { /* L  ready tasks, of one function as far as the lanes suffice */
     uint32_t head_1, tail_1;
     uint32_t function_1;     /*    whose tasks it holds, or held last */
@@ -214,6 +250,7 @@ struct lane { /* L  ready tasks, of one function as far as the lanes suffice */
 struct resource_class {
     int64_t demand[MAX_KINDS];
     int64_t hold[MAX_KINDS]; /* what an actor keeps once constructed */
+    struct place place;
     struct lane lanes[N_LANES];
     uint32_t n_ready;        /* L  without cancelled ones */
     uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits */
@@ -258,8 +295,9 @@ struct header {
     uint32_t waking_1;                  /* L  the one idle worker on its way */
     uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */
     uint64_t idle[CLIENT_WORDS];        /* L  workers that sleep with nothing to do */
-    int64_t total[MAX_KINDS], available[MAX_KINDS];
-    int32_t gpu_free[MAX_GPUS];
+    uint32_t n_placements;              /* L  placement groups ever made */
+    uint32_t n_unplaced;                /* L  pending ones */
+    uint32_t touched_pools;
     char kind_names[MAX_KINDS][KIND_NAME_SIZE];
     struct arena arena;
 
@@ -269,6 +307,7 @@ struct header {
     uint32_t scheduler_1;
     _Atomic uint32_t closing;                 /* A  the session ends */
     _Atomic uint32_t corrupt;                 /* A  ... because something has overwritten the segment */
+    _Alignas(64) struct pool pools[MAX_POOLS];
 };
 #define LOCK_WAITERS 0x80000000u
 #define LOCK_CLIENT_BITS 9 /* client + 1; above it its slot's generation, so that a successor is not taken for the dead */

@@ -5,7 +5,7 @@
 
 #include "actor.h"
 #include "client.h"
-#include "resource.h"
+#include "placement.h"
 #include "task.h"
 
 static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload)
@@ -100,9 +100,10 @@ static void clear_queues(struct segment *s)
             a->object_1 = 0;
     }
     int64_t total[MAX_KINDS];
-    memcpy(total, h->total, sizeof total);
-    memcpy(h->available, total, sizeof total);
+    memcpy(total, h->pools[0].total, sizeof total);
+    memcpy(h->pools[0].available, total, sizeof total);
     resource_set_total(s, total);
+    placement_rebuild(s);
 }
 
 static int by_seq(const void *a, const void *b)
@@ -130,12 +131,7 @@ static void pin_task(struct segment *s, uint32_t task)
 /* Whoever cancels seals the results first, and may die before the task's state tells. */
 static bool was_being_cancelled(struct segment *s, struct task_slot *t)
 {
-    if (!t->n_returns || (t->flags & TASK_FLAG_ACTOR_CREATION))
-        return false; /* a constructor that runs again has sealed its result in its first life */
-    for (uint32_t i = 0; i < t->n_returns; i++)
-        if (!object_sealed(&s->objects[task_result(s, t, i)]))
-            return false;
-    return true;
+    return task_is_sealed(s, t) && !(t->flags & TASK_FLAG_ACTOR_CREATION); /* one that runs again has sealed it in its first life */
 }
 
 /* In order of submission every task takes the place that its state tells. */
@@ -151,13 +147,13 @@ static void place_task(struct segment *s, uint32_t task)
     case TASK_RUNNING: {
         const int64_t *amounts = task_amounts(s, t, scratch);
         if (amounts)
-            resource_reacquire(s, amounts, t->gpu_mask);
+            resource_reacquire(s, resource_pool(s, t->resource_class), amounts, t->gpu_mask);
         else
             actor_count(s, t, true);
         break;
     }
     case TASK_HELD:
-        resource_reacquire(s, s->classes[t->resource_class].hold, t->gpu_mask);
+        resource_reacquire(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
         break;
     case TASK_CANCELLED:
         task_release(s, task);
@@ -262,6 +258,8 @@ void recover(struct segment *s)
     STEP();
     clear_queues(s);
     rebuild_tasks(s);
+    STEP();
+    placement_resume(s);
     STEP();
     finish_burials(s);
     STEP();

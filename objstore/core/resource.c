@@ -22,15 +22,21 @@ int resource_kind(struct segment *s, const char *name, uint32_t *kind)
 }
 
 int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
-                   uint32_t *index)
+                   struct place place, uint32_t *index)
 {
     struct header *h = s->h;
     size_t bytes = sizeof(int64_t) * MAX_KINDS;
     for (uint32_t c = 0; c < h->n_classes; c++)
-        if (!memcmp(s->classes[c].demand, demand, bytes) && !memcmp(s->classes[c].hold, hold, bytes) && s->classes[c].env == env) {
+        if (!memcmp(s->classes[c].demand, demand, bytes) && !memcmp(s->classes[c].hold, hold, bytes) && s->classes[c].env == env &&
+            !memcmp(&s->classes[c].place, &place, sizeof place)) {
             *index = c;
             return OBJSTORE_OK;
         }
+    for (uint16_t i = 0; place.n_pools > 1 && i < place.n_pools; i++) {
+        struct place one = {(uint16_t)(place.pool + i), 1, place.captures};
+        if (resource_class(s, demand, hold, env, one, index))
+            return OBJSTORE_LIMIT;
+    }
     if (h->n_classes == MAX_CLASSES)
         return OBJSTORE_LIMIT;
     struct resource_class *c = &s->classes[h->n_classes];
@@ -38,6 +44,7 @@ int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int
     memcpy(c->demand, demand, bytes);
     memcpy(c->hold, hold, bytes);
     c->env = env;
+    c->place = place;
     *index = h->n_classes;
     h->n_envs += env != 0; /* rather one too many than one too few */
     STEP();
@@ -47,67 +54,89 @@ int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int
 
 bool resource_feasible(const struct segment *s, uint32_t index)
 {
-    for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        if (s->classes[index].demand[k] > s->h->total[k])
-            return false;
-    return true;
+    const struct resource_class *c = &s->classes[index];
+    for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++) {
+        uint32_t k = 0;
+        while (k < s->h->n_kinds && c->demand[k] <= s->h->pools[p].total[k])
+            k++;
+        if (k == s->h->n_kinds)
+            return true;
+    }
+    return false;
 }
 
 /* Devices for `amount`: whole ones for a whole number, a share of one device for a fraction. 0: not now. */
-static uint32_t choose_gpus(const struct segment *s, int64_t amount)
+static uint32_t choose_gpus(const struct pool *pool, int64_t amount)
 {
-    const struct header *h = s->h;
-    uint32_t n = (uint32_t)(h->total[KIND_GPU] / RESOURCE_UNIT), mask = 0;
-    if (n > MAX_GPUS)
-        n = MAX_GPUS;
+    uint32_t mask = 0;
     int64_t share = amount < RESOURCE_UNIT ? amount : RESOURCE_UNIT, left = amount;
-    for (uint32_t g = 0; g < n && left > 0; g++)
-        if (h->gpu_free[g] >= share) {
+    for (uint32_t g = 0; g < MAX_GPUS && left > 0; g++)
+        if (pool->gpu_free[g] >= share) {
             mask |= 1u << g;
             left -= share;
         }
     return left > 0 ? 0 : mask;
 }
 
-bool resource_admissible(const struct segment *s, uint32_t index)
+bool resource_fits(const struct segment *s, const struct pool *pool, const int64_t amounts[MAX_KINDS])
 {
-    const struct header *h = s->h;
-    const int64_t *demand = s->classes[index].demand;
-    for (uint32_t k = 0; k < h->n_kinds; k++)
-        if (demand[k] > 0 && demand[k] > h->available[k])
+    for (uint32_t k = 0; k < s->h->n_kinds; k++)
+        if (amounts[k] > 0 && amounts[k] > pool->available[k])
             return false;
-    return demand[KIND_GPU] <= 0 || choose_gpus(s, demand[KIND_GPU]) != 0;
+    return amounts[KIND_GPU] <= 0 || choose_gpus(pool, amounts[KIND_GPU]) != 0;
 }
 
-static void move(struct segment *s, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask, int sign)
+uint32_t resource_room(const struct segment *s, uint32_t index)
 {
-    struct header *h = s->h;
-    for (uint32_t k = 0; k < h->n_kinds; k++)
-        h->available[k] = (int64_t)((uint64_t)h->available[k] + (uint64_t)(sign * amounts[k])); /* wraps, if overwritten */
+    const struct resource_class *c = &s->classes[index];
+    const struct pool *pools = s->h->pools;
+    if (!c->place.pool)
+        return resource_fits(s, pools, c->demand) ? 0 : UINT32_MAX;
+    uint32_t first = c->place.pool, n = pools[pools[first].head].state == POOL_RESERVED ? c->place.n_pools : 0;
+    for (uint32_t p = first; p < first + n; p++)
+        if (resource_fits(s, &pools[p], c->demand))
+            return p;
+    return UINT32_MAX;
+}
+
+int64_t resource_count(const struct segment *s, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most)
+{
+    for (uint32_t k = 0; k < s->h->n_kinds && most > 0; k++)
+        if (demand[k] > 0) {
+            int64_t n = room[k] > 0 ? room[k] / demand[k] : 0;
+            most = n < most ? n : most;
+        }
+    return most;
+}
+
+static void move(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask, int sign)
+{
+    for (uint32_t k = 0; k < s->h->n_kinds; k++)
+        pool->available[k] = (int64_t)((uint64_t)pool->available[k] + (uint64_t)(sign * amounts[k])); /* wraps, if overwritten */
     int64_t share = amounts[KIND_GPU] < RESOURCE_UNIT ? amounts[KIND_GPU] : RESOURCE_UNIT;
     for (uint32_t g = 0; gpu_mask && g < MAX_GPUS; g++)
         if (gpu_mask >> g & 1)
-            h->gpu_free[g] += (int32_t)(sign * share);
+            pool->gpu_free[g] += (int32_t)(sign * share);
 }
 
-uint32_t resource_acquire(struct segment *s, const int64_t amounts[MAX_KINDS])
+uint32_t resource_acquire(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS])
 {
-    uint32_t mask = amounts[KIND_GPU] > 0 ? choose_gpus(s, amounts[KIND_GPU]) : 0;
-    move(s, amounts, mask, -1);
+    uint32_t mask = amounts[KIND_GPU] > 0 ? choose_gpus(pool, amounts[KIND_GPU]) : 0;
+    move(s, pool, amounts, mask, -1);
     return mask;
 }
 
-void resource_reacquire(struct segment *s, const int64_t amounts[MAX_KINDS], uint32_t mask) { move(s, amounts, mask, -1); }
+void resource_reacquire(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t mask) { move(s, pool, amounts, mask, -1); }
 
-void resource_release(struct segment *s, const int64_t amounts[MAX_KINDS], uint32_t mask) { move(s, amounts, mask, 1); }
+void resource_release(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t mask) { move(s, pool, amounts, mask, 1); }
 
 void resource_set_total(struct segment *s, const int64_t total[MAX_KINDS])
 {
-    struct header *h = s->h;
+    struct pool *node = &s->h->pools[0];
     for (uint32_t k = 0; k < MAX_KINDS; k++) {
-        h->available[k] += total[k] - h->total[k];
-        h->total[k] = total[k];
+        node->available[k] += total[k] - node->total[k];
+        node->total[k] = total[k];
     }
     for (uint32_t g = 0; g < MAX_GPUS; g++)
-        h->gpu_free[g] = (int64_t)g < total[KIND_GPU] / RESOURCE_UNIT ? RESOURCE_UNIT : 0;
+        node->gpu_free[g] = (int64_t)g < total[KIND_GPU] / RESOURCE_UNIT ? RESOURCE_UNIT : 0;
 }

@@ -1,4 +1,4 @@
-/* Resources of the node: amounts in ten-thousandths of a unit, interned shapes ("classes"), GPU devices.
+/* Resources of pools, that is of the node and of reserved bundles: amounts in ten-thousandths of a unit, interned shapes ("classes"), GPU devices.
  * Everything here is under the lock. */
 #ifndef CELLMESH_RESOURCE_H
 #define CELLMESH_RESOURCE_H
@@ -8,9 +8,10 @@
 /* The index of a kind's name, interning it if new. OBJSTORE_LIMIT, OBJSTORE_INVALID (name too long). */
 int resource_kind(struct segment *segment, const char *name, uint32_t *kind);
 
-/* The class with this demand, hold and environment, interning it if new. OBJSTORE_LIMIT. */
+/* The class with this demand, hold, environment and place, interning it if new; one with several pools is made together
+ * with those for each of them. OBJSTORE_LIMIT. */
 int resource_class(struct segment *segment, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
-                   uint32_t *index);
+                   struct place place, uint32_t *index);
 
 /* May that client run tasks of the class? It can only if it has not run anything yet, or is of the class's environment. */
 static inline bool worker_suits(const struct segment *s, uint32_t client, uint32_t class)
@@ -19,19 +20,30 @@ static inline bool worker_suits(const struct segment *s, uint32_t client, uint32
     return c->env == s->classes[class].env || !c->last_seq;
 }
 
-/* Could the whole, idle node ever run it? */
+/* Could its pool, or one of them, ever run it when idle? */
 bool resource_feasible(const struct segment *segment, uint32_t index);
 
-/* Is there room now? */
-bool resource_admissible(const struct segment *segment, uint32_t index);
+/* Do the amounts fit into what is available in the pool? */
+bool resource_fits(const struct segment *segment, const struct pool *pool, const int64_t amounts[MAX_KINDS]);
+
+/* The pool in which there is room for a task of the class now, or UINT32_MAX. */
+uint32_t resource_room(const struct segment *segment, uint32_t index);
+static inline bool resource_admissible(const struct segment *s, uint32_t index) { return resource_room(s, index) != UINT32_MAX; }
+
+/* How many tasks of that demand fit into the room, at most `most`. */
+int64_t resource_count(const struct segment *segment, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most);
 
 /* Takes a class's demand; returns the mask of GPU devices assigned. Give it back with the same mask. */
-uint32_t resource_acquire(struct segment *segment, const int64_t amounts[MAX_KINDS]);
-void resource_release(struct segment *segment, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask);
+uint32_t resource_acquire(const struct segment *segment, struct pool *pool, const int64_t amounts[MAX_KINDS]);
+void resource_release(const struct segment *segment, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask);
 
+/* The pool that tasks of the class, of one pool, take from. */
+static inline struct pool *resource_pool(const struct segment *s, uint32_t class) { return &s->h->pools[s->classes[class].place.pool]; }
+
+/* Of the node. */
 void resource_set_total(struct segment *segment, const int64_t total[MAX_KINDS]);
 
 /* For recovery: takes an assignment that was made earlier again. */
-void resource_reacquire(struct segment *segment, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask);
+void resource_reacquire(const struct segment *segment, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask);
 
 #endif

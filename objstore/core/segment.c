@@ -129,6 +129,8 @@ int segment_format(unsigned char *base, const struct segment_config *c)
     h->events_offset = p.events;
     h->lock_grace_ms = LOCK_GRACE_MS;
     h->next_seq = 1;
+    h->pools[0].state = POOL_RESERVED;
+    h->pools[0].n = h->touched_pools = 1;
     h->n_kinds = 3;
     memcpy(h->kind_names[KIND_CPU], "CPU", 4);
     memcpy(h->kind_names[KIND_GPU], "GPU", 4);

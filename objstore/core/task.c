@@ -4,6 +4,7 @@
 
 #include "actor.h"
 #include "event.h"
+#include "placement.h"
 #include "resource.h"
 #include "stream.h"
 
@@ -88,6 +89,8 @@ static uint32_t idle_for(const struct segment *s, uint32_t class)
 void task_wake_workers(struct segment *s)
 {
     struct header *h = s->h;
+    if (h->n_unplaced)
+        placement_grant(s);
     if (h->waking_1 || !h->n_ready)
         return;
     uint32_t worker = UINT32_MAX;
@@ -221,6 +224,8 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     uint32_t task, n_more = spec->n_returns > 1 ? spec->n_returns - 1 : 0;
     if (spec->actor_1 && !actor_admits(s, spec->actor_1 - 1))
         return OBJSTORE_PENDING;
+    if (!placement_is(s, spec->resource_class, spec->placement))
+        return OBJSTORE_NOT_FOUND;
     int error = take_slot(s, &task);
     if (error)
         return error;
@@ -285,21 +290,39 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
 
 /* ------------------------------------------------------------------ pop */
 
-/* The lane whose turn it is, of two the one with the older task, among those whose tasks fit now. */
-static struct lane *next_lane(struct segment *s)
+/* The lane whose turn it is, of two the one with the older task, among those whose tasks fit now: into that pool. */
+static struct lane *next_lane(struct segment *s, uint32_t *pool)
 {
     struct header *h = s->h;
     struct lane *best = NULL;
     for (uint32_t c = 0; c < h->n_classes; c++) {
         struct resource_class *class = &s->classes[c];
-        if (!class->n_ready || (h->n_envs && !worker_suits(s, s->me, c)) || !resource_admissible(s, c))
+        if (!class->n_ready || (h->n_envs && !worker_suits(s, s->me, c)))
+            continue;
+        uint32_t room = resource_room(s, c);
+        if (room == UINT32_MAX)
             continue;
         for (struct lane *l = class->lanes; l < class->lanes + N_LANES; l++)
             if (l->head_1 && (!best || l->turn < best->turn ||
-                              (l->turn == best->turn && s->tasks[l->head_1 - 1].seq < s->tasks[best->head_1 - 1].seq)))
+                              (l->turn == best->turn && s->tasks[l->head_1 - 1].seq < s->tasks[best->head_1 - 1].seq))) {
                 best = l;
+                *pool = room;
+            }
     }
     return best;
+}
+
+/* It takes its resources from that pool, of those it may be in. */
+static uint32_t acquire(struct segment *s, uint32_t task, uint32_t pool)
+{
+    struct task_slot *t = &s->tasks[task];
+    const struct resource_class *c = &s->classes[t->resource_class];
+    if (c->place.n_pools > 1) {
+        uint32_t class;
+        resource_class(s, c->demand, c->hold, c->env, (struct place){(uint16_t)pool, 1, c->place.captures}, &class); /* exists */
+        t->resource_class = (uint16_t)class;
+    }
+    return resource_acquire(s, &s->h->pools[pool], c->demand);
 }
 
 static void start(struct segment *s, uint32_t task)
@@ -326,7 +349,10 @@ static uint32_t pop_plain(struct segment *s)
     if (h->waking_1 == s->me + 1)
         h->waking_1 = 0;
     *idle &= ~my_bit;
-    struct lane *lane = h->n_ready ? next_lane(s) : NULL;
+    if (h->n_unplaced)
+        placement_grant(s);
+    uint32_t pool = 0;
+    struct lane *lane = h->n_ready ? next_lane(s, &pool) : NULL;
     if (!lane) {
         s->clients[s->me].task_1 = 0;
         *idle |= my_bit;
@@ -338,7 +364,7 @@ static uint32_t pop_plain(struct segment *s)
     h->turn = lane->turn++;
     queue_remove(s, task);
     s->tasks[task].flags &= (uint16_t)~TASK_FLAG_LENT; /* of somebody who died before it had begun */
-    s->tasks[task].gpu_mask = resource_acquire(s, s->classes[s->tasks[task].resource_class].demand);
+    s->tasks[task].gpu_mask = acquire(s, task, pool);
     STEP();
     start(s, task);
     task_wake_workers(s);
@@ -369,15 +395,18 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
         return UINT32_MAX;
     if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
         return UINT32_MAX;
+    if (placement_head(s, t->resource_class) != placement_head(s, s->tasks[waiter].resource_class))
+        return UINT32_MAX; /* the end of the group of one of them would be the other's too */
+    uint32_t pool = resource_room(s, t->resource_class);
     bool lent = can_lend(s, waiter, t->resource_class);
-    if (!lent && !resource_admissible(s, t->resource_class))
+    if (!lent && pool == UINT32_MAX)
         return UINT32_MAX;
     queue_remove(s, task);
     t->flags &= (uint16_t)~TASK_FLAG_LENT;
     if (lent)
         t->flags |= TASK_FLAG_LENT;
     else
-        resource_acquire(s, s->classes[t->resource_class].demand);
+        acquire(s, task, pool);
     STEP();
     start(s, task);
     return task;
@@ -451,7 +480,7 @@ static void give_back(struct segment *s, uint32_t task)
     int64_t scratch[MAX_KINDS];
     const int64_t *amounts = task_amounts(s, t, scratch);
     if (amounts)
-        resource_release(s, amounts, t->gpu_mask);
+        resource_release(s, resource_pool(s, t->resource_class), amounts, t->gpu_mask);
     else
         actor_count(s, t, false);
     t->gpu_mask = 0;
@@ -493,13 +522,21 @@ void task_finish(struct segment *s, uint32_t task, uint32_t status)
     s->h->n_finished++;
     if (t->worker < MAX_CLIENTS)
         s->clients[t->worker].n_finished++;
+    uint32_t class = t->resource_class;
     task_release(s, task);
+    placement_left(s, class);
     task_wake_workers(s);
 }
 
 void task_retry(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
+    const struct pool *group = placement_head(s, t->resource_class);
+    if (!placement_lives(group)) {
+        task_seal_failed(s, task, FAILURE_UNPLACED, (int32_t)group->number);
+        task_finish(s, task, EVENT_ERROR);
+        return;
+    }
     give_back(s, task);
     task_note_results(s, task);
     t->attempt++;
@@ -594,7 +631,7 @@ void task_block(struct segment *s, uint32_t task)
     if (!t->actor_1 && !(t->flags & TASK_FLAG_BLOCKED)) {
         t->flags |= TASK_FLAG_BLOCKED;
         STEP();
-        s->h->available[KIND_CPU] += s->classes[t->resource_class].demand[KIND_CPU];
+        resource_pool(s, t->resource_class)->available[KIND_CPU] += s->classes[t->resource_class].demand[KIND_CPU];
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_BLOCKED, t->seq, 0, 0, 0, 0, s->me);
         task_wake_workers(s);
@@ -610,7 +647,7 @@ void task_unblock(struct segment *s, uint32_t task)
         t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
         STEP();
         /* May go below zero for a while: it runs on at once, and nothing new starts until others have ended. */
-        s->h->available[KIND_CPU] -= s->classes[t->resource_class].demand[KIND_CPU];
+        resource_pool(s, t->resource_class)->available[KIND_CPU] -= s->classes[t->resource_class].demand[KIND_CPU];
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_UNBLOCKED, t->seq, 0, 0, 0, 0, s->me);
     }
@@ -629,24 +666,34 @@ static uint32_t n_arriving(const struct segment *s)
     return n;
 }
 
+/* Those of a class that could start now, at most. `room`, what the node has left, becomes less; what classes of one placement
+ * group take from each other is not looked at. */
+static int64_t tasks_that_fit(const struct segment *s, const struct resource_class *c, int64_t room[MAX_KINDS])
+{
+    const struct pool *pools = s->h->pools;
+    int64_t n = 0;
+    if (!c->place.pool) {
+        n = resource_count(s, room, c->demand, c->n_ready);
+        for (uint32_t k = 0; k < s->h->n_kinds; k++)
+            room[k] -= n * c->demand[k];
+        return n;
+    }
+    for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++)
+        if (pools[pools[p].head].state == POOL_RESERVED)
+            n += resource_count(s, pools[p].available, c->demand, c->n_ready - n);
+    return n;
+}
+
 uint32_t task_workers_wanted(struct segment *s)
 {
     struct header *h = s->h;
     int64_t room[MAX_KINDS];
-    memcpy(room, h->available, sizeof room);
+    memcpy(room, h->pools[0].available, sizeof room);
     uint32_t wanted = 0, missing = 0, idle = n_arriving(s) + (h->waking_1 ? 1 : 0);
     uint64_t left[CLIENT_WORDS]; /* idle workers that no class has counted on yet; only where environments differ */
     memcpy(left, h->idle, sizeof left);
     for (uint32_t c = 0; c < h->n_classes; c++) {
-        const int64_t *demand = s->classes[c].demand;
-        int64_t fits = s->classes[c].n_ready;
-        for (uint32_t k = 0; k < h->n_kinds; k++)
-            if (demand[k] > 0 && fits > 0) {
-                int64_t n = room[k] > 0 ? room[k] / demand[k] : 0;
-                fits = n < fits ? n : fits;
-            }
-        for (uint32_t k = 0; k < h->n_kinds && fits > 0; k++)
-            room[k] -= fits * demand[k];
+        int64_t fits = tasks_that_fit(s, &s->classes[c], room);
         wanted += fits > 0 ? (uint32_t)fits : 0;
         for (uint32_t i = 0; h->n_envs && i < MAX_CLIENTS && fits > 0; i++)
             if (left[i / 64] >> (i % 64) & 1 && worker_suits(s, i, c)) {

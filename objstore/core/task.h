@@ -31,10 +31,11 @@ struct task_spec {
     int16_t max_retries;
     uint16_t flags;             /* task_flags known at submission */
     uint16_t group;             /* as in task_slot */
+    uint32_t placement;         /* number of the placement group that the class was made for, 0: none */
 };
 
 /* Queues a task. `results` receives n_returns object slots, held by this client. OBJSTORE_LIMIT, OBJSTORE_FULL,
- * OBJSTORE_PENDING; then nothing has happened. A call of a dead actor succeeds and its results are sealed at once. Under the lock. */
+ * OBJSTORE_PENDING, OBJSTORE_NOT_FOUND (its placement group is gone); then nothing has happened. A call of a dead actor succeeds and its results are sealed at once. Under the lock. */
 int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t *results, uint32_t *task);
 
 /* The next task for this client, now RUNNING: plain workers take the oldest admissible one, actors' workers the next
@@ -95,6 +96,15 @@ static inline unsigned char *task_arguments(struct segment *s, struct task_slot 
 static inline uint32_t task_result(struct segment *s, struct task_slot *t, uint32_t i)
 {
     return i == 0 ? t->result_1 - 1 : task_more_results(s, t)[i - 1];
+}
+
+/* It has results, and they are there: it is about to finish, or was about to be cancelled. */
+static inline bool task_is_sealed(struct segment *s, struct task_slot *t)
+{
+    for (uint32_t i = 0; i < t->n_returns; i++)
+        if (!object_sealed(&s->objects[task_result(s, t, i)]))
+            return false;
+    return t->n_returns > 0;
 }
 
 /* ---- between task.c, actor.c and recover.c, under the lock */

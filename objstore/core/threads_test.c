@@ -263,7 +263,7 @@ int main(int argc, char **argv)
     attach(&watcher, ROLE_DRIVER);
     struct segment *s = &watcher.s;
     segment_lock(s);
-    CHECK(resource_class(s, one, one, 0, &class_small) == OBJSTORE_OK && resource_class(s, one, none, 0, &class_actor) == OBJSTORE_OK);
+    CHECK(resource_class(s, one, one, 0, ON_NODE, &class_small) == OBJSTORE_OK && resource_class(s, one, none, 0, ON_NODE, &class_actor) == OBJSTORE_OK);
     resource_set_total(s, total);
     segment_unlock(s);
     for (int i = 0; i < N_WORKERS; i++)

@@ -27,6 +27,35 @@ static int look_at_nothing(void *context, uint32_t kind, uint32_t owner, uint64_
     return 0;
 }
 
+static bool pools_are_safe(struct verifier *v)
+{
+    const struct header *h = v->s->h;
+    const struct pool *head;
+    if (!h->touched_pools || h->touched_pools > MAX_POOLS || h->pools[0].state != POOL_RESERVED || h->pools[0].n != 1)
+        return fail(v, "the header's pools", 0);
+    for (uint32_t p = 0; p < MAX_POOLS; p++) /* also those that are free: classes name them */
+        if (h->pools[p].head > p)
+            return fail(v, "the head of pool", p);
+    for (uint32_t p = 0; p < h->touched_pools; p += head->state == POOL_FREE ? 1 : head->n) {
+        head = &h->pools[p];
+        if (head->state > POOL_DROPPED)
+            return fail(v, "the state of pool", p);
+        if (head->state == POOL_FREE)
+            continue;
+        if (head->head != p || !head->n || p + head->n > h->touched_pools || head->owner_1 > MAX_CLIENTS ||
+            (p && (!head->object_1 || !is_slot(v->s, head->object_1 - 1))))
+            return fail(v, "the fields of pool", p);
+        for (uint32_t i = 0; i < head->n; i++) {
+            if (head[i].head != p)
+                return fail(v, "the head of pool", p + i);
+            for (uint32_t k = 0; k < MAX_KINDS; k++)
+                if (!is_amount(head[i].total[k]))
+                    return fail(v, "the amounts of pool", p + i);
+        }
+    }
+    return true;
+}
+
 static bool header_is_safe(struct verifier *v)
 {
     const struct header *h = v->s->h;
@@ -39,13 +68,16 @@ static bool header_is_safe(struct verifier *v)
     for (uint32_t k = 0; k < h->n_kinds; k++)
         if (!memchr(h->kind_names[k], 0, KIND_NAME_SIZE))
             return fail(v, "the name of a resource", k);
-    for (uint32_t k = 0; k < MAX_KINDS; k++)
-        if (!is_amount(h->total[k]))
-            return fail(v, "the total of resource", k);
-    for (uint32_t c = 0; c < h->n_classes; c++)
+    if (!pools_are_safe(v))
+        return false;
+    for (uint32_t c = 0; c < h->n_classes; c++) {
+        const struct place *place = &v->s->classes[c].place;
+        if (!place->n_pools || place->pool + (uint32_t)place->n_pools > MAX_POOLS)
+            return fail(v, "the place of resource class", c);
         for (uint32_t k = 0; k < MAX_KINDS; k++)
             if (!is_amount(v->s->classes[c].demand[k]) || !is_amount(v->s->classes[c].hold[k]))
                 return fail(v, "the amounts of resource class", c);
+    }
     if (arena_walk(&h->arena, v->s->base, look_at_nothing, NULL) != OBJSTORE_OK)
         return fail(v, "the arena's chunks", 0);
     return true;

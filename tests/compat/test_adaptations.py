@@ -77,13 +77,6 @@ def test_options_as_ray_spells_them(ray: ModuleType) -> None:
         f.options(_generator_backpressure_num_objects=0)
 
 
-def test_node_affinity(ray: ModuleType) -> None:
-    from cellmesh.compat.ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-    assert NodeAffinitySchedulingStrategy("elsewhere", soft=True) == "DEFAULT"
-    with pytest.raises(ValueError, match="one node"):
-        NodeAffinitySchedulingStrategy("elsewhere", soft=False)
-
-
 def test_what_every_actor_can_do(ray: ModuleType) -> None:
     @ray.remote
     class Box:

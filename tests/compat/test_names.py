@@ -31,8 +31,9 @@ NAMES = {
         "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError "
         "StreamingGeneratorReplayInconsistentError"),
     "ray.util": (
-        "ActorPool as_completed deregister_serializer get_node_ip_address inspect_serializability "
-        "list_named_actors log_once map_unordered register_serializer",
+        "ActorPool as_completed deregister_serializer get_current_placement_group get_node_ip_address get_placement_group "
+        "inspect_serializability list_named_actors log_once map_unordered placement_group placement_group_table "
+        "register_serializer remove_placement_group",
         "accelerators collective connect disable_log_once_globally disconnect enable_periodic_logging "
         "get_node_instance_id iter pdb ray_debugpy"),
     "ray.util.queue": ("Empty Full Queue", ""),
@@ -41,12 +42,15 @@ NAMES = {
     "ray.util.joblib": ("register_ray", ""),
     "ray.util.dask": ("ray_dask_get enable_dask_on_ray disable_dask_on_ray", ""),
     "ray.util.serialization": ("register_serializer deregister_serializer", ""),
-    "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy"),
+    "ray.util.placement_group": (
+        "PlacementGroup get_current_placement_group get_placement_group placement_group placement_group_table "
+        "remove_placement_group", "check_placement_group_index"),
+    "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy PlacementGroupSchedulingStrategy",
+                                       "NodeLabelSchedulingStrategy"),
     "ray.util.state": (
-        "get_actor get_node get_objects get_task get_worker list_actors list_nodes list_objects list_tasks "
-        "list_workers summarize_actors summarize_objects summarize_tasks",
-        "StateApiClient get_job get_log get_placement_group list_cluster_events list_jobs list_logs "
-        "list_placement_groups list_runtime_envs"),
+        "get_actor get_node get_objects get_placement_group get_task get_worker list_actors list_nodes list_objects "
+        "list_placement_groups list_tasks list_workers summarize_actors summarize_objects summarize_tasks",
+        "StateApiClient get_job get_log list_cluster_events list_jobs list_logs list_runtime_envs"),
     "ray.actor": ("ActorClass ActorHandle ActorMethod exit_actor method", "ActorProxy"),
     "ray.remote_function": ("RemoteFunction", ""),
     "ray.runtime_context": ("RuntimeContext get_runtime_context", ""),

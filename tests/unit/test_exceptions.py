@@ -204,7 +204,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     for line in (exceptions.__doc__ or "").splitlines():
         stem = line.lstrip(" │├└─")
         name = stem.split(" ")[0]
-        if name.endswith(("Error", "Exceeded")):
+        if name.endswith(("Error", "Exceeded", "Removed")):
             drawn.append((len(line) - len(stem), name))
     parents: dict[str, str] = {}
     stack: list[tuple[int, str]] = []

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .... import placement as _placement
 from .... import state as _ours
 from ....session import running as _running
 from ... import missing as _missing
 
-__all__ = ["get_actor", "get_node", "get_objects", "get_task", "get_worker", "list_actors", "list_nodes",
-           "list_objects", "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
+__all__ = ["get_actor", "get_node", "get_objects", "get_placement_group", "get_task", "get_worker", "list_actors", "list_nodes",
+           "list_objects", "list_placement_groups", "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
 __getattr__ = _missing.no_such_name("ray.util.state")
 
 _TASK_STATES = {"waiting": "PENDING_ARGS_AVAIL", "ready": "PENDING_NODE_ASSIGNMENT", "running": "RUNNING",
@@ -57,6 +58,11 @@ def _node(row: dict[str, Any]) -> Row:
                resources_total=row["Resources"])
 
 
+def _placement_group(row: dict[str, Any]) -> Row:
+    return Row(placement_group_id=row["id"], name=row["name"], state=_placement.STATES[row["state"]], bundles=row["bundles"],
+               creator_job_id=_node_id())
+
+
 def _node_id() -> str:
     return _running().node.session_id
 
@@ -80,6 +86,7 @@ list_actors = _lister(_ours.list_actors, _actor)
 list_objects = _lister(_ours.list_objects, _object)
 list_workers = _lister(_ours.list_workers, _worker)
 list_nodes = _lister(_ours.list_nodes, _node)
+list_placement_groups = _lister(_ours.list_placement_groups, _placement_group)
 
 
 def _getter(list_rows: Callable[..., list[Row]], column: str) -> Callable[..., Row | None]:
@@ -93,6 +100,7 @@ get_task = _getter(list_tasks, "task_id")
 get_actor = _getter(list_actors, "actor_id")
 get_worker = _getter(list_workers, "worker_id")
 get_node = _getter(list_nodes, "node_id")
+get_placement_group = _getter(list_placement_groups, "placement_group_id")
 
 
 def get_objects(id: str, **ignored: Any) -> list[Row]:  # noqa: A002

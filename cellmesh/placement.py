@@ -1,0 +1,375 @@
+"""Where tasks and actors go: placement groups, which reserve bundles of resources together, and scheduling strategies.
+
+A bundle is a pool of its own in the store, taken out of the node's. A task that names a group takes from one of its
+bundles, so it competes with nobody but the group's own tasks.
+"""
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from . import exceptions
+from .ids import Id
+from .session import current, current_or_none
+from .text import in_resources, warn_user
+
+if TYPE_CHECKING:
+    from .exports import Export
+    from .refs import ObjectRef
+    from .session import Session
+
+STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+MAX_BUNDLES = 255  # what the store can count, of all groups together
+STATES = {"pending": "PENDING", "reserved": "CREATED", "removed": "REMOVED"}
+
+_labels: dict[tuple[str, int], str] = {}  # of the groups that this process has seen
+
+
+# ---------------------------------------------------------------- groups
+@dataclass(frozen=True)
+class PlacementGroup:
+    """Bundles of resources that are reserved together, all or none; made by `placement_group`.
+
+    Attributes
+    ----------
+    bundle_specs : list of dict of str to float
+        What was asked for.
+    id : str
+        Its `hex()` is the id in listings.
+    """
+
+    session: str = ""
+    number: int = 0  # 0: the empty group
+    bundles: tuple[tuple[tuple[str, float], ...], ...] = field(default=(), compare=False)
+    strategy: str = field(default="PACK", compare=False)
+    name: str = field(default="", compare=False)
+    namespace: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if self.number:
+            _labels[self.session, self.number] = self.label
+
+    @staticmethod
+    def empty() -> PlacementGroup:
+        """No group, in places where one is expected."""
+        return PlacementGroup()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is no group."""
+        return not self.number
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float]]:
+        """What each bundle asks for."""
+        return [dict(bundle) for bundle in self.bundles]
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles there are."""
+        return len(self.bundles)
+
+    @property
+    def id(self) -> Id:
+        """Unique among all groups of all sessions."""
+        return Id(f"{self.session}{self.number:08x}")
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"placement group {self.name!r}" if self.name else f"placement group {self.number}"
+
+    def ready(self) -> ObjectRef:
+        """A ref whose value is this group, there once all bundles are reserved; fails if the group is removed first."""
+        of = _session_of(self)
+        submit = of.client.submitter(_answer().ref(of, {}), of.client.resource_class({}, None, placement=self.number),
+                                     placement=self.number, max_retries=-1, hidden=True)
+        return submit(self)
+
+    def wait(self, timeout_seconds: float | None = 30) -> bool:
+        """Wait until all bundles are reserved; False when the time is up.
+
+        Raises
+        ------
+        TaskPlacementGroupRemoved
+            The group has been removed.
+        """
+        client = _session_of(self).client
+        if client.placement_reserved(self.number):
+            return True
+        answer = self.ready()
+        try:
+            client.get(answer, timeout_seconds)
+        except exceptions.GetTimeoutError:
+            client.cancel(answer, False)
+            return False
+        return True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PlacementGroup, dataclasses.astuple(self)
+
+    def __repr__(self) -> str:
+        if self.is_empty:
+            return "<no placement group>"
+        return f"<{self.label}: {self.strategy} of {'; '.join(map(in_resources, self.bundle_specs))}>"
+
+
+def _itself(group: PlacementGroup) -> PlacementGroup:
+    return group
+
+
+@cache
+def _answer() -> Export:
+    from .exports import Export
+    return Export("function", "placement_group.ready", _itself)
+
+
+def placement_group(bundles: Sequence[Mapping[str, float]], strategy: str = "PACK", name: str = "",
+                    lifetime: str | None = None) -> PlacementGroup:
+    """Reserve bundles of resources together, all or none. Returns at once; see `ready` and `wait` of the group.
+
+    Groups are served in the order in which they were made, before tasks that wait for the same resources; a group that
+    does not fit yet lets younger ones pass that do.
+
+    Parameters
+    ----------
+    bundles : list of dict of str to float
+        Each with amounts of "CPU", "GPU", "memory" (bytes) or custom resources.
+    strategy : {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
+        How bundles are spread over nodes. On one machine only "STRICT_SPREAD" matters: several bundles never fit.
+    name : str
+        How `get_placement_group` finds it.
+    lifetime : None or "detached"
+        "detached": the group outlives the driver that makes it, until the session ends. A group that a task or actor makes
+        lives as long as the session anyway, unless it is removed.
+
+    Raises
+    ------
+    ValueError
+        An argument has no sense, or a group of that name exists.
+    """
+    checked = _checked(bundles, strategy, name, lifetime)
+    of = current()
+    number = of.client.placement_number()
+    group = PlacementGroup(of.node.session_id, number, tuple(tuple(bundle.items()) for bundle in checked), strategy, name,
+                           of.namespace)
+    of.client.create_placement(number=number, bundles=checked, meta=dataclasses.astuple(group), name=name, namespace=of.namespace,
+                               owned=not of.is_worker and lifetime is None, apart=strategy == "STRICT_SPREAD")
+    _warn_of_infeasible(of, group)
+    return group
+
+
+def _checked(bundles: Any, strategy: Any, name: Any, lifetime: Any) -> list[dict[str, float]]:
+    from .options import is_bundle
+    if not isinstance(bundles, (list, tuple)) or not 0 < len(bundles) <= MAX_BUNDLES or not all(map(is_bundle, bundles)):
+        raise ValueError(f"placement_group(bundles={bundles!r}): must be a list of 1 to {MAX_BUNDLES} dicts of resource names "
+                         "to amounts, not all 0, such as [{'CPU': 1, 'GPU': 1}]")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"placement_group(strategy={strategy!r}): must be one of {', '.join(STRATEGIES)}")
+    if not isinstance(name, str):
+        raise ValueError(f"placement_group(name={name!r}): must be a string")
+    if lifetime not in (None, "detached"):
+        raise ValueError(f"placement_group(lifetime={lifetime!r}): must be None or 'detached'")
+    return [{kind: float(amount) for kind, amount in bundle.items()} for bundle in bundles]
+
+
+def _warn_of_infeasible(of: Session, group: PlacementGroup) -> None:
+    total, _ = of.client.resources()
+    asked = sum((Counter(bundle) for bundle in group.bundle_specs), Counter())
+    lacking = {kind: amount for kind, amount in asked.items() if amount > total.get(kind, 0.0)}
+    if lacking:
+        there = {kind: total.get(kind, 0.0) for kind in lacking}
+        why = (f"asks for {in_resources(lacking)} together, but all this node has is {in_resources(there)}", "Ask for less, or "
+               "start the session with more, cellmesh.shutdown() and cellmesh.init(...).")
+    elif group.strategy == "STRICT_SPREAD" and group.bundle_count > 1:
+        why = (f"wants each of its {group.bundle_count} bundles on a node of its own, and there is one node",
+               "Use the strategy SPREAD or PACK.")
+    else:
+        return
+    warn_user(f"{group.label} {why[0]}: it will wait for ever. {why[1]}", exceptions.InfeasibleResourcesWarning)
+
+
+def remove_placement_group(group: PlacementGroup) -> None:
+    """Give a group's resources back. Its tasks and actors end: TaskPlacementGroupRemoved, ActorPlacementGroupRemoved.
+
+    Nothing happens when it is gone already.
+    """
+    _check_group(group, "remove_placement_group")
+    _session_of(group).client.remove_placement(group.number)
+
+
+def get_placement_group(placement_group_name: str) -> PlacementGroup:
+    """The group that was given a name, of this session's namespace.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    name = placement_group_name
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"get_placement_group() needs the name of a group, a string that is not empty, not {name!r}")
+    of = current()
+    found = of.client.find_placement(name, of.namespace)
+    if found is None:
+        known = sorted(repr(row["name"]) for row in table(of) if row["name"])
+        there = f"those with names are {', '.join(known)}" if known else "no group has a name"
+        raise ValueError(f"no placement group named {name!r} exists in namespace {of.namespace!r}: {there}")
+    return PlacementGroup(*found)
+
+
+def get_current_placement_group() -> PlacementGroup | None:
+    """The group that the calling task or actor runs in; None outside of groups."""
+    of = current_or_none()
+    found = of.client.current_placement() if of is not None else None
+    return PlacementGroup(*found) if found is not None else None
+
+
+def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]:
+    """What is known of a group, or of all groups by id, as Ray words it; `cellmesh.state.list_placement_groups` is a table."""
+    of = current()
+    rows = {row["id"]: {"placement_group_id": row["id"], "name": row["name"], "strategy": row["strategy"],
+                        "state": STATES[row["state"]], "bundles": dict(enumerate(row["bundles"])),
+                        "bundles_to_node_id": {i: of.node.session_id if row["state"] == "reserved" else ""
+                                               for i in range(len(row["bundles"]))}} for row in table(of)}
+    if group is None:
+        return rows
+    _check_group(group, "placement_group_table")
+    gone = {"placement_group_id": str(group.id), "name": group.name, "strategy": group.strategy, "state": "REMOVED",
+            "bundles": dict(enumerate(group.bundle_specs)), "bundles_to_node_id": {}}
+    return rows.get(str(group.id), gone)
+
+
+def table(of: Session) -> list[dict[str, Any]]:
+    """A row for each group: id, name, namespace, strategy, state, bundles, available."""
+    def row(found: dict[str, Any]) -> dict[str, Any]:
+        group = PlacementGroup(*found["meta"])
+        return {"id": str(group.id), "name": group.name, "namespace": group.namespace, "strategy": group.strategy,
+                "state": found["state"], "bundles": [total for total, _ in found["bundles"]],
+                "available": [available for _, available in found["bundles"]]}
+    return [row(found) for found in of.client.placements()]
+
+
+def _check_group(group: Any, caller: str) -> None:
+    if not isinstance(group, PlacementGroup) or group.is_empty:
+        raise TypeError(f"{caller}() needs what placement_group(...) has returned, not {group!r}")
+
+
+def _session_of(group: PlacementGroup) -> Session:
+    of = current()
+    if group.session != of.node.session_id:
+        raise exceptions.SessionClosedError(f"{group.label} belongs to a session that has been shut down")
+    return of
+
+
+def label_of(number: int) -> str:
+    """What messages call the group of that number in this process's session."""
+    of = current_or_none()
+    session_id = of.node.session_id if of is not None else ""
+    return _labels.get((session_id, number), f"placement group {number}")
+
+
+# ---------------------------------------------------------------- strategies
+@dataclass(frozen=True)
+class PlacementGroupSchedulingStrategy:
+    """For the option `scheduling_strategy`: take resources from a group's bundle.
+
+    Parameters
+    ----------
+    placement_group : PlacementGroup or None
+        None: from the node, also where the caller's group captures what is submitted in it.
+    placement_group_bundle_index : int
+        Which bundle; -1: any that has room.
+    placement_group_capture_child_tasks : bool
+        Whether tasks and actors that the task or actor submits go to the same group, unless they say otherwise.
+    """
+
+    placement_group: PlacementGroup | None
+    placement_group_bundle_index: int = -1
+    placement_group_capture_child_tasks: bool | None = None
+
+    def __post_init__(self) -> None:
+        group, index = self.placement_group, self.placement_group_bundle_index
+        if group is not None and not isinstance(group, PlacementGroup):
+            raise ValueError("PlacementGroupSchedulingStrategy(placement_group=...): must be what placement_group(...) has "
+                             f"returned, or None, not {group!r}")
+        n = group.bundle_count if group is not None else 0
+        if not isinstance(index, int) or isinstance(index, bool) or not -1 <= index < max(n, 1):
+            raise ValueError(f"PlacementGroupSchedulingStrategy(placement_group_bundle_index={index!r}): must be from 0 to "
+                             f"{max(n - 1, 0)}, or -1 for any bundle")
+
+
+@dataclass(frozen=True)
+class NodeAffinitySchedulingStrategy:
+    """For the option `scheduling_strategy`: run on a certain node.
+
+    Parameters
+    ----------
+    node_id : str
+        As `get_runtime_context().get_node_id()` gives it.
+    soft : bool
+        Whether another node will do where there is none of that id.
+    """
+
+    node_id: str
+    soft: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.node_id, str) or not isinstance(self.soft, bool):
+            raise ValueError(f"NodeAffinitySchedulingStrategy(node_id={self.node_id!r}, soft={self.soft!r}): must be the id of a "
+                             "node, a string, and True or False")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a task goes, for the core: the number of a group (0: the node, None: where the caller's group wants it), the
+    bundle, and whether what it submits goes there too."""
+
+    number: int | None = None
+    bundle: int = -1
+    captures: bool = False
+
+
+ANYWHERE = Place()
+
+
+def place_of(of: Session, options: Mapping[str, Any], owner: str) -> Place:
+    """What the option `scheduling_strategy` means in this session.
+
+    Raises
+    ------
+    ValueError
+        It names a node that is not there.
+    """
+    strategy = options.get("scheduling_strategy")
+    if isinstance(strategy, NodeAffinitySchedulingStrategy):
+        here = of.node.session_id
+        if strategy.node_id != here and not strategy.soft:
+            raise ValueError(f"option scheduling_strategy of {owner}: no node has the id {strategy.node_id!r}, and soft=False allows "
+                             f"no other; the session's one node is {here!r}")
+        return Place(0)
+    if not isinstance(strategy, PlacementGroupSchedulingStrategy):
+        return ANYWHERE
+    group = strategy.placement_group
+    if group is None or group.is_empty:
+        return Place(0)
+    return Place(_session_of(group) and group.number, strategy.placement_group_bundle_index,
+                 bool(strategy.placement_group_capture_child_tasks))
+
+
+def check_fits(of: Session, number: int, options: Mapping[str, Any], demand: Mapping[str, float], owner: str) -> None:
+    """Raise ValueError if a class of resources, by its number, is more than the bundles of its group have."""
+    if of.client.feasible(number):
+        return
+    strategy: PlacementGroupSchedulingStrategy = options["scheduling_strategy"]
+    group, index = strategy.placement_group, strategy.placement_group_bundle_index
+    assert group is not None
+    bundles = group.bundle_specs if index < 0 else [group.bundle_specs[index]]
+    which = f"bundle {index}" if index >= 0 else "none of the bundles" if len(bundles) > 1 else "the one bundle"
+    raise ValueError(f"{owner!r} asks for {in_resources(demand)}, which {which} of {group.label} "
+                     f"{'has' if which[0] == 'n' else 'does not have'}: {'; '.join(map(in_resources, bundles))}. An actor without "
+                     "num_cpus takes a CPU to be placed")

@@ -1,0 +1,317 @@
+/* Placement groups, and the place of a task: in the node or in a group. */
+#include "binding.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ amounts */
+
+int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS])
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    memset(amounts, 0, sizeof(int64_t) * MAX_KINDS);
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_AsUTF8(key);
+        double amount = name ? PyFloat_AsDouble(value) : -1;
+        if (PyErr_Occurred())
+            return -1;
+        if (!(amount >= 0 && amount < 1e14)) {
+            PyErr_Format(PyExc_ValueError, "the amount of resource %R must be a number >= 0, not %R", key, value);
+            return -1;
+        }
+        uint32_t kind = 0;
+        segment_lock(&c->s);
+        int error = resource_kind(&c->s, name, &kind);
+        segment_unlock(&c->s);
+        if (error) {
+            PyErr_Format(PyExc_ValueError, "resource %R: %s (at most %d kinds, names shorter than %d bytes)", key,
+                         objstore_error_text(error), MAX_KINDS, KIND_NAME_SIZE);
+            return -1;
+        }
+        amounts[kind] = (int64_t)(amount * RESOURCE_UNIT + 0.5);
+    }
+    return 0;
+}
+
+static PyObject *amounts_dict(const struct header *h, const int64_t amounts[MAX_KINDS], const int64_t total[MAX_KINDS])
+{
+    PyObject *dict = PyDict_New();
+    for (uint32_t k = 0; dict && k < h->n_kinds; k++) {
+        PyObject *value = total[k] ? PyFloat_FromDouble((double)(amounts[k] > 0 ? amounts[k] : 0) / RESOURCE_UNIT) : NULL;
+        if (total[k] && (!value || PyDict_SetItemString(dict, h->kind_names[k], value) < 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* ------------------------------------------------------------------ where tasks go */
+
+static PyObject *raise_removed(ClientObject *c, uint32_t number)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%u", number);
+    return raise_store_error(c, "unplaced", text);
+}
+
+PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"demand", "hold", "env", "placement", "bundle", "captures", NULL};
+    PyObject *demand, *hold = Py_None;
+    int64_t wants[MAX_KINDS], keeps[MAX_KINDS];
+    uint32_t index = 0, head = 0;
+    unsigned int env = 0, number = 0;
+    int bundle = -1, captures = 0, error = OBJSTORE_OK;
+    if (client_usable(c) < 0 ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OIIip:resource_class", names, &PyDict_Type, &demand, &hold, &env, &number,
+                                     &bundle, &captures) ||
+        parse_amounts(c, demand, wants) < 0)
+        return NULL;
+    if (hold == Py_None)
+        memcpy(keeps, wants, sizeof keeps);
+    else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "hold must be a dict or None");
+    segment_lock(&c->s);
+    struct place place = ON_NODE;
+    if (number && !(error = placement_find(&c->s, number, &head))) {
+        uint32_t n = c->s.h->pools[head].n;
+        place = bundle >= 0 ? (struct place){(uint16_t)(head + (uint32_t)bundle), 1, captures != 0}
+                            : (struct place){(uint16_t)head, (uint16_t)n, captures != 0};
+        if (bundle >= (int)n)
+            error = OBJSTORE_INVALID;
+    }
+    if (!error)
+        error = resource_class(&c->s, wants, keeps, env, place, &index);
+    segment_unlock(&c->s);
+    if (error == OBJSTORE_NOT_FOUND)
+        return raise_removed(c, number);
+    return error ? raise_core_error(c, error, "resource shapes") : PyLong_FromUnsignedLong(index);
+}
+
+/* The class that tells where the caller runs: its task's, or that of its actor's constructor. MAX_CLASSES: in no task. */
+static uint32_t class_around(const ClientObject *c)
+{
+    uint32_t task_1 = current_task_of(c);
+    const struct segment *s = &c->s;
+    if (task_1 && s->tasks[task_1 - 1].actor_1)
+        task_1 = s->actors[s->tasks[task_1 - 1].actor_1 - 1].task_1;
+    return task_1 ? s->tasks[task_1 - 1].resource_class : MAX_CLASSES;
+}
+
+bool placement_captures(const ClientObject *c)
+{
+    uint32_t class = class_around(c);
+    return class < MAX_CLASSES && c->s.classes[class].place.captures;
+}
+
+int placement_capture(ClientObject *c, struct task_spec *spec)
+{
+    struct segment *s = &c->s;
+    const struct resource_class *own = &s->classes[spec->resource_class];
+    segment_lock(s);
+    const struct pool *head = placement_head(s, class_around(c));
+    struct place place = {(uint16_t)head->head, (uint16_t)head->n, 1};
+    int error = resource_class(s, own->demand, own->hold, own->env, place, &spec->resource_class);
+    spec->placement = head->number;
+    bool fits = !error && resource_feasible(s, spec->resource_class);
+    segment_unlock(s);
+    if (error)
+        raise_core_error(c, error, "resource shapes");
+    else if (!fits)
+        PyErr_Format(PyExc_ValueError, "what the task or actor asks for is more than any bundle of placement group %u has, and "
+                     "the caller's group captures what is submitted in it: ask for less, or use scheduling_strategy="
+                     "PlacementGroupSchedulingStrategy(None) to leave the group", spec->placement);
+    return fits ? 0 : -1;
+}
+
+PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec *spec, bool actor)
+{
+    if (error == OBJSTORE_NOT_FOUND)
+        return raise_removed(c, spec->placement);
+    if (error == OBJSTORE_PENDING)
+        return raise_core_error(c, error, "the actor has as many calls queued or running as its option max_pending_calls allows; "
+                                          "wait for some of them, for example with cellmesh.wait, before making more");
+    return raise_core_error(c, error, actor && error == OBJSTORE_LIMIT ? "actors" : "tasks or objects");
+}
+
+/* ------------------------------------------------------------------ groups */
+
+PyObject *client_placement_number(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    uint32_t number = placement_number(&c->s);
+    segment_unlock(&c->s);
+    return PyLong_FromUnsignedLong(number);
+}
+
+PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"number", "bundles", "meta", "name", "namespace", "owned", "apart", NULL};
+    PyObject *bundles, *meta;
+    const char *name, *scope;
+    unsigned int number;
+    int owned, apart;
+    if (client_usable(c) < 0 || !PyArg_ParseTupleAndKeywords(args, kwargs, "IO!Osspp:create_placement", names, &number, &PyList_Type,
+                                                             &bundles, &meta, &name, &scope, &owned, &apart))
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(bundles);
+    if (n < 1 || n >= (Py_ssize_t)MAX_POOLS)
+        return PyErr_Format(PyExc_ValueError, "a placement group has 1..%u bundles, not %zd", MAX_POOLS - 1, n);
+    int64_t (*amounts)[MAX_KINDS] = PyMem_Malloc((size_t)n * sizeof *amounts);
+    if (!amounts)
+        return PyErr_NoMemory();
+    PyObject *ref = NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!PyDict_Check(PyList_GET_ITEM(bundles, i)) || parse_amounts(c, PyList_GET_ITEM(bundles, i), amounts[i]) < 0) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "bundles must be dicts");
+            goto done;
+        }
+    uint32_t slot;
+    if (!(ref = put_value(c, meta, &slot, false)))
+        goto done;
+    segment_lock(&c->s);
+    struct placement_spec spec = {number, (uint32_t)n, (const int64_t (*)[MAX_KINDS])amounts, *name ? actor_name_hash(name, scope) : 0,
+                                  owned ? c->s.me + 1 : 0, apart};
+    int error = placement_create(&c->s, &spec, slot);
+    segment_unlock(&c->s);
+    if (error == OBJSTORE_EXISTS)
+        PyErr_Format(PyExc_ValueError, "a placement group named '%s' exists in this namespace", name);
+    else if (error)
+        raise_core_error(c, error, "bundles of placement groups");
+    if (error)
+        Py_CLEAR(ref);
+done:
+    PyMem_Free(amounts);
+    Py_XDECREF(ref);
+    return ref ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Under the lock: kills the workers of removed groups. True: this process is one of them. */
+static bool kill_doomed(ClientObject *c)
+{
+    uint64_t doomed[CLIENT_WORDS];
+    placement_doomed(&c->s, doomed);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        int32_t pid = atomic_load(&c->s.clients[i].pid);
+        if (i != c->s.me && doomed[i / 64] >> (i % 64) & 1 && pid > 0) /* under the lock its task cannot end: it is the right one */
+            kill(pid, SIGKILL);
+    }
+    return doomed[c->s.me / 64] >> (c->s.me % 64) & 1;
+}
+
+void placement_end_doomed(ClientObject *c)
+{
+    segment_lock(&c->s);
+    kill_doomed(c);
+    segment_unlock(&c->s);
+}
+
+PyObject *client_remove_placement(ClientObject *c, PyObject *number)
+{
+    uint32_t head;
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    bool found = placement_find(&c->s, (uint32_t)n, &head) == OBJSTORE_OK;
+    if (found)
+        placement_remove(&c->s, head);
+    bool suicide = kill_doomed(c);
+    segment_unlock(&c->s);
+    if (suicide)
+        raise(SIGKILL); /* it runs in the group */
+    return PyBool_FromLong(found);
+}
+
+PyObject *client_placement_reserved(ClientObject *c, PyObject *number)
+{
+    uint32_t head;
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    int error = placement_find(&c->s, (uint32_t)n, &head);
+    bool reserved = !error && c->s.h->pools[head].state == POOL_RESERVED;
+    segment_unlock(&c->s);
+    return error ? raise_removed(c, (uint32_t)n) : PyBool_FromLong(reserved);
+}
+
+static PyObject *describing_object(ClientObject *c, uint32_t object)
+{
+    PyObject *ref = ref_new(c, object, true), *value = ref ? load_value(c, (RefObject *)ref) : NULL;
+    Py_XDECREF(ref);
+    return value;
+}
+
+PyObject *client_find_placement(ClientObject *c, PyObject *args)
+{
+    const char *name, *scope;
+    uint32_t head, object_1 = 0;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "ss:find_placement", &name, &scope))
+        return NULL;
+    segment_lock(&c->s);
+    if (placement_find_name(&c->s, actor_name_hash(name, scope), &head) == OBJSTORE_OK) {
+        object_1 = c->s.h->pools[head].object_1;
+        object_hold(&c->s, object_1 - 1);
+    }
+    segment_unlock(&c->s);
+    return object_1 ? describing_object(c, object_1 - 1) : Py_NewRef(Py_None);
+}
+
+PyObject *client_current_placement(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    uint32_t object_1 = 0, class = class_around(c);
+    segment_lock(&c->s);
+    if (class < MAX_CLASSES && (object_1 = placement_head(&c->s, class)->object_1))
+        object_hold(&c->s, object_1 - 1);
+    segment_unlock(&c->s);
+    return object_1 ? describing_object(c, object_1 - 1) : Py_NewRef(Py_None);
+}
+
+LOOK(placements)
+{
+    static const char *const states[] = {"free", "pending", "reserved", "removed", "removed"};
+    (void)args;
+    if (client_usable(c) < 0)
+        return NULL;
+    struct pool *copy = PyMem_Malloc(MAX_POOLS * sizeof *copy);
+    if (!copy)
+        return PyErr_NoMemory();
+    const struct header *h = c->s.h;
+    segment_lock(&c->s);
+    memcpy(copy, h->pools, MAX_POOLS * sizeof *copy);
+    for (uint32_t p = placement_next(&c->s, 1); p < MAX_POOLS; p = placement_next(&c->s, p + copy[p].n))
+        object_hold(&c->s, copy[p].object_1 - 1);
+    uint32_t n_used = h->touched_pools;
+    segment_unlock(&c->s);
+    PyObject *list = PyList_New(0);
+    for (uint32_t p = 1; p < n_used; p += copy[p].state == POOL_FREE ? 1 : copy[p].n) {
+        if (copy[p].state == POOL_FREE)
+            continue;
+        PyObject *bundles = PyList_New(0), *meta = describing_object(c, copy[p].object_1 - 1), *row = NULL;
+        for (uint32_t i = p; bundles && i < p + copy[p].n; i++) {
+            PyObject *pair = Py_BuildValue("(NN)", amounts_dict(h, copy[i].total, copy[i].total),
+                                           amounts_dict(h, copy[i].available, copy[i].total));
+            if (!pair || PyList_Append(bundles, pair) < 0)
+                Py_CLEAR(bundles);
+            Py_XDECREF(pair);
+        }
+        if (bundles && meta)
+            row = Py_BuildValue("{sssOsO}", "state", states[copy[p].state], "meta", meta, "bundles", bundles);
+        Py_XDECREF(bundles);
+        Py_XDECREF(meta);
+        if (list && (!row || PyList_Append(list, row) < 0))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    PyMem_Free(copy);
+    return list;
+}

@@ -1,0 +1,76 @@
+/* Placement groups: bundles of resources that are reserved together, all or none, as pools of their own.
+ *
+ *   PENDING --all bundles fit into the node--> RESERVED --removed--> REMOVED --its last task has ended--> FREE
+ *      +------------------------------------removed--------------> DROPPED --------------------------------^
+ *
+ * Pending groups stand in line by number, before the tasks that are ready: whenever resources become free, the oldest that
+ * fits is reserved. A task of a group takes from a pool of the group and not from the node, and is ready before the
+ * group is: a group that is asked whether it is reserved answers with an empty task. */
+#ifndef CELLMESH_PLACEMENT_H
+#define CELLMESH_PLACEMENT_H
+
+#include "resource.h"
+#include "task.h"
+
+struct placement_spec {
+    uint32_t number;     /* from placement_number */
+    uint32_t n;          /* bundles */
+    const int64_t (*bundles)[MAX_KINDS];
+    uint64_t name_hash;
+    uint32_t owner_1;
+    bool apart;
+};
+
+/* All under the lock. */
+
+static inline uint32_t placement_number(struct segment *s) { return ++s->h->n_placements; }
+
+/* Puts a group in line. `object` is sealed and describes it. OBJSTORE_LIMIT, OBJSTORE_EXISTS (name taken by a living group). */
+int placement_create(struct segment *segment, const struct placement_spec *spec, uint32_t object);
+
+/* A group's head. OBJSTORE_NOT_FOUND: it is gone, or being removed. */
+int placement_find(const struct segment *segment, uint32_t number, uint32_t *head);
+int placement_find_name(const struct segment *segment, uint64_t name_hash, uint32_t *head);
+uint32_t placement_next(const struct segment *segment, uint32_t pool); /* the first head from there on, MAX_POOLS: none */
+
+static inline const struct pool *placement_head(const struct segment *s, uint32_t class)
+{
+    return &s->h->pools[resource_pool(s, class)->head];
+}
+static inline bool placement_lives(const struct pool *head) { return head->state == POOL_PENDING || head->state == POOL_RESERVED; }
+
+/* Does the group hold resources of the node? */
+static inline bool placement_holds(const struct pool *head) { return head->state == POOL_RESERVED || head->state == POOL_REMOVED; }
+
+/* Is the class's place in the living group of that number? 0: in the node. */
+static inline bool placement_is(const struct segment *s, uint32_t class, uint32_t number)
+{
+    const struct place *place = &s->classes[class].place;
+    if (!place->pool)
+        return !number;
+    const struct pool *head = placement_head(s, class);
+    return head->number == number && placement_lives(head) && place->pool + (uint32_t)place->n_pools <= resource_pool(s, class)->head + head->n;
+}
+
+/* Reserves the pending groups that fit now. */
+void placement_grant(struct segment *segment);
+
+/* Ends a group: its queued tasks fail, and once the running ones have ended, its resources are the node's again. */
+void placement_remove(struct segment *segment, uint32_t head);
+/* Workers that run tasks or actors of removed groups: to be killed. Not those that are about to finish. */
+void placement_doomed(struct segment *segment, uint64_t clients[CLIENT_WORDS]);
+
+void placement_owner_died(struct segment *segment, uint32_t client);
+/* Goes on with a removal, if it is under way: something of the group of that pool has ended. */
+void placement_settle(struct segment *segment, uint32_t pool);
+static inline void placement_left(struct segment *s, uint32_t class) /* a task or actor of it has ended */
+{
+    if (s->classes[class].place.pool)
+        placement_settle(s, s->classes[class].place.pool);
+}
+
+/* ---- for recover.c: before tasks are placed, and after */
+void placement_rebuild(struct segment *segment);
+void placement_resume(struct segment *segment);
+
+#endif
