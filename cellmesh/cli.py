@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
                          help="only these rows; also != < > <= >=; may be given several times")
     memory_command = command("memory", memory, "what holds the object store's memory", one, as_json)
     memory_command.add_argument("--limit", type=_count, default=20, metavar="N", help="objects (default: %(default)s)")
+    command("metrics", metrics, "what the sessions' programs count and measure, as Prometheus reads it", one, as_json)
     timeline_command = command("timeline", timeline, "the recent tasks as a trace for https://ui.perfetto.dev", one)
     timeline_command.add_argument("-o", "--output", metavar="FILE", help="default: cellmesh-timeline-ID.json")
     stack_command = command("stack", stack, "where the workers are now", one, as_json)
@@ -197,6 +198,14 @@ def memory(options: argparse.Namespace) -> int:
             return {"store": running().client.stats(), "objects": state.list_objects(limit=options.limit)}
         return {"text": state.memory(options.limit)}
     return _each(options, look, lambda found: print(f"session {found['session']}\n{found['text']}"))
+
+
+def metrics(options: argparse.Namespace) -> int:
+    """The metrics of each session."""
+    from . import state
+    from .metrics import prometheus
+    return _each(options, lambda folder: {"metrics": state.metrics()},
+                 lambda found: print(prometheus(found["metrics"], session=found["session"]), end=""))
 
 
 def stack(options: argparse.Namespace) -> int:

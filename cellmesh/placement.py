@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import exceptions
-from .ids import Id
+from .ids import PlacementGroupID
 from .session import current, current_or_none
 from .text import in_resources, warn_user
 
@@ -74,9 +74,9 @@ class PlacementGroup:
         return len(self.bundles)
 
     @property
-    def id(self) -> Id:
+    def id(self) -> PlacementGroupID:
         """Unique among all groups of all sessions."""
-        return Id(f"{self.session}{self.number:08x}")
+        return PlacementGroupID(f"{self.session}{self.number:08x}")
 
     @property
     def label(self) -> str:

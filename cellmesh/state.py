@@ -8,14 +8,16 @@ nothing.
 from __future__ import annotations
 
 import html
+import itertools
 import operator
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import api
 from .history import PUT_BIT, read_history
+from .objstore._core import Buffer
 from .refs import ObjectRef
 from .session import running
 from .stacks import stack_of
@@ -131,6 +133,13 @@ def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) 
     return _select(table(running()), filters, limit)
 
 
+def metrics() -> Rows:
+    """What the programs of the session count and measure with `cellmesh.util.metrics`: name, kind, tags, value (of a histogram the
+    sum), count and buckets of histograms, description."""
+    from .metrics import rows
+    return Rows(rows())
+
+
 def summarize_tasks() -> Rows:
     """How many tasks of each name are in each state."""
     return _summary(list_tasks(limit=1 << 20), "name")
@@ -191,7 +200,7 @@ def memory(limit: int = 20) -> str:
     lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {row['state']:<8} by {row['made_by']}, refs in "
              f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
              f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row in rows]
-    hint = "(arrays that were fetched hold their objects too, and so does the last traceback)"
+    hint = "(a variable holds what it has fetched, too; so do other places, and the last traceback)"
     return "\n".join([head, *lines, hint])
 
 
@@ -199,7 +208,8 @@ _CONTAINERS = (list, tuple, set, type({}.values()))
 
 
 def _variables() -> dict[str, list[str]]:
-    """By an object's id: the variables of `__main__` that hold refs of it, themselves or directly in a container."""
+    """By an object's id: the variables of `__main__` that hold it, as a ref or as an array or pandas data fetched from it,
+    themselves or directly in a container."""
     names: dict[str, list[str]] = {}
     outputs = getattr(sys.modules["__main__"], "Out", {})
     held = [*vars(sys.modules["__main__"]).items(),
@@ -207,11 +217,23 @@ def _variables() -> dict[str, list[str]]:
     for name, value in held:
         if isinstance(value, dict) and value is not outputs:
             value = value.values()
-        refs = (value,) if isinstance(value, ObjectRef) else value if isinstance(value, _CONTAINERS) else ()
-        for ref in list(refs)[:N_SEARCHED]:
-            if isinstance(ref, ObjectRef) and name not in names.setdefault(ref.hex(), []):
+        inside = value if isinstance(value, _CONTAINERS) else (value,)
+        for ref in itertools.chain.from_iterable(map(_refs_behind, itertools.islice(list(inside), N_SEARCHED))):
+            if name not in names.setdefault(ref.hex(), []):
                 names[ref.hex()].append(name)
-    return {id_: found for id_, found in names.items() if found}
+    return names
+
+
+def _refs_behind(value: Any) -> Iterator[ObjectRef]:
+    """The ref itself, or those whose bytes an array or pandas data shows."""
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    arrays = value._mgr.arrays if pandas and isinstance(value, (pandas.DataFrame, pandas.Series)) else (value,)
+    for base in arrays:
+        while numpy and isinstance(base, numpy.ndarray) or isinstance(base, memoryview):
+            base = base.obj if isinstance(base, memoryview) else base.base
+        ref = base.owner if isinstance(base, Buffer) else base
+        if isinstance(ref, ObjectRef):
+            yield ref
 
 
 def _summary(rows: Rows, column: str) -> Rows:

@@ -47,6 +47,10 @@ class Ref(Generic[T]):
     def future(self) -> Future[T]: ...
     def __await__(self) -> Generator[Any, None, T]: ...
 
+class Buffer:
+    """Read-only bytes in the segment, under an array; keeps the object they belong to."""
+    owner: object
+
 class Submitter:
     """Submits one task for each call: a Ref, a list of them (num_returns > 1), or None (num_returns = 0)."""
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...

@@ -31,6 +31,10 @@ MAX_TEXT_CHARS = 32 << 10
 MAX_LINKS = 512
 # A process that answers no request for its stack within this time is stopped or stuck in the kernel.
 STACK_TIMEOUT_S = 1.0
+# Of the user's metrics in a session: combinations of a name with values of its tags. One reply holds them all.
+MAX_SERIES = 4096
+MAX_NAME_CHARS = 256
+MAX_TAGS, MAX_BUCKETS = 16, 128
 # Lines of a worker's stderr kept for the report of its death.
 N_TAIL_LINES = 20
 
@@ -39,7 +43,7 @@ Index = Annotated[int, Meta(ge=-1, le=255)]           # client slots of a segmen
 Key = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Seq = Annotated[int, Meta(ge=0)]
 Origin = Annotated[int, Meta(ge=0, lt=1 << 32)]
-Name = Annotated[str, Meta(max_length=256)]
+Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT_CHARS)]
 Bundle = Annotated[str, Meta(max_length=MAX_MESSAGE_BYTES)]
 Count = Annotated[int, Meta(ge=1, le=256)]
@@ -144,12 +148,39 @@ class StackReply(Message, frozen=True, tag="stack_reply"):
     error: Text = ""
 
 
+class Series(Struct, frozen=True):
+    """One number of a metric, or by how much it has changed. Of a histogram `value` is the sum, `counts` one more than boundaries."""
+    name: Name
+    kind: Literal["counter", "gauge", "histogram"]
+    description: Name
+    tags: Annotated[dict[Name, Name], Meta(max_length=MAX_TAGS)]
+    value: float
+    boundaries: Annotated[list[float], Meta(max_length=MAX_BUCKETS)] = []
+    counts: Annotated[list[int], Meta(max_length=MAX_BUCKETS + 1)] = []
+
+
+class MetricChanges(Message, frozen=True, tag="metric_changes"):
+    """Driver or worker -> local scheduler: what its program has counted and measured since it last said so."""
+    changes: Annotated[list[Series], Meta(max_length=MAX_SERIES)]
+
+
+class MetricsRequest(Message, frozen=True, tag="metrics_request"):
+    """Driver -> local scheduler: all metrics, please. Answered once by `MetricsReply`."""
+    request: int
+
+
+class MetricsReply(Message, frozen=True, tag="metrics_reply"):
+    """Local scheduler -> the driver that asked."""
+    request: int
+    series: Annotated[list[Series], Meta(max_length=MAX_SERIES)]
+
+
 class Shutdown(Message, frozen=True, tag="shutdown"):
     """Driver that started the session -> local scheduler: end it. The connection's end is the answer."""
 
 
-FromPeer = Hello | WorkerOutput | TaskFailed | ErrorFetched | StackRequest | Shutdown
-FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply
+FromPeer = Hello | WorkerOutput | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown
+FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply | MetricsReply
 
 
 class ForkWorkers(Message, frozen=True, tag="fork_workers"):

@@ -15,10 +15,10 @@ _HINTS = {
     "client": "a session is on this machine; cellmesh.init(address) joins one that runs",
     "ClientBuilder": "a session is on this machine; cellmesh.init(address) joins one that runs",
     "collective": "use torch.distributed among actors",
+    "iter": "use generator tasks, cellmesh.as_completed, or ActorPool.map_unordered",
     "java_function": "tasks are Python functions",
     "java_actor_class": "actors are Python classes",
     "cpp_function": "tasks are Python functions",
-    "metrics": "cellmesh.state has what a session knows of itself",
 }
 
 

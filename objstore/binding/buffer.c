@@ -2,6 +2,8 @@
  * that by itself: it needs an exporter, and this is it. */
 #include "codec_internal.h"
 
+#include <structmember.h>
+
 typedef struct buffer {
     PyObject_HEAD
     PyObject *owner; /* refers to nothing, so there are no cycles for the garbage collector to find */
@@ -30,6 +32,9 @@ static Py_ssize_t buffer_length(PyObject *self)
     return ((buffer *)self)->size;
 }
 
+static PyMemberDef buffer_members[] = {
+    {"owner", T_OBJECT_EX, offsetof(buffer, owner), READONLY, "What keeps the bytes there: the ref of their object."}, {NULL}};
+
 /* PyType_Slot keeps functions in a void *, which POSIX allows and ISO C does not. */
 #define FUNCTION(f) __extension__(void *)(f)
 
@@ -38,6 +43,7 @@ static PyType_Slot buffer_slots[] = {
     {Py_tp_doc, "Read-only bytes that lie in the segment; keeps the object they belong to pinned."},
     {Py_bf_getbuffer, FUNCTION(buffer_get)},
     {Py_sq_length, FUNCTION(buffer_length)},
+    {Py_tp_members, buffer_members},
     {0, NULL},
 };
 

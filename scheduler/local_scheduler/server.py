@@ -19,8 +19,10 @@ from collections.abc import Callable
 
 from ...objstore import _core
 from .. import messages, processes, session_dir, transport
-from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, NodeEvent, Refused, SessionConfig, Shutdown,
-                        StackReply, StackRequest, TaskFailed, ToZygote, Welcome, WorkerDied, WorkerOutput)
+from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest,
+                        NodeEvent, Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
+                        WorkerDied, WorkerOutput)
+from ..metrics import Sums
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
 from . import core, memory_monitor, policy
 from .memory import IdleMemory
@@ -75,6 +77,7 @@ class Server:
         self._peers: dict[int, Peer] = {}               # by descriptor of the connection
         self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
         self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, and the request
+        self._metrics = Sums()
         self._n_owners_killed = 0
         self._owner_known = False
         self._guests: set[int] = set()                  # pids of drivers that joined
@@ -430,6 +433,11 @@ class Server:
                 self._tell_drivers(message, droppable=True)
             case StackRequest() if peer.role == "driver":
                 self._ask_stack(peer, message)
+            case MetricChanges():
+                self._metrics.add(message.changes)  # beyond `MAX_SERIES` in all, what is new is left out
+            case MetricsRequest() if peer.role == "driver":
+                peer.channel.post(MetricsReply(message.request, self._metrics.all()))
+                self._want_writing(peer)
             case Shutdown() if peer.is_owner:
                 self._step(core.ShutdownAsked())
             case _:

@@ -23,6 +23,22 @@ def test_a_second_init_is_an_error_unless_it_is_to_be_ignored(ray: ModuleType) -
     assert ray.init(ignore_reinit_error=True, num_cpus=7)["node_id"] == ray.nodes()[0]["NodeID"]
 
 
+def test_ids(ray: ModuleType) -> None:
+    context = ray.get_runtime_context()
+    assert isinstance(context.job_id, ray.JobID) and context.job_id.hex() == context.get_job_id()
+    assert isinstance(context.node_id, ray.NodeID) and not context.node_id.is_nil() and context.task_id is None
+    assert ray.TaskID.from_hex("ab") == ray.TaskID.from_hex("ab") != ray.TaskID.nil() and ray.TaskID.nil().is_nil()
+
+    @ray.remote
+    class Actor:
+        def ids(self):
+            context = ray.get_runtime_context()
+            return context.actor_id, context.task_id
+    actor = Actor.remote()
+    actor_id, task_id = ray.get(actor.ids.remote())
+    assert actor_id.hex() == actor._actor_id.hex() and isinstance(task_id, ray.TaskID)
+
+
 def test_arguments_of_init() -> None:
     for arguments, error, match in [({"num_cpu": 2}, RuntimeError, "num_cpus"),
                                     ({"local_mode": True}, ValueError, "local"),

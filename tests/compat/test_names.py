@@ -12,12 +12,12 @@ import pytest
 # module -> the names that Ray 2.60 has there: (offered, not offered)
 NAMES = {
     "ray": (
-        "DynamicObjectRefGenerator LoggingConfig ObjectID ObjectRef ObjectRefGenerator SCRIPT_MODE WORKER_MODE "
+        "ActorID DynamicObjectRefGenerator JobID LoggingConfig NodeID ObjectID ObjectRef ObjectRefGenerator "
+        "PlacementGroupID SCRIPT_MODE TaskID UniqueID WORKER_MODE WorkerID "
         "__version__ actor available_resources cancel cluster_resources exceptions experimental get get_actor "
         "get_gpu_ids get_runtime_context init is_initialized kill method nodes put remote remote_function "
         "runtime_context runtime_env shutdown timeline util wait",
-        "ActorClassID ActorID ClientBuilder FunctionID JobID Language NodeID PlacementGroupID TaskID UniqueID "
-        "WorkerID autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
+        "ActorClassID ClientBuilder FunctionID Language autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
     "ray.exceptions": (
         "ActorAlreadyExistsError ActorDiedError ActorHandleNotFoundError ActorPlacementGroupRemoved "
         "ActorUnavailableError ActorUnschedulableError AsyncioActorExit AuthenticationError CrossLanguageError "
@@ -36,6 +36,7 @@ NAMES = {
         "register_serializer remove_placement_group",
         "accelerators collective connect disable_log_once_globally disconnect enable_periodic_logging "
         "get_node_instance_id iter pdb ray_debugpy"),
+    "ray.util.metrics": ("Counter Gauge Histogram", "Metric"),
     "ray.util.queue": ("Empty Full Queue", ""),
     "ray.util.actor_pool": ("ActorPool", ""),
     "ray.util.multiprocessing": ("JoinableQueue Pool TimeoutError", ""),

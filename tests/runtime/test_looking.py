@@ -74,6 +74,18 @@ def test_memory_names_the_variables(cm: ModuleType, monkeypatch: pytest.MonkeyPa
     assert len(cm.state.memory(limit=1).splitlines()) == 3
 
 
+def test_memory_names_what_was_fetched(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    np, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    array, frame = cm.put(np.zeros(1 << 16)), cm.put(pandas.DataFrame({"x": np.arange(1 << 15), "y": np.ones(1 << 15)}))
+    ids = array.hex(), frame.hex()
+    main = sys.modules["__main__"]
+    for name, value in {"whole": cm.get(array), "parts": [cm.get(array)[10:]], "table": cm.get(frame)}.items():
+        monkeypatch.setattr(main, name, value, raising=False)
+    del array, frame
+    lines = {line.split()[2]: line for line in cm.state.memory().splitlines() if " refs in " in line}
+    assert lines[ids[0]].endswith(": whole, parts") and lines[ids[1]].endswith(": table")
+
+
 def test_stacks(cm: ModuleType, flag) -> None:
     @cellmesh.remote
     def waiting_here():

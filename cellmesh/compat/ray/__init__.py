@@ -12,6 +12,8 @@ from ...actor import method
 from ...api import get_actor, put, timeline
 from ...lifecycle import is_initialized, shutdown
 from ...generator import ObjectRefGenerator
+from ...ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from ...ids import Id as UniqueID
 from ...refs import ObjectRef
 from .. import missing as _missing
 from ..alias import install, uninstall
@@ -26,8 +28,8 @@ SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 NODE_ADDRESS = "127.0.0.1"
 
 __all__ = [
-    "DynamicObjectRefGenerator", "LoggingConfig", "ObjectID", "ObjectRef", "ObjectRefGenerator", "RayContext",
-    "SCRIPT_MODE", "WORKER_MODE", "actor", "available_resources", "cancel", "cluster_resources", "exceptions",
+    "ActorID", "DynamicObjectRefGenerator", "JobID", "LoggingConfig", "NodeID", "ObjectID", "ObjectRef", "ObjectRefGenerator",
+    "PlacementGroupID", "RayContext", "SCRIPT_MODE", "TaskID", "UniqueID", "WORKER_MODE", "WorkerID", "actor", "available_resources", "cancel", "cluster_resources", "exceptions",
     "experimental", "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "install", "is_initialized",
     "kill", "method", "nodes", "put", "remote", "remote_function", "runtime_context", "runtime_env", "shutdown",
     "timeline", "uninstall", "util", "wait",

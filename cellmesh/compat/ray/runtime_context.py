@@ -1,7 +1,11 @@
-"""`ray.runtime_context`: the methods are cellmesh's, older programs use properties."""
+"""`ray.runtime_context`: the methods are cellmesh's, older programs use properties, which are ids with `hex()`."""
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ... import runtime_context as _ours
+from ...ids import ActorID, Id, JobID, NodeID, TaskID, WorkerID
 from ...session import current
 from .. import missing as _missing
 
@@ -9,14 +13,21 @@ __all__ = ["RuntimeContext", "get_runtime_context"]
 __getattr__ = _missing.no_such_name("ray.runtime_context")
 
 
+def _as(kind: type[Id], getter: Callable[[Any], str | None]) -> property:
+    def get(self: Any) -> Id | None:
+        found = getter(self)
+        return None if found is None else kind(found)
+    return property(get, doc=getter.__doc__)
+
+
 class RuntimeContext(_ours.RuntimeContext):
     """`cellmesh`'s, with Ray's older spelling."""
 
-    job_id = property(_ours.RuntimeContext.get_job_id)
-    node_id = property(_ours.RuntimeContext.get_node_id)
-    worker_id = property(_ours.RuntimeContext.get_worker_id)
-    task_id = property(_ours.RuntimeContext.get_task_id)
-    actor_id = property(_ours.RuntimeContext.get_actor_id)
+    job_id = _as(JobID, _ours.RuntimeContext.get_job_id)
+    node_id = _as(NodeID, _ours.RuntimeContext.get_node_id)
+    worker_id = _as(WorkerID, _ours.RuntimeContext.get_worker_id)
+    task_id = _as(TaskID, _ours.RuntimeContext.get_task_id)
+    actor_id = _as(ActorID, _ours.RuntimeContext.get_actor_id)
 
     get_session_name = _ours.RuntimeContext.get_job_id
     get_task_function_name = _ours.RuntimeContext.get_task_name

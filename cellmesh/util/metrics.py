@@ -1,0 +1,6 @@
+"""Counters, gauges and histograms; `cellmesh.state.metrics()` and `cellmesh metrics` show them."""
+from __future__ import annotations
+
+from ..metrics import Counter, Gauge, Histogram
+
+__all__ = ["Counter", "Gauge", "Histogram"]

@@ -1,0 +1,141 @@
+"""Metrics: counted in any process, added up in the session, shown in the ways that are offered."""
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import cellmesh
+import pytest
+from cellmesh.metrics import prometheus
+from cellmesh.scheduler.messages import MAX_SERIES, Series
+from cellmesh.scheduler.metrics import Sums
+from cellmesh.util.metrics import Counter, Gauge, Histogram
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+SIZES = Histogram("sizes", boundaries=[1, 10])
+
+
+def values(**wanted: Any) -> dict[tuple[str, ...], float]:
+    """name and values of the tags -> value."""
+    return {(row["name"], *row["tags"].values()): row["value"] for row in cellmesh.state.metrics()}
+
+
+def test_counts_of_tasks_actors_and_the_driver_add_up(cm: ModuleType) -> None:
+    calls = Counter("calls", "How often", tag_keys=("who",))
+
+    @cm.remote
+    def task(n):
+        calls.inc(n, tags={"who": "task"})
+
+    @cm.remote
+    class Actor:
+        def __init__(self):
+            self.level = Gauge("level").set_default_tags({})
+
+        def call(self, n):
+            calls.inc(tags={"who": "actor"})
+            self.level.set(n)
+    actor = Actor.remote()
+    cm.get([task.remote(n) for n in (1, 2.5)] + [actor.call.remote(n) for n in range(3)])
+    calls.set_default_tags({"who": "driver"}).inc()
+    assert values()["calls", "driver"] == 1, "what the caller has counted is there at once"
+    wait_until(lambda: values() == {("calls", "task"): 3.5, ("calls", "actor"): 3, ("calls", "driver"): 1, ("level",): 2})
+    row = cm.state.metrics()[0]
+    assert (row["name"], row["kind"], row["description"]) == ("calls", "counter", "How often")
+
+
+def test_histograms(cm: ModuleType) -> None:
+    @cm.remote
+    def observe(numbers):
+        for number in numbers:
+            SIZES.observe(number)
+    cm.get([observe.remote([0.5, 1, 5]), observe.remote([100])])
+    wait_until(lambda: [row["count"] for row in cm.state.metrics()] == [4])
+    row, = cm.state.metrics()
+    assert row["value"] == 106.5 and row["buckets"] == {1: 2, 10: 1, math.inf: 1}
+
+
+def test_what_a_worker_counted_outlives_it(cm: ModuleType) -> None:
+    deaths = Counter("deaths")
+
+    @cm.remote(max_calls=1)
+    def leave():
+        deaths.inc()
+
+    @cm.remote(max_retries=0)
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
+    cm.get([leave.remote() for _ in range(3)])
+    with pytest.raises(cm.exceptions.WorkerCrashedError):
+        cm.get(die.remote())
+    wait_until(lambda: values() == {("deaths",): 3})
+
+
+def test_a_new_session_begins_at_nothing(cm: ModuleType) -> None:
+    hits = Counter("hits")
+    hits.inc()
+    assert values() == {("hits",): 1}
+    cm.shutdown()
+    cm.init(num_cpus=1)
+    assert cm.state.metrics() == []
+    hits.inc(2)
+    assert values() == {("hits",): 2}
+
+
+def test_the_command_line(cm: ModuleType) -> None:
+    Counter("requests", 'a "word"', tag_keys=("route",)).inc(3, tags={"route": 'a"b'})
+    SIZES.observe(3)
+    values()  # sent
+    session = cm.get_runtime_context().get_job_id()
+
+    def run(*more: str) -> str:
+        return subprocess.run([sys.executable, "-m", "cellmesh.cli", "metrics", "--session", session, *more], check=True,
+                              capture_output=True, text=True, timeout=50).stdout
+    assert run() == (f'# HELP requests a \\"word\\"\n# TYPE requests counter\nrequests{{session="{session}",route="a\\"b"}} 3\n'
+                     f'# TYPE sizes histogram\nsizes_bucket{{session="{session}",le="1"}} 0\n'
+                     f'sizes_bucket{{session="{session}",le="10"}} 1\nsizes_bucket{{session="{session}",le="+Inf"}} 1\n'
+                     f'sizes_sum{{session="{session}"}} 3\nsizes_count{{session="{session}"}} 1\n')
+    assert json.loads(run("--json"))[0]["metrics"][0]["value"] == 3
+
+
+def test_text_without_labels() -> None:
+    assert prometheus([{"name": "a", "kind": "gauge", "tags": {}, "value": 0.5, "description": ""}]) == "# TYPE a gauge\na 0.5\n"
+
+
+def test_tasks_do_not_read_them(cm: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match="metrics are read by drivers"):
+        cm.get(cm.remote(cellmesh.state.metrics).remote())
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda: Counter("a b"), r"Counter\(name='a b'\): must be a name of letters"),
+    (lambda: Gauge(3), "name=3"),
+    (lambda: Counter("a", tag_keys="tag"), "tag_keys='tag'"),
+    (lambda: Counter("a").inc(0), "0 of metric 'a': must be a number > 0"),
+    (lambda: Counter("a").inc("1"), "'1' of metric 'a': must be a number > 0"),
+    (lambda: Gauge("a").set(math.nan), "nan of metric 'a': must be a finite number"),
+    (lambda: Histogram("a"), r"Histogram\(boundaries=None\): must be numbers that grow"),
+    (lambda: Histogram("a", boundaries=[2, 1]), "must be numbers that grow"),
+    (lambda: Counter("a").inc(tags={"b": "c"}), "tag 'b': 'c' of metric 'a': tags are strings .* with the keys none"),
+    (lambda: Counter("a", tag_keys=("b",)).inc(tags={"b": 1}), "tag 'b': 1"),
+    (lambda: Counter("a", tag_keys=("b",)).inc(), "needs a value for the tag 'b'")])
+def test_bad_input(make, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_sums_are_bounded_and_begin_anew_with_other_boundaries() -> None:
+    sums = Sums()
+    assert sums.add(Series(f"n{i}", "counter", "", {}, 1.0) for i in range(MAX_SERIES + 2)) == 2
+    assert len(sums.all()) == MAX_SERIES
+    sums = Sums()
+    sums.add([Series("h", "histogram", "", {}, 1.0, [1.0], [1, 0]), Series("h", "histogram", "", {}, 5.0, [1.0, 2.0], [0, 0, 1])])
+    assert [(s.value, s.counts) for s in sums.all()] == [(5.0, [0, 0, 1])]
