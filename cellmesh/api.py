@@ -382,10 +382,13 @@ def get_gpu_ids() -> list[str]:
 
 
 def error_info() -> list[dict[str, Any]]:
-    """Tasks that failed lately, whether or not anybody fetched their values. Starts no session."""
+    """Tasks that failed lately, whether or not anybody fetched their values: task, name, type (failed or crashed), message as far
+    as it is known here, pid, time. Starts no session."""
     from .history import read_history
-    return [{"task": task.seq, "name": task.name, "type": task.state, "pid": task.pid, "time": task.finished_at}
-            for task in read_history(sessions.running().client) if task.state in ("failed", "crashed")]
+    of = sessions.running()
+    return [{"task": task.seq, "name": task.name, "type": task.state, "message": of.errors.of(task.seq)[0], "pid": task.pid,
+             "time": task.finished_at}
+            for task in read_history(of.client) if task.state in ("failed", "crashed")]
 
 
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:

@@ -191,6 +191,13 @@ done:
     return ref ? Py_NewRef(Py_None) : NULL;
 }
 
+static int parse_number(ClientObject *c, PyObject *value, uint32_t *number)
+{
+    unsigned long n = PyLong_AsUnsignedLong(value);
+    *number = n <= UINT32_MAX ? (uint32_t)n : 0; /* 0: no group */
+    return PyErr_Occurred() ? -1 : client_usable(c);
+}
+
 /* Under the lock: kills the workers of removed groups. True: this process is one of them. */
 static bool kill_doomed(ClientObject *c)
 {
@@ -213,12 +220,11 @@ void placement_end_doomed(ClientObject *c)
 
 PyObject *client_remove_placement(ClientObject *c, PyObject *number)
 {
-    uint32_t head;
-    unsigned long n = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() || client_usable(c) < 0)
+    uint32_t head, n;
+    if (parse_number(c, number, &n) < 0)
         return NULL;
     segment_lock(&c->s);
-    bool found = placement_find(&c->s, (uint32_t)n, &head) == OBJSTORE_OK;
+    bool found = placement_find(&c->s, n, &head) == OBJSTORE_OK;
     if (found)
         placement_remove(&c->s, head);
     bool suicide = kill_doomed(c);
@@ -230,15 +236,14 @@ PyObject *client_remove_placement(ClientObject *c, PyObject *number)
 
 PyObject *client_placement_reserved(ClientObject *c, PyObject *number)
 {
-    uint32_t head;
-    unsigned long n = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() || client_usable(c) < 0)
+    uint32_t head, n;
+    if (parse_number(c, number, &n) < 0)
         return NULL;
     segment_lock(&c->s);
-    int error = placement_find(&c->s, (uint32_t)n, &head);
+    int error = placement_find(&c->s, n, &head);
     bool reserved = !error && c->s.h->pools[head].state == POOL_RESERVED;
     segment_unlock(&c->s);
-    return error ? raise_removed(c, (uint32_t)n) : PyBool_FromLong(reserved);
+    return error ? raise_removed(c, n) : PyBool_FromLong(reserved);
 }
 
 static PyObject *describing_object(ClientObject *c, uint32_t object)

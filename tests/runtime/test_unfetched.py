@@ -70,6 +70,7 @@ def test_error_info_lists_them(cm: ModuleType) -> None:
     cm.wait([fail.remote("listed")])
     (row,) = wait_until(cm.error_info)
     assert row["name"] == "fail" and row["type"] == "failed" and row["pid"] > 0
+    assert "listed" in wait_until(lambda: cm.error_info()[0]["message"])
 
 
 # ---------------------------------------------------------------- how tasks end
