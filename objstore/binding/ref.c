@@ -98,8 +98,12 @@ static PyObject *ref_getattr(PyObject *ref, PyObject *name)
 {
     PyObject *value = PyObject_GenericGetAttr(ref, name);
     if (!value && PyErr_ExceptionMatches(PyExc_AttributeError) && PyUnicode_READ_CHAR(name, 0) != '_') {
+        bool for_asyncio = PyUnicode_CompareWithASCIIString(name, "add_done_callback") == 0;
         PyErr_Clear();
-        PyErr_Format(PyExc_AttributeError, "an ObjectRef has no attribute %R; " ASK_FOR_VALUE, name);
+        PyErr_Format(PyExc_AttributeError, "an ObjectRef has no attribute %R; %s", name,
+                     for_asyncio ? "asyncio.wait takes futures: asyncio.wait([asyncio.wrap_future(ref.future()) for ref in refs]), or use "
+                                   "`async for ref in cellmesh.as_completed(refs)`; gather and wait_for take refs as they are"
+                                 : ASK_FOR_VALUE);
     }
     return value;
 }

@@ -108,6 +108,18 @@ def test_as_completed_in_a_loop(cm: ModuleType, flag) -> None:
     assert asyncio.run(main()) == ["early", "late"]
 
 
+def test_asyncio_wait_takes_futures_and_says_how(cm: ModuleType, flag) -> None:
+    async def main():
+        late = asyncio.ensure_future(wait_for.remote(flag("late"), "late"))
+        done, pending = await asyncio.wait([asyncio.wrap_future(double.remote(1).future()), late], return_when="FIRST_COMPLETED")
+        assert [future.result() for future in done] == [2] and pending == {late}
+        flag("late").set()
+        assert (await asyncio.wait(pending))[0].pop().result() == "late"
+        with pytest.raises(AttributeError, match=r"asyncio.wait\(\[asyncio.wrap_future\(ref.future\(\)\) for ref in refs\]\)"):
+            await asyncio.wait([double.remote(1)])
+    asyncio.run(main())
+
+
 def test_futures(cm: ModuleType, flag) -> None:
     ready, later, failed = cm.put(1).future(), wait_for.remote(flag("go"), 2).future(), fail.remote().future()
     assert ready.result(10) == 1 and not later.done()
