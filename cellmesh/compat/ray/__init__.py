@@ -28,11 +28,12 @@ SCRIPT_MODE, WORKER_MODE, LOCAL_MODE = 0, 1, 2
 NODE_ADDRESS = "127.0.0.1"
 
 __all__ = [
-    "ActorID", "DynamicObjectRefGenerator", "JobID", "LoggingConfig", "NodeID", "ObjectID", "ObjectRef", "ObjectRefGenerator",
-    "PlacementGroupID", "RayContext", "SCRIPT_MODE", "TaskID", "UniqueID", "WORKER_MODE", "WorkerID", "actor", "available_resources", "cancel", "cluster_resources", "exceptions",
-    "experimental", "get", "get_actor", "get_gpu_ids", "get_runtime_context", "init", "install", "is_initialized",
-    "kill", "method", "nodes", "put", "remote", "remote_function", "runtime_context", "runtime_env", "shutdown",
-    "timeline", "uninstall", "util", "wait",
+    "ActorID", "DynamicObjectRefGenerator", "JobID", "LoggingConfig", "NodeID", "ObjectID", "ObjectRef",
+    "ObjectRefGenerator", "PlacementGroupID", "RayContext", "SCRIPT_MODE", "TaskID", "UniqueID", "WORKER_MODE",
+    "WorkerID", "actor", "available_resources", "cancel", "cluster_resources", "exceptions", "experimental", "get",
+    "get_actor", "get_gpu_ids", "get_runtime_context", "init", "install", "is_initialized", "kill", "method", "nodes",
+    "put", "remote", "remote_function", "runtime_context", "runtime_env", "shutdown", "timeline", "uninstall", "util",
+    "wait",
 ]
 
 remote = _api.remote

@@ -15,9 +15,10 @@ from .placement_group import (get_current_placement_group, get_placement_group, 
                               remove_placement_group)
 
 __all__ = [
-    "ActorPool", "actor_pool", "as_completed", "deregister_serializer", "get_current_placement_group", "get_node_ip_address",
-    "get_placement_group", "inspect_serializability", "list_named_actors", "log_once", "map_unordered", "metrics", "placement_group",
-    "placement_group_table", "queue", "register_serializer", "remove_placement_group", "scheduling_strategies", "serialization", "state",
+    "ActorPool", "actor_pool", "as_completed", "deregister_serializer", "get_current_placement_group",
+    "get_node_ip_address", "get_placement_group", "inspect_serializability", "list_named_actors", "log_once",
+    "map_unordered", "metrics", "placement_group", "placement_group_table", "queue", "register_serializer",
+    "remove_placement_group", "scheduling_strategies", "serialization", "state",
 ]
 __getattr__ = _missing.no_such_name("ray.util")
 

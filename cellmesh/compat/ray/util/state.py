@@ -10,8 +10,11 @@ from .... import state as _ours
 from ....session import running as _running
 from ... import missing as _missing
 
-__all__ = ["get_actor", "get_node", "get_objects", "get_placement_group", "get_task", "get_worker", "list_actors", "list_nodes",
-           "list_objects", "list_placement_groups", "list_tasks", "list_workers", "summarize_actors", "summarize_objects", "summarize_tasks"]
+__all__ = [
+    "get_actor", "get_node", "get_objects", "get_placement_group", "get_task", "get_worker", "list_actors",
+    "list_nodes", "list_objects", "list_placement_groups", "list_tasks", "list_workers", "summarize_actors",
+    "summarize_objects", "summarize_tasks",
+]
 __getattr__ = _missing.no_such_name("ray.util.state")
 
 _TASK_STATES = {"waiting": "PENDING_ARGS_AVAIL", "ready": "PENDING_NODE_ASSIGNMENT", "running": "RUNNING",
