@@ -12,12 +12,13 @@ from types import ModuleType
 
 sys.path.insert(0, str(Path(__file__).parent))  # also where PYTHONSAFEPATH leaves it out
 
+import away
 import inbox
 import seal
 import takeover
 from checker import explore
 
-MODELS: dict[str, ModuleType] = {"inbox": inbox, "seal": seal, "takeover": takeover}
+MODELS: dict[str, ModuleType] = {"away": away, "inbox": inbox, "seal": seal, "takeover": takeover}
 
 
 def check(name: str, show: bool) -> int:

@@ -23,7 +23,7 @@
 /* CPython's slot tables keep functions in void pointers, which ISO C leaves to the platform and POSIX allows. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
-enum { DROP_BUFFER = 32, FUNCTION_CACHE = 1024 };
+enum { DROP_BUFFER = 32, FUNCTION_CACHE = 1024, OFFLOAD_WHY_SIZE = 1400 };
 #define DROP_AT_ONCE 65536u        /* bytes: larger objects are given up without buffering */
 #define IMPLICIT_PUT 65536u        /* bytes: larger arguments become objects of their own */
 #define IMPLICIT_PUT_BUFFER 1024u  /* bytes: where the codec begins to write arrays out of band, which arguments cannot be */
@@ -50,6 +50,7 @@ typedef struct {
     bool closed;
     uint32_t origin;
     uint32_t *local; /* references of this process per object slot, sparse */
+    uint32_t *views; /* likewise: what in this process looks at the bytes of an object that may go to disk */
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
@@ -128,6 +129,24 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 PyObject *load_value(ClientObject *c, RefObject *ref);                /* value, or raises what it describes */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
 PyObject *error_description(ClientObject *c, RefObject *ref);         /* tuple for make_error */
+
+/* Waits for room. `spare`: as for away_choose. 0: full or interrupted, with an exception. */
+uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare);
+
+/* ---- offload.c: objects to disk, and back */
+/* Moves an object to disk. NO_ROOM: there is none that could go, or `why` (OFFLOAD_WHY_SIZE, "" at first) says why it could not. */
+enum { ROOM_FAILED = -1 /* exception */, NO_ROOM = 0, SOME_ROOM = 1, ROOM_SOON = 2 /* others are at it, or it was read meanwhile */ };
+int make_room(ClientObject *c, uint64_t spare, char *why);
+/* After an operation failed for want of slots or memory, for the n-th time: 1: try it again; 0; -1: exception. */
+int find_room(ClientObject *c, int error, int n);
+void keep_in_memory(ClientObject *c, uint32_t slot);
+int bring_back(ClientObject *c, uint32_t slot); /* an object that this process reads; 0, or -1 with an exception */
+void begin_reading(ClientObject *c, uint32_t slot);
+void end_reading(ClientObject *c, uint32_t slot);
+void note_view(PyObject *owner, bool begins); /* for codec_source; `owner` is a Ref */
+PyObject *client_set_offload(ClientObject *c, PyObject *args);
+PyObject *client_notice_offload(ClientObject *c, PyObject *bytes);
+PyObject *client_unwanted_files(ClientObject *c, PyObject *names);
 
 /* ---- array_memory.c: results written where they will lie */
 #define ARRAY_MEMORY_NEVER SIZE_MAX

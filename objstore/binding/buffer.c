@@ -7,6 +7,7 @@
 typedef struct buffer {
     PyObject_HEAD
     PyObject *owner; /* refers to nothing, so there are no cycles for the garbage collector to find */
+    codec_view_fn note; /* told of our end; may be NULL */
     const unsigned char *bytes;
     Py_ssize_t size;
 } buffer;
@@ -16,7 +17,10 @@ static PyTypeObject *buffer_type; /* made once by buffer_init */
 static void buffer_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    Py_DECREF(((buffer *)self)->owner);
+    buffer *b = (buffer *)self;
+    if (b->note != NULL)
+        b->note(b->owner, false);
+    Py_DECREF(b->owner);
     PyObject_Free(self);
     Py_DECREF(type);
 }
@@ -60,12 +64,15 @@ int buffer_init(PyObject *module)
     return buffer_type == NULL ? -1 : PyModule_AddType(module, buffer_type);
 }
 
-PyObject *buffer_new(PyObject *owner, const unsigned char *bytes, size_t size)
+PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size)
 {
     buffer *self = PyObject_New(buffer, buffer_type);
     if (self == NULL)
         return NULL;
     self->owner = Py_NewRef(owner);
+    self->note = note;
+    if (note != NULL)
+        note(owner, true);
     self->bytes = bytes;
     self->size = (Py_ssize_t)size;
     return (PyObject *)self;

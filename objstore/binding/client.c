@@ -143,7 +143,9 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     c->local = mmap(NULL, (size_t)c->s.h->n_objects * sizeof *c->local, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     c->functions = PyMem_Calloc(FUNCTION_CACHE, sizeof *c->functions);
-    if (c->local == MAP_FAILED || !c->functions) {
+    c->views = mmap(NULL, (size_t)c->s.h->n_objects * sizeof *c->views, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c->local == MAP_FAILED || c->views == MAP_FAILED || !c->functions) {
         PyErr_NoMemory();
         goto failed;
     }
@@ -218,6 +220,8 @@ static void client_dealloc(ClientObject *c)
     PyMem_Free(c->functions);
     if (c->local && c->local != MAP_FAILED)
         munmap(c->local, (size_t)c->s.h->n_objects * sizeof *c->local);
+    if (c->views && c->views != MAP_FAILED)
+        munmap(c->views, (size_t)c->s.h->n_objects * sizeof *c->views);
     segment_unmap(&c->s);
     type->tp_free((PyObject *)c);
     Py_DECREF(type);
@@ -615,6 +619,9 @@ static PyMethodDef client_methods[] = {
     {"notice_idle", (PyCFunction)client_notice_idle, METH_O, "notice_idle(bytes)\n--\n\nWake the scheduler once more than that is idle."},
     {"give_back", (PyCFunction)client_give_back, METH_O,
      "give_back(bytes)\n--\n\nReturns idle memory to the operating system; the bytes returned, about as many at most."},
+    {"set_offload", (PyCFunction)client_set_offload, METH_VARARGS, "set_offload(folder, limit)\n--\n\nWhere objects go when memory is full, and how many bytes at most."},
+    {"notice_offload", (PyCFunction)client_notice_offload, METH_O, "notice_offload(bytes)\n--\n\nAsks for attention once so many bytes lie on disk."},
+    {"unwanted_files", (PyCFunction)client_unwanted_files, METH_O, "unwanted_files(names)\n--\n\nThose of the files that belong to no object."},
     {"client_died", (PyCFunction)client_client_died, METH_VARARGS, "client_died(index, code)\n--\n\nCleans up after a dead process."},
     {"find", (PyCFunction)client_find, METH_O, "find(hex)\n--\n\nThe ref of the object with that id, or None if it has gone."},
     {"reap", (PyCFunction)client_reap_dead, METH_NOARGS, "reap()\n--\n\nCleans up after every attached process that has ended; their pids."},

@@ -19,6 +19,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -76,6 +77,8 @@ void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy);
 
 /* --- decoding --- */
 
+typedef void (*codec_view_fn)(PyObject *owner, bool begins);
+
 typedef struct codec_source {
     PyObject *owner;      /* keeps the encoded bytes as they are, views refer to it; NULL: everything is copied */
     const uint32_t *refs; /* slots of the contained refs */
@@ -83,6 +86,7 @@ typedef struct codec_source {
     PyObject *(*make_ref)(void *ctx, uint32_t slot); /* new reference */
     void *ctx;
     codec_copy_fn copy; /* for large copies, NULL: memcpy */
+    codec_view_fn view; /* told when a view of the owner's bytes begins, and when it ends; may be NULL */
 } codec_source;
 
 /* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all

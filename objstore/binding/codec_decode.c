@@ -140,7 +140,7 @@ PyObject *codec_body_as_view(const reader *r, const body *from)
 {
     if (r->source->owner == NULL)
         return codec_body_as_bytes(r, from);
-    return buffer_new(r->source->owner, from->bytes, from->size);
+    return buffer_new(r->source->owner, r->source->view, from->bytes, from->size);
 }
 
 /* --- numbers and strings --- */

@@ -188,6 +188,6 @@ PyObject *codec_call_unpickle(const reader *r, PyObject *pickle, PyObject *buffe
 /* --- Buffer: a read-only stretch of memory that something else owns --- */
 
 int buffer_init(PyObject *module);
-PyObject *buffer_new(PyObject *owner, const unsigned char *bytes, size_t size);
+PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size); /* `note` may be NULL */
 
 #endif

@@ -252,6 +252,12 @@ static const char *object_state_name(uint32_t state)
     return state < 5 ? names[state] : "?";
 }
 
+static const char *place_name(const struct object_slot *o)
+{
+    uint32_t state = object_state(o);
+    return (state != OBJECT_READY && state != OBJECT_ERROR) || !atomic_load(&o->offset) ? "slot" : object_is_away(o) ? "disk" : "memory";
+}
+
 static PyObject *holder_list(const struct object_slot *o)
 {
     PyObject *list = PyList_New(0);
@@ -278,8 +284,8 @@ LOOK(objects)
         const struct object_slot *o = &copy[i];
         uint32_t state = object_state(o);
         if (state != OBJECT_FREE)
-            ok = add(list, Py_BuildValue("{sNsssKsOsKsNsI}", "id", object_id(c, i, o->generation), "state", object_state_name(state),
-                                         "size", (unsigned long long)o->size, "inline", o->offset ? Py_False : Py_True, "creator",
+            ok = add(list, Py_BuildValue("{sNsssKsssKsNsI}", "id", object_id(c, i, o->generation), "state", object_state_name(state),
+                                         "size", (unsigned long long)o->size, "place", place_name(o), "creator",
                                          (unsigned long long)o->creator, "holders", holder_list(o), "pins", o->pins));
     }
     PyMem_Free(copy);
@@ -342,17 +348,20 @@ LOOK(info)
         has_task = true;
     }
     uint32_t failure = state == OBJECT_FAILED ? o->u.failure.code : 0;
+    uint64_t chunk = object_chunk(o);
+    const char *encoding = state != OBJECT_READY || object_is_away(o) ? "" /* its bytes are not worth bringing back */
+                           : codec_encoding_name(chunk ? c->s.base + chunk : o->u.inline_data, (size_t)o->size);
     segment_unlock(&c->s);
     const char *name = state == OBJECT_READY                 ? "finished"
                        : failure == FAILURE_CANCELLED        ? "cancelled"
                        : state != OBJECT_PENDING             ? "failed"
                        : has_task                            ? task_state_name(atomic_load(&t.state))
                                                              : "waiting";
-    const unsigned char *data = o->offset ? c->s.base + o->offset : o->u.inline_data;
     bool runs = has_task && atomic_load(&t.state) == TASK_RUNNING && t.worker < MAX_CLIENTS;
     return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsi}", "id", object_id(c, ref->slot, ref->generation), "state", name, "size",
-                         (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind", o->offset ? "arena" : "inline",
-                         "encoding", state == OBJECT_READY ? codec_encoding_name(data, (size_t)o->size) : "", "creator",
+                         (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind",
+                         !atomic_load(&o->offset) ? "inline" : object_is_away(o) ? "disk" : "arena",
+                         "encoding", encoding, "creator",
                          (unsigned long long)o->creator, "name", has_task ? function_name(c, t.function) : Py_NewRef(Py_None), "attempt",
                          has_task ? (unsigned)t.attempt : 0u, "pid", runs ? (int)atomic_load(&c->s.clients[t.worker].pid) : 0, "origin",
                          has_task ? t.origin : 0u, "put", o->creator & PUT_BIT ? Py_True : Py_False, "n_returns",
@@ -489,11 +498,13 @@ LOOK(stats)
         return NULL;
     flush_drops(c);
     const struct header *h = c->s.h;
-    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsI}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
+    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsIsKsIsKsKss}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
                          (unsigned long long)h->arena.peak_bytes, "capacity_bytes", (unsigned long long)(h->arena.end - h->arena.begin),
                          "n_objects", h->n_live_objects, "n_tasks", h->n_live_tasks, "n_finished", (unsigned long long)h->n_finished,
                          "n_events", (unsigned long long)atomic_load(&h->event_head), "n_ready", h->n_ready, "n_takeovers", h->n_takeovers,
-                         "max_objects", h->n_objects, "max_tasks", h->n_tasks);
+                         "max_objects", h->n_objects, "max_tasks", h->n_tasks, "disk_bytes", (unsigned long long)h->away_bytes, "n_on_disk",
+                         h->n_away, "disk_limit_bytes", (unsigned long long)h->away_limit, "n_freed_on_disk",
+                         (unsigned long long)h->n_away_freed, "disk_folder", h->away_folder);
 }
 
 typedef struct { char text[64][160]; unsigned n; } Report;

@@ -14,8 +14,8 @@ static PyObject *create_segment(PyObject *module, PyObject *args, PyObject *kwar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "K|IIII:create_segment", names, &size, &n_objects, &n_tasks, &n_actors, &n_events))
         return NULL;
     /* The tables come on top of the bytes for values; sparse, so what is not used costs nothing. */
-    uint64_t tables = 4096ull * 64 + (uint64_t)n_objects * sizeof(struct object_slot) + (uint64_t)n_tasks * sizeof(struct task_slot) +
-                      (uint64_t)n_actors * sizeof(struct actor_slot) + (uint64_t)n_events * sizeof(struct event_record) +
+    uint64_t tables = 4096ull * 64 + (uint64_t)n_objects * (sizeof(struct object_slot) + sizeof(struct object_readers)) +
+                      (uint64_t)n_tasks * sizeof(struct task_slot) + (uint64_t)n_actors * sizeof(struct actor_slot) + (uint64_t)n_events * sizeof(struct event_record) +
                       sizeof(struct header) + MAX_CLASSES * sizeof(struct resource_class) + MAX_CLIENTS * sizeof(struct client_slot);
     struct segment_config config = {(size + tables + 4095) / 4096 * 4096, n_objects, n_tasks, n_actors, n_events};
     int fd = segment_create(&config);

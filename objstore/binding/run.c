@@ -138,7 +138,8 @@ PyObject *function_name(ClientObject *c, uint32_t slot)
     CachedFunction *f = &c->functions[slot % FUNCTION_CACHE];
     if (f->callable && f->slot == slot && f->generation == c->s.objects[slot].generation)
         return Py_NewRef(f->name);
-    PyObject *value = object_state(&c->s.objects[slot]) == OBJECT_READY ? decode_slot(c, slot, NULL) : NULL;
+    const struct object_slot *o = &c->s.objects[slot]; /* for a name nothing is brought back from disk */
+    PyObject *value = object_state(o) == OBJECT_READY && !object_is_away(o) ? decode_slot(c, slot, NULL) : NULL;
     PyObject *name = value && PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 3 ? Py_NewRef(PyTuple_GET_ITEM(value, 1)) : NULL;
     Py_XDECREF(value);
     if (!name) {
@@ -177,8 +178,9 @@ static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, ui
             *bad = refs[i];
             return DEPENDENCY_FAILED;
         }
-        PyObject *owner = o->offset ? ref_new(c, refs[i], false) : NULL; /* zero-copy views keep it */
-        if (o->offset && !owner)
+        bool is_inline = atomic_load_explicit(&o->offset, memory_order_relaxed) == 0;
+        PyObject *owner = is_inline ? NULL : ref_new(c, refs[i], false); /* zero-copy views keep it */
+        if (!is_inline && !owner)
             return -1;
         v->values[i] = decode_slot(c, refs[i], owner);
         Py_XDECREF(owner);

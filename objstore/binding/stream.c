@@ -12,20 +12,17 @@ static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *va
     Encoded e;
     uint32_t item = 0;
     int error = OBJSTORE_OK;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
         error = stream_item(&c->s, task, index, &item);
         segment_unlock(&c->s);
-        if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
-            break;
-        flush_drops(c);
     }
     if (error == OBJSTORE_CLOSED || error == OBJSTORE_EXISTS)
         return error == OBJSTORE_EXISTS ? GO_ON : CLOSED;
-    if (error) {
+    if (error && !PyErr_Occurred())
         raise_core_error(c, error, "items of a stream");
+    if (error)
         return -1;
-    }
     if (encode_value(c, &e, value) < 0)
         return -1;
     int result = seal_value(c, item, OBJECT_READY, &e);
@@ -194,17 +191,14 @@ static PyObject *peek(ClientObject *c, PyObject *ref, bool *taken)
 {
     uint32_t stream = ((RefObject *)ref)->slot, item = 0;
     int error = OBJSTORE_OK;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
         error = stream_peek(&c->s, stream, &item);
         if (!error && taken)
             *taken = stream_take(&c->s, stream, item);
         segment_unlock(&c->s);
-        if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
-            break;
-        flush_drops(c);
     }
-    if (error && error != OBJSTORE_NOT_FOUND)
+    if (error && error != OBJSTORE_NOT_FOUND && !PyErr_Occurred())
         raise_core_error(c, error, "items of a stream");
     return error ? NULL : ref_new(c, item, true);
 }

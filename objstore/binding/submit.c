@@ -245,7 +245,7 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
     spec->arguments = out->data;
     spec->arguments_size = (uint32_t)out->size;
     int error = OBJSTORE_OK;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
         uint32_t index = 0;
         if (actor)
@@ -261,13 +261,12 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
                 actor_constructed_by(&c->s, index, task);
         }
         segment_unlock(&c->s);
-        if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
-            break;
-        flush_drops(c);
     }
     if (refs != small)
         PyMem_Free(refs);
-    return error ? (raise_submit_error(c, error, spec, actor), -1) : 0;
+    if (error && !PyErr_Occurred())
+        raise_submit_error(c, error, spec, actor);
+    return error ? -1 : 0;
 }
 
 static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -383,6 +382,7 @@ PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
     f->flags = (uint16_t)((hidden ? TASK_FLAG_HIDDEN : 0) | (env ? TASK_FLAG_ENV : 0) |
                           (retry_exceptions ? TASK_FLAG_RETRY_EXCEPTIONS : 0));
     PyObject_GC_Track(f);
+    keep_in_memory(c, ((RefObject *)function)->slot);
     if (parse_params(f, params) < 0 || (actor != Py_None && resolve_actor(c, actor, &f->actor_1) < 0))
         Py_CLEAR(f);
     return (PyObject *)f;
@@ -496,6 +496,7 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
         actor.group_limit[i] = (uint16_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(groups, i));
     struct task_spec spec = {.function = ((RefObject *)function)->slot, .resource_class = class, .n_returns = 1, .max_retries = 0,
                              .flags = (uint16_t)(TASK_FLAG_ACTOR_CREATION | (env ? TASK_FLAG_ENV : 0)), .placement = (uint32_t)number};
+    keep_in_memory(c, spec.function);
     if (placement == Py_None && placement_captures(c) && placement_capture(c, &spec) < 0)
         return NULL;
     Dependencies d;

@@ -81,10 +81,10 @@ static void write_payload(ClientObject *c, uint64_t offset, Encoded *e)
         memcpy(object_refs_at(&c->s, offset, e->size), e->out.refs, e->out.n_refs * sizeof(uint32_t));
 }
 
-static uint64_t try_allocate(ClientObject *c, const Encoded *e)
+static uint64_t try_allocate(ClientObject *c, uint64_t size, uint32_t n_refs)
 {
     segment_lock(&c->s);
-    uint64_t offset = object_allocate(&c->s, e->size, e->out.n_refs);
+    uint64_t offset = object_allocate(&c->s, size, n_refs);
     segment_unlock(&c->s);
     return offset;
 }
@@ -98,17 +98,44 @@ static bool others_work(ClientObject *c)
     return c->s.h->n_live_tasks > n_idle;
 }
 
-/* Space in the arena; what this process has let go of but not yet given back comes first. While others work, whoever
- * makes too much too fast waits for them a little. 0: full, or with an exception interrupted. */
-static uint64_t allocate(ClientObject *c, const Encoded *e)
+static void raise_full(ClientObject *c, uint64_t size, const char *why)
 {
-    uint64_t offset = try_allocate(c, e);
+    const struct header *h = c->s.h;
+    const struct arena *a = &h->arena;
+    char text[OFFLOAD_WHY_SIZE + 1600], disk[OFFLOAD_WHY_SIZE + 1200] = "";
+    if (why[0])
+        snprintf(disk, sizeof disk, " An object could not be moved to disk: %s.", why);
+    else if (h->away_folder[0])
+        snprintf(disk, sizeof disk, " %llu bytes lie on disk, in %s, of at most %llu.", (unsigned long long)h->away_bytes, h->away_folder,
+                 (unsigned long long)h->away_limit);
+    snprintf(text, sizeof text,
+             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use.%s Drop references "
+             "that are no longer needed (del, and Out[n] in a notebook), or start with a larger object_store_memory.",
+             (unsigned long long)size, (unsigned long long)(a->end - a->begin), (unsigned long long)a->used_bytes, disk);
+    raise_store_error(c, why[0] ? "disk" : "full", text);
+}
+
+/* Space in the arena. What this process has let go of but not yet given back comes first, then what can go to disk; while
+ * others work, whoever makes too much too fast waits for them a little. */
+uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare)
+{
+    uint64_t offset = try_allocate(c, size, n_refs);
     if (offset)
         return offset;
     flush_drops(c);
+    char why[OFFLOAD_WHY_SIZE] = "";
     int64_t end = monotonic_ns() + FULL_PATIENCE_NS, pause = 1000 * 1000;
-    bool fits = e->size < c->s.h->arena.end - c->s.h->arena.begin;
-    while (!(offset = try_allocate(c, e)) && fits && monotonic_ns() < end && others_work(c)) {
+    bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
+    while (!(offset = try_allocate(c, size, n_refs)) && fits) {
+        int made = why[0] ? NO_ROOM : make_room(c, spare, why);
+        if (made == ROOM_FAILED)
+            return 0;
+        if (made == SOME_ROOM) {
+            end = monotonic_ns() + FULL_PATIENCE_NS;
+            continue;
+        }
+        if (monotonic_ns() >= end || (made != ROOM_SOON && !others_work(c)))
+            break;
         uint32_t seen = client_inbox(&c->s);
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
@@ -118,28 +145,16 @@ static uint64_t allocate(ClientObject *c, const Encoded *e)
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return 0;
     }
+    if (!offset)
+        raise_full(c, size, why);
     return offset;
-}
-
-static PyObject *raise_full(ClientObject *c, uint64_t size)
-{
-    struct arena *a = &c->s.h->arena;
-    char text[256];
-    snprintf(text, sizeof text,
-             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use. Drop references "
-             "that are no longer needed (del, and Out[n] in a notebook), or start with a larger object_store_memory.",
-             (unsigned long long)size, (unsigned long long)(a->end - a->begin), (unsigned long long)a->used_bytes);
-    return raise_store_error(c, "full", text);
 }
 
 static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
 {
-    uint64_t offset = allocate(c, e);
-    if (!offset) {
-        if (!PyErr_Occurred())
-            raise_full(c, e->size);
+    uint64_t offset = allocate(c, e->size, e->out.n_refs, 0);
+    if (!offset)
         return -1;
-    }
     write_payload(c, offset, e);
     segment_lock(&c->s);
     if (!object_seal_arena(&c->s, slot, state, offset, e->size, e->out.n_refs))
@@ -198,23 +213,42 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force
 
 /* ------------------------------------------------------------------ reading */
 
+static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
+{
+    codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes};
+    if (o->size > OBJECT_INLINE_SIZE)
+        return raise_core_error(c, OBJSTORE_CORRUPT, "an object is larger than its slot");
+    return codec_decode(&c->codec, o->u.inline_data, o->size, &source);
+}
+
+static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view)
+{
+    struct object_slot *o = &c->s.objects[slot];
+    uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0;
+    if (size + 3 >= room || o->u.arena.n_refs > (room - size - 3) / 4)
+        return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
+    codec_source source = {.owner = owner, .refs = object_refs_at(&c->s, offset, size), .n_refs = o->u.arena.n_refs,
+                           .make_ref = ref_make, .ctx = c, .copy = copy_bytes, .view = view};
+    return codec_decode(&c->codec, c->s.base + offset, size, &source);
+}
+
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     struct object_slot *o = &c->s.objects[slot];
-    uint64_t offset = o->offset, size = o->size;
-    codec_source source = {.owner = offset ? owner : NULL, .make_ref = ref_make, .ctx = c, .copy = copy_bytes};
-    const unsigned char *data = o->u.inline_data;
-    if (offset) {
-        uint64_t room = offset < c->s.size ? c->s.size - offset : 0;
-        if (size + 3 >= room || o->u.arena.n_refs > (room - size - 3) / 4)
-            return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
-        data = c->s.base + offset;
-        source.refs = object_refs_at(&c->s, offset, size);
-        source.n_refs = o->u.arena.n_refs;
-    } else if (size > OBJECT_INLINE_SIZE) {
-        return raise_core_error(c, OBJSTORE_CORRUPT, "an object is larger than its slot");
-    }
-    return codec_decode(&c->codec, data, size, &source);
+    uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
+    if (!offset)
+        return decode_inline(c, o);
+    if (o->size < OBJECT_MOVABLE)
+        return decode_arena(c, slot, offset, owner, NULL);
+    begin_reading(c, slot); /* from here on it stays where it is seen to be, though for a moment it may be said to be away */
+    if (!atomic_load_explicit(&o->u.arena.used, memory_order_relaxed))
+        atomic_store_explicit(&o->u.arena.used, 1, memory_order_relaxed);
+    int back = 0;
+    while (((offset = atomic_load(&o->offset)) & OBJECT_AWAY) && back == 0)
+        back = bring_back(c, slot);
+    PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
+    end_reading(c, slot);
+    return value;
 }
 
 static const char *failure_name(uint32_t code)

@@ -14,6 +14,8 @@ struct checker {
     uint32_t n_violations;
     uint32_t *pins;
     uint64_t (*used)[MAX_KINDS]; /* of each pool; unsigned: overwritten amounts may overflow */
+    uint32_t n_away;
+    uint64_t away_bytes;
     bool *settling; /* results of running tasks: sealed without the lock, and those who wait moved on under it, a moment later */
 };
 
@@ -77,9 +79,21 @@ static void check_object(struct checker *c, uint32_t i)
         expect(c, c->settling[i] || o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
     else if (!(o->creator & PUT_BIT))
         expect(c, o->pins > 0, "a pending result is pinned by its task", i, o->pins, 1);
-    if (o->offset && (state == OBJECT_READY || state == OBJECT_ERROR))
-        expect(c, o->offset + o->size <= s->size && arena_chunk_size(s->base, o->offset) >= o->size,
-               "object's bytes lie in a chunk", i, o->offset, o->size);
+    if (state != OBJECT_READY && state != OBJECT_ERROR)
+        return;
+    uint64_t chunk = object_chunk(o);
+    if (chunk)
+        expect(c, chunk + o->size <= s->size && arena_chunk_size(s->base, chunk) >= o->size, "object's bytes lie in a chunk", i,
+               chunk, o->size);
+    if (object_is_away(o)) {
+        c->n_away++;
+        c->away_bytes += o->size;
+        expect(c, (o->offset & ~OBJECT_AWAY) <= s->h->last_file, "the file of an object on disk has been begun", i,
+               o->offset & ~OBJECT_AWAY, s->h->last_file);
+    }
+    for (uint32_t k = 0; o->size >= OBJECT_MOVABLE && k < MAX_CLIENTS; k++)
+        expect(c, !(atomic_load(&s->readers[i].clients[k / 64]) >> (k % 64) & 1) ||
+                      atomic_load(&s->clients[k].state) == CLIENT_ATTACHED, "readers are attached", i, k, 0);
 }
 
 static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t class)
@@ -204,8 +218,8 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
         return 1;
     }
     uint32_t n_objects = h->touched_objects ? h->touched_objects : 1;
-    struct checker c = {s, report, context, 0, calloc(n_objects, sizeof *c.pins), calloc(MAX_POOLS, sizeof *c.used),
-                        calloc(n_objects, sizeof *c.settling)};
+    struct checker c = {.s = s, .report = report, .context = context, .pins = calloc(n_objects, sizeof *c.pins),
+                        .used = calloc(MAX_POOLS, sizeof *c.used), .settling = calloc(n_objects, sizeof *c.settling)};
     if (!c.pins || !c.used || !c.settling) {
         free(c.pins);
         free(c.used);
@@ -243,6 +257,8 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
     for (uint32_t i = 0; i < h->touched_tasks; i++)
         n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
     expect(&c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
+    expect(&c, h->n_away == c.n_away, "objects on disk are counted", 0, h->n_away, c.n_away);
+    expect(&c, h->away_bytes == c.away_bytes, "bytes on disk are counted", 0, h->away_bytes, c.away_bytes);
     expect(&c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
     check_queues(&c);
     check_lists(&c);

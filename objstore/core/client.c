@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "actor.h"
+#include "away.h"
 #include "event.h"
 #include "placement.h"
 #include "recover.h"
@@ -163,6 +164,7 @@ static uint32_t drop_references(struct segment *s, uint32_t client)
             continue;
         if (atomic_load_explicit(&o->waiters[w], memory_order_relaxed) & bit)
             atomic_fetch_and(&o->waiters[w], ~bit);
+        away_forget_client(s, i, client);
         if (atomic_load_explicit(&o->holders[w], memory_order_relaxed) & bit) {
             object_drop(s, i, client);
             n++;

@@ -251,6 +251,7 @@ int main(int argc, char **argv)
     lock_patience_ns = 300 * 1000; /* nobody else is running: an owner that we find is dead */
     memory = shared(WORLD_SIZE);
     death = shared(sizeof *death);
+    disk = shared(N_FILES * sizeof *disk);
     bystander = shared(sizeof *bystander);
     left_behind = malloc(WORLD_SIZE);
     if (argc > 1 && !all)

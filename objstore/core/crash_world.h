@@ -19,8 +19,10 @@
 static void one_step(const char *file, int line);
 #define CELLMESH_STEPS
 #define ARENA_STEP() one_step(__FILE__, __LINE__)
+#define OBJECT_MOVABLE 256
 
 #include "arena.c"
+#include "away.c"
 #include "error.c"
 #include "event.c"
 #include "segment.c"
@@ -55,8 +57,9 @@ static char where[160]; /* names the death being looked at, for messages */
         }                                                                                            \
     } while (0)
 
-enum { WORLD_SIZE = 576 << 10, MAX_HELD = 16, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
+enum { WORLD_SIZE = 576 << 10, MAX_HELD = 16, N_FILES = 64, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
 static struct segment s; /* one mapping, inherited by all: `s.me` tells who acts */
+static struct { unsigned char bytes[512]; uint64_t size; } *disk; /* shared: files, by number */
 static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor, drivers_actor_1, drivers_stream;
 
 /* ------------------------------------------------------------------ what clients do */
@@ -89,6 +92,52 @@ static uint32_t put_inline(void)
 }
 
 static void drop(uint32_t object) { client_drop(&s, &object, 1); }
+
+/* Writes the file of an object that has been chosen, and lets it go. */
+static void move_away(const struct away_move *m)
+{
+    CHECK(m->file < N_FILES && m->size <= sizeof disk->bytes);
+    memcpy(disk[m->file].bytes, s.base + m->chunk, m->size);
+    disk[m->file].size = m->size;
+    segment_lock(&s);
+    away_leave(&s, m);
+    segment_unlock(&s);
+}
+
+static bool choose_and_move_away(uint32_t mine)
+{
+    struct away_move m;
+    if (away_choose(&s, 0, &m) != OBJSTORE_OK)
+        return false;
+    move_away(&m);
+    if (m.slot != mine) /* what the caller holds anyway */
+        drop(m.slot);
+    return true;
+}
+
+static void bring_back(uint32_t object)
+{
+    struct away_move m;
+    segment_lock(&s);
+    uint64_t chunk = away_claim(&s, object, &m) == OBJSTORE_OK ? object_allocate(&s, s.objects[object].size, 0) : 0;
+    segment_unlock(&s);
+    if (!chunk)
+        return;
+    CHECK(m.file < N_FILES && disk[m.file].size == m.size);
+    memcpy(s.base + chunk, disk[m.file].bytes, m.size);
+    segment_lock(&s);
+    away_return(&s, &m, chunk);
+    segment_unlock(&s);
+}
+
+static void read_object(uint32_t object)
+{
+    away_begin_reading(&s, object);
+    if (object_is_away(&s.objects[object]))
+        bring_back(object);
+    CHECK(s.base[object_chunk(&s.objects[object])] == 7);
+    away_end_reading(&s, object);
+}
 
 struct shape { uint32_t n_dependencies, n_refs, arguments, n_returns, actor_1; };
 
@@ -263,6 +312,8 @@ static bool is_whole(uint32_t object)
     const struct object_slot *o = &s.objects[object];
     if (object_state(o) != OBJECT_READY)
         return false;
+    if (object_is_away(o))
+        bring_back(object);
     if (!o->offset)
         return (o->size == 2 && !memcmp(o->u.inline_data, "ok", 2)) || (o->size == 1 && o->u.inline_data[0] == 'x');
     for (uint64_t i = 0; i < o->size; i++)
@@ -289,8 +340,14 @@ static void make_world(unsigned char *base)
     segment_lock(&s);
     CHECK(resource_class(&s, one, one, 0, ON_NODE, &class_small) == OBJSTORE_OK && resource_class(&s, one, none, 0, ON_NODE, &class_actor) == OBJSTORE_OK);
     resource_set_total(&s, total);
+    memcpy(s.h->away_folder, "disk", 5);
+    s.h->away_limit = WORLD_SIZE;
     segment_unlock(&s);
     function = hold(put_inline());
+    hold(put_arena(300, NULL, 0));
+    CHECK(choose_and_move_away(held[1]) && object_is_away(&s.objects[held[1]]));
+    n_held--; /* behind the others, see below */
+    uint32_t away = held[n_held];
     both[0] = hold(submit_one(8, 0));
     both[1] = hold(submit(both, (struct shape){1, 1, 100, 1, 0}, r));
     both[2] = hold(put_arena(500, both, 2));
@@ -304,6 +361,7 @@ static void make_world(unsigned char *base)
     hold(actor_object);
     hold(submit_one(0, drivers_actor_1));
     hold(submit(both, (struct shape){2, 3, 60, 1, drivers_actor_1}, r));
+    hold(away);
 }
 
 /* ------------------------------------------------------------------ operations
@@ -341,6 +399,41 @@ static void some_objects(void)
     c = put_arena(3000, both, 2);
     drop(a), drop(b);
 }
+static void a_movable_object(void)
+{
+    attach();
+    c = put_arena(400, NULL, 0);
+}
+static void an_object_on_disk(void)
+{
+    a_movable_object();
+    CHECK(choose_and_move_away(c) && object_is_away(&s.objects[c]));
+}
+static struct away_move moving;
+static void a_late_reader(void) /* of an object that has been chosen: the driver, which goes on looking at it */
+{
+    a_movable_object();
+    CHECK(away_choose(&s, 0, &moving) == OBJSTORE_OK);
+    uint32_t me = s.me;
+    s.me = DRIVER;
+    object_hold(&s, moving.slot);
+    away_begin_reading(&s, moving.slot);
+    s.me = me;
+}
+static void run_move_away(void) { CHECK(choose_and_move_away(c)); }
+static void run_move_what_is_read(void) { move_away(&moving); }
+static void run_read(void) { read_object(c); }
+static void run_move_about(void)
+{
+    for (int i = 0; i < 2; i++) {
+        choose_and_move_away(c);
+        read_object(c);
+        read_object(held[n_held - 1]);
+    }
+    choose_and_move_away(c);
+    drop(c);
+}
+
 static void run_put_inline(void) { put_inline(); }
 static void run_put(void) { put_arena(200, &c, 1); }
 static void run_drop(void) { drop(c); } /* and all it contained */
@@ -451,7 +544,7 @@ static void a_stream(void)
     read_item(b);
     yield_items(task_producing(&s, a)); /* whoever runs it */
 }
-static void run_read(void)
+static void run_read_stream(void)
 {
     for (int i = 0; i < 3; i++)
         read_item(b);
@@ -777,7 +870,7 @@ static const struct operation operations[] = {
     {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"work", a_task, run_work},
     {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
     {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
-    {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read},
+    {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},
     {"create actor", attach, run_create_actor}, {"create detached actor", attach, run_create_detached}, {"call", an_actor, run_call},
     {"cancel call", an_actor, run_cancel_call}, {"kill pending actor", an_actor, run_kill_pending}, {"drop handle", an_actor, run_drop_handle},
     {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
@@ -787,6 +880,9 @@ static const struct operation operations[] = {
     {"place", a_former_group, run_place}, {"unplace", two_groups, run_unplace}, {"unplace pending", two_groups, run_unplace_pending},
     {"work in a group", a_task_in_a_group, run_in_group}, {"unplace running", a_task_in_a_group, run_unplace_running},
     {"client died with its groups", a_dead_owner_of_groups, run_client_died},
+    {"to disk", a_movable_object, run_move_away}, {"to disk, but read", a_late_reader, run_move_what_is_read},
+    {"from disk", an_object_on_disk, run_read}, {"drop, on disk", an_object_on_disk, run_drop},
+    {"to disk and back", a_movable_object, run_move_about},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -913,6 +1009,21 @@ static void finish_everything(void)
         client_died(&s, i, 0);
 }
 
+/* What the driver has a view of lies where it lay, whoever died in moving it. */
+static void look_at_views(void)
+{
+    for (uint32_t i = 0; i < s.h->touched_objects; i++) {
+        if (!(atomic_load(&s.readers[i].clients[0]) & 1))
+            continue;
+        const struct object_slot *o = &s.objects[i];
+        CHECK(object_state(o) == OBJECT_READY && object_chunk(o) && o->size == 400);
+        for (uint64_t k = 0; k < o->size; k++)
+            CHECK(s.base[object_chunk(o) + k] == 7);
+        away_end_reading(&s, i);
+        drop(i);
+    }
+}
+
 /* The driver clears up after everybody. */
 static void survive(void)
 {
@@ -920,11 +1031,12 @@ static void survive(void)
     last_call = 0;
     bury_the_dead();
     check_sound();
+    look_at_views();
     finish_everything();
     check_sound();
     CHECK(s.h->n_live_tasks == 0);
     CHECK(s.h->n_live_objects == 0);
-    CHECK(s.h->arena.used_bytes == 0);
+    CHECK(s.h->arena.used_bytes == 0 && s.h->n_away == 0);
     CHECK(placement_next(&s, 1) == MAX_POOLS && s.h->n_unplaced == 0);
     CHECK(s.h->pools[0].available[KIND_CPU] == s.h->pools[0].total[KIND_CPU]);
 }

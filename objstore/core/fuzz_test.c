@@ -84,6 +84,8 @@ static void look_after(void)
     if (!atomic_load(&s.h->corrupt))
         task_workers_wanted(&s);
     segment_unlock(&s);
+    for (int i = 0; i < 8 && !atomic_load(&s.h->corrupt); i++)
+        away_file_is_wanted(&s, (uint32_t)below(128), (uint32_t)below(4), below(8));
     event_read(&s, &cursor, records, 64, &lost);
 }
 
@@ -124,6 +126,7 @@ int main(int argc, char **argv)
     image = shared(WORLD_SIZE);
     at_number = shared(sizeof *at_number);
     death = shared(sizeof *death);
+    disk = shared(N_FILES * sizeof *disk);
     lock_patience_ns = 100000;
     make_image();
     if (n == 1) /* in this process, for a debugger */

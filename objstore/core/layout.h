@@ -1,6 +1,6 @@
 /* What lies where in the shared segment. This file is a format: it alone says what the bytes mean.
  *
- *     header and pools | resource classes | clients | actors | objects | tasks | events | arena
+ *     header and pools | resource classes | clients | actors | objects | tasks | events | readers | arena
  *
  * Offsets and indices instead of pointers, because every process maps the segment at an address of its own;
  * fixed-width fields; a signature of the struct sizes that attach compares. An index named `…_1` is "index + 1",
@@ -25,7 +25,7 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
 #define CLIENT_WORDS (MAX_CLIENTS / 64u)
@@ -38,6 +38,7 @@
 #define TASK_INLINE_SIZE 40u
 #define MAX_POOLS 256u        /* the node, and bundles of placement groups */
 #define MAX_GROUPS 12u        /* concurrency groups of an actor, the unnamed one included */
+#define AWAY_FOLDER_SIZE 1024u
 #define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
 
 enum resource_kind { KIND_CPU = 0, KIND_GPU = 1, KIND_MEMORY = 2 };
@@ -72,21 +73,30 @@ struct object_slot {
     uint32_t generation;         /* L  bumped on free: no ABA */
     uint32_t first_waiting_1;    /* L  tasks whose dependency cursor stands here; in a free slot: next free */
     uint32_t pins;               /* L  by tasks (dependency, nested ref, function, result), actors, containing objects */
-    uint64_t offset;             /*    of the payload in the arena, 0: inline */
+    _Atomic uint64_t offset;     /* L  of the payload in the arena, 0: inline; | OBJECT_AWAY: on disk. A read, see away.h */
     uint64_t size;               /*    bytes of the encoded value */
     _Atomic uint64_t holders[CLIENT_WORDS]; /* A set, L clear: clients that have a ref */
     _Atomic uint64_t waiters[CLIENT_WORDS]; /* A  clients to notify when sealed */
     union {
         unsigned char inline_data[OBJECT_INLINE_SIZE]; /* READY/ERROR with offset 0 */
-        struct { uint32_t n_refs, actor_1; } arena;    /* READY/ERROR in the arena: refs follow the value; a stream
-                                                        * counts them itself, in the arena: REFS_OF_STREAM */
+        struct {               /* READY/ERROR in the arena or away */
+            uint32_t n_refs;   /*    refs follow the value; a stream counts them itself, in the arena: REFS_OF_STREAM */
+            uint32_t actor_1;
+            uint16_t mover_1;  /* L  client that takes it to disk or back, a hint */
+            uint16_t stays;    /* L  never goes to disk, a hint */
+            _Atomic uint32_t used; /* A  read since somebody last looked for what could go to disk, a hint */
+        } arena;
         struct { uint32_t task_1; } pending;           /* PENDING: a hint, see task_producing; a sealer overwrites it */
         struct { uint32_t code; int32_t detail; uint64_t seq; } failure; /* FAILED */
     } u;
     uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set */
 };
 #define PUT_BIT (UINT64_C(1) << 63)
+#define OBJECT_AWAY (UINT64_C(1) << 63) /* in `offset`, whose rest is then the number of a file */
 #define REFS_OF_STREAM UINT32_MAX
+
+/* Clients that look at the bytes of an object in the arena right now; only of objects that may go to disk. See away.h */
+struct object_readers { _Atomic uint64_t clients[CLIENT_WORDS]; /* A */ };
 
 /* The bytes of a stream object. Its references follow: the result of its task, then its items. See stream.h */
 struct stream {
@@ -271,7 +281,7 @@ struct header {
     uint64_t size;      /* of the mapping, bytes */
     uint64_t session;   /* random; half of every object id */
     uint32_t n_objects, n_tasks, n_actors, n_events;
-    uint64_t classes_offset, clients_offset, actors_offset, objects_offset, tasks_offset, events_offset;
+    uint64_t classes_offset, clients_offset, actors_offset, objects_offset, tasks_offset, events_offset, readers_offset;
     uint64_t clock_ticks, clock_unix_ns;
     double clock_ns_per_tick;
 
@@ -301,6 +311,15 @@ struct header {
     char kind_names[MAX_KINDS][KIND_NAME_SIZE];
     struct arena arena;
 
+    char away_folder[AWAY_FOLDER_SIZE]; /*    where objects go when the arena is full; "": nowhere. Never changes once set */
+    uint64_t away_limit;                /* L  most bytes that may lie there */
+    uint64_t away_bytes;                /* L  that lie there ... */
+    uint32_t n_away;                    /* L  ... of so many objects */
+    uint32_t away_hand;                 /* L  where to look next for what could go */
+    uint64_t last_file;                 /* L  number of the file begun last */
+    uint64_t n_away_freed;              /* L  objects freed while they lay there: their files are to be deleted */
+    uint64_t away_notice;               /* L  the scheduler wants to know once so many bytes lie there; 0: it does not */
+
     _Alignas(64) _Atomic uint64_t event_head; /* L write, A read: records ever written */
     _Atomic uint32_t event_waiting;           /* A  a reader sleeps on it */
     _Alignas(64) _Atomic uint32_t attention;  /* A  the scheduler has something to look at */
@@ -313,6 +332,7 @@ struct header {
 #define LOCK_CLIENT_BITS 9 /* client + 1; above it its slot's generation, so that a successor is not taken for the dead */
 
 static_assert(sizeof(struct object_slot) == 128, "object slots are two cache lines");
+static_assert(sizeof(struct object_readers) == 32, "two entries a cache line");
 static_assert(sizeof(struct task_slot) == 128, "task slots are two cache lines");
 static_assert(sizeof(struct actor_slot) == 128, "actor slots are two cache lines");
 static_assert(sizeof(struct client_slot) == 128, "client slots are two cache lines");
@@ -322,6 +342,6 @@ static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "atomics
 #define LAYOUT_SIGNATURE                                                                                        \
     ((uint32_t)(sizeof(struct header) * 31u + sizeof(struct object_slot) * 7u + sizeof(struct task_slot) * 5u + \
                 sizeof(struct actor_slot) * 3u + sizeof(struct client_slot) + sizeof(struct resource_class) +   \
-                sizeof(struct event_record)))
+                sizeof(struct event_record) + sizeof(struct object_readers)))
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "actor.h"
+#include "away.h"
 #include "event.h"
 #include "stream.h"
 
@@ -23,7 +24,7 @@ int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t
     struct object_slot *o = &s->objects[i];
     o->first_waiting_1 = 0;
     o->pins = 0;
-    o->offset = 0;
+    object_set_offset(o, 0);
     o->size = 0;
     o->u.pending.task_1 = 0;
     o->creator = creator;
@@ -77,7 +78,7 @@ bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const
         return false;
     if (size)
         memcpy(o->u.inline_data, data, size);
-    o->offset = 0;
+    object_set_offset(o, 0);
     o->size = size;
     publish(s, index, state);
     return true;
@@ -93,9 +94,13 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
         object_pin(s, refs[i]);
     o->u.arena.n_refs = n_refs;
     o->u.arena.actor_1 = 0;
+    o->u.arena.mover_1 = o->u.arena.stays = 0;
+    atomic_store_explicit(&o->u.arena.used, 0, memory_order_relaxed);
+    for (uint32_t w = 0; size >= OBJECT_MOVABLE && w < CLIENT_WORDS; w++)
+        atomic_store_explicit(&s->readers[index].clients[w], 0, memory_order_relaxed);
     o->size = size;
     STEP();
-    o->offset = offset;
+    object_set_offset(o, offset);
     publish(s, index, state);
     arena_set_owner(s->base, offset, ARENA_OBJECT, index); /* last: until then recovery sees our own allocation */
     STEP();
@@ -107,7 +112,7 @@ bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_
     struct object_slot *o = &s->objects[index];
     if (object_sealed(o))
         return false;
-    o->offset = 0;
+    object_set_offset(o, 0);
     o->size = 0;
     o->u.failure.code = code;
     o->u.failure.detail = detail;
@@ -121,7 +126,7 @@ void object_seal_like(struct segment *s, uint32_t index, uint32_t source)
     struct object_slot *from = &s->objects[source];
     if (object_state(from) == OBJECT_FAILED) {
         object_seal_failed(s, index, from->u.failure.code, from->u.failure.detail, from->u.failure.seq);
-    } else if (!from->offset) {
+    } else if (!object_chunk(from)) {
         object_seal_inline(s, index, OBJECT_ERROR, from->u.inline_data, (uint32_t)from->size);
     } else {
         uint64_t copy = object_allocate(s, from->size, 0);
@@ -129,7 +134,7 @@ void object_seal_like(struct segment *s, uint32_t index, uint32_t source)
             object_seal_failed(s, index, FAILURE_STORE_FULL, 0, from->creator);
             return;
         }
-        memcpy(s->base + copy, s->base + from->offset, from->size);
+        memcpy(s->base + copy, s->base + object_chunk(from), from->size);
         if (!object_seal_arena(s, index, OBJECT_ERROR, copy, from->size, 0))
             arena_free(&s->h->arena, s->base, copy);
     }
@@ -164,14 +169,15 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         uint32_t i = todo_1 - 1;
         struct object_slot *o = &s->objects[i];
         todo_1 = o->first_waiting_1;
-        uint64_t offset = o->offset, creator = o->creator, size = o->size;
+        uint64_t offset = object_chunk(o), creator = o->creator, size = o->size;
+        bool away = object_is_away(o);
         uint32_t n_refs = object_n_refs(s, o);
         uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
         o->generation++;
         STEP();
         atomic_store_explicit(&o->state, OBJECT_FREE, memory_order_release);
         STEP();
-        if (offset || (creator & PUT_BIT))
+        if (offset || away || (creator & PUT_BIT))
             event_write(s, EVENT_FREED, creator, i, 0, 0, 0, s->me);
         if (offset) {
             const uint32_t *refs = object_refs_at(s, offset, size);
@@ -186,6 +192,8 @@ static void free_unreferenced(struct segment *s, uint32_t first)
             if (size >= OBJECT_LARGE)
                 notice_idle_memory(s);
         }
+        if (away)
+            away_freed(s, size);
         STEP();
         o->first_waiting_1 = h->free_object_1;
         h->free_object_1 = i + 1;

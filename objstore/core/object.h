@@ -19,6 +19,9 @@ static inline uint32_t object_state(const struct object_slot *o)
 static inline bool object_sealed(const struct object_slot *o) { return object_state(o) >= OBJECT_READY; }
 
 #define OBJECT_LARGE (UINT64_C(1) << 20) /* bytes, from which on copying is worth avoiding */
+#ifndef OBJECT_MOVABLE
+#define OBJECT_MOVABLE (UINT64_C(1) << 16) /* bytes, from which on an object may go to disk, and who reads it is noted */
+#endif
 
 /* Under the lock: takes a free slot, PENDING, held by `holder` (UINT32_MAX: nobody). OBJSTORE_LIMIT. */
 int object_create(struct segment *segment, uint32_t holder, uint64_t creator, uint32_t *index);
@@ -31,21 +34,37 @@ static inline uint32_t *object_refs_at(struct segment *s, uint64_t offset, uint6
     return (uint32_t *)((uintptr_t)s->base + offset + ((size + 3) & ~UINT64_C(3))); /* as a number: it may not exist */
 }
 
+/* Where the bytes lie in the arena; 0: in the slot, or on disk. */
+static inline uint64_t object_chunk(const struct object_slot *o)
+{
+    uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
+    return offset & OBJECT_AWAY ? 0 : offset;
+}
+static inline bool object_is_away(const struct object_slot *o)
+{
+    return (atomic_load_explicit(&o->offset, memory_order_relaxed) & OBJECT_AWAY) != 0;
+}
+static inline void object_set_offset(struct object_slot *o, uint64_t offset)
+{
+    atomic_store_explicit(&o->offset, offset, memory_order_relaxed);
+}
+
 static inline struct stream *stream_at(const struct segment *s, uint64_t offset)
 {
     return (struct stream *)(void *)(s->base + offset);
 }
 static inline bool object_is_stream(const struct object_slot *o)
 {
-    return object_state(o) == OBJECT_READY && o->offset && o->u.arena.n_refs == REFS_OF_STREAM;
+    return object_state(o) == OBJECT_READY && object_chunk(o) && o->u.arena.n_refs == REFS_OF_STREAM;
 }
 /* How many references an object contains. */
 static inline uint32_t object_n_refs(const struct segment *s, const struct object_slot *o)
 {
     uint32_t state = object_state(o); /* first: before it is sealed, its sealer writes the rest without the lock */
-    if ((state != OBJECT_READY && state != OBJECT_ERROR) || !o->offset)
+    uint64_t chunk = state == OBJECT_READY || state == OBJECT_ERROR ? object_chunk(o) : 0; /* what has references never goes away */
+    if (!chunk)
         return 0;
-    return o->u.arena.n_refs == REFS_OF_STREAM ? stream_at(s, o->offset)->n : o->u.arena.n_refs;
+    return o->u.arena.n_refs == REFS_OF_STREAM ? stream_at(s, chunk)->n : o->u.arena.n_refs;
 }
 
 /* Seals and notifies the waiters. No lock needed, except with references: they are pinned here, so then under it.

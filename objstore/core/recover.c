@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "actor.h"
+#include "away.h"
 #include "client.h"
 #include "placement.h"
 #include "task.h"
@@ -14,7 +15,7 @@ static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
     switch (kind) {
     case ARENA_OBJECT:
         return owner < s->h->touched_objects && object_state(&s->objects[owner]) != OBJECT_FREE &&
-               s->objects[owner].offset == payload;
+               object_chunk(&s->objects[owner]) == payload;
     case ARENA_TASK:
         return owner < s->h->touched_tasks && atomic_load(&s->tasks[owner].state) != TASK_FREE &&
                s->tasks[owner].offset == payload;
@@ -33,8 +34,8 @@ static void claim_chunks(struct segment *s)
 {
     for (uint32_t i = 0; i < s->h->touched_objects; i++) {
         uint32_t state = object_state(&s->objects[i]);
-        if ((state == OBJECT_READY || state == OBJECT_ERROR) && s->objects[i].offset)
-            arena_set_owner(s->base, s->objects[i].offset, ARENA_OBJECT, i);
+        if ((state == OBJECT_READY || state == OBJECT_ERROR) && object_chunk(&s->objects[i]))
+            arena_set_owner(s->base, object_chunk(&s->objects[i]), ARENA_OBJECT, i);
     }
     for (uint32_t i = 0; i < s->h->touched_tasks; i++)
         if (atomic_load(&s->tasks[i].state) != TASK_FREE && s->tasks[i].offset)
@@ -46,6 +47,8 @@ static void rebuild_objects(struct segment *s)
     struct header *h = s->h;
     h->free_object_1 = 0;
     h->n_live_objects = 0;
+    h->n_away = 0;
+    h->away_bytes = 0;
     for (uint32_t i = h->touched_objects; i-- > 0;) {
         struct object_slot *o = &s->objects[i];
         o->pins = 0;
@@ -56,6 +59,7 @@ static void rebuild_objects(struct segment *s)
             h->free_object_1 = i + 1;
         } else {
             h->n_live_objects++;
+            away_count(s, o);
         }
     }
     for (uint32_t i = 0; i < h->touched_objects; i++) {
@@ -250,6 +254,8 @@ void recover(struct segment *s)
         segment_condemn(s);
         return;
     }
+    away_take_back(s);
+    STEP();
     claim_chunks(s);
     STEP();
     arena_rebuild(&s->h->arena, s->base, keep_chunk, s);

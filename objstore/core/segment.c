@@ -81,7 +81,7 @@ uint64_t process_start_time(int32_t pid)
 
 static uint64_t align_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
 
-struct plan { uint64_t classes, clients, actors, objects, tasks, events, arena; };
+struct plan { uint64_t classes, clients, actors, objects, tasks, events, readers, arena; };
 
 static struct plan plan_of(const struct segment_config *c)
 {
@@ -92,7 +92,8 @@ static struct plan plan_of(const struct segment_config *c)
     p.objects = align_up(p.actors + sizeof(struct actor_slot) * (uint64_t)c->n_actors, 4096);
     p.tasks = align_up(p.objects + sizeof(struct object_slot) * (uint64_t)c->n_objects, 4096);
     p.events = align_up(p.tasks + sizeof(struct task_slot) * (uint64_t)c->n_tasks, 4096);
-    p.arena = align_up(p.events + sizeof(struct event_record) * (uint64_t)c->n_events, 4096);
+    p.readers = align_up(p.events + sizeof(struct event_record) * (uint64_t)c->n_events, 4096);
+    p.arena = align_up(p.readers + sizeof(struct object_readers) * (uint64_t)c->n_objects, 4096);
     return p;
 }
 
@@ -127,6 +128,7 @@ int segment_format(unsigned char *base, const struct segment_config *c)
     h->objects_offset = p.objects;
     h->tasks_offset = p.tasks;
     h->events_offset = p.events;
+    h->readers_offset = p.readers;
     h->lock_grace_ms = LOCK_GRACE_MS;
     h->next_seq = 1;
     h->pools[0].state = POOL_RESERVED;
@@ -168,7 +170,7 @@ static bool header_fits(const struct header *h, size_t size, struct plan *p)
     *p = plan_of(&c);
     return h->magic == LAYOUT_MAGIC && h->version == LAYOUT_VERSION && h->signature == LAYOUT_SIGNATURE && h->size == size &&
            h->n_events && !(h->n_events & (h->n_events - 1)) && p->arena <= size && p->objects == h->objects_offset &&
-           p->tasks == h->tasks_offset && p->events == h->events_offset && p->actors == h->actors_offset &&
+           p->tasks == h->tasks_offset && p->events == h->events_offset && p->readers == h->readers_offset && p->actors == h->actors_offset &&
            p->clients == h->clients_offset && p->classes == h->classes_offset && h->arena.begin == p->arena &&
            h->arena.end == size / 64 * 64;
 }
@@ -178,7 +180,7 @@ bool segment_matches(const struct segment *s)
     struct plan p;
     return header_fits(s->h, s->size, &p) && (void *)(s->base + p.objects) == (void *)s->objects &&
            (void *)(s->base + p.tasks) == (void *)s->tasks && (void *)(s->base + p.events) == (void *)s->events &&
-           (void *)(s->base + p.actors) == (void *)s->actors;
+           (void *)(s->base + p.actors) == (void *)s->actors && (void *)(s->base + p.readers) == (void *)s->readers;
 }
 
 int segment_use(struct segment *s, unsigned char *base, size_t size)
@@ -194,6 +196,7 @@ int segment_use(struct segment *s, unsigned char *base, size_t size)
     s->objects = (void *)(base + p.objects);
     s->tasks = (void *)(base + p.tasks);
     s->events = (void *)(base + p.events);
+    s->readers = (void *)(base + p.readers);
     return OBJSTORE_OK;
 }
 

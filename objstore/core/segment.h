@@ -20,6 +20,7 @@ struct segment {
     struct object_slot *objects;
     struct task_slot *tasks;
     struct event_record *events;
+    struct object_readers *readers;
     uint32_t me;                        /* client index; UINT32_MAX before client_attach */
     uint64_t pending_wakes[CLIENT_WORDS]; /* under the lock: clients to notify once it is released */
     bool pending_attention;

@@ -122,6 +122,7 @@ int main(int argc, char **argv)
     copy = shared(WORLD_SIZE);
     last = shared(WORLD_SIZE);
     death = shared(sizeof *death);
+    disk = shared(N_FILES * sizeof *disk);
     bool again = argc > 1 && !strcmp(argv[1], "again");
     struct walk t = again ? step_clearing_up() : step_operations(argc > 1 ? argv[1] : NULL);
     printf("died at each of %ld instructions, looked at %ld states: nothing torn, lost or left\n", t.instructions, t.states);

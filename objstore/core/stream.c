@@ -45,7 +45,7 @@ static int create(struct segment *s, uint32_t limit, uint32_t *object)
     o->u.arena.n_refs = REFS_OF_STREAM;
     o->u.arena.actor_1 = 0;
     o->size = sizeof(struct stream);
-    o->offset = offset;
+    object_set_offset(o, offset);
     STEP();
     atomic_store(&o->state, OBJECT_READY);
     STEP();
@@ -100,7 +100,7 @@ static int reserve(struct segment *s, uint32_t object)
     copies[0] = result;
     memcpy(copies + 1, refs + 1 + n_taken, (n - 1) * sizeof *copies);
     STEP();
-    o->offset = offset; /* the commit */
+    object_set_offset(o, offset); /* the commit */
     STEP();
     arena_set_owner(s->base, offset, ARENA_OBJECT, object);
     STEP();

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "actor.h"
+#include "away.h"
 #include "client.h"
 #include "event.h"
 #include "expect.h"
@@ -18,10 +19,10 @@
 #include "resource.h"
 #include "stream.h"
 
-enum { SIZE = 8 << 20, N_WORKERS = 3, N_DRIVERS = 2, WIDTH = 8, N_ITEMS = 5 };
+enum { SIZE = 8 << 20, N_WORKERS = 3, N_DRIVERS = 2, N_MOVERS = 2, WIDTH = 8, N_ITEMS = 5, N_FILES = 512 };
 static unsigned char *base;
 static uint32_t class_small, class_actor;
-static _Atomic bool stop_driving, stop_working;
+static _Atomic bool stop_driving, stop_working, stop_moving;
 
 struct client { struct segment s; uint64_t random; uint32_t function; long n_rounds; };
 
@@ -37,6 +38,124 @@ static void attach(struct client *c, uint32_t role)
 {
     CHECK(segment_use(&c->s, base, SIZE) == OBJSTORE_OK && client_attach(&c->s, role) == OBJSTORE_OK);
     c->random = c->s.me + 88172645463325252u;
+}
+
+/* ------------------------------------------------------------------ objects on disk
+ * A few threads do nothing but move objects away, from under the eyes of those who read them. */
+
+static struct { struct away_move move; unsigned char *bytes; } files[N_FILES]; /* by number, as far as there is room */
+static pthread_mutex_t files_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void remove_file(uint64_t number)
+{
+    pthread_mutex_lock(&files_mutex);
+    if (files[number % N_FILES].move.file == number) {
+        free(files[number % N_FILES].bytes);
+        files[number % N_FILES].bytes = NULL;
+    }
+    pthread_mutex_unlock(&files_mutex);
+}
+
+static bool write_file(const struct segment *s, const struct away_move *m)
+{
+    unsigned char *bytes = malloc(m->size);
+    CHECK(bytes);
+    memcpy(bytes, s->base + m->chunk, m->size);
+    pthread_mutex_lock(&files_mutex);
+    bool there_is_room = !files[m->file % N_FILES].bytes;
+    if (there_is_room) {
+        files[m->file % N_FILES].move = *m;
+        files[m->file % N_FILES].bytes = bytes;
+    }
+    pthread_mutex_unlock(&files_mutex);
+    if (!there_is_room)
+        free(bytes);
+    return there_is_room;
+}
+
+static void sweep_files(struct segment *s)
+{
+    for (uint32_t i = 0; i < N_FILES; i++) {
+        pthread_mutex_lock(&files_mutex);
+        struct away_move m = files[i].move;
+        bool there = files[i].bytes != NULL;
+        pthread_mutex_unlock(&files_mutex);
+        segment_lock(s);
+        bool wanted = away_file_is_wanted(s, m.slot, m.generation, m.file);
+        segment_unlock(s);
+        if (there && !wanted)
+            remove_file(m.file);
+    }
+}
+
+static void *move(void *arg)
+{
+    struct client *c = arg;
+    struct segment *s = &c->s;
+    struct away_move m;
+    attach(c, ROLE_DRIVER);
+    while (!atomic_load(&stop_moving)) {
+        if (away_choose(s, 0, &m) != OBJSTORE_OK) {
+            client_sleep(s, client_inbox(s), 100000, 0);
+            sweep_files(s);
+            continue;
+        }
+        bool written = write_file(s, &m);
+        segment_lock(s);
+        bool left = written && away_leave(s, &m) == OBJSTORE_OK;
+        if (!written)
+            away_give_up(s, m.slot);
+        object_drop(s, m.slot, s->me);
+        segment_unlock(s);
+        c->n_rounds += left;
+        if (!left)
+            remove_file(m.file);
+        if (!written)
+            sweep_files(s);
+    }
+    sweep_files(s);
+    client_died(s, s->me, 0);
+    return NULL;
+}
+
+static void bring_back(struct segment *s, uint32_t object)
+{
+    struct away_move m;
+    for (;;) {
+        uint32_t seen = client_inbox(s);
+        segment_lock(s);
+        int found = away_claim(s, object, &m);
+        uint64_t chunk = found == OBJSTORE_OK ? object_allocate(s, m.size, 0) : 0;
+        segment_unlock(s);
+        if (found == OBJSTORE_EXISTS)
+            return;
+        if (found == OBJSTORE_PENDING) {
+            client_sleep(s, seen, 1000000, 0);
+            continue;
+        }
+        CHECK(chunk);
+        pthread_mutex_lock(&files_mutex);
+        CHECK(files[m.file % N_FILES].move.file == m.file && files[m.file % N_FILES].bytes);
+        memcpy(s->base + chunk, files[m.file % N_FILES].bytes, m.size);
+        pthread_mutex_unlock(&files_mutex);
+        segment_lock(s);
+        away_return(s, &m, chunk);
+        segment_unlock(s);
+        remove_file(m.file);
+        return;
+    }
+}
+
+static void read_large(struct segment *s, uint32_t object)
+{
+    const struct object_slot *o = &s->objects[object];
+    away_begin_reading(s, object);
+    uint64_t at;
+    while ((at = atomic_load(&o->offset)) & OBJECT_AWAY) /* perhaps for a moment only */
+        bring_back(s, object);
+    for (uint64_t k = 0; k < o->size; k += 61)
+        CHECK(s->base[at + k] == (object & 0xff));
+    away_end_reading(s, object);
 }
 
 /* ------------------------------------------------------------------ drivers */
@@ -110,7 +229,9 @@ static void get(struct client *c, const uint32_t *objects, uint32_t n)
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct object_slot *o = &s->objects[objects[i]];
-        if (object_state(o) == OBJECT_READY && o->offset)
+        if (object_state(o) == OBJECT_READY && o->size >= OBJECT_MOVABLE)
+            read_large(s, objects[i]);
+        else if (object_state(o) == OBJECT_READY && o->offset)
             for (uint64_t k = 1; k < o->size; k++)
                 CHECK(s->base[o->offset + k] == s->base[o->offset]);
     }
@@ -163,7 +284,8 @@ static void *drive(void *arg)
     while (!atomic_load(&stop_driving)) {
         uint32_t refs[3 * WIDTH], n = 0, handle, actor_1 = below(c, 8) ? 0 : submit_actor(c, &handle);
         for (; n < WIDTH; n++)
-            refs[n] = put(c, 1 + below(c, 2000), refs, below(c, 2) ? 0 : n);
+            refs[n] = below(c, 4) ? put(c, 1 + below(c, 2000), refs, below(c, 2) ? 0 : n)
+                                  : put(c, (uint32_t)OBJECT_MOVABLE + below(c, 2000), NULL, 0);
         for (; n < 3 * WIDTH; n++) {
             uint32_t two[2] = {refs[below(c, n)], refs[below(c, n)]};
             refs[n] = submit(c, two, below(c, 3), below(c, 2) ? 0 : actor_1);
@@ -255,8 +377,8 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     struct segment_config config = {SIZE, 4096, 4096, 64, 1024};
-    struct client workers[N_WORKERS] = {0}, drivers[N_DRIVERS] = {0}, watcher = {0};
-    pthread_t threads[N_WORKERS + N_DRIVERS];
+    struct client workers[N_WORKERS] = {0}, drivers[N_DRIVERS] = {0}, movers[N_MOVERS] = {0}, watcher = {0};
+    pthread_t threads[N_WORKERS + N_DRIVERS + N_MOVERS];
     int64_t one[MAX_KINDS] = {RESOURCE_UNIT}, none[MAX_KINDS] = {0}, total[MAX_KINDS] = {N_WORKERS * RESOURCE_UNIT};
     base = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(base != MAP_FAILED && segment_format(base, &config) == OBJSTORE_OK);
@@ -265,11 +387,15 @@ int main(int argc, char **argv)
     segment_lock(s);
     CHECK(resource_class(s, one, one, 0, ON_NODE, &class_small) == OBJSTORE_OK && resource_class(s, one, none, 0, ON_NODE, &class_actor) == OBJSTORE_OK);
     resource_set_total(s, total);
+    memcpy(s->h->away_folder, "disk", 5);
+    s->h->away_limit = SIZE;
     segment_unlock(s);
     for (int i = 0; i < N_WORKERS; i++)
         CHECK(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     for (int i = 0; i < N_DRIVERS; i++)
         CHECK(pthread_create(&threads[N_WORKERS + i], NULL, drive, &drivers[i]) == 0);
+    for (int i = 0; i < N_MOVERS; i++)
+        CHECK(pthread_create(&threads[N_WORKERS + N_DRIVERS + i], NULL, move, &movers[i]) == 0);
     int64_t end = monotonic_ns() + (int64_t)(argc > 1 ? strtod(argv[1], NULL) * 1e9 : 1e9);
     while (monotonic_ns() < end)
         event_wait(s, atomic_load(&s->h->event_head), 10000000);
@@ -283,16 +409,23 @@ int main(int argc, char **argv)
         client_sleep(s, client_inbox(s), 1000000, 0);
     }
     atomic_store(&stop_working, true);
+    atomic_store(&stop_moving, true);
     for (int i = 0; i < N_WORKERS; i++)
         pthread_join(threads[i], NULL);
+    for (int i = 0; i < N_MOVERS; i++)
+        pthread_join(threads[N_WORKERS + N_DRIVERS + i], NULL);
     segment_lock(s);
-    CHECK(segment_check(s, NULL, NULL) == 0 && s->h->arena.used_bytes == 0);
+    CHECK(segment_check(s, NULL, NULL) == 0 && s->h->arena.used_bytes == 0 && s->h->n_away == 0);
     segment_unlock(s);
-    long n_rounds = 0, n_tasks = 0;
+    for (int i = 0; i < N_FILES; i++)
+        CHECK(!files[i].bytes);
+    long n_rounds = 0, n_tasks = 0, n_moved = 0;
+    for (int i = 0; i < N_MOVERS; i++)
+        n_moved += movers[i].n_rounds;
     for (int i = 0; i < N_DRIVERS; i++)
         n_rounds += drivers[i].n_rounds;
     for (int i = 0; i < N_WORKERS; i++)
         n_tasks += workers[i].n_rounds;
-    printf("%ld graphs, %ld tasks on threads: everything once, nothing left\n", n_rounds, n_tasks);
-    return n_rounds > 0 ? 0 : 1;
+    printf("%ld graphs, %ld tasks, %ld objects moved away, on threads: everything once, nothing left\n", n_rounds, n_tasks, n_moved);
+    return n_rounds > 0 && n_moved > 0 ? 0 : 1;
 }

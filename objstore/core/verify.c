@@ -68,6 +68,8 @@ static bool header_is_safe(struct verifier *v)
     for (uint32_t k = 0; k < h->n_kinds; k++)
         if (!memchr(h->kind_names[k], 0, KIND_NAME_SIZE))
             return fail(v, "the name of a resource", k);
+    if (!memchr(h->away_folder, 0, AWAY_FOLDER_SIZE))
+        return fail(v, "the folder of objects on disk", 0);
     if (!pools_are_safe(v))
         return false;
     for (uint32_t c = 0; c < h->n_classes; c++) {
@@ -92,22 +94,26 @@ static bool object_is_safe(struct verifier *v, uint32_t i)
         return fail(v, "the state of object", i);
     if (state == OBJECT_FREE || state == OBJECT_PENDING || state == OBJECT_FAILED)
         return true;
-    if (!o->offset)
+    uint64_t chunk = object_chunk(o);
+    if (object_is_away(o))
+        return (state == OBJECT_READY && o->size <= ARENA_MAX_SIZE && !o->u.arena.n_refs && !o->u.arena.actor_1) ||
+               fail(v, "the fields of an object on disk", i);
+    if (!chunk)
         return o->size <= OBJECT_INLINE_SIZE || fail(v, "the size of object", i);
-    if (o->size > ARENA_MAX_SIZE || !arena_holds(&s->h->arena, s->base, o->offset, o->size))
+    if (o->size > ARENA_MAX_SIZE || !arena_holds(&s->h->arena, s->base, chunk, o->size))
         return fail(v, "the place of object", i);
     bool is_stream = o->u.arena.n_refs == REFS_OF_STREAM;
-    if (is_stream && (o->size != sizeof(struct stream) || stream_at(s, o->offset)->capacity < stream_at(s, o->offset)->n))
+    if (is_stream && (o->size != sizeof(struct stream) || stream_at(s, chunk)->capacity < stream_at(s, chunk)->n))
         return fail(v, "the stream in object", i);
-    uint64_t n_refs = object_n_refs(s, o), most = is_stream ? stream_at(s, o->offset)->capacity : n_refs;
-    if (!arena_holds(&s->h->arena, s->base, o->offset, ((o->size + 3) & ~UINT64_C(3)) + most * 4))
+    uint64_t n_refs = object_n_refs(s, o), most = is_stream ? stream_at(s, chunk)->capacity : n_refs;
+    if (!arena_holds(&s->h->arena, s->base, chunk, ((o->size + 3) & ~UINT64_C(3)) + most * 4))
         return fail(v, "the number of references of object", i);
-    if (is_stream && (stream_at(s, o->offset)->waiting_1 > MAX_CLIENTS || stream_at(s, o->offset)->next < stream_at(s, o->offset)->first))
+    if (is_stream && (stream_at(s, chunk)->waiting_1 > MAX_CLIENTS || stream_at(s, chunk)->next < stream_at(s, chunk)->first))
         return fail(v, "the stream in object", i);
     if (!is_stream && o->u.arena.actor_1 > s->h->touched_actors)
         return fail(v, "the actor of object", i);
     for (uint64_t k = 0; k < n_refs; k++)
-        if (!is_slot(s, object_refs_at(s, o->offset, o->size)[k]))
+        if (!is_slot(s, object_refs_at(s, chunk, o->size)[k]))
             return fail(v, "a reference of object", i);
     return true;
 }

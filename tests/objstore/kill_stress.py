@@ -1,6 +1,7 @@
 """Random task graphs while workers are killed at random instants; every result is compared with what it must be.
 
-    python tests/objstore/kill_stress.py SEED N_KILLS
+    python tests/objstore/kill_stress.py SEED N_KILLS          # everything in memory
+    python tests/objstore/kill_stress.py SEED N_KILLS FOLDER   # larger arrays, a small store, which moves them to FOLDER and back
 
 Plain processes around the extension alone: this program plays driver and scheduler, and its forks are the workers. It must
 have one thread, so it runs in a process of its own. Exit status 0 and a line of figures, or a traceback with the seed.
@@ -51,8 +52,8 @@ def add(*xs: Any) -> int:
     return sum(x if isinstance(x, int) else int(x[0]) for x in xs)
 
 
-def spread(x: int) -> Any:
-    return np.full(3000, x)  # an object in the arena
+def spread(x: int, n: int) -> Any:
+    return np.full(n, x)  # an object in the arena
 
 
 class Echo:
@@ -70,14 +71,17 @@ def serve(fd: int) -> None:
 class Stress:
     """One segment, its workers, and the kills."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, folder: str) -> None:
         self.random = random.Random(seed)
         self.seed = seed
-        self.n_kills = self.n_tasks = 0
-        self.fd = _core.create_segment(1 << 28, n_objects=1 << 16, n_tasks=1 << 16)
+        self.n_kills = self.n_tasks = self.n_moved = 0
+        self.folder = folder
+        self.array_length = 20_000 if folder else 3000
+        self.fd = _core.create_segment(3 << 20 if folder else 1 << 28, n_objects=1 << 16, n_tasks=1 << 16)
         self.scheduler = _core.Client(self.fd, _core.ROLE_SCHEDULER, Hooks)
         self.client = _core.Client(self.fd, _core.ROLE_DRIVER, Hooks)
         self.client.set_total({"CPU": N_WORKERS + 1})
+        self.client.set_offload(folder, 1 << 30)
         one = self.client.resource_class({"CPU": 1})
         self.placed = self.client.resource_class({"CPU": 1}, {})
         self.add, self.spread = (self.client.submitter(self.export("function", f.__name__, f), one, max_retries=-1) for f in (add, spread))
@@ -126,7 +130,7 @@ class Stress:
                 continue
             total = self.add(*[refs[i] for i in at], x)
             if kind < 0.3:
-                total = self.spread(total)
+                total = self.spread(total, self.array_length)
             elif kind < 0.5 and actors:
                 total = self.random.choice(actors)(total)
             refs.append(total)
@@ -150,12 +154,15 @@ class Stress:
             if time.monotonic() > end:
                 raise AssertionError(f"seed {self.seed}: stuck: {self.client.check()} {self.client.tasks(5)} {self.client.actors()} "
                                      f"{self.client.clients()} {self.client.resources()}")
-        got = [number(x) for x in self.client.get(refs)]
+        self.n_moved += self.client.stats()["n_on_disk"]
+        got = [number(self.client.get(ref)) for ref in refs]
         assert got == values, f"seed {self.seed}: wrong results"
         assert self.client.check() == [], f"seed {self.seed}: {self.client.check()}"
 
     def nothing_left(self) -> bool:
         self.reap()
+        for name in self.client.unwanted_files(os.listdir(self.folder)) if self.folder else ():
+            os.unlink(os.path.join(self.folder, name))
         stats = self.client.stats()
         return stats["n_tasks"] == 0 and stats["n_objects"] == 4  # two functions, the class and its method
 
@@ -165,16 +172,19 @@ class Stress:
             assert time.monotonic() < end, f"seed {self.seed}: left behind: {self.client.stats()} {self.client.objects()}"
             time.sleep(0.01)
         assert self.client.check() == []
-        takeovers = self.client.stats()["n_takeovers"]
+        takeovers, n_files = self.client.stats()["n_takeovers"], len(os.listdir(self.folder)) if self.folder else 0
+        assert n_files == 0, f"seed {self.seed}: {n_files} files left behind"
+        moved = f", {self.n_moved} objects on disk at the ends of rounds" if self.folder else ""
         self.client.end_session()
         for pid in self.pids:
             os.waitpid(pid, 0)
-        print(f"seed {self.seed}: {self.n_kills} kills, {self.n_tasks} tasks, {takeovers} deaths inside the lock: nothing wrong, nothing left")
+        print(f"seed {self.seed}: {self.n_kills} kills, {self.n_tasks} tasks, {takeovers} deaths inside the lock{moved}: nothing wrong, "
+              "nothing left")
 
 
 def main() -> None:
     seed, n_kills = int(sys.argv[1]), int(sys.argv[2])
-    stress = Stress(seed)
+    stress = Stress(seed, sys.argv[3] if len(sys.argv) > 3 else "")
     while stress.n_kills < n_kills:
         stress.round()
     stress.close()

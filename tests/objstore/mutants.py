@@ -47,6 +47,18 @@ MUTANTS = [
     Mutant("a dead client's wake-up is not given to another", "client.c",
            "        wake_everybody(s); /* it may have died between a change and telling those who sleep for it */\n", ""),
     Mutant("recovery trusts old pins", "recover.c", "        o->pins = 0;\n", ""),
+    Mutant("recovery leaves away what was being moved", "recover.c", "    away_take_back(s);\n", ""),
+    Mutant("recovery does not count what is away", "recover.c", "            away_count(s, o);\n", ""),
+    Mutant("a mover does not look for readers", "away.c", "    if (is_read(s, move->slot)) {", "    if (false) {"),
+    Mutant("memory is free before its object is away", "away.c",
+           "    atomic_exchange(&o->offset, OBJECT_AWAY | move->file); /* a full fence: readers' bits are looked at afterwards */\n    STEP();\n",
+           "    arena_free(&h->arena, s->base, move->chunk);\n    STEP();\n    atomic_exchange(&o->offset, OBJECT_AWAY | move->file);\n"
+           "    STEP();\n    away_count(s, o);\n    return OBJSTORE_OK;\n"),
+    Mutant("what comes back names its object before it lies there", "away.c",
+           "    atomic_store(&o->offset, chunk);\n    STEP();\n    arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);\n",
+           "    arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);\n    STEP();\n    atomic_store(&o->offset, 0);\n    STEP();\n"
+           "    atomic_store(&o->offset, chunk);\n"),
+    Mutant("a dead client reads on", "client.c", "        away_forget_client(s, i, client);\n", ""),
     Mutant("recovery forgets chunks whose mark is missing", "recover.c", "    claim_chunks(s);\n", ""),
     Mutant("recovery leaves half-made actors", "recover.c", "        if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->task_1)",
            "        if (false)"),

@@ -11,10 +11,19 @@ import pytest
 N_KILLS = int(os.environ.get("CELLMESH_KILLS", "300"))
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_every_result_is_right_whoever_dies(seed: int) -> None:
+def run(*arguments: object) -> str:
     program = Path(__file__).with_name("kill_stress.py")
-    result = subprocess.run([sys.executable, str(program), str(seed), str(N_KILLS)], capture_output=True, text=True,
+    result = subprocess.run([sys.executable, str(program), *map(str, arguments)], capture_output=True, text=True,
                             timeout=60 + N_KILLS)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing left" in result.stdout
+    return result.stdout
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_result_is_right_whoever_dies(seed: int) -> None:
+    run(seed, N_KILLS)
+
+
+def test_objects_that_are_moved_to_disk_and_back_are_right_whoever_dies(tmp_path: Path) -> None:
+    assert " 0 objects on disk" not in run(4, N_KILLS // 2, tmp_path)

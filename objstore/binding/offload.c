@@ -1,0 +1,263 @@
+/* Objects to disk when the arena is full, and back when they are read. Whoever needs the room or the value does it, in its own
+ * time and without the GIL; the protocol is in core/away.h, the files in core/disk.h.
+ *
+ * A process counts what it looks at: views of an object's bytes, and calls that decode them. With the first it notes itself
+ * as a reader in the segment, with the last it takes that back. The counts are private and protected by the GIL. */
+#include "binding.h"
+
+#include <string.h>
+
+#include "../core/away.h"
+#include "../core/disk.h"
+
+#define WAIT_NS (INT64_C(20) * 1000 * 1000) /* for another process that brings the object back, which tells; or dies, and does not */
+#define N_WAITS 400 /* WAIT_NS each: how long a full store is waited for */
+#define STEP_NS (INT64_C(8) * 1000 * 1000 * 1000) /* a disk that takes longer for DISK_STEP bytes is of no use */
+
+/* ------------------------------------------------------------------ readers */
+
+void begin_reading(ClientObject *c, uint32_t slot)
+{
+    if (c->views[slot]++ == 0 && c->pid)
+        away_begin_reading(&c->s, slot);
+}
+
+void end_reading(ClientObject *c, uint32_t slot)
+{
+    if (--c->views[slot] == 0 && c->pid)
+        away_end_reading(&c->s, slot);
+}
+
+void note_view(PyObject *owner, bool begins)
+{
+    RefObject *ref = (RefObject *)owner;
+    (begins ? begin_reading : end_reading)(ref->client, ref->slot);
+}
+
+/* ------------------------------------------------------------------ steps, interruptible */
+
+static struct disk_name name_of(const ClientObject *c, const struct away_move *m)
+{
+    return (struct disk_name){c->s.h->session, m->file, m->slot, m->generation};
+}
+
+/* One step without the GIL. 1: go on; 0: `f->why` says what is wrong; -1: exception. */
+static int step(ClientObject *c, struct disk_file *f, unsigned char *bytes)
+{
+    bool ok;
+    int64_t began = monotonic_ns();
+    Py_BEGIN_ALLOW_THREADS
+    ok = f->is_new ? disk_write(f, bytes) : disk_read(f, bytes);
+    Py_END_ALLOW_THREADS
+    if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
+        return -1;
+    if (ok && f->is_new && monotonic_ns() - began > STEP_NS) {
+        snprintf(f->why, sizeof f->why, "the disk is too slow: less than %d kB/s", (int)(DISK_STEP / (STEP_NS / 1000000)));
+        return 0;
+    }
+    return ok;
+}
+
+/* As step, for all that is left of it. */
+static int finish(ClientObject *c, struct disk_file *f, unsigned char *bytes)
+{
+    bool ok;
+    int result = 1;
+    while (result > 0 && !disk_done(f))
+        result = step(c, f, bytes);
+    if (result <= 0)
+        return result;
+    Py_BEGIN_ALLOW_THREADS
+    ok = disk_finish(f);
+    Py_END_ALLOW_THREADS
+    return ok;
+}
+
+/* ------------------------------------------------------------------ to disk */
+
+/* Writes the bytes that `m` says; then, if still nobody reads them, they are free. The outcome is that of make_room. */
+static int carry_out(ClientObject *c, const struct away_move *m, char *why)
+{
+    struct disk_file f;
+    int error = OBJSTORE_SYSTEM, result;
+    bool made;
+    Py_BEGIN_ALLOW_THREADS
+    made = disk_create(&f, c->s.h->away_folder, name_of(c, m), m->size);
+    Py_END_ALLOW_THREADS
+    result = made ? finish(c, &f, c->s.base + m->chunk) : 0;
+    segment_lock(&c->s);
+    if (result > 0)
+        error = away_leave(&c->s, m);
+    else
+        away_give_up(&c->s, m->slot);
+    segment_unlock(&c->s);
+    if (result == NO_ROOM)
+        snprintf(why, OFFLOAD_WHY_SIZE, "%s (in %s)", f.why, c->s.h->away_folder);
+    if (error) {
+        Py_BEGIN_ALLOW_THREADS
+        disk_abandon(&f);
+        Py_END_ALLOW_THREADS
+    }
+    return result <= 0 ? result : error ? ROOM_SOON : SOME_ROOM;
+}
+
+int make_room(ClientObject *c, uint64_t spare, char *why)
+{
+    struct away_move m;
+    int found = away_choose(&c->s, spare, &m);
+    if (found != OBJSTORE_OK)
+        return found == OBJSTORE_PENDING ? ROOM_SOON : NO_ROOM;
+    c->local[m.slot]++; /* the bit is set; whoever drops the object meanwhile must not take it from us */
+    int result = carry_out(c, &m, why);
+    if (--c->local[m.slot] == 0)
+        client_drop(&c->s, &m.slot, 1);
+    return result;
+}
+
+static int sleep_a_little(ClientObject *c, uint32_t seen)
+{
+    struct segment *s = &c->s;
+    Py_BEGIN_ALLOW_THREADS
+    client_sleep(s, seen, WAIT_NS, 0);
+    Py_END_ALLOW_THREADS
+    return PyErr_CheckSignals() < 0 || client_usable(c) < 0 ? -1 : 0;
+}
+
+int find_room(ClientObject *c, int error, int n)
+{
+    if (error != OBJSTORE_LIMIT && error != OBJSTORE_FULL)
+        return 0;
+    if (n == 0) {
+        flush_drops(c);
+        return 1;
+    }
+    char why[OFFLOAD_WHY_SIZE] = "";
+    int made = error == OBJSTORE_FULL && n < N_WAITS ? make_room(c, 0, why) : NO_ROOM;
+    if (made != ROOM_SOON)
+        return made;
+    return sleep_a_little(c, client_inbox(&c->s)) < 0 ? ROOM_FAILED : SOME_ROOM;
+}
+
+void keep_in_memory(ClientObject *c, uint32_t slot)
+{
+    segment_lock(&c->s);
+    away_keep(&c->s, slot);
+    segment_unlock(&c->s);
+}
+
+/* ------------------------------------------------------------------ and back */
+
+static PyObject *raise_lost(ClientObject *c, const struct away_move *m, const char *why)
+{
+    char text[1600];
+    snprintf(text, sizeof text, "an object of %llu bytes that had been moved to disk, because the object store was full, cannot be read "
+             "back: %s (in %s)", (unsigned long long)m->size, why, c->s.h->away_folder);
+    return raise_store_error(c, "lost", text);
+}
+
+/* Reads the file into memory of ours. Its place, or 0 with an exception. */
+static uint64_t read_back(ClientObject *c, const struct away_move *m)
+{
+    struct disk_file f;
+    uint64_t chunk = allocate(c, m->size, 0, m->size); /* its own place on disk is free afterwards */
+    if (!chunk)
+        return 0;
+    bool opened;
+    Py_BEGIN_ALLOW_THREADS
+    opened = disk_open(&f, c->s.h->away_folder, name_of(c, m), m->size);
+    Py_END_ALLOW_THREADS
+    int result = opened ? finish(c, &f, c->s.base + chunk) : 0;
+    if (result > 0)
+        return chunk;
+    if (result == 0)
+        raise_lost(c, m, f.why);
+    disk_abandon(&f);
+    segment_lock(&c->s);
+    arena_free(&c->s.h->arena, c->s.base, chunk);
+    segment_unlock(&c->s);
+    return 0;
+}
+
+int bring_back(ClientObject *c, uint32_t slot)
+{
+    struct away_move m;
+    for (;;) {
+        uint32_t seen = client_inbox(&c->s);
+        segment_lock(&c->s);
+        int found = away_claim(&c->s, slot, &m);
+        segment_unlock(&c->s);
+        if (found == OBJSTORE_EXISTS)
+            return 0;
+        if (found == OBJSTORE_OK)
+            break;
+        if (sleep_a_little(c, seen) < 0)
+            return -1;
+    }
+    uint64_t chunk = read_back(c, &m);
+    segment_lock(&c->s);
+    if (chunk)
+        away_return(&c->s, &m, chunk);
+    else
+        away_give_up(&c->s, slot);
+    segment_unlock(&c->s);
+    if (!chunk)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    disk_remove(c->s.h->away_folder, name_of(c, &m));
+    Py_END_ALLOW_THREADS
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the scheduler's side */
+
+PyObject *client_set_offload(ClientObject *c, PyObject *args)
+{
+    const char *folder;
+    unsigned long long limit;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "sK:set_offload", &folder, &limit))
+        return NULL;
+    size_t n = strlen(folder);
+    if (n >= AWAY_FOLDER_SIZE)
+        return PyErr_Format(PyExc_ValueError, "the path of the folder is too long: at most %d bytes", (int)AWAY_FOLDER_SIZE - 1);
+    segment_lock(&c->s);
+    memcpy(c->s.h->away_folder, folder, n + 1);
+    c->s.h->away_limit = limit;
+    segment_unlock(&c->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *client_notice_offload(ClientObject *c, PyObject *bytes)
+{
+    unsigned long long n = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    c->s.h->away_notice = n;
+    segment_unlock(&c->s);
+    Py_RETURN_NONE;
+}
+
+/* Of the names of files, those that belong to no object, nor ever will. */
+PyObject *client_unwanted_files(ClientObject *c, PyObject *names)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    PyObject *unwanted = PyList_New(0), *items = PySequence_Fast(names, "unwanted_files expects a list of names");
+    for (Py_ssize_t i = 0; unwanted && items && i < PySequence_Fast_GET_SIZE(items); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+        const char *text = PyUnicode_AsUTF8(item);
+        struct disk_name name;
+        bool wanted = true;
+        if (text && disk_parse_name(text, &name)) {
+            segment_lock(&c->s);
+            wanted = away_file_is_wanted(&c->s, name.slot, name.generation, name.number);
+            segment_unlock(&c->s);
+        }
+        if (!text || (!wanted && PyList_Append(unwanted, item) < 0))
+            Py_CLEAR(unwanted);
+    }
+    if (!items)
+        Py_CLEAR(unwanted);
+    Py_XDECREF(items);
+    return unwanted;
+}

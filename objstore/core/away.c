@@ -1,0 +1,180 @@
+#include "away.h"
+
+#include "client.h"
+
+enum { SLICE = 1024 }; /* slots looked at while the lock is held: some 20 us */
+
+static bool is_read(const struct segment *s, uint32_t slot)
+{
+    uint64_t any = 0;
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        any |= atomic_load(&s->readers[slot].clients[w]);
+    return any != 0;
+}
+
+static bool is_moving(const struct segment *s, const struct object_slot *o)
+{
+    uint32_t mover_1 = o->u.arena.mover_1;
+    return mover_1 && mover_1 <= MAX_CLIENTS && atomic_load(&s->clients[mover_1 - 1].state) == CLIENT_ATTACHED;
+}
+
+static bool fits_on_disk(const struct header *h, uint64_t size, uint64_t spare)
+{
+    uint64_t most = h->away_limit + spare;
+    return h->away_bytes <= most && size <= most - h->away_bytes;
+}
+
+/* ------------------------------------------------------------------ to disk */
+
+static bool may_leave(const struct segment *s, uint32_t slot, uint64_t spare)
+{
+    const struct object_slot *o = &s->objects[slot];
+    return object_state(o) == OBJECT_READY && object_chunk(o) && o->size >= OBJECT_MOVABLE && !o->u.arena.n_refs &&
+           !o->u.arena.actor_1 && !o->u.arena.stays && fits_on_disk(s->h, o->size, spare) && !is_moving(s, o) && !is_read(s, slot);
+}
+
+/* The hand of a clock goes round the slots; what has been read since it came by last is passed over once. So the oldest go
+ * first, but for those that are read again and again, and readers pay one store for it. */
+int away_choose(struct segment *s, uint64_t spare, struct away_move *move)
+{
+    struct header *h = s->h;
+    bool found = false, others_move = false, more = h->away_folder[0] != 0;
+    for (uint64_t looked = 0; more && !found;) {
+        segment_lock(s);
+        uint32_t n = h->touched_objects;
+        for (uint32_t k = 0; k < SLICE && looked < 2 * (uint64_t)n && !found; k++, looked++) {
+            uint32_t slot = h->away_hand < n ? h->away_hand : 0;
+            struct object_slot *o = &s->objects[slot];
+            h->away_hand = slot + 1;
+            others_move |= object_state(o) == OBJECT_READY && object_chunk(o) && is_moving(s, o);
+            if (!may_leave(s, slot, spare) || atomic_exchange_explicit(&o->u.arena.used, 0, memory_order_relaxed))
+                continue;
+            *move = (struct away_move){slot, o->generation, object_chunk(o), o->size, ++h->last_file, spare};
+            o->u.arena.mover_1 = (uint16_t)(s->me + 1);
+            STEP();
+            object_hold(s, slot);
+            found = true;
+        }
+        more = looked < 2 * (uint64_t)n && fits_on_disk(h, OBJECT_MOVABLE, spare);
+        segment_unlock(s);
+    }
+    return found ? OBJSTORE_OK : others_move ? OBJSTORE_PENDING : OBJSTORE_NOT_FOUND;
+}
+
+int away_leave(struct segment *s, const struct away_move *move)
+{
+    struct header *h = s->h;
+    struct object_slot *o = &s->objects[move->slot];
+    o->u.arena.mover_1 = 0;
+    STEP();
+    if (!fits_on_disk(h, move->size, move->spare))
+        return OBJSTORE_LIMIT;
+    atomic_exchange(&o->offset, OBJECT_AWAY | move->file); /* a full fence: readers' bits are looked at afterwards */
+    STEP();
+    if (is_read(s, move->slot)) {
+        atomic_store(&o->offset, move->chunk);
+        STEP();
+        return OBJSTORE_PENDING;
+    }
+    arena_free(&h->arena, s->base, move->chunk); /* from here on it does not come back */
+    STEP();
+    away_count(s, o);
+    STEP();
+    if (h->away_notice && h->away_bytes >= h->away_notice) {
+        h->away_notice = 0;
+        request_attention(s);
+    }
+    return OBJSTORE_OK;
+}
+
+/* ------------------------------------------------------------------ and back */
+
+int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
+{
+    struct object_slot *o = &s->objects[slot];
+    if (!object_is_away(o))
+        return OBJSTORE_EXISTS;
+    if (is_moving(s, o))
+        return OBJSTORE_PENDING;
+    o->u.arena.mover_1 = (uint16_t)(s->me + 1);
+    STEP();
+    *move = (struct away_move){slot, o->generation, 0, o->size, atomic_load(&o->offset) & ~OBJECT_AWAY, 0};
+    return OBJSTORE_OK;
+}
+
+void away_return(struct segment *s, const struct away_move *move, uint64_t chunk)
+{
+    struct object_slot *o = &s->objects[move->slot];
+    atomic_store(&o->offset, chunk);
+    STEP();
+    arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);
+    STEP();
+    s->h->away_bytes -= move->size;
+    s->h->n_away--;
+    away_give_up(s, move->slot);
+}
+
+void away_give_up(struct segment *s, uint32_t slot)
+{
+    s->objects[slot].u.arena.mover_1 = 0;
+    STEP();
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) /* among them are those who wait for it */
+        if ((atomic_load(&s->readers[slot].clients[i / 64]) >> (i % 64)) & 1)
+            wake_client(s, i);
+}
+
+/* ------------------------------------------------------------------ around it */
+
+bool away_file_is_wanted(const struct segment *s, uint32_t slot, uint32_t generation, uint64_t file)
+{
+    if (slot >= s->h->touched_objects)
+        return false;
+    const struct object_slot *o = &s->objects[slot];
+    return object_state(o) == OBJECT_READY && o->generation == generation && atomic_load(&o->offset) != 0 &&
+           (atomic_load(&o->offset) == (OBJECT_AWAY | file) || is_moving(s, o));
+}
+
+void away_keep(struct segment *s, uint32_t slot)
+{
+    struct object_slot *o = &s->objects[slot];
+    if (object_state(o) == OBJECT_READY && atomic_load(&o->offset))
+        o->u.arena.stays = 1;
+}
+
+void away_freed(struct segment *s, uint64_t size)
+{
+    s->h->away_bytes -= size;
+    s->h->n_away--;
+    s->h->n_away_freed++;
+    request_attention(s);
+}
+
+void away_count(struct segment *s, const struct object_slot *o)
+{
+    if (object_state(o) != OBJECT_READY || !object_is_away(o))
+        return;
+    s->h->away_bytes += o->size;
+    s->h->n_away++;
+}
+
+static int take_back(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
+{
+    struct segment *s = ctx;
+    struct object_slot *o = &s->objects[owner];
+    if (kind == ARENA_OBJECT && owner < s->h->touched_objects && object_state(o) == OBJECT_READY && object_is_away(o) && o->size <= size)
+        atomic_store(&o->offset, payload);
+    return 0;
+}
+
+void away_take_back(struct segment *s) { arena_walk(&s->h->arena, s->base, take_back, s); }
+
+void away_forget_client(struct segment *s, uint32_t slot, uint32_t client)
+{
+    struct object_slot *o = &s->objects[slot];
+    uint32_t state = object_state(o);
+    if ((state != OBJECT_READY && state != OBJECT_ERROR) || o->size < OBJECT_MOVABLE)
+        return;
+    if (o->u.arena.mover_1 == client + 1)
+        o->u.arena.mover_1 = 0;
+    atomic_fetch_and(&s->readers[slot].clients[client / 64], ~(UINT64_C(1) << (client % 64)));
+}

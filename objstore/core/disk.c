@@ -1,0 +1,190 @@
+#define _GNU_SOURCE
+#include "disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crc32c.h"
+
+#define DISK_MAGIC UINT64_C(0x796177616d6c6563) /* "celmaway" */
+
+/* In front of the bytes. Written last, so a file that was not written to its end has none. */
+struct disk_header {
+    uint64_t magic;
+    struct disk_name name;
+    uint64_t size;
+    uint32_t checksum; /* of the bytes */
+    uint32_t own;      /* of this header in front of this field */
+};
+#define BYTES_BEGIN 4096 /* whole pages for the bytes */
+
+static bool fail(struct disk_file *f, const char *what)
+{
+    snprintf(f->why, sizeof f->why, "%s", what);
+    return false;
+}
+
+static bool fail_errno(struct disk_file *f, const char *what)
+{
+    char text[128];
+    int error = errno;
+    snprintf(f->why, sizeof f->why, "%s: %s", what, strerror_r(error, text, sizeof text));
+    return false;
+}
+
+static void name_file(struct disk_file *f, const char *folder, struct disk_name name)
+{
+    f->name = name;
+    snprintf(f->path, sizeof f->path, "%s/%08" PRIx32 "-%08" PRIx32 "-%" PRIx64, folder, name.slot, name.generation, name.number);
+}
+
+bool disk_parse_name(const char *text, struct disk_name *name)
+{
+    struct disk_file again;
+    memset(name, 0, sizeof *name);
+    if (sscanf(text, "%8" SCNx32 "-%8" SCNx32 "-%16" SCNx64, &name->slot, &name->generation, &name->number) != 3)
+        return false;
+    name_file(&again, "", *name);
+    return strcmp(again.path + 1, text) == 0;
+}
+
+static struct disk_header header_of(const struct disk_file *f)
+{
+    struct disk_header h;
+    memset(&h, 0, sizeof h);
+    h.magic = DISK_MAGIC;
+    h.name = f->name;
+    h.size = f->size;
+    h.checksum = f->checksum;
+    h.own = crc32c(0, (const unsigned char *)&h, offsetof(struct disk_header, own));
+    return h;
+}
+
+/* ------------------------------------------------------------------ writing */
+
+bool disk_create(struct disk_file *f, const char *folder, struct disk_name name, uint64_t size)
+{
+    *f = (struct disk_file){.fd = -1, .is_new = true, .size = size};
+    name_file(f, folder, name);
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (f->fd < 0)
+        return fail_errno(f, "its file could not be made");
+    f->was_made = true;
+    /* A full disk says so now; where the file system cannot tell, writing does. */
+    if (fallocate(f->fd, 0, 0, (off_t)(BYTES_BEGIN + size)) != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR)
+        return fail_errno(f, "there is no room for its file");
+    return true;
+}
+
+static bool write_all(struct disk_file *f, const unsigned char *bytes, uint64_t size, uint64_t at)
+{
+    while (size) {
+        ssize_t n = pwrite(f->fd, bytes, size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? fail_errno(f, "its file could not be written") : fail(f, "its file could not be written to the end");
+        bytes += n;
+        at += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return true;
+}
+
+static uint64_t step_of(const struct disk_file *f) { return f->size - f->done < DISK_STEP ? f->size - f->done : DISK_STEP; }
+
+bool disk_write(struct disk_file *f, const unsigned char *bytes)
+{
+    uint64_t n = step_of(f);
+    f->checksum = crc32c(f->checksum, bytes + f->done, n);
+    if (!write_all(f, bytes + f->done, n, BYTES_BEGIN + f->done))
+        return false;
+    f->done += n;
+    return true;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static bool read_all(struct disk_file *f, unsigned char *bytes, uint64_t size, uint64_t at)
+{
+    while (size) {
+        ssize_t n = pread(f->fd, bytes, size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? fail_errno(f, "its file could not be read") : fail(f, "its file has been cut off");
+        bytes += n;
+        at += (uint64_t)n;
+        size -= (uint64_t)n;
+    }
+    return true;
+}
+
+bool disk_open(struct disk_file *f, const char *folder, struct disk_name name, uint64_t size)
+{
+    struct disk_header h, own;
+    *f = (struct disk_file){.fd = -1, .size = size};
+    name_file(f, folder, name);
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (f->fd < 0)
+        return fail_errno(f, "its file could not be opened");
+    if (!read_all(f, (unsigned char *)&h, sizeof h, 0))
+        return false;
+    f->checksum = h.checksum;
+    own = header_of(f);
+    f->checksum = 0;
+    f->expected = h.checksum;
+    return memcmp(&h, &own, sizeof h) == 0 || fail(f, "its file is damaged, or another one");
+}
+
+bool disk_read(struct disk_file *f, unsigned char *bytes)
+{
+    uint64_t n = step_of(f);
+    if (!read_all(f, bytes + f->done, n, BYTES_BEGIN + f->done))
+        return false;
+    f->checksum = crc32c(f->checksum, bytes + f->done, n);
+    f->done += n;
+    return true;
+}
+
+/* ------------------------------------------------------------------ ending */
+
+static void close_file(struct disk_file *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
+
+bool disk_finish(struct disk_file *f)
+{
+    if (f->is_new) {
+        struct disk_header h = header_of(f);
+        if (!write_all(f, (const unsigned char *)&h, sizeof h, 0))
+            return false;
+    } else if (f->checksum != f->expected) {
+        return fail(f, "its file is damaged: the checksum is wrong");
+    }
+    int fd = f->fd;
+    f->fd = -1;
+    return close(fd) == 0 || !f->is_new || fail_errno(f, "its file could not be written");
+}
+
+void disk_abandon(struct disk_file *f)
+{
+    if (f->was_made)
+        unlink(f->path);
+    close_file(f);
+}
+
+void disk_remove(const char *folder, struct disk_name name)
+{
+    struct disk_file f = {.fd = -1};
+    name_file(&f, folder, name);
+    unlink(f.path);
+}
