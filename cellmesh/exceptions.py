@@ -13,8 +13,9 @@
     │   └── PendingCallsLimitExceeded  it has as many calls as max_pending_calls allows; this one was not made
     ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
     ├── RuntimeEnvSetupError       the runtime_env of a task or actor could not be set up
-    ├── ObjectLostError            the object's memory is gone
+    ├── ObjectLostError            the object's memory is gone, or its file
     ├── ObjectStoreFullError       (also a MemoryError) no room, even after waiting
+    │   └── OutOfDiskError         ... because objects could not be moved to disk either
     ├── StoreLimitError            one of the store's tables is full
     ├── StoreCorruptedError        the store contradicts itself: our bug, or somebody wrote into the segment
     ├── UnknownArgumentError       (also a TypeError and a RuntimeError) init() has no such argument
@@ -40,7 +41,7 @@ __all__ = [
     "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
     "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
-    "ObjectStoreFullError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
+    "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
     "StoreLimitError", "TaskCancelledError", "TaskError", "TaskPlacementGroupRemoved", "UnknownArgumentError", "WorkerCrashedError",
@@ -185,11 +186,15 @@ class RuntimeEnvSetupError(CellmeshError):
 
 
 class ObjectLostError(CellmeshError):
-    """The object's memory is gone, and it cannot be computed again."""
+    """The object's memory is gone, or the file it lay in cannot be read, and it cannot be computed again."""
 
 
 class ObjectStoreFullError(CellmeshError, MemoryError):
     """The object does not fit into the object store."""
+
+
+class OutOfDiskError(ObjectStoreFullError):
+    """The object does not fit into the object store, and moving others to disk has failed."""
 
 
 class StoreLimitError(CellmeshError):

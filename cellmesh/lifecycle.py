@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
          memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
          namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
+         offload_dir: str | None = None, offload_limit: int | None = None,
          runtime_env: dict[str, Any] | None = None, ignore_reinit_error: bool = False,
          **others: Any) -> Context:
     """Start a session on this machine, or join one.
@@ -47,6 +48,12 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
         Whether what tasks print is shown here; default: True.
     log_dir : str, optional
         A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
+    offload_dir : str, optional
+        A folder, made if need be, for objects that the object store has no room for: unused ones are moved there, into a
+        folder of the session's own, and come back when they are used. Default: the temporary folder, or /var/tmp, or the
+        user's cache folder, the first that lies on a real disk.
+    offload_limit : int, bytes, optional
+        How much may lie there; 0: nothing. Default: half of what is free on that disk.
     runtime_env : dict, optional
         What tasks and actors run in unless they say otherwise; as the option of that name.
     ignore_reinit_error : bool
@@ -69,7 +76,7 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
                                        "resources": resources, "object_store_memory": object_store_memory,
                                        "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
-                                       "log_dir": log_dir}, others)
+                                       "log_dir": log_dir, "offload_dir": offload_dir, "offload_limit": offload_limit}, others)
     launched = _launch_early(asked)
     try:
         return _started(asked, launched, ignore_reinit_error)

@@ -51,6 +51,10 @@ class Config:
         Of the session that was joined; "" for one that was started.
     log_dir : str
         The folder where workers write all that tasks print; "" for none.
+    offload_dir : str, optional
+        The folder in which objects lie that memory has no room for; None: where there is a real disk.
+    offload_limit : int, bytes, optional
+        How much may lie there; None: half of what is free.
     runtime_env : dict
         What tasks and actors run in unless they say otherwise, in the form of `environment.normal`.
     """
@@ -61,6 +65,8 @@ class Config:
     log_to_driver: bool = True
     address: str = ""
     log_dir: str = ""
+    offload_dir: str | None = None
+    offload_limit: int | None = None
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
 
@@ -368,7 +374,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
         else:
             node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
                               log_to_driver=config.log_to_driver, namespace=config.namespace, log_dir=config.log_dir,
-                              launched=launched)
+                              offload_dir=config.offload_dir, offload_limit=config.offload_limit, launched=launched)
         try:
             from .objstore import _core
             from .hooks import Hooks
@@ -454,10 +460,11 @@ def store_error(code: str, detail: str) -> BaseException:
     if code == "unplaced":
         from .placement import label_of
         return exceptions.TaskPlacementGroupRemoved(f"{label_of(int(detail))} has been removed, so nothing can run in it")
-    if code == "full" and process.session is not None:
+    if code in ("full", "disk") and process.session is not None:
         from .state import memory
         detail = f"{detail}\n{memory(N_HOLDERS_NAMED)}"
     kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
+             "disk": exceptions.OutOfDiskError, "lost": exceptions.ObjectLostError,
              "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
     return kinds.get(code, exceptions.CellmeshError)(detail)
 

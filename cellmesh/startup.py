@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .session import Config, Session
 
 LEAST_STORE_BYTES = 1 << 20
+MOST_BYTES = 1 << 62
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
                    "logging_format", "log_level", "local_mode", "_temp_dir", "_memory", "_system_config",
@@ -65,7 +66,9 @@ def _refusal(name: str, value: Any) -> str:
         fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
                 and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
         return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
-    if name == "log_dir":
+    if name == "offload_limit":
+        return "" if _is_amount(value) else "a number of bytes >= 0"
+    if name in ("log_dir", "offload_dir"):
         return "" if isinstance(value, str | os.PathLike) and os.fspath(value) else "the path of a folder"
     if name in ("address", "namespace"):
         return "" if isinstance(value, str) and value else "a string that is not empty"
@@ -113,10 +116,11 @@ def make_config(given: Mapping[str, Any]) -> Config:
         **{name: float(amount) for name, amount in given.get("resources", {}).items()},
     }
     resources = {name: amount for name, amount in resources.items() if amount}
-    log_dir = os.path.abspath(given["log_dir"]) if "log_dir" in given else ""
-    if log_dir:
-        os.makedirs(log_dir, exist_ok=True)
-    return Config(resources, store, namespace, given.get("log_to_driver", True), log_dir=log_dir,
+    folders = {name: os.path.abspath(given[name]) for name in ("log_dir", "offload_dir") if name in given}
+    for folder in folders.values():
+        os.makedirs(folder, exist_ok=True)
+    limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
+    return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,
                   runtime_env=environment.normal(given.get("runtime_env", {})))
 
 
@@ -151,13 +155,14 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
            "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
+           "offload_dir": config.offload_dir, "offload_limit": config.offload_limit,
            "runtime_env": config.runtime_env,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
         wanted = environment.normal(asked) if name == "runtime_env" else asked
         if name == "address":
             wanted = "" if asked == "local" else _address(asked)
-        wanted = os.path.abspath(asked) if name == "log_dir" else wanted
+        wanted = os.path.abspath(asked) if name in ("log_dir", "offload_dir") else wanted
         if wanted != has[name]:
             from .exceptions import AlreadyInitializedError
             raise AlreadyInitializedError(

@@ -102,14 +102,14 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Living objects, the largest first: id, state, bytes, made by, the pids that hold refs, uses by tasks and other
-    objects."""
+    """Living objects, the largest first: id, state, bytes, place (memory, disk, slot: too small for either), made by,
+    the pids that hold refs, uses by tasks and other objects."""
     client = running().client
     pids = {c["index"]: c["pid"] for c in client.clients()}
 
     def row(o: Row) -> Row:
         made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
-        return {"id": o["id"], "state": o["state"], "size": o["size"], "made_by": made_by,
+        return {"id": o["id"], "state": o["state"], "size": o["size"], "place": o["place"], "made_by": made_by,
                 "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
     rows = sorted(map(row, client.objects(1 << 20)), key=lambda r: -r["size"])
     return _select(rows, filters, limit)
@@ -197,7 +197,11 @@ def memory(limit: int = 20) -> str:
     names = _variables()
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
-    lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {row['state']:<8} by {row['made_by']}, refs in "
+    if stats["n_on_disk"]:
+        head += (f"\non disk: {in_bytes(stats['disk_bytes'])} of {in_bytes(stats['disk_limit_bytes'])} in "
+                 f"{stats['n_on_disk']} objects, in {stats['disk_folder']}")
+    lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {'on disk' if row['place'] == 'disk' else row['state']:<8} by "
+             f"{row['made_by']}, refs in "
              f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
              f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row in rows]
     hint = "(a variable holds what it has fetched, too; so do other places, and the last traceback)"

@@ -62,8 +62,9 @@ def _status() -> Any:
         workers = Counter(client["state"] for client in session.client.clients() if client["role"] == "worker")
         tasks = Counter(task["state"] for task in session.client.tasks(1 << 20))
         stats = session.client.stats()
+        disk = f", {in_bytes(stats['disk_bytes'])} on disk" if stats["n_on_disk"] else ""
         print(f"workers: {_counted(workers)}; tasks: {_counted(tasks)}; "
-              f"store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}")
+              f"store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}{disk}")
     return Context(session)
 
 

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, msgpack
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -131,7 +131,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
-                  "output_lost", "session_ends", "unfetched_error", "tasks_wait"]
+                  "output_lost", "session_ends", "unfetched_error", "tasks_wait", "objects_on_disk"]
     text: Text
 
 
@@ -227,6 +227,7 @@ class SessionConfig(Struct, frozen=True):
     preload: list[str]              # modules that the zygote imports before the first worker
     preload_idle: list[str]         # and when there is nothing else to do
     log_dir: str = ""               # where workers write all that tasks print; "" for nowhere
+    offload_dir: str = ""           # where objects go when memory is full; "" for nowhere
     version: int = PROTOCOL_VERSION
 
     @property

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from ..objstore import _core
+from . import offload_dir as offloading
 from . import processes, session_dir, transport
 from .launch import Launch, launch
 from .link import Link
@@ -73,7 +74,8 @@ class Node:
     # ---- beginning
     @classmethod
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
-              namespace: str = "", log_dir: str = "", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
+              namespace: str = "", log_dir: str = "", offload_dir: str | None = None,
+              offload_limit: int | None = None, hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
               preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
@@ -89,6 +91,11 @@ class Node:
             Where named actors of this session are looked up by default.
         log_dir : str
             A folder where each worker writes all that its tasks print; "" for none.
+        offload_dir : str, optional
+            The folder in which objects get one of their own when memory is full; default: where there is a real disk, see
+            `offload_dir.default_parent`; "": they do not go to disk.
+        offload_limit : int, bytes, optional
+            How much may lie there; default: half of what is free on that disk now.
         hooks, worker_setup : str
             As in `messages.SessionConfig`.
         preload : sequence of str
@@ -102,13 +109,15 @@ class Node:
             If the operating system refuses a process, memory or a socket; nothing is left behind then.
         """
         launched = launched or launch(object_store_memory)
-        config = SessionConfig(session=launched.session, session_dir=launched.directory, driver_pid=os.getpid(),
-                               namespace=namespace, total=resources, log_to_driver=log_to_driver,
-                               sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
-                               worker_setup=worker_setup, preload=list(preload),
-                               preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules], log_dir=log_dir)
         try:
-            _offer(launched.segment_fd, resources)
+            objects, limit = _offload_to(launched.directory, offload_dir, offload_limit)
+            config = SessionConfig(session=launched.session, session_dir=launched.directory, driver_pid=os.getpid(),
+                                   namespace=namespace, total=resources, log_to_driver=log_to_driver,
+                                   sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
+                                   worker_setup=worker_setup, preload=list(preload),
+                                   preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules], log_dir=log_dir,
+                                   offload_dir=objects)
+            _offer(launched.segment_fd, resources, objects, limit)
             launched.tell(config.to_bytes())
             link = _greet_own(launched.directory, launched.process)
             launched.is_taken = True
@@ -199,11 +208,26 @@ class Node:
         session_dir.remove(self.session_dir)
 
 
-def _offer(fd: int, resources: dict[str, float]) -> None:
+def _offload_to(directory: str, parent: str | None, limit: int | None) -> tuple[str, int]:
+    """The folder for objects that memory has no room for, and how many bytes it may hold; "" if there is none."""
+    wanted = offloading.default_parent() if parent is None else parent
+    if not wanted or limit == 0:
+        return "", 0
+    try:
+        path = session_dir.create_offload_dir(directory, wanted)
+        return path, offloading.default_limit(path) if limit is None else limit
+    except OSError:
+        if parent is not None:
+            raise
+        return "", 0  # nobody has asked for it: a full store is full
+
+
+def _offer(fd: int, resources: dict[str, float], objects: str, limit: int) -> None:
     """Write into the segment what the node has, before anybody can ask."""
     client = _core.Client(fd, _core.ROLE_DRIVER, None)
     try:
         client.set_total(resources)
+        client.set_offload(objects, limit)
     finally:
         client.client_died(client.index, 0)  # gives its slot back
         client.close()

@@ -2,6 +2,7 @@
 
     <runtime root>/cellmesh-<uid>/session-<id>/node.sock       everything of mode 0700
                                               /scheduler.log   what the local scheduler had to say on stderr
+                                              /objects         a link to the folder of objects on disk, see offload_dir
 
 Who listens on the socket is alive, whoever does not is dead: the kernel keeps that book, there are no pid files and no
 lock files. The memory of a session has no name at all, so a folder is all that a killed session can leave behind.
@@ -11,20 +12,16 @@ Paths are strings: pathlib alone would be a twentieth of what a start takes.
 from __future__ import annotations
 
 import os
-import stat
 import time
 
-from . import processes
+from . import private_folder, processes
 from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, is_alive
 
 LOG_NAME = "scheduler.log"
+OBJECTS_NAME = "objects"
 _PREFIX = "session-"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
 NEWBORN_S = 60.0
-
-
-class UnsafeDirectory(PermissionError):
-    """Another user could have prepared the folder, so nothing of ours goes there."""
 
 
 def runtime_root() -> str:
@@ -45,14 +42,7 @@ def runtime_root() -> str:
         raise FileNotFoundError(f"no folder for cellmesh's socket: none of {looked} can be written to and has a path "
                                 "short enough; set TMPDIR to one that has")
     root = os.path.join(parent, name)
-    try:
-        os.mkdir(root, 0o700)
-    except FileExistsError:
-        pass
-    found = os.lstat(root)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise UnsafeDirectory(f"{root} must be a folder of yours with mode 0700, which it is not; remove it or set "
-                              "TMPDIR to another place")
+    private_folder.make(root)
     return root
 
 
@@ -73,9 +63,23 @@ def create() -> tuple[str, str]:
     return session, path
 
 
+def create_offload_dir(path: str, parent: str) -> str:
+    """Make the folder for objects of the session in `path`, inside `parent`; it goes with the session's."""
+    from . import offload_dir  # late: this module is imported when every millisecond counts
+    objects = offload_dir.create(parent, os.path.basename(path))
+    os.symlink(objects, os.path.join(path, OBJECTS_NAME))
+    return objects
+
+
 def remove(path: str) -> None:
-    """Remove a session's folder; one that has gone, or goes at this moment, is fine."""
+    """Remove a session's folder, and that of its objects; one that has gone, or goes at this moment, is fine."""
     import shutil  # late, as there is no hurry at the end
+    try:
+        objects = os.readlink(os.path.join(path, OBJECTS_NAME))
+    except OSError:  # it has none
+        objects = ""
+    if os.path.basename(objects) == os.path.basename(path):
+        shutil.rmtree(objects, ignore_errors=True)
     shutil.rmtree(path, ignore_errors=True)
 
 

@@ -20,7 +20,8 @@
  *     memcpy(s.base + at, bytes, size);
  *     object_seal_arena(&s, object, OBJECT_READY, at, size, 0);
  *
- * Others hold it too (object_hold, while somebody does) and may then read s.base + objects[object].offset without the lock. Who
+ * Others hold it too (object_hold, while somebody does) and may then read s.base + objects[object].offset without the lock; if
+ * objects may go to disk, which is so once header.away_folder is set, only after saying so (away.h, disk.h). Who
  * has no more use for it calls client_drop; with the last hold its memory is free. Waiting for a seal: read the inbox, mark,
  * look, sleep (see client.h); example_test.c does it.
  *
@@ -34,6 +35,7 @@
 #ifndef CELLMESH_OBJSTORE_H
 #define CELLMESH_OBJSTORE_H
 
+#include "away.h"    /* objects on disk */
 #include "client.h"  /* attaching, sleeping, the dead */
 #include "error.h"   /* results */
 #include "layout.h"  /* what lies where */

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 
 from ...objstore import _core
-from .. import messages, processes, session_dir, transport
+from .. import messages, offload_dir, processes, session_dir, transport
 from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest,
                         NodeEvent, Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
                         WorkerDied, WorkerOutput)
@@ -26,6 +26,7 @@ from ..metrics import Sums
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
 from . import core, memory_monitor, policy
 from .memory import IdleMemory
+from .offloaded import Notices, Sweeper
 from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
@@ -87,6 +88,12 @@ class Server:
         _raise_descriptor_limit()
         self._memory = IdleMemory(self._client.stats()["capacity_bytes"])
         self._client.notice_idle(self._memory.keep)
+        self._disk = Sweeper(config.offload_dir, self._client.unwanted_files) if config.offload_dir else None
+        self._disk_notices = Notices()
+        self._n_freed_on_disk = 0
+        if self._disk is not None:
+            offload_dir.hold(config.offload_dir)        # until this process ends
+            self._client.notice_offload(self._disk_notices.at_bytes)
         self._share = memory_monitor.threshold()        # of the memory that may be used
         self._next_look = time.monotonic() if self._share < 1 else None
         self._ended_for_memory: dict[int, list[str]] = {}  # by pid: what the error will say
@@ -181,6 +188,8 @@ class Server:
             self._tell_drivers(WorkerDied(action.pid, action.index, action.code, task, tail), droppable=True)
         code = _core.DIED_OF_MEMORY if self._ended_for_memory.pop(action.pid, None) else action.code
         self._client.client_died(action.index, code)
+        if self._disk is not None:
+            self._disk.ask()  # it may have been writing a file
 
     def _guard_memory(self) -> float:
         """End a worker if memory runs out; seconds until the next look."""
@@ -234,6 +243,20 @@ class Server:
         self._look = True
         if self._memory.deadline is None:
             self._look_at_memory(time.monotonic())
+        if self._disk is not None:
+            self._look_at_disk(self._disk)
+
+    def _look_at_disk(self, disk: Sweeper) -> None:
+        stats = self._client.stats()
+        if stats["n_freed_on_disk"] != self._n_freed_on_disk:
+            self._n_freed_on_disk = stats["n_freed_on_disk"]
+            disk.ask()
+        if self._disk_notices.look(stats["disk_bytes"]):
+            self._client.notice_offload(self._disk_notices.at_bytes)
+            self._tell_drivers(NodeEvent("objects_on_disk", (
+                f"The object store is full: {stats['disk_bytes'] / 1e9:.2f} GB of objects lie on disk now, of at most "
+                f"{stats['disk_limit_bytes'] / 1e9:.2f} GB in {stats['disk_folder']}. They come back when they are used. To have "
+                "more in memory, drop refs that are no longer needed, or start with a larger object_store_memory.")))
 
     def _look_at_memory(self, now: float) -> None:
         surplus = self._memory.look(now, *self._client.idle_memory())

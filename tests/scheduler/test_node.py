@@ -93,7 +93,8 @@ def gone(pid: int) -> bool:
 # ---------------------------------------------------------------- beginning and end
 def test_what_a_session_shows_to_other_users(node: Node) -> None:
     assert oct(os.stat(node.session_dir).st_mode & 0o777) == "0o700"
-    assert sorted(os.listdir(node.session_dir)) == ["node.sock", "scheduler.log"]
+    assert sorted(os.listdir(node.session_dir)) == ["node.sock", "objects", "scheduler.log"]
+    assert oct(os.stat(f"{node.session_dir}/objects/").st_mode & 0o777) == "0o700"
     assert os.stat(f"{node.session_dir}/scheduler.log").st_mode & 0o077 == 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cellmesh.scheduler import node_socket, session_dir
+from cellmesh.scheduler import node_socket, offload_dir, private_folder, session_dir
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def test_everything_is_private(root: Path) -> None:
 def test_a_folder_open_to_others_is_refused(root: Path, mode: int) -> None:
     root.mkdir()
     root.chmod(mode)
-    with pytest.raises(session_dir.UnsafeDirectory, match=str(root)):
+    with pytest.raises(private_folder.UnsafeDirectory, match=str(root)):
         session_dir.runtime_root()
 
 
 def test_a_link_is_refused(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(session_dir.UnsafeDirectory):
+    with pytest.raises(private_folder.UnsafeDirectory):
         session_dir.runtime_root()
 
 
@@ -78,3 +78,49 @@ def test_removing_twice_is_harmless(root: Path) -> None:
     session_dir.remove(path)
     session_dir.remove(path)
     assert not os.path.exists(path)
+
+
+# ---------------------------------------------------------------- the folder for objects on disk
+def test_the_folder_for_objects_goes_with_the_session(tmp_path: Path) -> None:
+    _, path = session_dir.create()
+    objects = session_dir.create_offload_dir(path, str(tmp_path))
+    Path(objects, "a-file").write_bytes(b"x")
+    assert os.stat(objects).st_mode & 0o077 == os.stat(os.path.dirname(objects)).st_mode & 0o077 == 0
+    session_dir.remove(path)
+    assert not os.path.exists(path) and not os.path.exists(objects)
+
+
+def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
+    _, path = session_dir.create()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    os.symlink(precious, os.path.join(path, session_dir.OBJECTS_NAME))
+    session_dir.remove(path)
+    assert precious.exists() and not os.path.exists(path)
+
+
+def test_folders_of_dead_sessions_go_with_the_next_one(tmp_path: Path) -> None:
+    dead, living, newborn = (offload_dir.create(str(tmp_path), f"session-{name}") for name in ("dead", "living", "newborn"))
+    held = offload_dir.hold(living)
+    for path in (dead, living):
+        os.utime(path, (1, 1))
+    offload_dir.create(str(tmp_path), "session-next")
+    assert not os.path.exists(dead) and os.path.exists(living) and os.path.exists(newborn)
+    os.close(held)
+    offload_dir.sweep(os.path.dirname(living))
+    assert not os.path.exists(living)
+
+
+def test_objects_do_not_go_into_memory_by_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not offload_dir.is_in_memory("/dev/shm"):
+        pytest.skip("/dev/shm is no tmpfs here")
+    monkeypatch.setenv("TMPDIR", "/dev/shm")
+    assert offload_dir.default_parent() != "/dev/shm"
+
+
+def test_nobody_else_prepares_the_folder_for_objects(tmp_path: Path) -> None:
+    root = tmp_path / f"cellmesh-objects-{os.getuid()}"
+    root.mkdir(mode=0o755)
+    root.chmod(0o755)
+    with pytest.raises(private_folder.UnsafeDirectory, match=str(root)):
+        offload_dir.create(str(tmp_path), "session-x")

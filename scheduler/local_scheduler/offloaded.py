@@ -1,0 +1,89 @@
+"""What the local scheduler does about objects on disk: deletes the files of those that are gone, says how much there is.
+
+Objects are written and read by whoever needs room or a value. A file that belongs to no object is left by an object
+that was freed, or by a process that died while it moved one. Deleting takes as long as the disk takes, so it has a thread
+of its own, while there is something to delete.
+"""
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from ...objstore import _core
+
+PAUSE_S = 0.1              # between two looks at the folder
+FIRST_STEP_BYTES = 128 << 20  # after the first notice, no other before so many bytes
+
+
+class Sweeper:
+    """Deletes files that no object refers to, in a thread of its own.
+
+    Parameters
+    ----------
+    folder : str
+    unwanted : callable
+        Of a list of file names, gives those that can go.
+    """
+
+    def __init__(self, folder: str, unwanted: Callable[[Sequence[str]], list[str]]) -> None:
+        self._folder, self._unwanted = folder, unwanted
+        self._lock = _thread.allocate_lock()
+        self._asked = self._runs = False
+
+    def ask(self) -> None:
+        """There may be something to delete."""
+        with self._lock:
+            self._asked = True
+            if not self._runs:
+                self._runs = True
+                _thread.start_new_thread(self._run, ())
+
+    def _run(self) -> None:
+        while self._goes_on():
+            try:
+                self.sweep()
+            except _core.StoreError:  # the session ends, and the folder with it
+                continue
+            except OSError as error:
+                print(f"files of objects that are gone stay on disk: {error}", file=sys.stderr)
+            time.sleep(PAUSE_S)
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            self._runs, self._asked = self._asked, False
+            return self._runs
+
+    def sweep(self) -> None:
+        """Look once."""
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:  # somebody has removed it
+            return
+        for name in self._unwanted(names):
+            try:
+                os.unlink(os.path.join(self._folder, name))
+            except FileNotFoundError:  # by whoever wrote it
+                continue
+
+
+class Notices:
+    """Says what lies on disk, at the first object and at each doubling. Pure.
+
+    Attributes
+    ----------
+    at_bytes : int
+        When there is something to say next.
+    """
+
+    def __init__(self) -> None:
+        self.at_bytes = 1
+
+    def look(self, on_disk: int) -> bool:
+        """Whether that many bytes are worth telling."""
+        if on_disk < self.at_bytes:
+            return False
+        self.at_bytes = max(2 * on_disk, FIRST_STEP_BYTES)
+        return True
