@@ -55,6 +55,18 @@ def run(config: SessionConfig, listen_fd: int, segment_fd: int, driver_fd: int, 
     os._exit(0)  # the other thread sleeps in the segment and need not be woken for this
 
 
+def call_handlers(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
+    """Wait, and call the handler of each descriptor that is ready.
+
+    A handler may forget others, and what it opens then may get their numbers: an event is for nobody but the handler that it
+    was waited for with.
+    """
+    for key, _ in selector.select(timeout_s):
+        now = selector.get_map().get(key.fd)
+        if now is not None and now.data == key.data:
+            key.data(key.fd)
+
+
 class Peer:
     """A connection on node.sock."""
 
@@ -121,9 +133,7 @@ class Server:
             if self._look:
                 self._look = False
                 self._see_demand()
-            for key, _ in self._selector.select(self._timeout()):
-                if key.fd in self._selector.get_map():  # not forgotten by a handler before it
-                    key.data(key.fd)
+            call_handlers(self._selector, self._timeout())
             self._pass_deadlines()
 
     def _watch(self, fd: int, handler: Callable[[int], None]) -> None:

@@ -173,6 +173,16 @@ def test_large_closures_are_called_by_their_names(cm: ModuleType) -> None:
     assert cm.get(with_much_data.remote()) == 1 << 20
 
 
+def test_rays_name_for_the_folder(folder: Path) -> None:
+    import cellmesh.compat.ray as ray
+    ray.init(num_cpus=1, object_store_memory=STORE, object_spilling_directory=str(folder))
+    try:
+        refs = [ray.put(array(i)) for i in range(10)]
+        assert files(folder) and all(is_whole(ray.get(ref), i) for i, ref in enumerate(refs))
+    finally:
+        ray.shutdown()
+
+
 # ---------------------------------------------------------------- deaths
 def test_workers_killed_while_they_move_objects(cm: ModuleType, folder: Path) -> None:
     kept = [cm.put(array(i)) for i in range(8)]

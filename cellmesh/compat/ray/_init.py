@@ -13,7 +13,8 @@ IGNORED = {"include_dashboard", "dashboard_host", "dashboard_port", "job_config"
            "logging_format", "logging_config", "labels", "enable_resource_isolation", "system_reserved_cpu",
            "system_reserved_memory", "storage"}
 TAKEN = {"address", "num_cpus", "num_gpus", "memory", "resources", "object_store_memory", "namespace", "log_to_driver",
-         "runtime_env"}
+         "runtime_env", "object_spilling_directory"}
+RENAMED = {"object_spilling_directory": "offload_dir"}
 
 
 @dataclass
@@ -69,5 +70,5 @@ def init(address: str | None = None, *, ignore_reinit_error: bool = False, local
     if not ignore_reinit_error and lifecycle.is_initialized() and not session.current().is_worker:
         raise RuntimeError("Maybe you called ray.init twice by accident? A session runs already: call ray.shutdown() "
                            "first, or pass ignore_reinit_error=True")
-    taken = {name: value for name, value in arguments.items() if name in TAKEN and value is not None}
+    taken = {RENAMED.get(name, name): value for name, value in arguments.items() if name in TAKEN and value is not None}
     return RayContext(lifecycle.init(address, ignore_reinit_error=ignore_reinit_error, **taken))
