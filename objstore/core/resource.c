@@ -99,7 +99,7 @@ uint32_t resource_room(const struct segment *s, uint32_t index)
     return UINT32_MAX;
 }
 
-int64_t resource_count(const struct segment *s, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most)
+static int64_t count(const struct segment *s, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most)
 {
     for (uint32_t k = 0; k < s->h->n_kinds && most > 0; k++)
         if (demand[k] > 0) {
@@ -107,6 +107,23 @@ int64_t resource_count(const struct segment *s, const int64_t room[MAX_KINDS], c
             most = n < most ? n : most;
         }
     return most;
+}
+
+int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room[MAX_KINDS])
+{
+    const struct resource_class *c = &s->classes[index];
+    const struct pool *pools = s->h->pools;
+    int64_t n = 0;
+    if (!c->place.pool) {
+        n = count(s, room, c->demand, c->n_ready);
+        for (uint32_t k = 0; k < s->h->n_kinds; k++)
+            room[k] -= n * c->demand[k];
+        return n;
+    }
+    for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++)
+        if (pools[pools[p].head].state == POOL_RESERVED)
+            n += count(s, pools[p].available, c->demand, c->n_ready - n);
+    return n;
 }
 
 static void move(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask, int sign)

@@ -30,8 +30,9 @@ bool resource_fits(const struct segment *segment, const struct pool *pool, const
 uint32_t resource_room(const struct segment *segment, uint32_t index);
 static inline bool resource_admissible(const struct segment *s, uint32_t index) { return resource_room(s, index) != UINT32_MAX; }
 
-/* How many tasks of that demand fit into the room, at most `most`. */
-int64_t resource_count(const struct segment *segment, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most);
+/* How many ready tasks of the class could start now. `room`, what the node has left, becomes less; what classes of one placement
+ * group take from each other is not looked at. */
+int64_t resource_startable(const struct segment *segment, uint32_t index, int64_t room[MAX_KINDS]);
 
 /* Takes a class's demand; returns the mask of GPU devices assigned. Give it back with the same mask. */
 uint32_t resource_acquire(const struct segment *segment, struct pool *pool, const int64_t amounts[MAX_KINDS]);

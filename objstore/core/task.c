@@ -666,24 +666,6 @@ static uint32_t n_arriving(const struct segment *s)
     return n;
 }
 
-/* Those of a class that could start now, at most. `room`, what the node has left, becomes less; what classes of one placement
- * group take from each other is not looked at. */
-static int64_t tasks_that_fit(const struct segment *s, const struct resource_class *c, int64_t room[MAX_KINDS])
-{
-    const struct pool *pools = s->h->pools;
-    int64_t n = 0;
-    if (!c->place.pool) {
-        n = resource_count(s, room, c->demand, c->n_ready);
-        for (uint32_t k = 0; k < s->h->n_kinds; k++)
-            room[k] -= n * c->demand[k];
-        return n;
-    }
-    for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++)
-        if (pools[pools[p].head].state == POOL_RESERVED)
-            n += resource_count(s, pools[p].available, c->demand, c->n_ready - n);
-    return n;
-}
-
 uint32_t task_workers_wanted(struct segment *s)
 {
     struct header *h = s->h;
@@ -693,7 +675,7 @@ uint32_t task_workers_wanted(struct segment *s)
     uint64_t left[CLIENT_WORDS]; /* idle workers that no class has counted on yet; only where environments differ */
     memcpy(left, h->idle, sizeof left);
     for (uint32_t c = 0; c < h->n_classes; c++) {
-        int64_t fits = tasks_that_fit(s, &s->classes[c], room);
+        int64_t fits = resource_startable(s, c, room);
         wanted += fits > 0 ? (uint32_t)fits : 0;
         for (uint32_t i = 0; h->n_envs && i < MAX_CLIENTS && fits > 0; i++)
             if (left[i / 64] >> (i % 64) & 1 && worker_suits(s, i, c)) {
