@@ -304,7 +304,7 @@ def test_removal_of_a_pending_group(cm: ModuleType, flag) -> None:
         cm.get(actor.pid.remote())
     flag("go").set()
     cm.get(running)
-    assert free_cpus() == 2
+    wait_until(lambda: free_cpus() == 2)
 
 
 def test_removal_spares_workers_that_have_done_their_task(cm: ModuleType) -> None:
@@ -348,7 +348,7 @@ def test_a_worker_that_dies_in_a_group(cm: ModuleType, flag, counter) -> None:
     assert cm.get(running) != died
     wait_until(lambda: counter.value == 2)
     assert cm.get(actor.group.remote()) == group
-    assert cm.state.list_placement_groups()[0]["available"].count({"CPU": 0.0}) == 1
+    wait_until(lambda: cm.state.list_placement_groups()[0]["available"].count({"CPU": 0.0}) == 1)
     remove_placement_group(group)
     wait_until(lambda: free_cpus() == 2)
 
