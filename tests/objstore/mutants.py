@@ -35,8 +35,8 @@ MUTANTS = [
     Mutant("a task is committed before its fields", "task.c", "    t->next_1 = t->next_waiting_1 = 0;\n    t->result_1 = spec",
            "    atomic_store(&t->state, TASK_WAITING);\n    STEP();\n    t->next_1 = t->next_waiting_1 = 0;\n    t->result_1 = spec"),
     Mutant("an object is published before its bytes", "object.c",
-           "    o->size = size;\n    STEP();\n    o->offset = offset;\n    publish(s, index, state);\n",
-           "    publish(s, index, state);\n    o->size = size;\n    STEP();\n    o->offset = offset;\n"),
+           "    o->size = size;\n    STEP();\n    object_set_offset(o, offset);\n    publish(s, index, state);\n",
+           "    publish(s, index, state);\n    o->size = size;\n    STEP();\n    object_set_offset(o, offset);\n"),
     Mutant("a released task is free only after its references", "task.c",
            "    STEP();\n    atomic_store_explicit(&t->state, TASK_FREE, memory_order_release);\n    STEP();\n    object_unpin(s, function);\n"
            "    for (uint32_t i = 0; i < n_refs; i++)\n        object_unpin(s, refs[i]);\n",
