@@ -76,7 +76,10 @@ class RemoteFunction(Generic[P, R]):
         """
         # The core's submitter takes this method's place until the session ends, so a call does not even pass through
         # Python.
-        submitter = self._bind(session.current())
+        of = session.current()
+        submitter = self._bind(of)
+        if of.kept_calls is not None:
+            submitter = of.kept_calls.watch(self, submitter)
         self.remote = submitter  # type: ignore[method-assign]
         return submitter(*args, **kwargs)
 
@@ -116,6 +119,10 @@ class RemoteFunction(Generic[P, R]):
     def unbind(self) -> None:
         """Forget the submitter; the next call makes one for the session that is then."""
         self.__dict__.pop("remote", None)
+
+    def redefined(self, new: RemoteFunction[P, R]) -> RemoteFunction[P, R]:
+        """A new definition of this function, with the options of this one if `options()` has given it any."""
+        return new.options(**self._options) if self in self._variants.values() else new
 
     def uses_export(self, export: Export) -> bool:
         """Whether the submitter runs that copy of the code."""

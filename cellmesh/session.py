@@ -98,6 +98,8 @@ class Session:
         Why the local scheduler is gone; "" while it is there.
     tracks_code : bool
         Whether `forget_changed_code` will be called; then what exported code uses is remembered.
+    kept_calls : KeptCalls or None
+        The notebook's: sees the calls of remote functions.
     """
 
     def __init__(self, node: Any, client: Client, config: Config, *, is_worker: bool = False) -> None:
@@ -108,6 +110,7 @@ class Session:
         self.started_at = time.time()
         self.lost = ""
         self.tracks_code = False
+        self.kept_calls: Any = None
         self.exports: weakref.WeakKeyDictionary[Export, dict[Any, Ref]] = weakref.WeakKeyDictionary()
         self.exported_uses: weakref.WeakKeyDictionary[Export, list[Use]] = weakref.WeakKeyDictionary()
         self.bound: weakref.WeakSet[Any] = weakref.WeakSet()  # whatever holds a submitter of this session; has unbind()
@@ -259,10 +262,18 @@ class Session:
                     del self._obituaries[next(iter(self._obituaries))]
                 self._heard.notify_all()
 
-    def close(self) -> None:
-        """Detach; a driver that started the session ends all its processes."""
+    def keep_calls(self, kept: Any) -> None:
+        """Have somebody see the calls of remote functions from now on; None: nobody."""
+        self.kept_calls = kept
+        self._unbind()
+
+    def _unbind(self) -> None:
         for bound in list(self.bound):
             bound.unbind()
+
+    def close(self) -> None:
+        """Detach; a driver that started the session ends all its processes."""
+        self._unbind()
         self.exports.clear()
         self.exported_uses.clear()
         self.method_functions.clear()

@@ -287,4 +287,16 @@ CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or th
     %config CellmeshMagics.cancel_on_stop = True
 """)
 
-ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL)
+RETRY = Magic("%retry", "Submit tasks that have failed or were cancelled again, with the inputs they had.", (
+    Flag("names", "Variables that hold futures, or lists, tuples or dicts of futures.", many=True),
+    Flag("--all", "All variables of the notebook."),
+), """
+    The variables hold the new futures afterwards; of a list those that had failed are replaced. What has failed of that
+    which a task needs is submitted again before it, and what has failed because of it after it. A function that has
+    been defined anew since runs as it is now. The result is the new future, if there is one: again = %retry a.
+
+    Inputs are kept of what the notebook itself submits, except generators and calls of actors: of each function the
+    first 1,000 calls of a cell, if they are at most 64 kB each beside values that were put into the store.
+""")
+
+ALL = (REMOTE, ACTOR, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL, RETRY)

@@ -10,6 +10,7 @@ import IPython
 
 from .. import session as sessions
 from .cell_registry import registry
+from .kept_calls import KeptCalls
 from .wakeup import SignalWakeup
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class CellEvents:
         self.shell.events.unregister("post_run_cell", self.after)
         sessions.when_started.remove(attach)
         self._wakeup.disarm()
+        session = sessions.current_or_none()
+        if session is not None:
+            session.keep_calls(None)
 
     def before(self, info: ExecutionInfo) -> None:
         """A cell begins."""
@@ -67,6 +71,7 @@ class CellEvents:
         session = sessions.current_or_none()
         if session is not None and not session.client.closed:
             attach(session)
+            session.kept_calls.next_cell()
             session.forget_changed_code(autoreload=_autoreloads(self.shell))
 
     def after(self, result: ExecutionResult | None) -> None:
@@ -112,9 +117,11 @@ def _autoreloads(shell: InteractiveShell) -> bool:
 
 
 def attach(session: Session) -> None:
-    """Have what is submitted from now on carry the number of the cell that runs."""
+    """Have what is submitted from now on carry the number of the cell that runs, and its inputs kept."""
     session.client.origin = registry.current.number
     session.tracks_code = True
+    if session.kept_calls is None:
+        session.keep_calls(KeptCalls(session.client))
 
 
 def n_unfinished(limit: int = 1 << 20) -> Counter[int]:

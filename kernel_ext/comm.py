@@ -22,6 +22,7 @@ from ..tracebacks import readable_stack
 from . import panel_messages as pm
 from .card import data_of, row_of
 from .card_html import card_html, card_text
+from .cells import CellError
 from .recorder import Recorder, Send
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Panels:
         def run() -> None:
             try:
                 reply(msgspec.to_builtins(self._do(request)))
-            except (RequestError, IndexError, CellmeshError, ValueError, OSError) as error:
+            except (RequestError, CellError, IndexError, CellmeshError, ValueError, OSError) as error:
                 reply(_refusal(type(error).__name__, str(error)))
             except Exception as error:  # what fetching a value raised: the task's own error
                 reply(_refusal(type(error).__name__, str(error)))
@@ -142,6 +143,8 @@ class Panels:
                 return pm.CardReply(card_html(facts), card_text(facts), data_of(facts))
             case pm.Cancel(row, force):
                 return self._cancel(recorder, row, force)
+            case pm.Retry(row):
+                return self._retry(recorder, row)
             case pm.Fetch(row, name):
                 return self._fetch(recorder, row, name)
             case pm.Stack(row):
@@ -161,6 +164,15 @@ class Panels:
             raise RequestError("The task has just ended." if recorder.is_live else "The session has ended.")
         cancel(ref, force=force)
         return pm.CancelReply("running" if row["state"] == "running" else "pending")
+
+    def _retry(self, recorder: Recorder, number: int) -> pm.RetryReply:
+        from .retry import rebind, submit_again
+        row, ref = self._find(recorder, number)
+        if row["state"] not in ("failed", "cancelled"):
+            raise RequestError("Only a task that has failed or was cancelled can be submitted again.")
+        if ref is None:
+            raise RequestError("The notebook holds no future of this task any more; run its cell again.")
+        return pm.RetryReply(rebind(self._host.namespace, submit_again([ref], self._host.namespace)))
 
     def _fetch(self, recorder: Recorder, number: int, name: str) -> pm.Ok:
         if not name.isidentifier() or keyword.iskeyword(name):

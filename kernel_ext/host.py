@@ -18,6 +18,7 @@ from .. import session as sessions
 from ..refs import ObjectRef
 from . import panel_messages as pm
 from .cell_registry import CellRegistry, registry
+from .kept_calls import prune
 from .output import CellOutput
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Host:
         self._making = threading.Lock()
         self._cards: Cards | None = None
         self._panels: Panels | None = None
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = [prune]
         self._announcement: Any = None
         self._running: dict[str, Any] | None = None  # the parent message of the cell that runs now
         self._running_lock = threading.Lock()

@@ -92,6 +92,14 @@ class CellmeshMagics(Magics):
         with _Mistakes(self.shell):
             cancel(options.what, self.shell.user_ns, everything=options.all, force=options.force)
 
+    @line_magic
+    def retry(self, line: str) -> Any:
+        from .retry import retry
+        __tracebackhide__ = True
+        options = arguments.RETRY.parse(line)
+        with _Mistakes(self.shell):
+            return retry(options.names, self.shell.user_ns, everything=options.all)
+
 
 for _magic in arguments.ALL:
     getattr(CellmeshMagics, _magic.name.strip("%")).__doc__ = _magic.documentation()

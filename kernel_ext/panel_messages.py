@@ -279,6 +279,12 @@ class Cancel(Request, tag="cancel"):
     force: bool = False
 
 
+class Retry(Request, tag="retry"):
+    """Submit a task that has failed or was cancelled again. Answered by `RetryReply`."""
+
+    row: Row
+
+
 class Fetch(Request, tag="fetch"):
     """Bind the row's value to a variable of the notebook, by the name."""
 
@@ -292,7 +298,7 @@ class Stack(Request, tag="stack"):
     row: Row
 
 
-AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Fetch | Stack
+AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Retry | Fetch | Stack
 
 
 class Ok(msgspec.Struct, tag_field="status", tag="ok"):
@@ -322,6 +328,12 @@ class CancelReply(Ok, tag="ok"):
     outcome: str
 
 
+class RetryReply(Ok, tag="ok"):
+    """`bound`: the variables of the notebook that hold the new futures, in words."""
+
+    bound: list[str]
+
+
 class StackReply(Ok, tag="ok"):
     """The Python stack of the worker's thread, innermost call last."""
 
@@ -348,9 +360,9 @@ def parse_request(content: dict[str, Any]) -> AnyRequest:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of every message, with the buffers and enumerations beside it."""
-    replies = (Ok, HelloReply, CardReply, CancelReply, StackReply, Refusal)
+    replies = (Ok, HelloReply, CardReply, CancelReply, RetryReply, StackReply, Refusal)
     _, definitions = msgspec.json.schema_components(
-        [Snapshot, Delta, Hello, Open, Close, Resync, Card, Cancel, Fetch, Stack, *replies],
+        [Snapshot, Delta, Hello, Open, Close, Resync, Card, Cancel, Retry, Fetch, Stack, *replies],
         ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -88,8 +88,8 @@ def ref_type() -> type:
 
 
 class _CodePickler(Pickler):
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
+    def __init__(self, file: io.BytesIO, buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None) -> None:
+        super().__init__(file, buffer_callback)
         self._ref_type = ref_type()
         self.refs: list[Any] = []
 
@@ -114,6 +114,34 @@ def dump_code(code: Callable[..., Any] | type) -> tuple[bytes, tuple[Any, ...]]:
     file = io.BytesIO()
     pickler = _CodePickler(file)
     pickler.dump(_WithSerializers(code) if _serializers else code)
+    return file.getvalue(), tuple(pickler.refs)
+
+
+class TooLarge(Exception):
+    """A pickle is longer than it may be."""
+
+
+def dump_bounded(value: object, limit: int) -> tuple[bytes, tuple[Any, ...]]:
+    """As `dump_code`, for any value; ends early if it takes more than `limit` bytes.
+
+    Raises
+    ------
+    TooLarge
+    """
+    class File(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() + memoryview(data).nbytes > limit:
+                raise TooLarge
+            return super().write(data)
+
+    def look_at(buffer: _pickle.PickleBuffer) -> bool:  # before it is copied into the stream
+        if memoryview(buffer).nbytes > limit:
+            raise TooLarge
+        return True
+
+    file = File()
+    pickler = _CodePickler(file, look_at)
+    pickler.dump(value)
     return file.getvalue(), tuple(pickler.refs)
 
 

@@ -134,6 +134,7 @@ export type Request =
   | { op: 'resync'; comm_id: string }
   | { op: 'card'; row: number }
   | { op: 'cancel'; row: number; force: boolean }
+  | { op: 'retry'; row: number }
   | { op: 'fetch'; row: number; name: string }
   | { op: 'stack'; row: number };
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels import Kernel
+from kernels import Kernel, value
 from replica import Replica
 from support import wait_until
 
@@ -237,6 +237,18 @@ def test_cancel_from_the_panel_while_the_cell_waits(kernel: Kernel, panel: Panel
     assert "cancelled" in kernel.text(cell)
     panel.until(lambda replica: replica.states_of("hold")["running"] == 0)
     assert kernel.ask(op="cancel", row=row)["outcome"] == "finished"
+
+
+def test_retry_submits_a_failed_task_again(kernel: Kernel, panel: Panel, tmp_path: Path) -> None:
+    gate = tmp_path / "retried"
+    kernel.run(f"@cm.remote\ndef opened(): return open({str(gate)!r}).read()\n"
+               "held = [opened.remote()]\ncm.wait(held); None")
+    panel.until(lambda replica: replica.states_of("opened")["failed"] == 1)
+    gate.write_text("there")
+    assert kernel.ask(op="retry", row=row_of(panel.replica, "opened")) == {"status": "ok", "bound": ["1 in held"]}
+    assert value(kernel, "cm.get(held)") == ["there"]
+    panel.until(lambda replica: replica.states_of("opened")["finished"] == 1)
+    assert "Only a task that has failed" in kernel.ask(op="retry", row=row_of(panel.replica, "opened"))["evalue"]
 
 
 def test_fetch_binds_a_variable(kernel: Kernel, panel: Panel) -> None:

@@ -64,6 +64,10 @@ class Session:
         self.tracks_code = False
         self.n_cells = 0
         self.notifier = self
+        self.kept_calls: Any = None
+
+    def keep_calls(self, kept: Any) -> None:
+        self.kept_calls = kept
 
     def add(self, ref: Ref, loop: None, callback: Callable[[], None]) -> None:
         callback()

@@ -111,6 +111,12 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
             Cancel
           </button>
         )}
+        {(current === State.failed || current === State.cancelled) && graph.kind[row] === Kind.task && (
+          <button type="button" onClick={() => void state.retry(row)}>
+            <Glyph name="retry" />
+            Retry
+          </button>
+        )}
         {(current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
           <button type="button" aria-expanded={isNaming} onClick={() => setNaming(!isNaming)}>
             <Glyph name="fetch" />

@@ -19,6 +19,7 @@ const paths = {
   close: 'M4.5 4.5l7 7M11.5 4.5l-7 7',
   cell: 'M6 4 3 8l3 4M10 4l3 4-3 4',
   fetch: 'M8 2.5v7M5 7l3 3 3-3M3 13h10',
+  retry: 'M12.5 8a4.5 4.5 0 1 1-1.4-3.2M12.5 2.5v3h-3',
   stop: 'M4.5 4.5h7v7h-7z',
   expand: 'M9.5 3H13v3.5M13 3 9 7M6.5 13H3V9.5M3 13l4-4'
 };

@@ -151,6 +151,14 @@ export class PanelState {
     });
   }
 
+  async retry(row: number): Promise<void> {
+    await this.act(async connection => {
+      const { bound } = await connection.ask({ op: 'retry', row });
+      const names = Array.isArray(bound) && bound.length > 0 ? ` The new future: ${bound.join(', ')}.` : '';
+      return `Submitted again.${names}`;
+    });
+  }
+
   async fetch(row: number, name: string): Promise<void> {
     await this.act(async connection => {
       await connection.ask({ op: 'fetch', row, name });
