@@ -37,6 +37,7 @@ _HOMES = {
     **dict.fromkeys(("ActorClass", "ActorHandle", "method"), "actor"),
     "ObjectRef": "refs",
     "ObjectRefGenerator": "generator",
+    "progress": "task_progress",
     "RemoteFunction": "remote_function",
     "inspect_serializability": "serializability",
 }

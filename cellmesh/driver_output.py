@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from .exceptions import SessionError
 from .function_names import name_of
-from .progress import Bars
+from .terminal_bars import Bars, Guards
 from .scheduler.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
 
 if TYPE_CHECKING:
@@ -299,18 +299,29 @@ def start(session: Session) -> None:
     texts = TaskText(DIM if _is_terminal() else ("", ""))
     names = TaskNames(session.client)
     bars = Bars()
+    drawing_lock = threading.RLock()
+
+    def erase() -> None:
+        with drawing_lock:
+            guards.lift()
+            if erasing := bars.erase():
+                _write("stderr", erasing)
+
+    guards = Guards(erase)
 
     def write(pieces: list[Message], quiet: bool) -> bool:
         known = names.of(tasks_of(pieces))
         for piece in pieces:
             _add(texts, bars, piece, known)
-        draws = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
-        if draws and (erasing := bars.erase()):
-            _write("stderr", erasing)
-        for name, text in texts.take(quiet):
-            _write(name, text)
-        if draws and (drawing := bars.draw(_terminal_width())):
-            _write("stderr", f"{'' if texts.ends_lines else chr(10)}{drawing}")
+        with drawing_lock:
+            erase()
+            for name, text in texts.take(quiet):
+                _write(name, text)
+                guards.ends_line = True  # or `texts` knows better
+            draws = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+            if draws and (drawing := bars.draw(_terminal_width())):
+                _write("stderr", f"{'' if texts.ends_lines and guards.ends_line else chr(10)}{drawing}")
+                guards.install()
         return texts.holds
 
     pump = Pump(write)
@@ -328,8 +339,7 @@ def start(session: Session) -> None:
     def end() -> None:
         forget()
         pump.finish()
-        if erasing := bars.erase():
-            _write("stderr", erasing)
+        erase()
         atexit.unregister(pump.finish)
 
     _printing[session] = end
@@ -368,8 +378,13 @@ def _add(texts: TaskText, bars: Bars, piece: Message, names: dict[int, str]) -> 
     elif piece.stream in ("display", "update_display"):
         data = json.loads(piece.bundle).get("data", {})
         if PROGRESS_MIME in data:
-            if text := bars.update(piece.pid, f"({name or 'worker'} pid={piece.pid}) ", data[PROGRESS_MIME]):
-                texts.add("stderr", f"{text}\n", task=piece.task, pid=piece.pid, name=name)
+            is_own = piece.pid == os.getpid()
+            who = "" if is_own else f"({name or 'worker'} pid={piece.pid}) "
+            if text := bars.update(piece.pid, who, data[PROGRESS_MIME]):
+                if is_own:
+                    texts.add_plain("stderr", f"{text}\n")
+                else:
+                    texts.add("stderr", f"{text}\n", task=piece.task, pid=piece.pid, name=name)
             return
         text = data.get("text/plain", "") if piece.stream == "display" else ""
         texts.add("stdout", f"{text}\n" if text else "", task=piece.task, pid=piece.pid, name=name)

@@ -5,6 +5,7 @@ The ring holds the last 100,000 or so events; of older tasks nothing is known he
 from __future__ import annotations
 
 import struct
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,13 @@ def submission_of(client: Client, seq: int) -> tuple[str, int]:
                 if record[6] == SUBMITTED:
                     return _function_name(client, record[2], record[5]), record[3]
             at = data.find(wanted, at + 1)
+
+
+def names_of(client: Client, numbers: Set[int]) -> dict[int, str]:
+    """The display names of tasks, of those that the ring still knows, by their numbers."""
+    functions = {seq: (a, d) for _, seq, a, _, _, d, kind, _ in records(client) if kind == SUBMITTED and seq in numbers}
+    names = {function: _function_name(client, *function) for function in set(functions.values())}
+    return {number: names[function] for number, function in functions.items()}
 
 
 def _function_name(client: Client, slot: int, generation: int) -> str:

@@ -21,6 +21,9 @@ N_HOLDERS = 5  # named when a task waits for resources
 
 # The notebook shows refs as cards; it puts its function here, and takes it out again.
 display_ref: Callable[[Any], Any] | None = None
+# Likewise for displays that are updated from threads: live_display(display_id) gives a function that shows a bundle, and
+# from the second call on updates it.
+live_display: Callable[[str], Callable[[dict[str, Any]], None]] | None = None
 
 # In a worker: the GPUs of the task or actor that it runs, as CUDA_VISIBLE_DEVICES names them.
 gpu_ids: list[str] = []

@@ -202,6 +202,7 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
          "NAMES", names),
     Flag("--on", "Run the cell in the process of this actor (a variable, or the actor's name), as if it were a method: "
                  "self is the actor's instance. What the cell assigns stays there, for the next --on cell.", "ACTOR"),
+    Flag("--progress", "Show a progress bar of the tasks that the cell's task submits in its turn, by function."),
     Flag("--wait", "Return when the task has ended; raise its error here."),
     Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
 ), """

@@ -486,6 +486,19 @@ class Graph:
             total[name] += count
         return Counts(**total)
 
+    def counts_of_cell(self, number: int) -> dict[str, dict[str, int]]:
+        """The tasks of one cell by function, in the order in which these came, and by state: fields of `Counts`."""
+        entries, n = self.entries, self.entries.n
+        at = np.flatnonzero(entries.known[:n] & (entries.cell[:n] == number) & (entries.kind[:n] != Kind.OBJECT))
+        pairs, first, counts = np.unique(entries.function[at].astype(np.int64) << 8 | entries.state[at],
+                                         return_index=True, return_counts=True)
+        found: dict[str, dict[str, int]] = {}
+        for i in np.argsort(first).tolist():
+            function, state = divmod(int(pairs[i]), 256)
+            states, name = found.setdefault(self.functions[function], {}), _COUNTED[state]
+            states[name] = states.get(name, 0) + int(counts[i])
+        return found
+
     @property
     def n_tasks(self) -> int:
         """Tasks with a row, and those beyond the bound."""

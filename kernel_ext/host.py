@@ -70,6 +70,7 @@ class Host:
         hooks.display_ref = self._display_ref
         if self.kernel is None:
             return
+        hooks.live_display = self._live_display
         displays = self.shell.display_formatter.ipython_display_formatter
         displays.for_type(ObjectRef, lambda ref: self.cards.show(ref, self.kernel.get_parent("shell")))
         self.kernel.control_handlers[pm.REQUEST_TYPE] = self._on_request
@@ -86,6 +87,7 @@ class Host:
         hooks.display_ref = None
         if self.kernel is None:
             return
+        hooks.live_display = None
         self.shell.display_formatter.ipython_display_formatter.pop(ObjectRef, None)
         self.kernel.control_handlers.pop(pm.REQUEST_TYPE, None)
         self.shell.events.unregister("pre_run_cell", self._before_cell)
@@ -191,6 +193,16 @@ class Host:
             if self._running is None:
                 self._between_cells[display_id] = content
             self.send("update_display_data", content, self._running or parent)
+
+    def _live_display(self, display_id: str) -> Callable[[dict[str, Any]], None]:
+        parent, is_shown = self.kernel.get_parent("shell"), False
+
+        def publish(bundle: dict[str, Any]) -> None:
+            nonlocal is_shown
+            update, is_shown = is_shown, True
+            self.publish(bundle, display_id, update, parent)
+
+        return publish
 
     # --- cells and requests
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 # Flags that one kind of cell has no use for.
-ONLY_BODIES = ("inputs", "wait")
+ONLY_BODIES = ("inputs", "wait", "progress")
 
 
 N_LOOKED_AT = 10_000  # tasks, for those of an earlier run of the cell
@@ -141,6 +141,9 @@ class RemoteCells:
             if changed not in writes and changed not in elsewhere:
                 print(f"{changed} is changed in place by this cell. The change stays on the worker; to get it back, "
                       f"assign {changed}, or name it in --returns.")
+        if options.progress:
+            from .cell_progress import show_progress
+            show_progress(session, refs[-1], run, name)
         if options.wait:
             session.client.get(refs[-1])
         elif not body.has_last_expression:  # otherwise the card of the result tells

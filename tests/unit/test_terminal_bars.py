@@ -1,7 +1,12 @@
 """Progress bars at the end of a terminal."""
 from __future__ import annotations
 
-from cellmesh.progress import N_SHOWN, Bars
+import io
+import sys
+
+import pytest
+
+from cellmesh.terminal_bars import N_SHOWN, Bars, Guards
 
 
 def bar(name: str, text: str, closed: bool = False) -> dict[str, object]:
@@ -59,3 +64,27 @@ def test_lines_fit_the_window_and_their_number_is_limited() -> None:
         bars.update(i, "", bar("a", "x" * 200))
     lines = bars.draw(40).split("\n")
     assert len(lines) == N_SHOWN and lines[0] == "x" * 39 and lines[-1] == "... 5 more bars"
+
+
+def test_what_the_process_writes_goes_above_the_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    bars = Bars()
+    bars.update(1, "", bar("a", "10%"))
+    bars.update(1, "", bar("b", "20%"))
+
+    def erase() -> None:
+        guards.lift()
+        terminal.write(bars.erase())
+
+    guards = Guards(erase)
+    for text in ("first\n", "second"):
+        terminal.write(("" if guards.ends_line else "\n") + bars.draw(80))
+        guards.install()
+        assert not sys.stdout.closed, "it is the stream otherwise"
+        print(text, end="")
+        assert sys.stdout is terminal and sys.stderr is terminal
+    assert not guards.ends_line
+    terminal.write("\n" + bars.draw(80))
+    assert screen(terminal.getvalue()) == ["first", "second", "10%", "20%"]
