@@ -1,0 +1,109 @@
+"""The stop button at random moments of mixed work: the cell ends, and the session is as good as new.
+
+Every cell works for ever and checks what it gets, so it ends by the interrupt alone, or by a wrong value. How many there
+are says CELLMESH_INTERRUPTS (`make nightly`: 500); CELLMESH_SEED begins another sequence. How long they took is printed.
+"""
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import time
+
+import pytest
+from kernels import Kernel, plain, reply_of, value
+from support import wait_until
+
+N = int(os.environ.get("CELLMESH_INTERRUPTS", 50))
+SEED = int(os.environ.get("CELLMESH_SEED", 1))
+ENDS_S = 20.0  # a cell that has not ended by then hangs
+LATEST_S = 0.15  # after the beginning of its cell an interrupt comes
+EXPECTED = {"KeyboardInterrupt", "CancelledError"}
+
+SETUP = """
+%load_ext cellmesh
+import asyncio, time
+import numpy as np
+import cellmesh as cm
+cm.init(num_cpus=2)
+@cm.remote
+def add(x, y): return x + y
+@cm.remote
+def slow(x):
+    time.sleep(0.03)
+    return x
+@cm.remote
+def items(n):
+    for i in range(n):
+        yield i
+@cm.remote
+def nested(n): return sum(cm.get([add.remote(i, 1) for i in range(n)]))
+@cm.remote
+class Counter:
+    def echo(self, x): return x
+counter = Counter.remote()
+array = cm.put(np.arange(100_000))
+"""
+WORK = {
+    "a get that blocks": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(slow.remote(i)) == i",
+    "quick gets": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(add.remote(i, 1)) == i + 1",
+    "submitting": "while True:\n    refs = [add.remote(i, i) for i in range(500)]\n"
+                  "    assert cm.get(refs) == [2 * i for i in range(500)]",
+    "await": "i = 0\nwhile True:\n    i += 1\n    assert await slow.remote(i) == i",
+    "gather": "while True:\n    assert await asyncio.gather(*[add.remote(i, 0) for i in range(20)]) == list(range(20))",
+    "wait": "while True:\n    refs = [slow.remote(i) for i in range(4)]\n    while refs:\n"
+            "        done, refs = cm.wait(refs)\n        assert 0 <= cm.get(done[0]) < 4",
+    "an actor": "i = 0\nwhile True:\n    i += 1\n    assert cm.get([counter.echo.remote(i + k) for k in range(5)]) == "
+                "[i, i + 1, i + 2, i + 3, i + 4]",
+    "a stream": "while True:\n    assert [cm.get(ref) for ref in items.remote(20)] == list(range(20))",
+    "arrays": "while True:\n    ref = cm.put(np.ones(20_000))\n    assert cm.get(ref).sum() == 20_000\n"
+              "    assert cm.get(add.remote(array, 1))[5] == 6",
+    "nested tasks": "while True:\n    assert cm.get(nested.remote(10)) == 55",
+    "progress": "while True:\n    assert list(cm.progress([slow.remote(i) for i in range(3)])) == [0, 1, 2]",
+    "a remote cell": "%%remote --wait\nn = 0\nwhile True:\n    n += 1\n    time.sleep(0.001)",
+    "remote cells": "for i in range(100_000):\n"
+                    "    get_ipython().run_cell_magic('remote', '--returns total', f'total = {i} + 1')\n"
+                    "    assert cm.get(total) == i + 1",
+}
+
+
+@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
+@pytest.mark.timeout(60 + 4 * N)
+def test_random_interrupts(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = fresh_kernel
+    kernel.run(SETUP, 60)
+    node = value(kernel, "cm.nodes()[0]['NodeID']")
+    choose = random.Random(SEED)
+    took: list[float] = []
+    for number in range(N):
+        what = choose.choice(list(WORK))
+        took.append(interrupted(kernel, WORK[what], choose.uniform(0.0, LATEST_S), f"interrupt {number}, seed {SEED}: {what}"))
+        if what == "a remote cell":  # the task goes on, by itself
+            kernel.run("%cancel")
+        check = "cm.get([add.remote(k, 1) for k in range(20)]) == list(range(1, 21)), cm.get(counter.echo.remote(7)), "
+        assert value(kernel, check + "cm.nodes()[0]['NodeID']") == (True, 7, node), what
+    assert value(kernel, "[__import__('cellmesh').session.current().client.check(), len(cm.get(array))]") == [[], 100_000]
+    took.sort()
+    with capsys.disabled():
+        print(f"\n{N} interrupts (seed {SEED}): median {1e3 * statistics.median(took):.0f} ms, 95 % within "
+              f"{1e3 * took[int(0.95 * N)]:.0f} ms, the longest {1e3 * took[-1]:.0f} ms, until the cell had ended")
+
+
+def interrupted(kernel: Kernel, code: str, after_s: float, what: str) -> float:
+    """Run a cell, interrupt it, see that it ends as it should; how long that took, in seconds."""
+    request = kernel.start(code)
+    wait_until(lambda: kernel.of(request, "status"))
+    time.sleep(after_s)  # the moment is what is tried
+    for patience_s in (1.0, ENDS_S):  # ipykernel ignores what comes before it has begun with the code: press again
+        pressed = time.monotonic()
+        kernel.manager.interrupt_kernel()
+        try:
+            kernel.wait(request, patience_s)
+            break
+        except AssertionError:
+            assert patience_s < ENDS_S, f"{what}: the cell did not end"
+    took = time.monotonic() - pressed
+    reply = reply_of(kernel, request)
+    shown = "\n".join(line for m in kernel.of(request, "error") for line in m["content"]["traceback"])
+    assert reply["status"] == "error" and reply["ename"] in EXPECTED, f"{what}: {reply['status']}\n{plain(shown)}"
+    return took
