@@ -10,20 +10,17 @@ import threading
 import time
 import uuid
 import weakref
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .. import exceptions
 from ..history import submission_of
 from ..refs import ObjectRef
-from ..text import in_bytes
 from ..tracebacks import with_source_lines
-from .cell_registry import CellRegistry, registry
-from .card_html import LINE, SIZE_SHOWN, STATES, CardFacts, card_html, card_text, duration
-from .find import refs_in
+from .card_html import STATES, CardFacts, card_html, card_text
+from .cell_registry import CellRegistry
 from .graph_parts import UNKNOWN
 from .preview import summarize
 from .tails import tails_of
@@ -360,67 +357,3 @@ def data_of(facts: CardFacts) -> dict[str, Any]:
 def _first_line(text: str) -> str:
     line = text.strip().split("\n", 1)[0]
     return line if len(line) <= 300 else line[:299] + "…"
-
-
-# ---- %futures
-
-def futures_table(namespace: Mapping[str, Any]) -> FuturesTable:
-    """The futures in the notebook's variables, to display."""
-    from .host import current
-    host = current()
-    return FuturesTable(host.cards if host is not None else Cards(registry, lambda: None), namespace)
-
-
-class FuturesTable:
-    """The notebook's futures, one line for each variable that holds any."""
-
-    def __init__(self, cards: Cards, namespace: Mapping[str, Any]) -> None:
-        variables = {name: value for name, value in namespace.items()
-                     if not name.startswith("_") and name not in ("In", "Out")}
-        refs: dict[str, list[ObjectRef]] = {}
-        for name, ref in refs_in(variables):
-            refs.setdefault(name, []).append(ref)
-        self.rows = [(name, _states_in_words(found), _makers(facts := [cards.facts(ref) for ref in found[:50]]),
-                      ", ".join(dict.fromkeys(f.cell for f in facts if f.cell)), _total_time(facts), _total_size(facts))
-                     for name, found in refs.items()]
-
-    _TITLES = ("variable", "state", "function", "cell", "ran", "size")
-
-    def __repr__(self) -> str:
-        if not self.rows:
-            return "No variable of this notebook holds a future."
-        lines = [self._TITLES, *self.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self._TITLES))]
-        return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-                         for line in lines)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
-        if not self.rows:
-            return {"text/plain": repr(self)}
-        cell = f"padding:.2rem .8rem;text-align:left;border-bottom:1px solid {LINE}"
-        head = "".join(f'<th scope="col" style="{cell}">{title}</th>' for title in self._TITLES)
-        body = "".join("<tr>" + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) + "</tr>"
-                       for row in self.rows)
-        table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        return {"text/plain": repr(self), "text/html": table}
-
-
-def _states_in_words(refs: list[ObjectRef]) -> str:
-    counts = Counter(state_of(ref) for ref in refs)
-    if len(refs) == 1:
-        return STATES[next(iter(counts))][1]
-    return f"{len(refs)} futures: " + ", ".join(f"{count} {STATES[state][1]}" for state, count in counts.most_common())
-
-
-def _makers(facts: list[CardFacts]) -> str:
-    return ", ".join(dict.fromkeys(f.function or f.what for f in facts))
-
-
-def _total_time(facts: list[CardFacts]) -> str:
-    times = [f.ran_s for f in facts if f.ran_s is not None]
-    return duration(sum(times)) if times else ""
-
-
-def _total_size(facts: list[CardFacts]) -> str:
-    total = sum(f.size or 0 for f in facts)
-    return in_bytes(total) if total >= SIZE_SHOWN else ""

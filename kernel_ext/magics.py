@@ -66,7 +66,7 @@ class CellmeshMagics(Magics):
 
     @line_magic
     def futures(self, line: str) -> Any:
-        from .card import FuturesTable
+        from .futures_table import FuturesTable
         arguments.FUTURES.parse(line)
         return FuturesTable(host.install(self.shell).cards, self.shell.user_ns)
 

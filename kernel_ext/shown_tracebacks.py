@@ -7,6 +7,7 @@ wrapped in the one object of the shell. `%debug` and `sys.last_traceback` still 
 """
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -54,7 +55,10 @@ class ShownTracebacks:
 
     def _structured(self, original: Callable[..., Any], etype: Any, evalue: Any, etb: Any = None, *args: Any,
                     **kwargs: Any) -> Any:
-        return original(etype, evalue, _shortened(etb), *args, **kwargs)
+        lines = original(etype, evalue, _shortened(etb), *args, **kwargs)
+        if isinstance(evalue, KeyboardInterrupt | asyncio.CancelledError) and not str(evalue) and len(lines) > 1:
+            return lines[:-1]  # "KeyboardInterrupt: " once more, and nothing behind it
+        return lines
 
     def _parts(self, original: Callable[..., Any], evalue: Any) -> Any:
         """Of an exception's cause: its class, itself, its traceback."""

@@ -308,6 +308,15 @@ def test_the_table_of_futures(kernel: Kernel) -> None:
     assert "<table" in data["text/html"]
 
 
+def test_variables_that_hold_the_same_futures_share_a_row(kernel: Kernel) -> None:
+    kernel.run("run = [add.remote(i, i) for i in range(3)]\nfor item in run: cm.get(item)\nby_name = {'x': run[0], 'y': run[1]}\n"
+               "for i in range(3): fut = add.remote(i, 1)\nsame = fut\ncm.get(fut)")
+    rows = kernel.of(kernel.run("%futures"), "execute_result")[0]["content"]["data"]["text/plain"].splitlines()
+    assert [row for row in rows if row.startswith("run, by_name, item ")], rows
+    assert [row for row in rows if row.startswith("fut, same ")], rows
+    assert not [row for row in rows if row.startswith(("item", "by_name", "same", "i "))], rows
+
+
 def test_the_graph_as_a_widget_keeps_a_picture(kernel: Kernel) -> None:
     cell = kernel.run("cm.get(add.remote(1, 1))\n%graph")
     data = kernel.of(cell, "display_data")[-1]["content"]["data"]
