@@ -81,6 +81,9 @@ class TaskError(CellmeshError):
         The task's number in the session, as in `state.list_tasks()`; 0 if unknown.
     note : str
         What else is known, for example why the exception could not be sent as an object.
+    frames : tuple of (str, str)
+        Where they are kept (`%config CellmeshMagics.keep_frames = True`): for each of the task's frames, the innermost
+        last, where it was and its local variables as text.
     """
 
     task_name: str = ""
@@ -91,6 +94,7 @@ class TaskError(CellmeshError):
     pid: int = 0
     task: int = 0
     note: str = ""
+    frames: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         note = f"\n\n({self.note})" if self.note else ""
@@ -267,7 +271,7 @@ def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0) -> B
 
 
 def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
-    _, name, cause_type, message, remote_traceback, pickled, pid, note = record
+    _, name, cause_type, message, remote_traceback, pickled, pid, note, *frames = record
     cause, problem = _load_cause(pickled)
     # A task that let the error of a task it waited for pass: the class counts that was raised first.
     original = cause.cause if isinstance(cause, TaskError) and cause.cause is not None else cause
@@ -275,6 +279,7 @@ def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
     error.task_name, error.cause, error.cause_type, error.message = name, cause, cause_type, message
     error.remote_traceback, error.pid, error.task = remote_traceback, pid, task
     error.note = "; ".join(filter(None, (note, problem)))
+    error.frames = frames[0] if frames else ()
     error._record = record
     return error
 
@@ -335,7 +340,7 @@ def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
 
 
 def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
-    _, name, cause_type, message, remote_traceback, pickled, pid, note = record
+    _, name, cause_type, message, remote_traceback, pickled, pid, note, *_ = record
     cause, problem = _load_cause(pickled)
     notes = "; ".join(filter(None, (note, problem)))
     text = (f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with pid "

@@ -11,6 +11,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+from . import surroundings
 from .tracebacks import is_ours
 
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
@@ -28,12 +29,16 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     -------
     tuple
         "task_error", the function's name, the exception's type, its message, the traceback, the pickled exception or
-        None, the pid, a note.
+        None, the pid, a note; where they are kept, the frames of `failed_frames.describe`.
     """
     from .exceptions import TaskError
     pickled, note = _pickled(error)
     cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
-    return "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
+    record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
+    if surroundings.keep_frames:
+        from . import failed_frames
+        return (*record, failed_frames.describe(error.__traceback__))
+    return record
 
 
 def _message(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import environment, exceptions
+from . import environment, exceptions, surroundings
 from .scheduler.budget import Budget
 from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
@@ -441,7 +441,7 @@ def _take_surroundings(client: Client) -> None:
     context = client.context()
     if context is None:
         return
-    path, folder = context
+    path, folder, surroundings.keep_frames = context
     sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
     if os.path.isdir(folder):
         os.chdir(folder)

@@ -1,4 +1,5 @@
-"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads."""
+"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads, and
+whether they keep the frames of what fails."""
 from __future__ import annotations
 
 import importlib.machinery
@@ -7,31 +8,34 @@ import site
 import sys
 from typing import Any
 
-Place = tuple[list[str], str]  # absolute import path, working folder
+Place = tuple[list[str], str, bool]  # absolute import path, working folder, whether frames of failures are kept
+
+# Whether tasks keep the frames of their failures: what the notebook wants, and what a worker does.
+keep_frames = False
 
 _NOT_THE_USERS = tuple(os.path.join(path, "") for path in [os.path.dirname(os.__file__), *site.getsitepackages()])
 
 
 def place() -> Place:
-    """This process's import path and folder."""
+    """What workers that start now are to have."""
     try:
         folder = os.getcwd()
     except FileNotFoundError:  # it has been removed
         folder = ""
-    return [os.path.abspath(path) for path in sys.path], folder
+    return [os.path.abspath(path) for path in sys.path], folder, keep_frames
 
 
 class Surroundings:
     """Remembers what they were when last looked at."""
 
     def __init__(self) -> None:
-        self._place = place()
+        self._place = (*place()[:2], False)  # as the workers have it that start with the session
         self._specs: dict[str, Any] = {}
         self._times: dict[str, int] = {}  # of the files of the user's modules, by path
         self._any_reloaded()
 
     def changed(self, autoreload: bool = False) -> bool:
-        """Whether import path or folder have changed since, or a module of the user's has been reloaded.
+        """Whether any of `place()` has changed since, or a module of the user's has been reloaded.
 
         `autoreload`: modules whose files have changed have been reloaded too, in whatever way.
         """

@@ -272,9 +272,13 @@ FUTURES = Magic("%futures", "List the futures among the notebook's variables, wi
 
 INSPECT = Magic("%inspect", "Show all about a future or an actor: its card, where it is now, what it came from.", (
     Flag("variable", "Holds the future, or the actor's handle."),
+    Flag("--pdb", "Of a task that has failed: the local variables of its frames where it failed."),
 ), """
     For a task that runs, and for an actor: the Python stack of its process at this moment, in the lines of your cells.
     Nothing is fetched.
+
+    Variables are kept, as text, by tasks that fail after %config CellmeshMagics.keep_frames = True; %retry runs an
+    earlier failure again. Actors that live already go on without.
 """)
 
 GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.")

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..tracebacks import readable_stack
+from ..exceptions import CellmeshError, TaskError
+from ..tracebacks import readable_stack, with_source_lines
+from .card import state_of
 from .card_html import STATES, CardFacts, card_html, card_text, duration, pre
 from .cells import CellError
 
@@ -50,17 +52,19 @@ class Inspection:
         return {"text/plain": repr(self), "text/html": f"<div>{card}{parts}</div>"}
 
 
-def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:
-    """Find out all about what a variable holds.
+def inspect(name: str | None, namespace: dict[str, Any], host: Host, *, frames: bool = False) -> Inspection:
+    """Find out all about what a variable holds; with `frames` the variables of a failed task where it failed.
 
     Raises
     ------
     CellError
-        The variable holds neither a future nor an actor.
+        The variable holds neither a future nor an actor; or there are no such frames.
     """
     from ..actor import ActorHandle
     from ..refs import ObjectRef
     value = namespace.get(name) if name else None
+    if frames:
+        return _of_failure(name, value, host.cards)
     if isinstance(value, ObjectRef):
         return _of_future(value, host.cards, host.recorder)
     if isinstance(value, ActorHandle):
@@ -84,6 +88,27 @@ def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspe
                     if (lines := _lineage(graph.describe, row, key, lambda number: graph.cells[number].label
                                           if number in graph.cells else ""))]
     return Inspection(facts, tuple(sections))
+
+
+def _of_failure(name: str | None, value: Any, cards: Cards) -> Inspection:
+    """The frames of a task that has failed."""
+    from ..refs import ObjectRef
+    if not isinstance(value, ObjectRef):
+        raise CellError("%inspect --pdb needs a variable that holds the future of a task that has failed: "
+                        "%inspect --pdb a")
+    if state_of(value) != "failed":
+        raise CellError(f"%inspect --pdb is for tasks that have failed: {name!r} is of one that has not")
+    try:
+        value.client.get(value, 1.0)
+    except TaskError as error:
+        frames = error.frames
+    except CellmeshError:  # its process died: there was nobody to look
+        frames = ()
+    if not frames:
+        raise CellError(f"%inspect --pdb: the variables of {name!r} were not kept when it failed. After %config "
+                        f"CellmeshMagics.keep_frames = True they are; %retry {name} runs it again")
+    return Inspection(cards.all_facts(value), tuple(
+        (with_source_lines(place).strip(), variables or "no variables") for place, variables in frames))
 
 
 def _of_actor(handle: ActorHandle) -> Inspection:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import SimpleCompletion, context_matcher
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
-from traitlets import Bool
+from traitlets import Bool, observe
 
+from .. import session as sessions
+from .. import surroundings
 from ..exceptions import CellmeshError
 from . import arguments, host
 from .cell_events import CellEvents
@@ -28,11 +30,20 @@ class CellmeshMagics(Magics):
     cancel_on_stop = Bool(False, help="Whether the stop button also cancels the tasks that the cell has started.").tag(
         config=True)
 
+    keep_frames = Bool(False, help="Whether tasks that fail from now on keep their local variables, as text, for "
+                                   "%inspect --pdb.").tag(config=True)
+
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.cells = RemoteCells(shell)
         self.tracebacks = ShownTracebacks(shell.InteractiveTB)
         self.events = CellEvents(shell, self.cells.shipper, lambda: self.cancel_on_stop)
+
+    @observe("keep_frames")
+    def _keep_frames(self, change: dict[str, Any]) -> None:
+        surroundings.keep_frames = change["new"]
+        if (session := sessions.current_or_none()) is not None:
+            session.refresh_workers()
 
     @cell_magic
     def remote(self, line: str, cell: str) -> Any:
@@ -76,7 +87,7 @@ class CellmeshMagics(Magics):
         __tracebackhide__ = True
         options = arguments.INSPECT.parse(line)
         with _Mistakes(self.shell):
-            return inspect(options.variable, self.shell.user_ns, host.install(self.shell))
+            return inspect(options.variable, self.shell.user_ns, host.install(self.shell), frames=options.pdb)
 
     @line_magic
     def graph(self, line: str) -> Any:
@@ -186,6 +197,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
         return
     magics.events.stop()
     magics.tracebacks.uninstall()
+    magics.keep_frames = False
     shell.configurables.remove(magics)
     host.uninstall(shell)
     shell.Completer.custom_matchers.remove(complete_flags)

@@ -65,3 +65,30 @@ def test_an_actor_says_where_it_is(kernel: Kernel, gate: Path) -> None:
 def test_mistakes_are_sentences(kernel: Kernel) -> None:
     assert "needs a variable" in error(kernel, "%inspect")[1]
     assert "holds neither a future nor an actor" in error(kernel, "%inspect nobody")[1]
+
+
+def test_the_variables_of_a_failure(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef share(total, n):\n    half = total / 2\n    return half / n\n"
+               "fut = share.remote(10, 0)\ncm.wait([fut])")
+    text = error(kernel, "%inspect --pdb fut")[1]
+    assert "were not kept when it failed" in text and "%retry fut runs it again" in text
+    kernel.run("%config CellmeshMagics.keep_frames = True\nimport numpy as np")
+    try:
+        kernel.run("%retry fut\ncm.wait([fut])")
+        text = result(kernel, kernel.run("%inspect --pdb fut"))
+        assert re.search(r'File "Cell In\[\d+\]", line 4, in share\n    return half / n\ntotal = 10\nn = 0\nhalf = 5.0', text), text
+        assert "ZeroDivisionError" in text and "scheduler" not in text
+        kernel.run("%%remote\nbig = np.zeros((1000, 10))\nwrong = big @ big\n")
+        shown = result(kernel, kernel.run("cm.wait([wrong])\n%inspect --pdb wrong"))
+        assert "big = <ndarray of shape 1000 × 10, float64>" in shown and "in <module>" in shown, shown
+    finally:
+        kernel.run("%config CellmeshMagics.keep_frames = False")
+    kernel.run("fut = share.remote(10, 0)\ncm.wait([fut])")
+    assert "were not kept" in error(kernel, "%inspect --pdb fut")[1]
+
+
+@pytest.mark.parametrize("line", ["%inspect --pdb", "%inspect --pdb nobody"])
+def test_variables_of_what_has_not_failed(kernel: Kernel, line: str) -> None:
+    assert "holds the future of a task that has failed" in error(kernel, line)[1]
+    kernel.run("fine = cm.put(1)")
+    assert "'fine' is of one that has not" in error(kernel, "%inspect --pdb fine")[1]
