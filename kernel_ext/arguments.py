@@ -64,14 +64,17 @@ class Magic:
             raise UsageError(f"{self.name}: {str(error).lower()}; {self.name}? shows how it is used") from None
         return self._parser().parse_args(words)
 
+    def usage(self) -> str:
+        """The line, as it may be written; of several lines if it is long."""
+        words = " ".join([self.name, *(_in_usage(flag) for flag in self.flags)])
+        return textwrap.fill(words, 96, subsequent_indent=" " * (1 + len(self.name)), break_on_hyphens=False)
+
     def documentation(self) -> str:
         """What `?` shows."""
-        usage = " ".join([self.name, *(_in_usage(flag) for flag in self.flags)])
         rows = [f"{_in_list(flag):<22} {line}" if not number else f"{'':<22} {line}" for flag in self.flags
                 for number, line in enumerate(textwrap.wrap(flag.help, 76))]
-        indent = " " * (5 + len(self.name))
         parts = [self.summary,
-                 textwrap.fill(usage, 100, initial_indent="    ", subsequent_indent=indent, break_on_hyphens=False),
+                 textwrap.indent(self.usage(), "    "),
                  "\n".join(f"    {row}" for row in rows), textwrap.dedent(self.details).strip("\n")]
         return "\n\n".join(part for part in parts if part) + "\n"
 

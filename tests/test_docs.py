@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def test_python_in_documents_parses(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_no_path_of_one_machine(path: Path) -> None:
     assert not re.findall(r"(?<![\w.])/(?:home|root|Users)/\w+", path.read_text())
+
+
+def test_the_page_of_magics_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("magics_page", ROOT / "scripts" / "magics_page.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    assert script.PAGE.read_text() == script.page(), "run scripts/magics_page.py"
+    assert "%config CellmeshMagics.cancel_on_stop" in script.page()
 
 
 def test_every_make_target_named_in_the_documents_exists() -> None:
