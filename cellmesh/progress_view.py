@@ -99,7 +99,7 @@ class View:
 
     def _pace(self) -> str:
         if self.is_over:
-            return f"in {in_time(self.elapsed_s)}"
+            return f"in {in_time(self.elapsed_s)}" if self.elapsed_s >= 0.01 else ""  # else it was over already
         if self.rate is None:
             return ""
         left = self.all.total - self.all.ended

@@ -72,6 +72,12 @@ def _summary_of(value: Any) -> dict[str, Any]:
                 "dtype": str(value.dtype)}
     if library == "pyarrow" and name in ("Table", "RecordBatch"):
         return _of_arrow(value)
+    if library == "polars" and name == "DataFrame":
+        return _of_polars(value)
+    if library == "polars" and name == "Series":
+        return {**_of_polars(value.to_frame()), "shape": [len(value)], "dtype": str(value.dtype)}
+    if library == "polars" and name == "LazyFrame":
+        return {"text": "a query that has not been computed"}  # its HTML would plan it, and draw that
     if isinstance(value, np.generic):
         return {"dtype": str(value.dtype), "text": repr(value)}
     if picture := _picture_of(value, library, name):
@@ -200,6 +206,17 @@ def _of_arrow(table: Any) -> dict[str, Any]:
         "rows": [[_cell(column[row]) for column in columns] for row in range(head.num_rows)],
         "n_rows": int(table.num_rows), "n_columns": int(table.num_columns),
         "nulls": [int(table.column(i).null_count) for i in range(len(names))]}}
+
+
+def _of_polars(frame: Any) -> dict[str, Any]:
+    head = frame[:TABLE_ROWS, :TABLE_COLUMNS]
+    return {"shape": list(frame.shape), "nbytes": int(frame.estimated_size()), "table": {
+        "columns": [_cut(name, CELL_CHARS) for name in head.columns],
+        "types": [_cut(str(kind), CELL_CHARS) for kind in head.dtypes],
+        "index": [],
+        "rows": [[_cell(item) for item in row] for row in head.rows()],
+        "n_rows": int(frame.height), "n_columns": int(frame.width),
+        "nulls": [int(frame[:, i].null_count()) for i in range(head.width)]}}
 
 
 def _cell(item: object) -> str:

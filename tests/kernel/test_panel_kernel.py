@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels import Kernel, value
+from kernels import Kernel, result, value
 from replica import Replica
 from support import wait_until
 
@@ -225,6 +225,15 @@ def test_the_card_of_a_failure_has_the_traceback(kernel: Kernel, panel: Panel) -
     card = kernel.ask(op="card", row=row_of(panel.replica, "divide"))
     assert card["data"]["state"] == "failed" and "ZeroDivisionError" in card["data"]["error"]
     assert "return a / b" in card["data"]["traceback"] and "<details" in card["html"]
+
+
+def test_the_card_of_an_actor_whose_constructor_failed(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("@cm.remote\nclass Broken:\n    def __init__(self, n): self.share = 1 / n\n    def ask(self): return 1\n"
+               "broken = Broken.remote(0)\ncall = broken.ask.remote()\ncm.wait([call]); None")
+    panel.until(lambda replica: replica.states_of("Broken")["failed"] == 1)
+    wait_until(lambda: "ZeroDivisionError" in kernel.ask(op="card", row=row_of(panel.replica, "Broken"))["text"])
+    shown = result(kernel, kernel.run("%inspect call"))
+    assert "constructor of actor 'Broken' raised ZeroDivisionError" in shown, shown
 
 
 def test_cancel_from_the_panel_while_the_cell_waits(kernel: Kernel, panel: Panel) -> None:

@@ -102,6 +102,22 @@ def test_a_frame_has_its_first_rows_types_and_nulls() -> None:
     assert series["dtype"] == "float64" and series["table"]["columns"] == ["s"]
 
 
+def test_a_polars_frame_is_a_table_too() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"n": [1, None, 3] * 100, "words": ["x" * 500, "b", None] * 100, "lists": [[1, 2], [], [3]] * 100})
+    summary = summarize(frame)
+    table = summary["table"]
+    assert summary["type"] == "polars.DataFrame" and summary["shape"] == [300, 3] and summary["nbytes"] > 0
+    assert table["columns"] == ["n", "words", "lists"] and table["types"] == ["Int64", "String", "List(Int64)"]
+    assert table["rows"][0] == ["1", "x" * 39 + "…", "[1, 2]"] and len(table["rows"]) == 6
+    assert table["nulls"] == [100, 100, 0] and table["n_rows"] == 300
+    assert len(summarize(polars.DataFrame(np.zeros((3, 500))))["table"]["columns"]) == 12
+    series = summarize(polars.Series("s", [1.5, 2.5]))
+    assert series["shape"] == [2] and series["dtype"] == "Float64" and series["table"]["rows"] == [["1.5"], ["2.5"]]
+    lazy = summarize(frame.lazy().filter(polars.col("n") > 1))
+    assert lazy == {"type": "polars.LazyFrame", "text": "a query that has not been computed"}
+
+
 def test_an_arrow_table_has_its_schema() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     table = summarize(pyarrow.table({"n": [1, None, 3], "s": ["a", "b", None]}))["table"]

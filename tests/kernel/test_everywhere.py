@@ -1,0 +1,91 @@
+"""Where else notebooks' code runs: another event loop policy, nested event loops, IPython in a terminal."""
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kernels import Kernel, reply_of, value
+
+pexpect = pytest.importorskip("pexpect")
+
+FUNCTIONS = ("import cellmesh as cm, time\n@cm.remote\ndef add(x): return x + 1\n@cm.remote\ndef patient():\n"
+             "    while True: time.sleep(0.01)")
+
+
+def works(kernel: Kernel) -> None:
+    """The session does what it should, and the stop button too."""
+    assert value(kernel, "await add.remote(1)") == 2
+    assert value(kernel, "[item async for item in cm.progress([add.remote(i) for i in range(3)])]") == [1, 2, 3]
+    for code, name in (("await held", "CancelledError"), ("cm.get(held)", "KeyboardInterrupt")):
+        request = kernel.start(f"held = patient.remote()\nprint('asked')\n{code}")
+        kernel.until_text(request, lambda text: "asked" in text)
+        kernel.manager.interrupt_kernel()
+        assert reply_of(kernel, request)["ename"] == name
+    kernel.run("%cancel --all\nfor name in ('held',): del globals()[name]")
+    kernel.run("%%remote\ntotal = 20 + 1\ntotal * 2")
+    assert value(kernel, "(cm.get(_), cm.get(total))") == (42, 21)
+
+
+@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
+def test_another_event_loop_policy(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("import asyncio\nclass Policy(asyncio.DefaultEventLoopPolicy): pass\n"
+                     "asyncio.set_event_loop_policy(Policy())\n%load_ext cellmesh")
+    fresh_kernel.run(FUNCTIONS)
+    works(fresh_kernel)
+
+
+@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
+def test_nested_event_loops(fresh_kernel: Kernel) -> None:
+    nest = next((name for name in ("nest_asyncio2", "nest_asyncio") if _is_there(name)), None)
+    if nest is None:
+        pytest.skip("neither nest_asyncio2 nor nest_asyncio is installed")
+    fresh_kernel.run(f"%load_ext cellmesh\nimport asyncio, {nest}\n{nest}.apply()")
+    fresh_kernel.run(FUNCTIONS)
+    assert value(fresh_kernel, "asyncio.get_event_loop()"
+                               ".run_until_complete(asyncio.wait_for(add.remote(4), 20))") == 5
+    works(fresh_kernel)
+
+
+def _is_there(module: str) -> bool:
+    from importlib.util import find_spec
+    return find_spec(module) is not None
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[pexpect.spawn]:
+    """IPython in a terminal."""
+    child = pexpect.spawn(sys.executable, ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
+                          encoding="utf-8", timeout=30, dimensions=(40, 120),
+                          env={**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "xterm", "PYTHONUNBUFFERED": "1"})
+    yield child
+    child.close(force=True)
+
+
+def entered(terminal: pexpect.spawn, code: str) -> str:
+    """Type a cell at the prompt; what has been shown when the next prompt is there."""
+    terminal.sendline(f"{code}\n" if "\n" in code else code)
+    terminal.expect(r"In \[\d+\]: $")
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.before)
+
+
+def test_ipython_in_a_terminal(terminal: pexpect.spawn) -> None:
+    terminal.expect(r"In \[1\]: $")
+    for line in ("%load_ext cellmesh", "%load_ext cellmesh", "import cellmesh as cm"):
+        assert "Error" not in entered(terminal, line)
+    assert "running" in entered(terminal, "%mesh start --cpus 1")
+    entered(terminal, "@cm.remote\ndef share(n):\n    return 10 // n\n")
+    assert "Out" in entered(terminal, "cm.get(share.remote(5))")
+    entered(terminal, "bad = share.remote(0)")
+    assert "Out" in entered(terminal, "cm.wait([bad])")
+    assert "share: failed · In [" in entered(terminal, "bad")
+    assert "ZeroDivisionError" in entered(terminal, "%inspect bad")
+    assert "bad" in entered(terminal, "%futures")
+    assert "Submitted 1 task again: bad." in entered(terminal, "%retry bad")
+    assert "[10, 5]" in entered(terminal, "list(cm.progress([share.remote(n) for n in (1, 2)]))")
+    assert "not found" in entered(terminal, "%unload_ext cellmesh") + entered(terminal, "%retry bad")
+    terminal.sendline("exit()")
+    terminal.expect(pexpect.EOF)
