@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import hooks
-from .exceptions import SessionError
+from .exceptions import CellmeshError, SessionError, TaskError
 from .history import names_of
 from .progress_view import Counts, Rate, View, html_of, plain_text, text_lines
 from .session import of_client
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.2       # between two looks at least
 LOOKING_SHARE = 0.05   # of the time, with very many tasks
+ERROR_CHARS = 300
 UNKNOWN = "tasks"
 
 Bundle = dict[str, Any]
@@ -151,7 +152,7 @@ def look_at(refs: Iterable[ObjectRef]) -> Callable[[], Looked]:
                 counts = groups[names.get(ref.creator, UNKNOWN)]
                 setattr(counts, state, getattr(counts, state) + 1)
                 if state == "failed" and not error:
-                    error = of_client(client).errors.of(ref.creator)[0]
+                    error = error_of(ref)
             running = _running(client, pending)
         except SessionError:
             is_over, running = True, Counter()
@@ -162,6 +163,19 @@ def look_at(refs: Iterable[ObjectRef]) -> Callable[[], Looked]:
         return Looked(groups, is_over or not pending, error)
 
     return look
+
+
+def error_of(ref: ObjectRef) -> str:
+    """Why a task has failed, in a line; "" if it has not."""
+    try:
+        ref.client.get(ref, 0)
+    except TaskError as error:
+        text = f"{error.cause_type}: {error.message}"
+    except CellmeshError as error:
+        text = f"{type(error).__name__}: {error}"
+    else:
+        return ""
+    return text.strip().partition("\n")[0][:ERROR_CHARS]
 
 
 def _running(client: Client, pending: list[ObjectRef]) -> Counter[int]:

@@ -50,7 +50,7 @@ def look_at_cell(recorder: Recorder, ref: ObjectRef, number: int, name: str) -> 
         elif not groups:  # its submission has not been read yet
             groups, is_over = {name: Counts(1)}, False
         is_over = is_over and all(counts.ended == counts.total for counts in groups.values()) or not recorder.is_live
-        error = recorder.session.errors.of(ref.creator)[0] if is_over else ""
+        error = task_progress.error_of(ref) if is_over and recorder.is_live else ""
         return task_progress.Looked(groups, is_over, error)
 
     return look

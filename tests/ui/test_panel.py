@@ -296,3 +296,16 @@ def close_panel(lab: Lab) -> None:
     lab.page.evaluate("""() => {
         [...window.jupyterapp.shell.widgets('main')].find(widget => widget.id === 'cellmesh-panel').close();
     }""")
+
+
+def test_a_failed_task_is_submitted_again_from_its_card(lab: Lab, panel: Panel) -> None:
+    start(lab, "@cm.remote\ndef moody(path):\n    return open(path).read()",
+          "fut = moody.remote('mood.txt')\ncm.wait([fut]);", "open('mood.txt', 'w').write('good')", "cm.get(fut)")
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_count("failed", 1)
+    panel.list().first.click()
+    lab.run_cell(3)
+    panel.button("Retry").click()
+    expect(panel.card).to_contain_text("Submitted again. The new future: fut.", timeout=PATIENCE_MS)
+    assert lab.run_cell(4) == "'good'"
