@@ -11,8 +11,9 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .. import exceptions
@@ -91,13 +92,16 @@ class Cards:
         Gives the present `Recorder`, or None.
     publish : callable, optional
         Shows a card, or updates it in place; None where that is not possible (terminals).
+    namespace : mapping, optional
+        The notebook's variables.
     """
 
     def __init__(self, registry: CellRegistry, recorder: Callable[[], Recorder | None],
-                 publish: Publish | None = None) -> None:
+                 publish: Publish | None = None, namespace: Mapping[str, Any] = MappingProxyType({})) -> None:
         self._registry = registry
         self._recorder = recorder
         self._publish = publish
+        self._namespace = namespace
         self._live: dict[str, _Live] = {}
         self._ended: OrderedDict[str, _Ended] = OrderedDict()
         self._lock = threading.Lock()
@@ -223,7 +227,12 @@ class Cards:
             made, function=name, what="object" if info["put"] else made.what,
             attempt=info["attempt"], pid=info["pid"] or made.pid,
             cell=made.cell or self._registry.cell(origin).label,
-            size=info["size"] if state == "finished" else None, output=tails_of(client).of(ref.creator))
+            size=info["size"] if state == "finished" else None, output=tails_of(client).of(ref.creator),
+            variable=self._variable_of(ref))
+
+    def _variable_of(self, ref: ObjectRef) -> str:
+        held = (name for name, value in list(self._namespace.items()) if type(value) is ObjectRef and value == ref)
+        return next((name for name in held if not name.startswith("_")), "")
 
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
         if not row or recorder is None:

@@ -40,6 +40,8 @@ class CardFacts:
         Why there is no preview.
     output : str
         The last lines that the task has printed.
+    variable : str
+        The notebook's, that holds the future; "" if none does by itself.
     """
 
     id: str
@@ -60,6 +62,7 @@ class CardFacts:
     note: str = ""
     output: str = ""
     depends_on: list[str] = field(default_factory=list)
+    variable: str = ""
 
 
 # state -> (sign, words, colour); the colours are legible on white and on near-black
@@ -83,7 +86,7 @@ _MONO = "var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace)"
 
 def card_html(facts: CardFacts) -> str:
     """The card. No scripts, no style sheets, nothing loaded from anywhere."""
-    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts), _output(facts)]
+    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts), _output(facts), _what_to_type(facts)]
     body = "".join(part for part in parts if part)
     return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts))}" style="display:inline-block;'
             f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;'
@@ -302,6 +305,20 @@ def _output(facts: CardFacts) -> str:
     summary = f'<span style="opacity:.62">printed</span> <code style="font:1em {_MONO};background:none;color:inherit">'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer;overflow-wrap:anywhere">{summary}'
             f'{escape(last[-200:])}</code></summary>{pre(facts.output)}</details>')
+
+
+# A button in an output cell would need scripts, which a front end runs for trusted notebooks only.
+MAGICS = {"waiting": ("%cancel",), "ready": ("%cancel",), "retrying": ("%cancel",), "running": ("%cancel", "%inspect"),
+          "finished": ("%fetch",), "failed": ("%retry", "%inspect --pdb"), "cancelled": ("%retry",)}
+
+
+def _what_to_type(facts: CardFacts) -> str:
+    if not facts.variable or facts.what not in ("task", "object"):
+        return ""
+    style = f"font:.92em {_MONO};background:{_FAINT};padding:0 .4rem;border-radius:.3rem;color:inherit"
+    codes = "".join(f'<code style="{style}">{magic} {escape(facts.variable)}</code>'
+                    for magic in MAGICS.get(facts.state, ()))
+    return f'<div style="display:flex;gap:.5rem;margin-top:.45rem;opacity:.62">{codes}</div>' if codes else ""
 
 
 def _number(value: float) -> str:

@@ -129,7 +129,8 @@ class Host:
         with self._making:
             if self._cards is None:
                 from .card import Cards
-                self._cards = Cards(self._cell_runs, lambda: self.recorder, self.publish if self.kernel else None)
+                self._cards = Cards(self._cell_runs, lambda: self.recorder, self.publish if self.kernel else None,
+                                    self.shell.user_ns)
                 self._listeners.append(self._cards.on_change)
             return self._cards
 

@@ -11,6 +11,14 @@ pytestmark = [pytest.mark.may_keep("descriptors", "zmq context"), pytest.mark.ma
               pytest.mark.timeout(120)]
 
 
+def executed(tmp_path: Path, cells: list[str]) -> list[nbformat.NotebookNode]:
+    """The cells of a notebook that has been run from top to bottom."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    folder = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=60, kernel_name="python3", resources=folder).execute()
+    return notebook.cells
+
+
 def test_output_that_comes_after_its_cell_is_in_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     gate = tmp_path / "gate"
@@ -23,8 +31,20 @@ def test_output_that_comes_after_its_cell_is_in_the_card(tmp_path: Path, monkeyp
         "while not any(card.facts.output for card in host.current().cards._ended.values()): time.sleep(0.01)",
         "None",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    folder = {"metadata": {"path": str(tmp_path)}}
-    NotebookClient(notebook, timeout=60, kernel_name="python3", resources=folder).execute()
-    (card,) = [output for output in notebook.cells[1].outputs if output.output_type == "display_data"]
+    (card,) = [output for output in executed(tmp_path, cells)[1].outputs if output.output_type == "display_data"]
     assert "finished" in card.data["text/html"] and "late words" in card.data["text/html"]
+
+
+def test_a_progress_bar_is_left_as_it_was_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    gate = tmp_path / "gate"
+    cells = [
+        "%load_ext cellmesh\nimport cellmesh as cm, os, time\ncm.init(num_cpus=1)",
+        f"@cm.remote\ndef held(i):\n    while not os.path.exists({str(gate)!r}): time.sleep(0.005)\n"
+        "refs = [held.remote(i) for i in range(3)]\ncm.progress(refs)",
+        f"open({str(gate)!r}, 'w').close()\ncm.get(refs)",
+        "import threading\nwhile any(t.name == 'cellmesh-progress' for t in threading.enumerate()): time.sleep(0.01)",
+        "None",
+    ]
+    (bar,) = [output for output in executed(tmp_path, cells)[1].outputs if output.output_type == "display_data"]
+    assert "3/3 · in " in bar.data["text/plain"] and 'aria-valuenow="3"' in bar.data["text/html"]

@@ -1,6 +1,7 @@
 """Cards: every fact is there, nothing foreign gets through as HTML, and the HTML is well-formed."""
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -98,6 +99,15 @@ def test_what_the_task_has_printed_is_folded_under_its_last_line() -> None:
     html = card_html(facts(output=f"epoch 1\n{EVIL}"))
     assert "<details style" in html and "epoch 1" in read(html) and "<script" not in html
     assert card_text(facts(output="epoch 1\nepoch 2")).endswith("│ epoch 1\n│ epoch 2")
+
+
+@pytest.mark.parametrize("state, typed", [
+    ("running", ["%cancel total", "%inspect total"]), ("finished", ["%fetch total"]),
+    ("failed", ["%retry total", "%inspect --pdb total"]), ("cancelled", ["%retry total"])])
+def test_a_card_says_what_can_be_typed(state: str, typed: list[str]) -> None:
+    html = card_html(facts(state=state, variable="total"))
+    assert all(f">{line}</code>" in html for line in typed)
+    assert "%" not in re.sub(r'style="[^"]*"', "", card_html(facts(state=state))), "nobody could name it"
 
 
 def test_only_png_is_a_picture() -> None:
