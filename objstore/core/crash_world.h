@@ -496,6 +496,17 @@ static void claim(void)
     segment_unlock(&s);
     CHECK(other != UINT32_MAX);
 }
+/* Nothing but the task itself refers to what it was given. */
+static void a_sole_owner(void)
+{
+    some_objects();
+    b = put_arena(300, NULL, 0);
+    a = submit(&b, (struct shape){1, 1, 0, 1, 0}, results);
+    drop(b);
+    task = pop();
+    claim();
+    seal_results(task = other);
+}
 static void a_claimed_task(void)
 {
     a_task();
@@ -749,7 +760,7 @@ static const struct operation operations[] = {
     {"put, inline", attach, run_put_inline}, {"put", some_objects, run_put}, {"drop", some_objects, run_drop},
     {"get", attach, run_get}, {"wait", attach, run_wait},
     {"submit", some_objects, run_submit}, {"submit, small", attach, run_submit_small}, {"submit, waiting", some_objects, run_submit_waiting},
-    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"work", a_task, run_work},
+    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"finish what owns its arguments", a_sole_owner, run_finish}, {"work", a_task, run_work},
     {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
     {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
     {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},
