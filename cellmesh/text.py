@@ -6,16 +6,9 @@ import warnings
 from collections.abc import Mapping
 from types import FrameType
 
+from .scheduler.sizes import in_bytes as in_bytes
+
 _PACKAGE = __name__.rpartition(".")[0]
-
-
-def in_bytes(n: float) -> str:
-    """1_500_000 -> '1.5 MB', with decimal prefixes as in the panel."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if n < 999.5 or unit == "TB":
-            return f"{n:.0f} B" if unit == "B" else f"{n:.3g} {unit}"
-        n /= 1000
-    raise AssertionError("the loop returns at TB")
 
 
 def in_resources(amounts: Mapping[str, float]) -> str:

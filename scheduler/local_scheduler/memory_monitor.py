@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ..sizes import in_bytes
+
 # Of the memory; beyond it a task is ended. Another share in this variable, 1 turns the monitor off.
 VARIABLE, THRESHOLD = "CELLMESH_MEMORY_THRESHOLD", 0.95
 # How fast processes can fill memory at most, for the time until the next look, and that time's limits.
@@ -132,12 +134,8 @@ def private_bytes(pid: int) -> int:
 def report(victim: Candidate, name: str, short: Usage) -> list[str]:
     """What the error says: how much was used, and by whom."""
     largest = sorted(((private_bytes(int(pid)), int(pid)) for pid in os.listdir("/proc") if pid.isdigit()), reverse=True)
-    lines = [f"{_gb(short.used)} of {_gb(short.total)} were in use; {name} used {_gb(victim.used)}. The largest processes:"]
-    return lines + [f"{_gb(used):>9}  pid {pid}  {_command(pid)}" for used, pid in largest[:N_LISTED]]
-
-
-def _gb(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.2f} GB"
+    lines = [f"{in_bytes(short.used)} of {in_bytes(short.total)} were in use; {name} used {in_bytes(victim.used)}. The largest processes:"]
+    return lines + [f"{in_bytes(used):>9}  pid {pid}  {_command(pid)}" for used, pid in largest[:N_LISTED]]
 
 
 def _command(pid: int) -> str:

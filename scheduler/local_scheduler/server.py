@@ -23,6 +23,7 @@ from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, 
                         NodeEvent, Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
                         WorkerDied, WorkerOutput)
 from ..metrics import Sums
+from ..sizes import in_bytes
 from ..transport import Channel, ConnectionLost, Listener, ProtocolError
 from . import core, memory_monitor, policy
 from .memory import IdleMemory
@@ -264,8 +265,8 @@ class Server:
         if self._disk_notices.look(stats["disk_bytes"]):
             self._client.notice_offload(self._disk_notices.at_bytes)
             self._tell_drivers(NodeEvent("objects_on_disk", (
-                f"The object store is full: {stats['disk_bytes'] / 1e9:.2f} GB of objects lie on disk now, of at most "
-                f"{stats['disk_limit_bytes'] / 1e9:.2f} GB in {stats['disk_folder']}. They come back when they are used. To have "
+                f"The object store is full: {in_bytes(stats['disk_bytes'])} of objects lie on disk now, of at most "
+                f"{in_bytes(stats['disk_limit_bytes'])} in {stats['disk_folder']}. They come back when they are used. To have "
                 "more in memory, drop refs that are no longer needed, or start with a larger object_store_memory.")))
 
     def _look_at_memory(self, now: float) -> None:

@@ -44,7 +44,7 @@ def test_a_task_that_takes_too_much_fails_and_says_who_used_what(short_of_memory
     with pytest.raises(cm.exceptions.OutOfMemoryError, match="memory ran out") as raised:
         cm.get(hog.options(max_retries=0).remote(counter, 99), timeout=50)
     (note,) = raised.value.__notes__
-    assert "were in use" in note and "GB  pid" in note
+    assert "were in use" in note and "B  pid" in note
     assert cm.get(hog.remote(counter, 0)) == "done"
 
 
