@@ -72,6 +72,7 @@ def progress(refs: ObjectRef | Iterable[ObjectRef] | Mapping[Any, ObjectRef], *,
 
 
 def _refs_of(refs: Any) -> list[ObjectRef]:
+    from .api import as_completed
     from .generator import ObjectRefGenerator
     from .refs import ObjectRef
     if isinstance(refs, ObjectRef):
@@ -79,6 +80,8 @@ def _refs_of(refs: Any) -> list[ObjectRef]:
     if isinstance(refs, ObjectRefGenerator):
         raise TypeError("progress() needs refs that are there already, and nobody knows how many items a generator will "
                         "have: pass list(generator), or show tqdm's bar, without a total, while you iterate")
+    if isinstance(refs, as_completed):
+        return refs._refs  # iterating over it would wait
     if not isinstance(refs, Iterable):
         raise TypeError(f"progress() needs ObjectRefs, not a {type(refs).__name__}")
     found = list(refs.values() if isinstance(refs, Mapping) else refs)

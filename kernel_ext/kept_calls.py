@@ -10,11 +10,13 @@ cell are kept; then the function has its bare submitter back until the next cell
 from __future__ import annotations
 
 import sys
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import session as sessions
+from ..exceptions import SessionError
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
@@ -79,6 +81,7 @@ class KeptCalls:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._lock = threading.Lock()
         self._calls: OrderedDict[int, Call] = OrderedDict()  # by the task's number
         self._failed: set[int] = set()  # of those
         self._full: list[tuple[RemoteFunction[..., Any], Submit, Submit]] = []  # that have their bare submitter
@@ -111,9 +114,10 @@ class KeptCalls:
         return submit
 
     def _keep(self, call: Call) -> None:
-        self._calls[call.results[0].creator] = call
-        if len(self._calls) > N_KEPT:
-            self._failed.discard(self._calls.popitem(last=False)[0])
+        with self._lock:
+            self._calls[call.results[0].creator] = call
+            if len(self._calls) > N_KEPT:
+                self._failed.discard(self._calls.popitem(last=False)[0])
 
     def next_cell(self) -> None:
         """A cell begins: calls are counted anew."""
@@ -128,22 +132,25 @@ class KeptCalls:
 
     def all(self) -> list[tuple[int, Call]]:
         """The numbers of tasks and their calls, in the order in which they were submitted."""
-        return sorted(self._calls.items())
+        with self._lock:
+            return sorted(self._calls.items())
 
     def prune(self) -> None:
         """Forget calls that have ended well, and those whose futures are held by nobody else."""
-        for number, call in list(self._calls.items()):
+        for number, call in self.all():
             if _n_holders(call.results) <= N_OWN_HOLDERS or self._has_value(number, call):
-                self._calls.pop(number, None)
-                self._failed.discard(number)
+                with self._lock:
+                    self._calls.pop(number, None)
+                    self._failed.discard(number)
 
     def _has_value(self, number: int, call: Call) -> bool:
-        if self._client.closed:
-            return True
-        if number in self._failed or not self._client.ready(call.results[0]):
-            return False
-        if self._client.info(call.results[0])["state"] == "finished":
-            return True
+        try:
+            if number in self._failed or not self._client.ready(call.results[0]):
+                return False
+            if self._client.info(call.results[0])["state"] == "finished":
+                return True
+        except SessionError:
+            return True  # the session has ended, and nothing of it can be submitted again
         self._failed.add(number)
         return False
 

@@ -64,10 +64,11 @@ def test_what_it_needs_and_what_needs_it_is_submitted_too(kernel: Kernel, gate: 
 
 
 def test_a_cancelled_one_and_a_crashed_one(kernel: Kernel, gate: Path) -> None:
-    kernel.run("@cm.remote(max_retries=0)\ndef late(path, how):\n    while not os.path.exists(path):\n"
+    kernel.run("@cm.remote(max_retries=0)\ndef late(path, how):\n    open(f'{path}.{how}', 'w').close()\n"
+               "    while not os.path.exists(path):\n"
                "        if how: os._exit(3)\n        time.sleep(0.01)\n    return how\n"
                "stopped, crashed = late.remote(path, 0), late.remote(path, 1)\n"
-               "while stopped.client.info(stopped)['state'] != 'running': time.sleep(0.01)\n"
+               "while not os.path.exists(path + '.0'): time.sleep(0.01)\n"
                "cm.cancel(stopped)\ncm.wait([stopped, crashed], num_returns=2)")
     gate.touch()
     kernel.run("%retry stopped crashed")
@@ -116,6 +117,7 @@ def test_inputs_are_kept_no_longer_than_they_can_be_of_use(kernel: Kernel, gate:
     assert value(kernel, "kept.of_task(last.creator) is not None") is True
 
 
+@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 def test_unloading_gives_functions_their_submitters_back(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("import cellmesh as cm\n@cm.remote\ndef f(x): return x\ncm.get(f.remote(1))\nbare = type(f.remote)")
     fresh_kernel.run("%load_ext cellmesh")
@@ -123,3 +125,12 @@ def test_unloading_gives_functions_their_submitters_back(fresh_kernel: Kernel) -
     fresh_kernel.run("%unload_ext cellmesh")
     assert value(fresh_kernel, "(cm.get(f.remote(3)), type(f.remote) is bare)") == (3, True)
     assert result(fresh_kernel, fresh_kernel.run("1")) == "1"
+
+
+@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
+def test_a_session_that_ends_takes_them_along(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport cellmesh as cm\n@cm.remote\ndef wrong(x): return 1 / x\n"
+                     "fut = wrong.remote(0)\ncm.wait([fut])\nkept = cm.session.current().kept_calls\ncm.shutdown()")
+    assert "'fut' is of a session that has ended" in error(fresh_kernel, "%retry fut")[1]
+    fresh_kernel.run("kept.prune()\nassert not kept.all()")
+    fresh_kernel.run("fut = wrong.remote(0)\ncm.wait([fut])\n%retry fut")
