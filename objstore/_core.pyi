@@ -30,6 +30,9 @@ def set_death_signal(signal: int) -> None:
 def become_subreaper() -> None:
     """Become the parent of all descendants whose parent ends."""
 
+def repeat_interrupts() -> None:
+    """From now on SIGINT comes again, every 20 ms, until its handler has called a client's cancelled()."""
+
 def line_buffer_stdout() -> None:
     """Have C's stdout flush at newlines, whatever it leads to."""
 

@@ -80,6 +80,10 @@ typedef struct {
 
 CoreState *core_state(PyObject *module);
 
+/* interrupt.c */
+PyObject *process_repeat_interrupts(PyObject *module, PyObject *unused);
+void interrupt_seen(void);
+
 /* process.c */
 PyObject *process_set_name(PyObject *module, PyObject *name);
 PyObject *process_set_death_signal(PyObject *module, PyObject *number);

@@ -36,6 +36,8 @@ static PyMethodDef functions[] = {
      "set_death_signal(signal)\n--\n\nHave the kernel send it to this process when the thread that forked it ends."},
     {"become_subreaper", process_become_subreaper, METH_NOARGS,
      "become_subreaper()\n--\n\nBecome the parent of all descendants whose parent ends."},
+    {"repeat_interrupts", process_repeat_interrupts, METH_NOARGS,
+     "repeat_interrupts()\n--\n\nFrom now on SIGINT comes again, every 20 ms, until its handler has called a client's cancelled()."},
     {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,
      "line_buffer_stdout()\n--\n\nHave C's stdout flush at newlines, whatever it leads to."},
     {NULL}};

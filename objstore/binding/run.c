@@ -351,10 +351,15 @@ static void call_env_hook(ClientObject *c, PyObject *hook, uint32_t task)
     Py_XDECREF(result);
 }
 
-/* Runs the function; a new reference to its value, NULL with an exception, or NULL with `*bad` set. */
+/* Runs the function; a new reference to its value, NULL with an exception, or NULL with `*bad` set. The task is current by now:
+ * who cancels it from here on interrupts it; an interrupt that came before was nobody's. */
 static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
 {
     struct task_slot *t = &c->s.tasks[task];
+    if (t->flags & TASK_FLAG_CANCEL) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return NULL;
+    }
     PyObject *name, *result = NULL, *callable = resolve(c, t->function, &name);
     Values v;
     codec_args args;
@@ -633,6 +638,7 @@ PyObject *client_task_info(ClientObject *c, PyObject *number)
 PyObject *client_cancelled(ClientObject *c, PyObject *unused)
 {
     (void)unused;
+    interrupt_seen();
     uint32_t task_1 = current_task_of(c);
     return PyBool_FromLong(task_1 && (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL));
 }

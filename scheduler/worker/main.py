@@ -51,6 +51,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     hooks = resolve(config.hooks)() if config.hooks else None
     client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
     signal.signal(signal.SIGINT, _interrupter(client))
+    _core.repeat_interrupts()
     channel = transport.connect(config.address, FromScheduler)
     output = Output(client, channel, config.log_dir)
     if config.worker_setup:

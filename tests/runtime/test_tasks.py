@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+from random import Random
 from types import ModuleType
 
 import cellmesh
@@ -278,6 +280,24 @@ def test_cancel_a_running_task(cm: ModuleType, flag, force: bool) -> None:
     with pytest.raises(cm.exceptions.TaskCancelledError):
         cm.get(running, timeout=20)
     assert cm.get(add.remote(1), timeout=20) == 2, "the session is sound afterwards"
+
+
+def test_cancel_at_any_moment_of_a_beginning(one_cpu: ModuleType) -> None:
+    """In between being taken and running there is no task yet to interrupt, and a call may be about to block."""
+    @cellmesh.remote
+    def sleep():
+        time.sleep(1000)
+    random = Random(7)
+    for _ in range(1000):
+        before = add.remote(1)
+        ref = sleep.remote()
+        end = time.perf_counter() + random.random() * 2e-4
+        while time.perf_counter() < end:
+            pass
+        one_cpu.cancel(ref)
+        with pytest.raises(one_cpu.exceptions.TaskCancelledError):
+            one_cpu.get(ref, timeout=30)
+        assert one_cpu.get(before) == 2
 
 
 def test_cancel_lets_an_import_finish(one_cpu: ModuleType, flag, tmp_path) -> None:
