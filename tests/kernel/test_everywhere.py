@@ -66,9 +66,13 @@ def terminal(tmp_path: Path) -> Iterator[pexpect.spawn]:
 
 
 def entered(terminal: pexpect.spawn, code: str) -> str:
-    """Type a cell at the prompt; what has been shown when the next prompt is there."""
+    """Type a cell at the prompt; what has been shown when the next prompt is there.
+
+    By its number: the empty line that ends a cell of several lines may bring the same prompt twice.
+    """
+    terminal.n_entered = getattr(terminal, "n_entered", 0) + 1
     terminal.sendline(f"{code}\n" if "\n" in code else code)
-    terminal.expect(r"In \[\d+\]: $")
+    terminal.expect(rf"In \[{terminal.n_entered + 1}\]: $")
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.before)
 
 
