@@ -4,8 +4,9 @@ from __future__ import annotations
 import math
 import os
 
-CGROUPS = "/sys/fs/cgroup"
-MEMBERSHIP = "/proc/self/cgroup"  # the groups of this process
+from .scheduler import cgroups
+
+CGROUPS, MEMBERSHIP = cgroups.ROOT, cgroups.MEMBERSHIP
 UNLIMITED = 1 << 60  # cgroup v1 writes "no limit" as a number near 2**63
 STORE_SHARE = 0.3    # of the memory; the segment is sparse, so what is not used costs nothing
 
@@ -45,7 +46,7 @@ def _cpu_quota() -> float | None:
     """CPUs' worth of time the cgroup grants, None without a limit."""
     quotas = []
     for path in _cgroup_files("cpu.max"):
-        words = _text(path).split()
+        words = cgroups.text(path).split()
         if len(words) == 2 and words[0] != "max":
             quotas.append(int(words[0]) / int(words[1]))
     for path in _cgroup_files("cpu.cfs_quota_us", "cpu"):
@@ -56,29 +57,11 @@ def _cpu_quota() -> float | None:
 
 
 def _cgroup_files(name: str, controller: str = "") -> list[str]:
-    """The files of that name from this process's cgroup up to the root: a limit anywhere above counts too."""
-    found = []
-    for line in _text(MEMBERSHIP).splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controller not in controllers.split(","):  # v2 has no controllers here, and `controller` is "" then
-            continue
-        root = os.path.join(CGROUPS, controllers) if controller else CGROUPS
-        folder = os.path.join(root, group.strip("/")).rstrip("/")
-        while folder != os.path.dirname(root):
-            if os.path.isfile(path := os.path.join(folder, name)):
-                found.append(path)
-            folder = os.path.dirname(folder)
-    return found
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:  # no cgroups in this kernel, or /proc hidden
-        return ""
+    """The files of that name from this process's cgroup up to the root."""
+    paths = (os.path.join(folder, name) for folder in cgroups.folders(controller, CGROUPS, MEMBERSHIP))
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def _number(path: str) -> int | None:
-    text = _text(path)
+    text = cgroups.text(path)
     return int(text) if text.lstrip("-").isdigit() else None

@@ -79,17 +79,17 @@ typedef struct {
 } CoreState;
 
 CoreState *core_state(PyObject *module);
+extern struct PyModuleDef core_module;
 
-/* interrupt.c */
+/* ---- interrupt.c */
 PyObject *process_repeat_interrupts(PyObject *module, PyObject *unused);
 void interrupt_seen(void);
 
-/* process.c */
+/* ---- process.c */
 PyObject *process_set_name(PyObject *module, PyObject *name);
 PyObject *process_set_death_signal(PyObject *module, PyObject *number);
 PyObject *process_become_subreaper(PyObject *module, PyObject *unused);
 PyObject *process_line_buffer_stdout(PyObject *module, PyObject *unused);
-extern struct PyModuleDef core_module;
 
 /* The task that the calling thread, or in an async actor the calling coroutine, executes. With the GIL held. */
 extern _Thread_local ClientObject *current_client;

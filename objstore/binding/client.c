@@ -583,7 +583,7 @@ static PyMethodDef client_methods[] = {
     {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
-    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS, 
+    {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS,
      "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False)\n--\n\nInterns a shape."},
     {"placement_number", (PyCFunction)client_placement_number, METH_NOARGS, "placement_number()\n--\n\nFor a new placement group."},
     {"create_placement", FAST(client_create_placement), METH_VARARGS | METH_KEYWORDS,

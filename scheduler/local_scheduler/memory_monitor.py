@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from .. import cgroups
 from ..sizes import in_bytes
 
 # Of the memory; beyond it a task is ended. Another share in this variable, 1 turns the monitor off.
@@ -23,7 +24,9 @@ LEAST_VICTIM_BYTES = 32 << 20
 # What has been ended needs a moment to give its memory back.
 PAUSE_S = 0.5
 N_LISTED = 5
-CGROUPS = "/sys/fs/cgroup"
+# By controller: what is used, the limit, and in memory.stat what could be given up at once.
+GROUP_FILES = (("", "memory.current", "memory.max", "inactive_file"),
+               ("memory", "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -76,15 +79,12 @@ def is_short(usages: Sequence[Usage], share: float) -> Usage | None:
 
 
 # ---- looking
-def usages(root: str = CGROUPS, proc: str = "/proc") -> list[Usage]:
+def usages(root: str = cgroups.ROOT, proc: str = "/proc") -> list[Usage]:
     """Of the machine, and of each cgroup (version 1 or 2) with a limit that this process is in."""
+    membership = f"{proc}/self/cgroup"
     found = [_machine(proc)]
-    for line in _text(f"{proc}/self/cgroup").splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controllers == "":
-            found += _groups(root, group, "memory.current", "memory.max", "inactive_file")
-        elif "memory" in controllers.split(","):
-            found += _groups(f"{root}/{controllers}", group, "memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file")
+    for controller, *names in GROUP_FILES:
+        found += [_group(folder, *names) for folder in cgroups.folders(controller, root, membership)]
     return [usage for usage in found if usage is not None and usage.total > 0]
 
 
@@ -94,40 +94,26 @@ def _machine(proc: str) -> Usage | None:
     return Usage((total - available) << 10, total << 10) if total and available is not None else None
 
 
-def _groups(root: str, group: str, current: str, limit: str, cache: str) -> list[Usage | None]:
-    """A limit anywhere above counts too."""
-    found: list[Usage | None] = []
-    folder = os.path.join(root, group.strip("/")).rstrip("/")
-    physical = os.sysconf("SC_PHYS_PAGES") * _PAGE
-    while folder != os.path.dirname(root):
-        used, total = _number(f"{folder}/{current}"), _number(f"{folder}/{limit}")
-        if used is not None and total is not None and total < physical:  # version 1 writes "none" as a huge number
-            found.append(Usage(used - _fields(f"{folder}/memory.stat").get(cache, 0), total))
-        folder = os.path.dirname(folder)
-    return found
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:  # not there, or gone
-        return ""
+def _group(folder: str, current: str, limit: str, cache: str) -> Usage | None:
+    used, total = _number(f"{folder}/{current}"), _number(f"{folder}/{limit}")
+    if used is None or total is None or total >= os.sysconf("SC_PHYS_PAGES") * _PAGE:  # version 1 writes "none" as a huge number
+        return None
+    return Usage(used - _fields(f"{folder}/memory.stat").get(cache, 0), total)
 
 
 def _number(path: str) -> int | None:
-    text = _text(path)
+    text = cgroups.text(path)
     return int(text) if text.isdigit() else None
 
 
 def _fields(path: str) -> dict[str, int]:
-    words = (line.split() for line in _text(path).splitlines())
+    words = (line.split() for line in cgroups.text(path).splitlines())
     return {w[0]: int(w[1]) for w in words if len(w) >= 2 and w[1].isdigit()}
 
 
 def private_bytes(pid: int) -> int:
     """What a process holds beside shared memory, which is the store's."""
-    pages = _text(f"/proc/{pid}/statm").split()  # size, resident, shared ...; empty if it has gone
+    pages = cgroups.text(f"/proc/{pid}/statm").split()  # size, resident, shared ...; empty if it has gone
     return (int(pages[1]) - int(pages[2])) * _PAGE if pages else 0
 
 
@@ -139,6 +125,6 @@ def report(victim: Candidate, name: str, short: Usage) -> list[str]:
 
 
 def _command(pid: int) -> str:
-    text = _text(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
-    name = _text(f"/proc/{pid}/comm")
+    text = cgroups.text(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
+    name = cgroups.text(f"/proc/{pid}/comm")
     return (name if name.startswith(("cellmesh", "cm:")) else text[:80] or name) or "?"
