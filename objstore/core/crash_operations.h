@@ -1,0 +1,416 @@
+/* Of the world in which clients die (crash_world.h): what they were doing, each with what must be there before. */
+
+/* ------------------------------------------------------------------ operations
+ * `ready` runs in the victim before anything can happen to it, `run` is what it dies in. */
+
+struct operation { const char *name; void (*ready)(void), (*run)(void); };
+
+static uint32_t a, b, c, task, other, actor_1; /* what `ready` leaves to `run` */
+static uint32_t results[4];
+
+/* A process that did `life` and ended without a word, still attached. */
+static void leave_corpse(void (*life)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
+        life();
+        _exit(0);
+    }
+    int status;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+    for (other = 0; atomic_load(&s.clients[other].pid) != pid; other++)
+        ;
+}
+
+static void attach(void) { CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK); }
+static void detach(void) { client_died(&s, s.me, 0); }
+
+static void some_objects(void)
+{
+    attach();
+    a = put_inline();
+    b = put_arena(200, &a, 1);
+    uint32_t both[2] = {a, b};
+    c = put_arena(3000, both, 2);
+    drop(a), drop(b);
+}
+static void a_movable_object(void)
+{
+    attach();
+    c = put_arena(400, NULL, 0);
+}
+static void an_object_on_disk(void)
+{
+    a_movable_object();
+    CHECK(choose_and_move_away(c) && object_is_away(&s.objects[c]));
+}
+static struct away_move moving;
+static void a_late_reader(void) /* of an object that has been chosen: the driver, which goes on looking at it */
+{
+    a_movable_object();
+    CHECK(away_choose(&s, 0, &moving) == OBJSTORE_OK);
+    uint32_t me = s.me;
+    s.me = DRIVER;
+    object_hold(&s, moving.slot);
+    away_begin_reading(&s, moving.slot);
+    s.me = me;
+}
+static void run_move_away(void) { CHECK(choose_and_move_away(c)); }
+static void run_move_what_is_read(void) { move_away(&moving); }
+static void run_read(void) { read_object(c); }
+static void run_move_about(void)
+{
+    for (int i = 0; i < 2; i++) {
+        choose_and_move_away(c);
+        read_object(c);
+        read_object(held[n_held - 1]);
+    }
+    choose_and_move_away(c);
+    drop(c);
+}
+
+static void run_put_inline(void) { put_inline(); }
+static void run_put(void) { put_arena(200, &c, 1); }
+static void run_drop(void) { drop(c); } /* and all it contained */
+
+static void run_get(void)
+{
+    object_hold(&s, held[1]); /* a ref found in a value that the driver keeps */
+    atomic_store(&s.clients[s.me].need, 0);
+    if (object_mark_waiting(&s, held[1])) {
+        atomic_fetch_add(&s.clients[s.me].need, 1);
+        client_sleep(&s, client_inbox(&s), 1000, 0);
+    }
+    drop(held[1]);
+}
+static void run_wait(void)
+{
+    uint32_t seen = client_inbox(&s);
+    atomic_store(&s.clients[s.me].need, 0);
+    for (uint32_t i = 1; i < n_held; i++)
+        object_mark_waiting(&s, held[i]);
+    atomic_fetch_add(&s.clients[s.me].need, 3);
+    client_sleep(&s, seen, 1000, 1000);
+}
+
+static void run_submit(void) { submit(&c, (struct shape){0, 1, 90, 1, 0}, results); }
+static void run_submit_small(void) { submit_one(8, 0); }
+static void run_submit_waiting(void)
+{
+    uint32_t refs[3] = {held[1], held[2], c};
+    submit(refs, (struct shape){2, 3, 4, 3, 0}, results);
+}
+
+static void a_task(void)
+{
+    some_objects();
+    a = submit_one(8, 0);
+    b = submit(&a, (struct shape){1, 1, 0, 1, 0}, results);
+    task = pop();
+    CHECK(task != UINT32_MAX);
+}
+static void a_sealed_task(void)
+{
+    a_task();
+    seal_results(task);
+}
+static void run_pop(void) { pop(); }
+static void run_seal(void) { seal_results(task); }
+static void run_finish(void) { finish(task); }
+static void run_work(void) { work_until_idle(); }
+static void run_retry(void)
+{
+    segment_lock(&s);
+    task_retry(&s, task);
+    segment_unlock(&s);
+}
+static void claim(void)
+{
+    segment_lock(&s);
+    other = task_claim(&s, a, task);
+    segment_unlock(&s);
+    CHECK(other != UINT32_MAX);
+}
+/* Nothing but the task itself refers to what it was given. */
+static void a_sole_owner(void)
+{
+    some_objects();
+    b = put_arena(300, NULL, 0);
+    a = submit(&b, (struct shape){1, 1, 0, 1, 0}, results);
+    drop(b);
+    task = pop();
+    claim();
+    seal_results(task = other);
+}
+static void a_claimed_task(void)
+{
+    a_task();
+    claim();
+}
+static void run_fail(void)
+{
+    segment_lock(&s);
+    task_seal_failed(&s, other, FAILURE_WORKER_CRASHED, 1);
+    task_finish(&s, other, EVENT_CRASHED);
+    segment_unlock(&s);
+}
+static void run_block(void)
+{
+    task_block(&s, task);
+    task_unblock(&s, task);
+}
+static void run_claim(void)
+{
+    claim();
+    task_block(&s, other);
+    task_unblock(&s, other);
+    seal_results(other);
+    finish(other);
+}
+static void run_cancel_ready(void) { cancel(a), drop(b); }
+static void run_cancel_waiting(void) { cancel(b), drop(a); }
+static void run_cancel_running(void) { cancel(a), drop(a); }
+
+static void run_submit_stream(void) { submit_stream(results); }
+static void a_streaming_task(void) /* the driver's */
+{
+    attach();
+    for (task = pop(); !(s.tasks[task].flags & TASK_FLAG_STREAM); task = pop())
+        ;
+}
+static void run_yield(void)
+{
+    seal_results(task);
+    finish(task);
+}
+static void a_stream(void)
+{
+    a_streaming_task();
+    b = submit_stream(&a);
+    read_item(b);
+    yield_items(task_producing(&s, a)); /* whoever runs it */
+}
+static void run_read_stream(void)
+{
+    for (int i = 0; i < 3; i++)
+        read_item(b);
+    drop(b);
+}
+
+static void an_actor(void)
+{
+    some_objects();
+    actor_1 = submit_actor(1, 0, &a);
+    b = submit_one(70, actor_1);
+    submit(&held[1], (struct shape){1, 1, 0, 1, actor_1}, results);
+}
+static void run_create_actor(void) { submit_actor(1, 0, &a); }
+static void run_create_detached(void)
+{
+    actor_1 = submit_actor(0, ACTOR_FLAG_DETACHED, &a);
+    segment_lock(&s);
+    actor_die(&s, actor_1 - 1, 0); /* a detached actor outlives its maker, and this world wants to end empty */
+    segment_unlock(&s);
+}
+static void run_call(void) { submit_one(70, actor_1); }
+static void run_cancel_call(void) { cancel(b), cancel(results[0]); }
+static void run_kill_pending(void)
+{
+    segment_lock(&s);
+    actor_kill(&s, actor_1 - 1, true);
+    segment_unlock(&s);
+}
+static void run_drop_handle(void) { drop(a); }
+static void until_constructor(void)
+{
+    for (task = pop(); task != UINT32_MAX && !(s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION); task = pop())
+        seal_results(task), finish(task);
+    CHECK(task != UINT32_MAX);
+}
+static void a_constructor(void)
+{
+    an_actor();
+    until_constructor(); /* the driver's actor's: it came first */
+    seal_results(task);
+}
+static void run_bind(void) { finish(task); }
+static void the_only_actor(void)
+{
+    attach();
+    leave_corpse(until_constructor); /* holds the driver's */
+}
+static void run_construction_failed(void)
+{
+    actor_1 = submit_actor(1, 0, &a);
+    submit_one(70, actor_1), submit_one(0, actor_1);
+    until_constructor();
+    object_seal_inline(&s, task_result(&s, &s.tasks[task], 0), OBJECT_ERROR, "bad", 3);
+    segment_lock(&s);
+    actor_construction_failed(&s, s.tasks[task].actor_1 - 1, task);
+    segment_unlock(&s);
+    submit_one(0, actor_1); /* of a dead actor */
+}
+static void serve(void)
+{
+    while (!s.clients[s.me].actor_1)
+        work();
+}
+static void an_actors_worker(void)
+{
+    attach();
+    serve();
+}
+static void a_running_call(void)
+{
+    an_actors_worker();
+    task = pop();
+    CHECK(task != UINT32_MAX);
+}
+static void run_serve(void)
+{
+    seal_results(task);
+    finish(task);
+    work_until_idle();
+}
+
+static void half_a_life(void) /* of a worker: an actor, a running call, references, a half-written value, a wait */
+{
+    uint32_t object;
+    serve();
+    pop();
+    put_arena(100, &held[1], 1);
+    submit(&held[1], (struct shape){1, 1, 90, 2, 0}, results);
+    segment_lock(&s);
+    object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &object);
+    object_allocate(&s, 2000, 0);
+    segment_unlock(&s);
+    object_mark_waiting(&s, held[4]);
+}
+static void a_dead_worker(void)
+{
+    attach();
+    leave_corpse(half_a_life);
+}
+static void sealed_and_gone(void) /* between sealing and finishing */
+{
+    seal_results(pop());
+}
+static void a_sealer(void)
+{
+    attach();
+    leave_corpse(sealed_and_gone);
+}
+static void one_life(void)
+{
+    actor_1 = submit_actor(0, 0, &a);
+    submit_one(70, actor_1);
+    serve();
+    pop();
+}
+static void a_dead_actor(void)
+{
+    attach();
+    until_constructor(); /* of the driver's: the corpse gets its own */
+    leave_corpse(one_life);
+}
+static void run_client_died(void) { client_died(&s, other, -SIGKILL); }
+static void locked_and_gone(void)
+{
+    segment_lock(&s);
+    task = task_pop(&s);
+    object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &a);
+    object_allocate(&s, 100, 0);
+}
+static void a_dead_owner(void)
+{
+    attach();
+    leave_corpse(locked_and_gone);
+}
+static void run_recover(void)
+{
+    segment_lock(&s);
+    segment_unlock(&s);
+}
+static void run_rebuild(void)
+{
+    segment_lock(&s);
+    arena_rebuild(&s.h->arena, s.base, NULL, NULL);
+    segment_unlock(&s);
+}
+#include "crash_placement.h"
+
+static void run_resources(void)
+{
+    int64_t demand[MAX_KINDS] = {RESOURCE_UNIT, 0, 0, 5}, total[MAX_KINDS] = {4 * RESOURCE_UNIT};
+    uint32_t kind, class;
+    segment_lock(&s);
+    resource_kind(&s, "licence", &kind);
+    resource_class(&s, demand, demand, 0, ON_NODE, &class);
+    resource_set_total(&s, total);
+    segment_unlock(&s);
+}
+
+/* The operations one after the other, each in the state that the others left. */
+static void run_everything(void)
+{
+    a = put_inline(), b = put_arena(200, &a, 1);
+    drop(a);
+    uint32_t mine = submit(&b, (struct shape){0, 1, 90, 1, 0}, results); /* stands behind the driver's */
+    uint32_t dependent = submit(&mine, (struct shape){1, 1, 0, 1, 0}, results);
+    drop(b);
+    cancel(dependent);
+    drop(dependent);
+    CHECK(work() && work());
+    a = submit_one(8, 0);
+    task = pop();
+    run_claim();
+    drop(a);
+    run_block();
+    run_retry();
+    work_until_idle(); /* ends as the actor's worker, with its calls served */
+    cancel(mine);
+    drop(mine);
+    b = submit_stream(&a);
+    drop(a), drop(b);
+    actor_1 = submit_actor(0, 0, &a);
+    b = submit_one(70, actor_1);
+    drop(a);
+    run_kill_pending();
+    drop(b);
+}
+
+static void nobody(void) {}
+
+/* What whoever finds the dead does: takes the lock over and reports them. */
+static void run_clear_up(void)
+{
+    attach();
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        if (i != s.me && i != DRIVER && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
+            client_died(&s, i, -SIGKILL);
+}
+
+static const struct operation operations[] = {
+    {"attach", nobody, attach}, {"detach", a_task, detach}, {"everything", attach, run_everything},
+    {"put, inline", attach, run_put_inline}, {"put", some_objects, run_put}, {"drop", some_objects, run_drop},
+    {"get", attach, run_get}, {"wait", attach, run_wait},
+    {"submit", some_objects, run_submit}, {"submit, small", attach, run_submit_small}, {"submit, waiting", some_objects, run_submit_waiting},
+    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"finish what owns its arguments", a_sole_owner, run_finish}, {"work", a_task, run_work},
+    {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
+    {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
+    {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},
+    {"create actor", attach, run_create_actor}, {"create detached actor", attach, run_create_detached}, {"call", an_actor, run_call},
+    {"cancel call", an_actor, run_cancel_call}, {"kill pending actor", an_actor, run_kill_pending}, {"drop handle", an_actor, run_drop_handle},
+    {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
+    {"actor takes", an_actors_worker, run_pop}, {"actor finishes", a_running_call, run_serve}, {"actor retries", a_running_call, run_retry},
+    {"client died", a_dead_worker, run_client_died}, {"client died after sealing", a_sealer, run_client_died},
+    {"client died with its actor", a_dead_actor, run_client_died},
+    {"place", a_former_group, run_place}, {"unplace", two_groups, run_unplace}, {"unplace pending", two_groups, run_unplace_pending},
+    {"work in a group", a_task_in_a_group, run_in_group}, {"unplace running", a_task_in_a_group, run_unplace_running},
+    {"client died with its groups", a_dead_owner_of_groups, run_client_died},
+    {"to disk", a_movable_object, run_move_away}, {"to disk, but read", a_late_reader, run_move_what_is_read},
+    {"from disk", an_object_on_disk, run_read}, {"drop, on disk", an_object_on_disk, run_drop},
+    {"to disk and back", a_movable_object, run_move_about},
+    {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
+enum { N_OPERATIONS = sizeof operations / sizeof *operations };
