@@ -158,7 +158,7 @@ def _status(folder: str) -> dict[str, Any]:
             "total": api.cluster_resources(), "free": api.available_resources(),
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
-            "tasks": {**tasks, "finished": stats["n_finished"]},
+            "tasks": {**tasks, "finished": tasks["finished"] + stats["n_finished"]},
             "actors": Counter(row["state"] for row in state.list_actors(limit=1 << 20))}
 
 

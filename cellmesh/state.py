@@ -71,16 +71,16 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
         origin (number of the cell), parent (task), actor (index, -1 for none), seconds (of its last run).
     """
     client = running().client
-    rows: dict[int, Row] = {}
+    # The living first: a task that ends between the two looks is then found by both, not by neither.
+    rows: dict[int, Row] = {
+        t["seq"]: _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"],
+                            t["actor"], None) for t in client.tasks(10 * limit)}
     for task in read_history(client):
-        if task.state in ("pending", "running"):  # the segment knows better, below
+        if task.state in ("pending", "running"):  # the segment knows better, above
             continue
         seconds = task.finished_at - task.started_at if task.finished_at and task.started_at else None
         rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, task.pid, task.origin, task.parent,
                                    task.actor, seconds)
-    for t in client.tasks(10 * limit):
-        rows[t["seq"]] = _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"],
-                                   t["actor"], None)
     return _select((rows[seq] for seq in sorted(rows, reverse=True)), filters, limit)
 
 

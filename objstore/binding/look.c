@@ -42,10 +42,25 @@ static void *copy_slots(ClientObject *c, const void *from, size_t n, size_t size
     return copy;
 }
 
+/* States that only listings know: the results are sealed, and its worker has yet to say that it is done. */
+enum { SHOWN_FINISHED = TASK_HELD + 1, SHOWN_FAILED, SHOWN_STATES };
+
 static const char *task_state_name(uint32_t state)
 {
-    static const char *const names[] = {"free", "waiting", "ready", "running", "cancelled", "held"};
-    return state < 6 ? names[state] : "?";
+    static const char *const names[SHOWN_STATES] = {"free", "waiting", "ready", "running", "cancelled", "held", "finished", "failed"};
+    return state < SHOWN_STATES ? names[state] : "?";
+}
+
+/* Under the lock. A task whose value can be fetched has ended for everybody who looks. */
+static uint32_t shown_state(struct segment *s, struct task_slot *t)
+{
+    uint32_t state = atomic_load(&t->state);
+    if (state != TASK_RUNNING || t->flags & TASK_FLAG_ACTOR_CREATION || !task_is_sealed(s, t))
+        return state;
+    const struct object_slot *result = &s->objects[t->result_1 - 1];
+    if (object_state(result) == OBJECT_FAILED && result->u.failure.code == FAILURE_CANCELLED)
+        return TASK_CANCELLED;
+    return object_state(result) == OBJECT_READY ? SHOWN_FINISHED : SHOWN_FAILED;
 }
 
 LOOK(resources)
@@ -160,11 +175,11 @@ LOOK(idle_workers)
     return done(list, ok);
 }
 
-static PyObject *task_dict(ClientObject *c, const struct task_slot *t)
+static PyObject *task_dict(ClientObject *c, const struct task_slot *t, uint32_t shown)
 {
     bool runs = atomic_load(&t->state) == TASK_RUNNING && t->worker < MAX_CLIENTS;
     return Py_BuildValue("{sKsNsssIsisisIsKsisO}", "seq", (unsigned long long)t->seq, "name", function_name(c, t->function), "state",
-                         runs && (t->flags & TASK_FLAG_BLOCKED) ? "blocked" : task_state_name(atomic_load(&t->state)), "attempt",
+                         shown == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED) ? "blocked" : task_state_name(shown), "attempt",
                          (unsigned)t->attempt, "worker", runs ? (int)t->worker : -1, "pid",
                          runs ? (int)atomic_load(&c->s.clients[t->worker].pid) : 0, "origin", t->origin, "parent",
                          (unsigned long long)t->parent, "actor", (int)t->actor_1 - 1, "creation",
@@ -174,16 +189,23 @@ static PyObject *task_dict(ClientObject *c, const struct task_slot *t)
 static PyObject *list_tasks(ClientObject *c, uint32_t limit)
 {
     uint32_t n = c->s.h->touched_tasks;
-    struct task_slot *copy = copy_slots(c, c->s.tasks, n, sizeof *copy);
-    if (!copy)
-        return NULL;
-    PyObject *list = PyList_New(0);
+    struct task_slot *copy = new_copy(n, sizeof *copy);
+    uint32_t *states = new_copy(n, sizeof *states);
+    PyObject *list = copy && states ? PyList_New(0) : NULL;
+    if (list) {
+        segment_lock(&c->s);
+        memcpy(copy, c->s.tasks, n * sizeof *copy);
+        for (uint32_t i = 0; i < n; i++)
+            states[i] = shown_state(&c->s, &c->s.tasks[i]);
+        segment_unlock(&c->s);
+    }
     bool ok = list;
     for (uint32_t i = 0; ok && i < n && PyList_GET_SIZE(list) < limit; i++) {
-        uint32_t state = atomic_load(&copy[i].state);
-        if ((state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
-            ok = add(list, task_dict(c, &copy[i]));
+        uint32_t held = atomic_load(&copy[i].state);
+        if ((held == TASK_WAITING || held == TASK_READY || held == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
+            ok = add(list, task_dict(c, &copy[i], states[i]));
     }
+    PyMem_Free(states);
     PyMem_Free(copy);
     return done(list, ok);
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cellmesh
 import pytest
-from cellmesh import cli
+from cellmesh import cli, state
 from cellmesh.history import TaskHistory
 from cellmesh.trace import LANES, trace_of
 from support import wait_until
@@ -41,7 +41,7 @@ def test_listings_and_filters(cm: ModuleType) -> None:
     cm.get(refs)
     actor = Counter.options(name="one").remote()
     cm.get(actor.ping.remote())
-    wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "finished"), ("name", "=", "add")])) == 5)
+    assert len(cm.state.list_tasks(filters=[("state", "=", "finished"), ("name", "=", "add")])) == 5
     assert [row["name"] for row in cm.state.list_tasks(filters=[("state", "=", "failed")])] == ["fail"]
     assert len(cm.state.list_tasks(limit=2)) == 2
     assert cm.state.list_actors(filters=[("name", "=", "one")])[0]["state"] == "alive"
@@ -50,13 +50,50 @@ def test_listings_and_filters(cm: ModuleType) -> None:
     assert len(cm.state.list_nodes()) == 1
 
 
+@pytest.mark.parametrize("look", ["tasks", "read_history"])
+def test_a_task_that_ends_during_a_listing_is_in_it(cm: ModuleType, flag, monkeypatch: pytest.MonkeyPatch, look: str) -> None:
+    """list_tasks looks twice, at the living and at the records; here a task ends after either look."""
+    @cm.remote
+    def wait() -> None:
+        flag("started").set()
+        flag("go").wait()
+
+    def and_then_it_ends(function):
+        def inner(*args):
+            found = function(*args)
+            flag("go").set()
+            wait_until(lambda: not [task for task in client.tasks() if task["name"] == "wait"])
+            return found
+        return inner
+
+    class ClientWhoseTasksEnd:
+        def __getattr__(self, name: str):
+            return and_then_it_ends(client.tasks) if name == look else getattr(client, name)
+
+    client = state.running().client
+    ref = wait.remote()
+    flag("started").wait()
+    if look == "read_history":
+        monkeypatch.setattr(state, look, and_then_it_ends(state.read_history))
+    else:
+        monkeypatch.setattr(state, "running", lambda: SimpleNamespace(client=ClientWhoseTasksEnd()))
+    assert [row["name"] for row in cm.state.list_tasks()] == ["wait"]
+    del ref
+
+
+def test_what_can_be_fetched_is_listed_as_ended(cm: ModuleType) -> None:
+    for i in range(200):
+        assert cm.get(add.remote(i)) == i
+        assert cm.state.list_tasks(limit=1)[0]["state"] == "finished"
+
+
 def test_summaries(cm: ModuleType) -> None:
     refs = [add.remote(i) for i in range(5)]
     cm.get(refs)
     held = cm.put(bytes(1 << 20))
     actor = Counter.remote()
     cm.get(actor.ping.remote())
-    wait_until(lambda: {row["name"]: row.get("finished") for row in cm.state.summarize_tasks()}.get("add") == 5)
+    assert {row["name"]: row.get("finished") for row in cm.state.summarize_tasks()}["add"] == 5
     assert [(row["class_name"], row["alive"]) for row in cm.state.summarize_actors()] == [("Counter", 1)]
     objects = {row["made_by"]: row for row in cm.state.summarize_objects()}
     assert objects["add"]["objects"] == 5 and objects["put"]["size"] >= 1 << 20
