@@ -282,6 +282,8 @@ class Session:
         if self._notifier is not None:
             self._notifier.close()
         self.node.close()
+        if not self.config.address and not self.is_worker:
+            self.client.leave_memory()
         if self._prints:  # after the processes have ended: what they printed last is shown too
             from . import driver_output
             driver_output.stop(self)

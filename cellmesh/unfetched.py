@@ -113,6 +113,7 @@ class Unfetched:
             timer.cancel()
             if timer is not threading.current_thread():
                 timer.join()
+        self._show = lambda _: None  # it refers to the session, and the session to this
 
     def _start_timer(self) -> None:
         if self._timer is None and self._waiting and not self._closed:

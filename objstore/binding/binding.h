@@ -189,6 +189,12 @@ PyObject *client_cancelled(ClientObject *c, PyObject *unused);
 int parse_task(ClientObject *c, PyObject *number, uint32_t *task); /* one that runs in this process */
 PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
 
+/* ---- memory.c: back to the operating system */
+PyObject *client_idle_memory(ClientObject *c, PyObject *unused);
+PyObject *client_notice_idle(ClientObject *c, PyObject *bytes);
+PyObject *client_give_back(ClientObject *c, PyObject *bytes);
+PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
+
 /* ---- placement.c */
 int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS]);
 PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs);

@@ -380,63 +380,6 @@ static PyObject *client_next_demand(ClientObject *c, PyObject *timeout_object)
     return PyBool_FromLong(atomic_exchange(&s->h->attention, 0) != 0);
 }
 
-/* Memory that nobody uses, and by how much the use has been higher since the last call. */
-static PyObject *client_idle_memory(ClientObject *c, PyObject *unused)
-{
-    (void)unused;
-    if (client_usable(c) < 0)
-        return NULL;
-    struct arena *a = &c->s.h->arena;
-    segment_lock(&c->s);
-    uint64_t idle = arena_idle_bytes(a, c->s.base), needed = a->high_bytes > a->used_bytes ? a->high_bytes - a->used_bytes : 0;
-    a->high_bytes = a->used_bytes;
-    segment_unlock(&c->s);
-    return Py_BuildValue("KK", (unsigned long long)idle, (unsigned long long)needed);
-}
-
-static PyObject *client_notice_idle(ClientObject *c, PyObject *bytes)
-{
-    unsigned long long n = PyLong_AsUnsignedLongLong(bytes);
-    if (PyErr_Occurred() || client_usable(c) < 0)
-        return NULL;
-    segment_lock(&c->s);
-    c->s.h->idle_notice = n;
-    segment_unlock(&c->s);
-    Py_RETURN_NONE;
-}
-
-/* Taken out of the arena meanwhile, so that nobody waits for the system call and nobody else is given the pages. */
-static uint64_t give_back_some(struct segment *s, uint64_t most)
-{
-    struct arena *a = &s->h->arena;
-    segment_lock(s);
-    uint64_t payload = arena_take_idle(a, s->base, most, ARENA_BUILDING, s->me);
-    uint64_t size = payload ? arena_chunk_size(s->base, payload) : 0;
-    segment_unlock(s);
-    if (!payload)
-        return 0;
-    uint64_t begin = (payload + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE, end = (payload + size) / ARENA_PAGE * ARENA_PAGE;
-    madvise(s->base + begin, end - begin, MADV_REMOVE);
-    segment_lock(s);
-    arena_free_emptied(a, s->base, payload);
-    segment_unlock(s);
-    return size;
-}
-
-static PyObject *client_give_back(ClientObject *c, PyObject *bytes)
-{
-    unsigned long long most = PyLong_AsUnsignedLongLong(bytes), done = 0, some = 1;
-    if (PyErr_Occurred() || client_usable(c) < 0)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    while (done < most && some) {
-        some = give_back_some(&c->s, most - done);
-        done += some;
-    }
-    Py_END_ALLOW_THREADS
-    return PyLong_FromUnsignedLongLong(done);
-}
-
 static PyObject *client_client_died(ClientObject *c, PyObject *args)
 {
     unsigned int index;
@@ -619,6 +562,8 @@ static PyMethodDef client_methods[] = {
     {"notice_idle", (PyCFunction)client_notice_idle, METH_O, "notice_idle(bytes)\n--\n\nWake the scheduler once more than that is idle."},
     {"give_back", (PyCFunction)client_give_back, METH_O,
      "give_back(bytes)\n--\n\nReturns idle memory to the operating system; the bytes returned, about as many at most."},
+    {"leave_memory", (PyCFunction)client_leave_memory, METH_NOARGS,
+     "leave_memory()\n--\n\nAfter the session's end: keeps only the values in use here. False: others are attached still."},
     {"set_offload", (PyCFunction)client_set_offload, METH_VARARGS, "set_offload(folder, limit)\n--\n\nWhere objects go when memory is full, and how many bytes at most."},
     {"notice_offload", (PyCFunction)client_notice_offload, METH_O, "notice_offload(bytes)\n--\n\nAsks for attention once so many bytes lie on disk."},
     {"unwanted_files", (PyCFunction)client_unwanted_files, METH_O, "unwanted_files(names)\n--\n\nThose of the files that belong to no object."},

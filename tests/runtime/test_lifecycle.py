@@ -1,6 +1,7 @@
 """Sessions: they start by themselves, end without a trace, and say so when they are lost."""
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from types import ModuleType
 
 import cellmesh
+import numpy as np
 import pytest
 from support import session_files, wait_until
 
@@ -25,6 +27,15 @@ def add(a, b=1):
 def wait_for(started, go):
     started.set_by_me()
     go.wait()
+
+
+@cellmesh.remote
+class Keeper:
+    def __init__(self, refs):
+        self.refs = refs
+
+    def get(self):
+        return cellmesh.get(self.refs[0])
 
 
 def run_script(code: str, **kwargs) -> subprocess.CompletedProcess[str]:
@@ -63,6 +74,60 @@ def test_nothing_is_left() -> None:
     cellmesh.shutdown()
     from cellmesh.scheduler import processes
     assert processes.session_processes(session_id) == [] and session_files() == before
+
+
+def segment_bytes() -> int:
+    """Of the segments that this process still has, the memory that they take."""
+    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+    return sum(os.stat(link).st_blocks * 512 for link in links
+               if os.path.exists(link) and os.readlink(link).startswith("/memfd:cellmesh"))
+
+
+def test_nothing_is_left_without_a_collection_of_garbage() -> None:
+    gc.disable()
+    try:
+        cellmesh.init(num_cpus=1, object_store_memory=64 << 20)
+        ref = add.remote(1)
+        assert cellmesh.get(ref) == 2 and segment_bytes()
+        cellmesh.shutdown()
+        del ref
+        assert not segment_bytes()
+    finally:
+        gc.enable()
+
+
+def test_refs_that_are_kept_keep_no_memory_and_views_what_they_show() -> None:
+    cellmesh.init(num_cpus=1, object_store_memory=128 << 20)
+    refs = [cellmesh.put(np.full(1 << 20, i)) for i in range(8)]  # 8 MiB each
+    shown = cellmesh.get(refs[5])
+    assert segment_bytes() > 64 << 20
+    cellmesh.shutdown()
+    assert 8 << 20 < segment_bytes() < 24 << 20
+    assert shown.min() == shown.max() == 5
+    with pytest.raises(cellmesh.exceptions.SessionClosedError):
+        cellmesh.get(refs[0])
+    cellmesh.shutdown()  # get has started a session
+
+
+def test_who_joined_keeps_the_views() -> None:
+    """The driver that started the session ends it while another one looks at a value."""
+    context = cellmesh.init(num_cpus=1, object_store_memory=128 << 20)
+    ref = cellmesh.put(np.full(1 << 20, 7))
+    guest = subprocess.Popen([sys.executable, "-c", textwrap.dedent("""
+        import sys
+        import cellmesh as cm
+        cm.init(address=sys.argv[1])
+        shown = cm.get(cm.get_actor("keeper").get.remote())
+        print("has it", flush=True)
+        sys.stdin.readline()
+        print(shown.min(), shown.max(), flush=True)
+    """), context["address"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with guest:
+        keeper = Keeper.options(name="keeper").remote([ref])
+        assert guest.stdout.readline() == "has it\n"
+        cellmesh.shutdown()
+        assert guest.communicate("go on\n", timeout=30)[0] == "7 7\n"
+    del keeper
 
 
 def test_a_script_that_ends_leaves_nothing() -> None:

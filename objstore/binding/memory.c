@@ -1,0 +1,104 @@
+/* Memory that nobody uses goes back to the operating system: while a session runs what is free, and after it the rest. */
+#include "binding.h"
+
+#include <sys/mman.h>
+
+/* Memory that nobody uses, and by how much the use has been higher since the last call. */
+PyObject *client_idle_memory(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    struct arena *a = &c->s.h->arena;
+    segment_lock(&c->s);
+    uint64_t idle = arena_idle_bytes(a, c->s.base), needed = a->high_bytes > a->used_bytes ? a->high_bytes - a->used_bytes : 0;
+    a->high_bytes = a->used_bytes;
+    segment_unlock(&c->s);
+    return Py_BuildValue("KK", (unsigned long long)idle, (unsigned long long)needed);
+}
+
+PyObject *client_notice_idle(ClientObject *c, PyObject *bytes)
+{
+    unsigned long long n = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    segment_lock(&c->s);
+    c->s.h->idle_notice = n;
+    segment_unlock(&c->s);
+    Py_RETURN_NONE;
+}
+
+/* Taken out of the arena meanwhile, so that nobody waits for the system call and nobody else is given the pages. */
+static uint64_t give_back_some(struct segment *s, uint64_t most)
+{
+    struct arena *a = &s->h->arena;
+    segment_lock(s);
+    uint64_t payload = arena_take_idle(a, s->base, most, ARENA_BUILDING, s->me);
+    uint64_t size = payload ? arena_chunk_size(s->base, payload) : 0;
+    segment_unlock(s);
+    if (!payload)
+        return 0;
+    uint64_t begin = (payload + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE, end = (payload + size) / ARENA_PAGE * ARENA_PAGE;
+    madvise(s->base + begin, end - begin, MADV_REMOVE);
+    segment_lock(s);
+    arena_free_emptied(a, s->base, payload);
+    segment_unlock(s);
+    return size;
+}
+
+PyObject *client_give_back(ClientObject *c, PyObject *bytes)
+{
+    unsigned long long most = PyLong_AsUnsignedLongLong(bytes), done = 0, some = 1;
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    while (done < most && some) {
+        some = give_back_some(&c->s, most - done);
+        done += some;
+    }
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLongLong(done);
+}
+
+/* ------------------------------------------------------------------ after the session */
+
+static bool others_live(const struct segment *s)
+{
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        const struct client_slot *other = &s->clients[i];
+        int32_t pid = atomic_load(&other->pid);
+        if (i != s->me && pid && process_start_time(pid) == other->start_time)
+            return true;
+    }
+    return false;
+}
+
+/* The pages that lie wholly within [begin, end). */
+static void drop_pages(struct segment *s, uint64_t begin, uint64_t end)
+{
+    begin = (begin + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
+    end = end / ARENA_PAGE * ARENA_PAGE;
+    if (begin < end)
+        madvise(s->base + begin, end - begin, MADV_REMOVE);
+}
+
+/* Refs that somebody keeps, as variables of a notebook do, keep the client and its mapping; the values that they can no longer
+ * fetch they need not keep. Small ones stay, as nobody counts their views. */
+PyObject *client_leave_memory(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    struct segment *s = &c->s;
+    if (!c->closed || !c->pid || others_live(s))
+        Py_RETURN_FALSE;
+    while (give_back_some(s, UINT64_MAX))
+        ;
+    segment_lock(s);
+    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
+        const struct object_slot *o = &s->objects[i];
+        uint64_t chunk = object_state(o) == OBJECT_READY || object_state(o) == OBJECT_ERROR ? object_chunk(o) : 0;
+        if (chunk && o->size >= OBJECT_MOVABLE && !c->views[i])
+            drop_pages(s, chunk, chunk + o->size);
+    }
+    segment_unlock(s);
+    Py_RETURN_TRUE;
+}
