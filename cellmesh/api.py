@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import session as sessions
-from .session import current, process
+from .session import current
 
 if TYPE_CHECKING:
     from .actor import ActorClass, ActorHandle
@@ -201,32 +201,6 @@ def exit_actor() -> None:
 
 
 # ---------------------------------------------------------------- objects
-def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
-    """The value of a ref, or the list of values of a list of refs; waits for what is not there yet.
-
-    Parameters
-    ----------
-    refs : ObjectRef or list of ObjectRef
-    timeout : float, seconds, >= 0, optional
-        How long to wait; 0 only looks.
-
-    Returns
-    -------
-    The value. numpy arrays, Arrow and pandas data lie in the object store, read-only, without a copy.
-
-    Raises
-    ------
-    TaskError
-        A task raised; also an instance of that exception's class. A list raises at its first failure, without waiting
-        for the rest.
-    GetTimeoutError
-        The time is up.
-    CellmeshError
-        What else can become of a task; see `cellmesh.exceptions`.
-    """
-    return (process.session or current()).client.get(refs, timeout)
-
-
 def put(value: Any) -> ObjectRef:
     """Store a value once, for any number of tasks; returns its ref.
 

@@ -21,6 +21,9 @@ def create_segment(size: int, n_objects: int = ..., n_tasks: int = ..., n_actors
     n_events must be a power of two.
     """
 
+def make_get(function: Callable[..., T], doc: str) -> Callable[..., T]:
+    """The public `get`: in C for refs of an open session, all else goes to the function. `doc`: signature, "--", text."""
+
 def set_process_name(name: str) -> None:
     """The name in ps and top; its first 15 bytes."""
 

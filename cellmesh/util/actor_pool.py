@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..actor import ActorHandle
-from ..api import get, wait
+from ..api import wait
 from ..exceptions import GetTimeoutError
+from ..fetching import get
 from ..refs import ObjectRef
 
 Submit = Callable[[ActorHandle, Any], ObjectRef]

@@ -11,7 +11,8 @@ from dask.core import flatten
 from dask.order import order
 from dask.utils import key_split
 
-from ..api import as_completed, get, put, remote
+from ..api import as_completed, put, remote
+from ..fetching import get
 from ..refs import ObjectRef
 from ..remote_function import RemoteFunction
 

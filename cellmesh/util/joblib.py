@@ -16,7 +16,8 @@ from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
 from joblib.parallel import BatchedCalls
 
-from ..api import cancel, get, put, remote
+from ..api import cancel, put, remote
+from ..fetching import get
 from ..refs import ObjectRef
 from ..session import current
 

@@ -6,7 +6,8 @@ import queue
 from collections.abc import Iterable
 from typing import Any
 
-from ..api import get, kill, remote
+from ..api import kill, remote
+from ..fetching import get
 
 Empty = queue.Empty
 Full = queue.Full

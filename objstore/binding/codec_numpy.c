@@ -169,8 +169,8 @@ static PyObject *make_array(PyArray_Descr *dtype, int n_dimensions, const npy_in
                                            fortran ? NPY_ARRAY_F_CONTIGUOUS : 0, NULL);
     if (array == NULL)
         Py_DECREF(base);
-    else if (PyArray_SetBaseObject((PyArrayObject *)array, base) < 0)
-        Py_CLEAR(array);
+    else /* PyArray_SetBaseObject does this after a microsecond of looking, when cold, for chains of views; here are none */
+        ((PyArrayObject_fields *)array)->base = base;
     return array;
 }
 

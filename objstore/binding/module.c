@@ -31,6 +31,8 @@ static PyMethodDef functions[] = {
     {"create_segment", (PyCFunction)(void (*)(void))create_segment, METH_VARARGS | METH_KEYWORDS,
      "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<19)\n--\n\n"
      "A sealed memfd with an empty segment that has room for `size` bytes of values; returns the descriptor."},
+    {"make_get", core_make_get, METH_VARARGS,
+     "make_get(function, doc)\n--\n\nThe public `get`, which leaves to the function what is out of the ordinary."},
     {"set_process_name", process_set_name, METH_O, "set_process_name(name)\n--\n\nThe name in ps and top; its first 15 bytes."},
     {"set_death_signal", process_set_death_signal, METH_O,
      "set_death_signal(signal)\n--\n\nHave the kernel send it to this process when the thread that forked it ends."},
@@ -81,6 +83,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->ref_type);
     Py_VISIT(state->submitter_type);
     Py_VISIT(state->store_error);
+    Py_VISIT(state->get_in_python);
     return 0;
 }
 
@@ -91,6 +94,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->ref_type);
     Py_CLEAR(state->submitter_type);
     Py_CLEAR(state->store_error);
+    Py_CLEAR(state->get_in_python);
     return 0;
 }
 

@@ -518,7 +518,7 @@ uint64_t arena_take_idle(struct arena *arena, unsigned char *base, uint64_t most
     if (offset == 0 || owner_kind == ARENA_FREE)
         return 0;
     uint64_t size = round_up(warm_bytes_of(base, offset)), high_bytes = arena->high_bytes;
-    most = most < IDLE_SIZE ? IDLE_SIZE : round_up(most);
+    most = most < IDLE_SIZE ? IDLE_SIZE : most > ARENA_MAX_SIZE ? ARENA_MAX_SIZE : round_up(most);
     unlink_free(arena, base, offset);
     ARENA_STEP();
     split(arena, base, offset, size);

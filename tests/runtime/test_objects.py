@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
+import pickle
 from types import ModuleType, SimpleNamespace
 
 import cellmesh
@@ -27,6 +29,18 @@ def used(cm: ModuleType) -> int:
     from cellmesh import session
     gc.collect()
     return session.current().client.stats()["used_bytes"]
+
+
+def test_get_is_a_function_like_others(cm: ModuleType) -> None:
+    """It is made in C; nobody should notice."""
+    assert str(inspect.signature(cm.get)) == "(refs, timeout=None)" and inspect.getdoc(cm.get).startswith("The value of a ref")
+    assert pickle.loads(pickle.dumps(cm.get)) is cm.get
+    ref, get = cm.put(3), cm.get
+    assert cm.get(refs=ref, timeout=1) == 3 and cm.get(refs=[ref]) == [3] and cm.get([]) == []
+    assert cm.get(cm.remote(lambda refs: get(refs[0])).remote([ref])) == 3
+    for args, kwargs in ((), {}), ((ref, 1, 2), {}), ((ref,), {"wait": 1}), ((3,), {}), (([3],), {}), (([ref, 3],), {}):
+        with pytest.raises(TypeError, match="get"):
+            cm.get(*args, **kwargs)
 
 
 def test_arrays_are_read_only_views_without_a_copy(cm: ModuleType) -> None:

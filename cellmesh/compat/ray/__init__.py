@@ -10,10 +10,11 @@ from typing import Any
 from ... import api as _api
 from ...actor import method
 from ...api import get_actor, put, timeline
-from ...lifecycle import is_initialized, shutdown
+from ...fetching import get as _get
 from ...generator import ObjectRefGenerator
 from ...ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from ...ids import Id as UniqueID
+from ...lifecycle import is_initialized, shutdown
 from ...refs import ObjectRef
 from .. import missing as _missing
 from ..alias import install, uninstall
@@ -44,7 +45,7 @@ def get(object_refs: Any, *, timeout: float | None = None, **ignored: Any) -> An
     """`cellmesh.get`; Ray says ValueError of what is neither a ref nor a list."""
     if not isinstance(object_refs, (list, ObjectRef)):
         raise ValueError(f"get() needs an ObjectRef or a list of them, not {object_refs!r}")
-    return _api.get(object_refs, timeout)
+    return _get(object_refs, timeout)
 
 
 def wait(ray_waitables: list[Any], *, num_returns: int = 1, timeout: float | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .... import api as _api
+from ....fetching import get as _get
 from ....serializability import inspect_serializability as _inspect
 from ....util import ActorPool, deregister_serializer, list_named_actors, register_serializer
 from ... import missing as _missing
@@ -29,7 +30,7 @@ def as_completed(refs: Iterable[Any], *, chunk_size: int = 10, yield_obj_refs: b
                  **ignored: Any) -> Iterator[Any]:
     """`cellmesh.as_completed`; values unless refs are asked for."""
     for ref in _api.as_completed(list(refs)):
-        yield ref if yield_obj_refs else _api.get(ref)
+        yield ref if yield_obj_refs else _get(ref)
 
 
 def map_unordered(fn: Any, items: Iterable[Any], *, backpressure_size: int | None = 100, chunk_size: int = 10,
@@ -40,7 +41,7 @@ def map_unordered(fn: Any, items: Iterable[Any], *, backpressure_size: int | Non
     while under_way:
         ready, under_way = _api.wait(under_way)
         under_way += [fn.remote(item) for item in itertools.islice(iterator, len(ready))]
-        yield from ready if yield_obj_refs else _api.get(ready)
+        yield from ready if yield_obj_refs else _get(ready)
 
 
 def inspect_serializability(base_obj: Any, name: str | None = None, depth: int = 3,
