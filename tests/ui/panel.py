@@ -59,8 +59,8 @@ class Panel:
 
         def over() -> bool:
             for distance in range(0, int(area["height"] / 2), 8):
-                for sign in (1, -1):
-                    self.page.mouse.move(middle[0], middle[1] + sign * distance)
+                for aside, sign in ((0, 1), (0, -1), (40, 1)):  # aside: the middle may lie between two columns
+                    self.page.mouse.move(middle[0] + aside, middle[1] + sign * distance)
                     if "cm-over" in (self.canvas.get_attribute("class") or ""):
                         return True
             return False
