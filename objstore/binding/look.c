@@ -30,17 +30,10 @@ static void *new_copy(size_t n, size_t size)
     return copy;
 }
 
-/* A private copy of the `n` slots used so far, of one moment. */
-static void *copy_slots(ClientObject *c, const void *from, size_t n, size_t size)
-{
-    void *copy = new_copy(n, size);
-    if (copy) {
-        segment_lock(&c->s);
-        memcpy(copy, from, n * size);
-        segment_unlock(&c->s);
-    }
-    return copy;
-}
+/* Tables are read page by page, each as it is at one moment: a million slots at once would keep everybody else from the lock for
+ * tens of milliseconds. What lives all the while is seen, once. */
+enum { PAGE_SLOTS = 4096 };
+static uint32_t page_end(uint32_t begin, uint32_t n) { return n - begin < PAGE_SLOTS ? n : begin + PAGE_SLOTS; }
 
 /* States that only listings know: the results are sealed, and its worker has yet to say that it is done. */
 enum { SHOWN_FINISHED = TASK_HELD + 1, SHOWN_FAILED, SHOWN_STATES };
@@ -189,21 +182,22 @@ static PyObject *task_dict(ClientObject *c, const struct task_slot *t, uint32_t 
 static PyObject *list_tasks(ClientObject *c, uint32_t limit)
 {
     uint32_t n = c->s.h->touched_tasks;
-    struct task_slot *copy = new_copy(n, sizeof *copy);
-    uint32_t *states = new_copy(n, sizeof *states);
+    struct task_slot *copy = new_copy(PAGE_SLOTS, sizeof *copy);
+    uint32_t *states = new_copy(PAGE_SLOTS, sizeof *states);
     PyObject *list = copy && states ? PyList_New(0) : NULL;
-    if (list) {
-        segment_lock(&c->s);
-        memcpy(copy, c->s.tasks, n * sizeof *copy);
-        for (uint32_t i = 0; i < n; i++)
-            states[i] = shown_state(&c->s, &c->s.tasks[i]);
-        segment_unlock(&c->s);
-    }
     bool ok = list;
-    for (uint32_t i = 0; ok && i < n && PyList_GET_SIZE(list) < limit; i++) {
-        uint32_t held = atomic_load(&copy[i].state);
-        if ((held == TASK_WAITING || held == TASK_READY || held == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
-            ok = add(list, task_dict(c, &copy[i], states[i]));
+    for (uint32_t begin = 0, end; ok && begin < n && PyList_GET_SIZE(list) < limit; begin = end) {
+        end = page_end(begin, n);
+        segment_lock(&c->s);
+        memcpy(copy, c->s.tasks + begin, (end - begin) * sizeof *copy);
+        for (uint32_t i = begin; i < end; i++)
+            states[i - begin] = shown_state(&c->s, &c->s.tasks[i]);
+        segment_unlock(&c->s);
+        for (uint32_t i = 0; ok && i < end - begin && PyList_GET_SIZE(list) < limit; i++) {
+            uint32_t held = atomic_load(&copy[i].state);
+            if ((held == TASK_WAITING || held == TASK_READY || held == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
+                ok = add(list, task_dict(c, &copy[i], states[i]));
+        }
     }
     PyMem_Free(states);
     PyMem_Free(copy);
@@ -225,16 +219,19 @@ LOOK(children)
     uint32_t *slots = new_copy(n, sizeof *slots);
     if (!slots)
         return NULL;
-    segment_lock(&c->s);
-    for (uint32_t i = 0; i < n; i++) {
-        struct task_slot *t = &c->s.tasks[i];
-        uint32_t state = atomic_load(&t->state);
-        if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
-            object_hold(&c->s, t->result_1 - 1);
-            slots[found++] = t->result_1 - 1;
+    for (uint32_t begin = 0, end; begin < n; begin = end) {
+        end = page_end(begin, n);
+        segment_lock(&c->s);
+        for (uint32_t i = begin; i < end; i++) {
+            struct task_slot *t = &c->s.tasks[i];
+            uint32_t state = atomic_load(&t->state);
+            if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
+                object_hold(&c->s, t->result_1 - 1);
+                slots[found++] = t->result_1 - 1;
+            }
         }
+        segment_unlock(&c->s);
     }
-    segment_unlock(&c->s);
     PyObject *list = PyList_New(0);
     bool ok = list;
     for (uint32_t i = 0; ok && i < found; i++)
@@ -248,14 +245,17 @@ LOOK(ref_of)
     unsigned long long creator = PyLong_AsUnsignedLongLong(args);
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
-    uint32_t found = UINT32_MAX;
-    segment_lock(&c->s);
-    for (uint32_t i = 0; i < c->s.h->touched_objects && found == UINT32_MAX; i++)
-        if (c->s.objects[i].creator == creator && object_state(&c->s.objects[i]) != OBJECT_FREE) {
-            object_hold(&c->s, i);
-            found = i;
-        }
-    segment_unlock(&c->s);
+    uint32_t n = c->s.h->touched_objects, found = UINT32_MAX;
+    for (uint32_t begin = 0, end; begin < n && found == UINT32_MAX; begin = end) {
+        end = page_end(begin, n);
+        segment_lock(&c->s);
+        for (uint32_t i = begin; i < end && found == UINT32_MAX; i++)
+            if (c->s.objects[i].creator == creator && object_state(&c->s.objects[i]) != OBJECT_FREE) {
+                object_hold(&c->s, i);
+                found = i;
+            }
+        segment_unlock(&c->s);
+    }
     if (found == UINT32_MAX)
         Py_RETURN_NONE;
     return ref_new(c, found, true);
@@ -297,18 +297,22 @@ LOOK(objects)
         return NULL;
     flush_drops(c);
     uint32_t n = c->s.h->touched_objects;
-    struct object_slot *copy = copy_slots(c, c->s.objects, n, sizeof *copy);
-    if (!copy)
-        return NULL;
-    PyObject *list = PyList_New(0);
+    struct object_slot *copy = new_copy(PAGE_SLOTS, sizeof *copy);
+    PyObject *list = copy ? PyList_New(0) : NULL;
     bool ok = list;
-    for (uint32_t i = 0; ok && i < n && PyList_GET_SIZE(list) < limit; i++) {
-        const struct object_slot *o = &copy[i];
-        uint32_t state = object_state(o);
-        if (state != OBJECT_FREE)
-            ok = add(list, Py_BuildValue("{sNsssKsssKsNsI}", "id", object_id(c, i, o->generation), "state", object_state_name(state),
-                                         "size", (unsigned long long)o->size, "place", place_name(o), "creator",
-                                         (unsigned long long)o->creator, "holders", holder_list(o), "pins", o->pins));
+    for (uint32_t begin = 0, end; ok && begin < n && PyList_GET_SIZE(list) < limit; begin = end) {
+        end = page_end(begin, n);
+        segment_lock(&c->s);
+        memcpy(copy, c->s.objects + begin, (end - begin) * sizeof *copy);
+        segment_unlock(&c->s);
+        for (uint32_t i = 0; ok && i < end - begin && PyList_GET_SIZE(list) < limit; i++) {
+            const struct object_slot *o = &copy[i];
+            uint32_t state = object_state(o);
+            if (state != OBJECT_FREE)
+                ok = add(list, Py_BuildValue("{sNsssKsssKsNsI}", "id", object_id(c, begin + i, o->generation), "state", object_state_name(state),
+                                             "size", (unsigned long long)o->size, "place", place_name(o), "creator",
+                                             (unsigned long long)o->creator, "holders", holder_list(o), "pins", o->pins));
+        }
     }
     PyMem_Free(copy);
     return done(list, ok);

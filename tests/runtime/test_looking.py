@@ -87,6 +87,30 @@ def test_what_can_be_fetched_is_listed_as_ended(cm: ModuleType) -> None:
         assert cm.state.list_tasks(limit=1)[0]["state"] == "finished"
 
 
+def test_long_listings_are_whole(cm: ModuleType, flag) -> None:
+    """They are read page by page."""
+    @cm.remote
+    def parent() -> None:
+        refs = [child.remote(flag("go")) for _ in range(5000)]
+        flag("started").set()
+        cm.wait(refs)
+
+    @cm.remote(num_cpus=0, resources={"none": 1})
+    def child(go) -> None:
+        pass
+
+    kept = [cm.put(i) for i in range(10_000)]
+    listed = [row["id"] for row in cm.state.list_objects(limit=1 << 20)]
+    assert len(listed) == len(set(listed)) and {ref.hex() for ref in kept} <= set(listed)
+    family = parent.remote()
+    flag("started").wait()
+    tasks = [row["task"] for row in cm.state.list_tasks(filters=[("name", "=", "child")], limit=1 << 20)]
+    assert len(tasks) == len(set(tasks)) == 5000
+    cm.cancel(family)
+    wait_until(lambda: not cm.state.list_tasks(filters=[("name", "=", "child"), ("state", "!=", "cancelled")], limit=1 << 20))
+    assert len(cm.state.list_tasks(filters=[("name", "=", "child"), ("state", "=", "cancelled")], limit=1 << 20)) == 5000
+
+
 def test_summaries(cm: ModuleType) -> None:
     refs = [add.remote(i) for i in range(5)]
     cm.get(refs)
