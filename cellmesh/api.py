@@ -201,23 +201,6 @@ def exit_actor() -> None:
 
 
 # ---------------------------------------------------------------- objects
-def put(value: Any) -> ObjectRef:
-    """Store a value once, for any number of tasks; returns its ref.
-
-    Raises
-    ------
-    TypeError
-        The value is a ref, or cannot be pickled.
-    ObjectStoreFullError
-        It does not fit.
-    """
-    client = current().client
-    if type(value) is _ref_type():
-        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as "
-                        "a value, put it into a list, put([ref])")
-    return client.put(value)
-
-
 def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None = None,
          fetch_local: bool = True) -> tuple[list[ObjectRef], list[ObjectRef]]:
     """Wait until some of the refs are ready.

@@ -38,7 +38,7 @@ def fetch(names: list[str], namespace: dict[str, Any], timeout: float | None, sh
     refs = list(dict.fromkeys(ref for holder in holders.values() for ref in _futures_in(holder)))
     if not refs:
         return
-    from ..fetching import get
+    from ..objects import get
     values = dict(zip(refs, get(refs, timeout), strict=True))
     for name, holder in holders.items():
         namespace[name] = _with_values(holder, values)

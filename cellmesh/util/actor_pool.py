@@ -8,7 +8,7 @@ from typing import Any
 from ..actor import ActorHandle
 from ..api import wait
 from ..exceptions import GetTimeoutError
-from ..fetching import get
+from ..objects import get
 from ..refs import ObjectRef
 
 Submit = Callable[[ActorHandle, Any], ObjectRef]

@@ -11,8 +11,8 @@ from dask.core import flatten
 from dask.order import order
 from dask.utils import key_split
 
-from ..api import as_completed, put, remote
-from ..fetching import get
+from ..api import as_completed, remote
+from ..objects import get, put
 from ..refs import ObjectRef
 from ..remote_function import RemoteFunction
 

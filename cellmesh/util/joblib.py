@@ -16,8 +16,8 @@ from joblib import register_parallel_backend
 from joblib._parallel_backends import AutoBatchingMixin, FallbackToBackend, ParallelBackendBase, SequentialBackend
 from joblib.parallel import BatchedCalls
 
-from ..api import cancel, put, remote
-from ..fetching import get
+from ..api import cancel, remote
+from ..objects import get, put
 from ..refs import ObjectRef
 from ..session import current
 

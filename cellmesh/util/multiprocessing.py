@@ -22,7 +22,7 @@ from typing import Any
 from ..actor import ActorHandle
 from ..api import remote
 from ..exceptions import ActorError, CellmeshError, TaskError
-from ..fetching import get
+from ..objects import get
 from ..refs import ObjectRef
 from ..session import current, store_error
 from .initializer import Initialized, check_initializer

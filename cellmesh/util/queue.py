@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..api import kill, remote
-from ..fetching import get
+from ..objects import get
 
 Empty = queue.Empty
 Full = queue.Full

@@ -9,12 +9,13 @@ from typing import Any
 
 from ... import api as _api
 from ...actor import method
-from ...api import get_actor, put, timeline
-from ...fetching import get as _get
+from ...api import get_actor, timeline
 from ...generator import ObjectRefGenerator
 from ...ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from ...ids import Id as UniqueID
 from ...lifecycle import is_initialized, shutdown
+from ...objects import get as _get
+from ...objects import put
 from ...refs import ObjectRef
 from .. import missing as _missing
 from ..alias import install, uninstall

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .... import api as _api
-from ....fetching import get as _get
+from ....objects import get as _get
 from ....serializability import inspect_serializability as _inspect
 from ....util import ActorPool, deregister_serializer, list_named_actors, register_serializer
 from ... import missing as _missing

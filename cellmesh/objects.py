@@ -1,14 +1,13 @@
-"""`get`, which notebooks call most: in C where it is a matter of a ref of the running session, in Python otherwise."""
+"""`get` and `put`, which notebooks call most, so that a call costs little more than what it is for. `get` of a ref of the running
+session is all in C; the rest of it is here."""
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from .objstore._core import make_get
-from .session import current
-
-if TYPE_CHECKING:
-    from .refs import ObjectRef
+from .refs import ObjectRef
+from .session import current, process
 
 
 def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
@@ -39,3 +38,20 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
 
 if not TYPE_CHECKING:
     get = make_get(get, f"get(refs, timeout=None)\n--\n\n{inspect.getdoc(get)}")
+
+
+def put(value: Any) -> ObjectRef:
+    """Store a value once, for any number of tasks; returns its ref.
+
+    Raises
+    ------
+    TypeError
+        The value is a ref, or cannot be pickled.
+    ObjectStoreFullError
+        It does not fit.
+    """
+    client = (process.session or current()).client
+    if type(value) is ObjectRef:
+        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as "
+                        "a value, put it into a list, put([ref])")
+    return client.put(value)
