@@ -54,8 +54,8 @@ PYTHONPATH=build/sanitized "$0" -m pytest tests/objstore/test_store_machine.py
 
 
 KINDS = [
-    Kind("c", c_tests(), 300),
-    Kind("c under sanitizers", c_tests("SAN=address,undefined"), 600),
+    Kind("c", c_tests(), 600),
+    Kind("c under sanitizers", c_tests("SAN=address,undefined"), 900),
     Kind("threads as clients", c_tests("SAN=thread", "TESTS=threads_test"), 300),
     Kind("models", [sys.executable, "models/run.py"], 120),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 300, node_missing),
@@ -78,9 +78,9 @@ NIGHTLY = [
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
     Kind("five hundred interrupts", ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"], 2400),
     *(kind for kind in KINDS if kind.name in ("models", "typescript")),
-    *(Kind(f"python, round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
+    *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
     Kind("notebooks at full length", [*PYTEST, "tests/notebooks"], 1800),
-    *(Kind(f"panel, round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),
+    *(Kind(f"panel round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),
 ]
 
 
