@@ -11,13 +11,13 @@ import html
 import itertools
 import operator
 import sys
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import api
 from .history import PUT_BIT, read_history
-from .objstore._core import Buffer
 from .refs import ObjectRef
 from .session import running
 from .stacks import stack_of
@@ -104,15 +104,17 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """Living objects, the largest first: id, state, bytes, place (memory, disk, slot: too small for either), made by,
     the pids that hold refs, uses by tasks and other objects."""
-    client = running().client
-    pids = {c["index"]: c["pid"] for c in client.clients()}
+    return _select(_object_rows(running().client.objects(1 << 20)), filters, limit)
+
+
+def _object_rows(objects: list[Row]) -> list[Row]:
+    pids = {c["index"]: c["pid"] for c in running().client.clients()}
 
     def row(o: Row) -> Row:
         made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
         return {"id": o["id"], "state": o["state"], "size": o["size"], "place": o["place"], "made_by": made_by,
                 "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
-    rows = sorted(map(row, client.objects(1 << 20)), key=lambda r: -r["size"])
-    return _select(rows, filters, limit)
+    return sorted(map(row, objects), key=lambda r: -r["size"])
 
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -193,8 +195,9 @@ def memory(limit: int = 20) -> str:
     """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
     which processes, and in this one which variables."""
     stats = running().client.stats()
-    rows = list_objects(limit=limit)
-    names = _variables()
+    objects = running().client.objects(1 << 20)
+    rows = _select(_object_rows(objects), (), limit)
+    names = _variables(Places(objects))
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     if stats["n_on_disk"]:
@@ -211,9 +214,21 @@ def memory(limit: int = 20) -> str:
 _CONTAINERS = (list, tuple, set, type({}.values()))
 
 
-def _variables() -> dict[str, list[str]]:
-    """By an object's id: the variables of `__main__` that hold it, as a ref or as an array or pandas data fetched from it,
-    themselves or directly in a container."""
+class Places:
+    """Finds the object among whose bytes an address of this process lies."""
+
+    def __init__(self, objects: list[Row]) -> None:
+        self._objects = sorted((o["address"], o["size"], o["id"]) for o in objects if o["address"])
+
+    def at(self, address: int) -> str:
+        """The object's id, "" if there is none."""
+        start, size, name = self._objects[found - 1] if (found := bisect(self._objects, (address, sys.maxsize))) else (0, 0, "")
+        return name if address - start < size else ""
+
+
+def _variables(places: Places) -> dict[str, list[str]]:
+    """By an object's id: the variables of `__main__` that hold it, as a ref or as an array, Arrow or pandas data fetched from
+    it, themselves or directly in a container."""
     names: dict[str, list[str]] = {}
     outputs = getattr(sys.modules["__main__"], "Out", {})
     held = [*vars(sys.modules["__main__"]).items(),
@@ -222,22 +237,35 @@ def _variables() -> dict[str, list[str]]:
         if isinstance(value, dict) and value is not outputs:
             value = value.values()
         inside = value if isinstance(value, _CONTAINERS) else (value,)
-        for ref in itertools.chain.from_iterable(map(_refs_behind, itertools.islice(list(inside), N_SEARCHED))):
-            if name not in names.setdefault(ref.hex(), []):
-                names[ref.hex()].append(name)
+        for item in itertools.islice(list(inside), N_SEARCHED):
+            ids = [item.hex()] if isinstance(item, ObjectRef) else map(places.at, _addresses(item))
+            for found in ids:
+                if found and name not in names.setdefault(found, []):
+                    names[found].append(name)
     return names
 
 
-def _refs_behind(value: Any) -> Iterator[ObjectRef]:
-    """The ref itself, or those whose bytes an array or pandas data shows."""
-    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
-    arrays = value._mgr.arrays if pandas and isinstance(value, (pandas.DataFrame, pandas.Series)) else (value,)
-    for base in arrays:
-        while numpy and isinstance(base, numpy.ndarray) or isinstance(base, memoryview):
-            base = base.obj if isinstance(base, memoryview) else base.base
-        ref = base.owner if isinstance(base, Buffer) else base
-        if isinstance(ref, ObjectRef):
-            yield ref
+def _addresses(value: Any) -> Iterator[int]:
+    """Where the bytes lie that an array, a memoryview, Arrow or pandas data shows."""
+    numpy, pandas, arrow = (sys.modules.get(name) for name in ("numpy", "pandas", "pyarrow"))
+    if numpy and isinstance(value, memoryview):
+        try:
+            yield from _addresses(numpy.asarray(value))
+        except ValueError:  # it has been released
+            return
+    elif numpy and isinstance(value, numpy.ndarray):
+        if value.nbytes:
+            yield value.__array_interface__["data"][0]
+    elif pandas and isinstance(value, pandas.DataFrame | pandas.Series):
+        for block in value._mgr.arrays:
+            for part in (block, *(getattr(block, name, None) for name in ("_ndarray", "_data", "_pa_array"))):
+                yield from _addresses(part)
+    elif arrow and isinstance(value, arrow.Table | arrow.RecordBatch):
+        for column in value.columns:
+            yield from _addresses(column)
+    elif arrow and isinstance(value, arrow.ChunkedArray | arrow.Array):
+        for chunk in value.chunks if isinstance(value, arrow.ChunkedArray) else (value,):
+            yield from (buffer.address for buffer in chunk.buffers() if buffer is not None)
 
 
 def _summary(rows: Rows, column: str) -> Rows:

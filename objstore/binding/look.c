@@ -280,6 +280,14 @@ static const char *place_name(const struct object_slot *o)
     return (state != OBJECT_READY && state != OBJECT_ERROR) || !atomic_load(&o->offset) ? "slot" : object_is_away(o) ? "disk" : "memory";
 }
 
+/* Where its bytes lie in this process, 0: not in the arena. */
+static unsigned long long address_of(const ClientObject *c, const struct object_slot *o)
+{
+    uint32_t state = object_state(o);
+    uint64_t chunk = state == OBJECT_READY || state == OBJECT_ERROR ? object_chunk(o) : 0;
+    return chunk ? (unsigned long long)(uintptr_t)(c->s.base + chunk) : 0;
+}
+
 static PyObject *holder_list(const struct object_slot *o)
 {
     PyObject *list = PyList_New(0);
@@ -309,9 +317,10 @@ LOOK(objects)
             const struct object_slot *o = &copy[i];
             uint32_t state = object_state(o);
             if (state != OBJECT_FREE)
-                ok = add(list, Py_BuildValue("{sNsssKsssKsNsI}", "id", object_id(c, begin + i, o->generation), "state", object_state_name(state),
-                                             "size", (unsigned long long)o->size, "place", place_name(o), "creator",
-                                             (unsigned long long)o->creator, "holders", holder_list(o), "pins", o->pins));
+                ok = add(list, Py_BuildValue("{sNsssKsssKsKsNsI}", "id", object_id(c, begin + i, o->generation), "state",
+                                             object_state_name(state), "size", (unsigned long long)o->size, "place", place_name(o),
+                                             "address", address_of(c, o), "creator", (unsigned long long)o->creator, "holders",
+                                             holder_list(o), "pins", o->pins));
         }
     }
     PyMem_Free(copy);

@@ -136,15 +136,23 @@ def test_memory_names_the_variables(cm: ModuleType, monkeypatch: pytest.MonkeyPa
 
 
 def test_memory_names_what_was_fetched(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    np, pandas = pytest.importorskip("numpy"), pytest.importorskip("pandas")
+    import numpy as np
+    import pandas
+    import pyarrow
     array, frame = cm.put(np.zeros(1 << 16)), cm.put(pandas.DataFrame({"x": np.arange(1 << 15), "y": np.ones(1 << 15)}))
-    ids = array.hex(), frame.hex()
+    table = cm.put(pyarrow.table({"x": np.arange(1 << 14), "s": ["x"] * (1 << 14)}))
+    strings = cm.put(pandas.DataFrame({"s": pandas.array(["word"] * (1 << 14), dtype="string[pyarrow]")}))
+    ids = [ref.hex() for ref in (array, frame, table, strings)]
+    released = memoryview(cm.get(array))
+    released.release()
     main = sys.modules["__main__"]
-    for name, value in {"whole": cm.get(array), "parts": [cm.get(array)[10:]], "table": cm.get(frame)}.items():
+    for name, value in {"whole": cm.get(array), "parts": [cm.get(array)[10:]], "numbers": cm.get(frame), "table": cm.get(table),
+                        "column": cm.get(table)["s"][5:], "batches": cm.get(table).to_batches(), "words": cm.get(strings),
+                        "other": np.zeros(1 << 16), "view": memoryview(cm.get(array))[-1:], "released": released}.items():
         monkeypatch.setattr(main, name, value, raising=False)
-    del array, frame
-    lines = {line.split()[2]: line for line in cm.state.memory().splitlines() if " refs in " in line}
-    assert lines[ids[0]].endswith(": whole, parts") and lines[ids[1]].endswith(": table")
+    del array, frame, table, strings, value
+    lines = {line.split()[2]: line.rpartition(": ")[2] for line in cm.state.memory().splitlines() if " refs in " in line}
+    assert [lines[i] for i in ids] == ["whole, parts, view", "numbers", "table, column, batches", "words"]
 
 
 def test_stacks(cm: ModuleType, flag) -> None:
