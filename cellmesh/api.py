@@ -231,7 +231,8 @@ def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None =
         raise TypeError(f"wait() needs a list of ObjectRefs, not {kind}")
     if not refs:
         return [], []
-    if not isinstance(num_returns, numbers.Integral) or not 1 <= num_returns <= len(refs):
+    whole = type(num_returns) is int or isinstance(num_returns, numbers.Integral)  # the latter alone takes half a microsecond
+    if not whole or not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns={num_returns!r} must be a whole number from 1 to the number of refs, "
                          f"{len(refs)}")
     client = current().client

@@ -162,6 +162,15 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
 /* 0: goal reached (or, failing fast, an error found); 1: timed out; -1: exception. */
 int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast)
 {
+    Py_ssize_t n_done = 0; /* often all is there already, and of a thousand refs the first are enough */
+    for (Py_ssize_t i = 0; i < n && n_done < goal; i++) {
+        uint32_t state = object_state(&c->s.objects[((RefObject *)refs[i])->slot]);
+        n_done += state >= OBJECT_READY;
+        if (fail_fast && state > OBJECT_READY)
+            return 0;
+    }
+    if (n_done >= goal)
+        return 0;
     uint32_t small[64], *pending = small;
     if (n > 64 && !(pending = PyMem_Malloc((size_t)n * sizeof *pending))) {
         PyErr_NoMemory();
@@ -339,14 +348,22 @@ PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, 
     }
     if (wait_refs(c, refs, n, goal, timeout, false) < 0)
         goto done;
+    Py_ssize_t n_ready = 0, end = 0; /* all behind `end` is rest */
     ready = PyList_New(0);
-    rest = PyList_New(0);
-    if (!ready || !rest)
+    for (; ready && end < n && n_ready < goal; end++)
+        if (object_sealed(&c->s.objects[((RefObject *)refs[end])->slot])) {
+            if (PyList_Append(ready, refs[end]) < 0)
+                goto done;
+            n_ready++;
+        }
+    rest = ready ? PyList_New(n - n_ready) : NULL;
+    if (!rest)
         goto done;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        bool takes = PyList_GET_SIZE(ready) < goal && object_sealed(&c->s.objects[((RefObject *)refs[i])->slot]);
-        if (PyList_Append(takes ? ready : rest, refs[i]) < 0)
-            goto done;
+    for (Py_ssize_t i = 0, taken = 0; i < n; i++) {
+        if (taken < n_ready && refs[i] == PyList_GET_ITEM(ready, taken))
+            taken++;
+        else
+            PyList_SET_ITEM(rest, i - taken, Py_NewRef(refs[i]));
     }
     pair = PyTuple_Pack(2, ready, rest);
 done:
