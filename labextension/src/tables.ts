@@ -158,17 +158,22 @@ function actors(graph: TaskGraph): Table {
   const open = (actor: number) => (calls(actor)?.n ?? 0) - (calls(actor)?.ended ?? 0);
   return {
     items: [...graph.actors.keys()],
-    words: actor => [graph.actors.get(actor)!.name, graph.actors.get(actor)!.cls, graph.actors.get(actor)!.state],
+    words: actor => [graph.actors.get(actor)!.name, graph.actors.get(actor)!.cls, lifeInWords(graph.actors.get(actor)!)],
     row: actor => currentCall(graph, actor) ?? calls(actor)?.last ?? NONE,
     columns: [
       { key: 'name', title: 'Actor', grow: 1.4, from: 0, text: actor => graph.actors.get(actor)!.name || graph.actors.get(actor)!.cls },
       { key: 'cls', title: 'Class', grow: 1, from: 460, text: actor => graph.actors.get(actor)!.cls },
-      { key: 'state', title: 'State', grow: 0.8, from: 0, text: actor => graph.actors.get(actor)!.state },
+      { key: 'state', title: 'State', grow: 0.8, from: 0, text: actor => lifeInWords(graph.actors.get(actor)!) },
       { key: 'now', title: 'Now', grow: 1, from: 400, text: actor => nameOf(graph, currentCall(graph, actor)) },
       { key: 'calls', title: 'Calls', grow: 0.6, from: 0, isNumber: true, text: actor => integer(calls(actor)?.n ?? 0), value: actor => calls(actor)?.n ?? 0 },
       { key: 'open', title: 'Open', grow: 0.6, from: 0, isNumber: true, text: actor => integer(open(actor)), value: open }
     ]
   };
+}
+
+/** What is said of the state of an actor or a worker: most that are dead were meant to end. */
+export function lifeInWords({ state, crashed = false }: { state: string; crashed?: boolean }): string {
+  return crashed ? 'crashed' : state === 'dead' ? 'ended' : state;
 }
 
 /** The call that an actor works on; the oldest if there are several. */
@@ -203,11 +208,11 @@ function workers(graph: TaskGraph, now: number): Table {
   const label = (worker: number) => graph.workers.get(worker)!;
   return {
     items: [...graph.workers.keys()],
-    words: worker => [String(label(worker).pid), label(worker).state, nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
+    words: worker => [String(label(worker).pid), lifeInWords(label(worker)), nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
     row: worker => current[worker]!,
     columns: [
       { key: 'pid', title: 'Process', grow: 0.8, from: 0, text: worker => String(label(worker).pid), value: worker => label(worker).pid },
-      { key: 'state', title: 'State', grow: 0.8, from: 0, text: worker => label(worker).state },
+      { key: 'state', title: 'State', grow: 0.8, from: 0, text: worker => lifeInWords(label(worker)) },
       { key: 'now', title: 'Runs', grow: 1.4, from: 0, text: worker => (current[worker]! < 0 ? '' : graph.name(current[worker]!)) },
       { key: 'done', title: 'Tasks done', grow: 0.8, from: 0, isNumber: true, text: worker => integer(done[worker]!), value: worker => done[worker]! },
       { key: 'busy', title: 'Busy', grow: 0.8, from: 380, isNumber: true, text: worker => duration(busy[worker]!), value: worker => busy[worker]! }

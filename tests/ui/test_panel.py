@@ -149,6 +149,24 @@ def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
     wait_until(lambda: rows.count() >= 2, what="the worker processes")
 
 
+def test_a_narrow_panel_keeps_all_its_views_in_reach(lab: Lab, panel: Panel) -> None:
+    lab.page.set_viewport_size({"width": 1000, "height": 700})
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+    width = panel.root.bounding_box()["width"]
+    assert width < 360, f"the panel has {width} px: this tests nothing"
+    for view in ("Groups", "Tasks", "Timeline", "Tables"):
+        panel.root.get_by_role("radio", name=view).first.click(timeout=PATIENCE_MS)  # fails if something lies over it
+        tabs = panel.root.locator(".cm-tabs").bounding_box()
+        for tools in panel.root.locator(".cm-zoom").all():
+            assert tabs["x"] + tabs["width"] < tools.bounding_box()["x"], f"{view}: the tools lie over the tabs"
+    inside = panel.root.locator(".cm-table-tools > :last-child").bounding_box()
+    beside = panel.root.bounding_box()
+    assert inside["x"] + inside["width"] <= beside["x"] + beside["width"], "the number of rows is cut off"
+
+
 def test_ended_actors_are_folded_and_only_a_crash_is_red(lab: Lab, panel: Panel) -> None:
     start(lab, "import os\n@cm.remote(num_cpus=0)\nclass Server:\n    def pid(self): return os.getpid()\n"
                "    def crash(self): os._exit(3)\n"

@@ -12,7 +12,7 @@ import { makeTheme, mix, rgba } from '../draw/theme';
 import type { LayeredLayout } from '../layout';
 import { TaskGraph } from '../model';
 import { N_STATES, State } from '../protocol';
-import { play, recorder } from './helpers';
+import { message, play, recorder } from './helpers';
 
 const view = { width: 500, height: 700 };
 const theme = makeTheme(() => '', false);
@@ -117,6 +117,16 @@ describe('groups', () => {
     expect(shown).toEqual(expect.arrayContaining(['tokenize', 'count_words', 'merge', 'In [11]']));
     expect(shown.some(text => text.endsWith('%'))).toBe(true);
     expect(pen.globalAlpha).toBe(1);
+  });
+
+  test('of one task took what it took', () => {
+    const lonely = new TaskGraph();
+    lonely.apply(message('snapshot', { rows: [{ fn: 1 }], updates: [{ row: 0, state: State.finished, worker: 1, started: 1, finished: 3 }] }), 0);
+    const single = new GroupArrangement(lonely);
+    single.update('down');
+    const { pen, commands } = recorder();
+    drawGroups(pen, sceneOf(lonely, single.layout), [0]);
+    expect(texts(commands).find(text => text.startsWith('1 task'))).toMatch(/^1 task\s+·\s+2\.0\ss$/);
   });
 
   test('never hide a failure, and never make it look like all', () => {

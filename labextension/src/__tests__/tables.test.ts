@@ -77,6 +77,13 @@ test('workers: what they run, and what they have done', () => {
   ]);
 });
 
+test('a worker that is gone has ended: it was idle for too long, as a rule', () => {
+  const graph = graphOf();
+  graph.workers.set(2, { pid: 72, state: 'dead' });
+  expect(texts(graph, 'workers', { key: 'pid', isDescending: false }).map(([pid, state]) => [pid, state])).toEqual([['71', 'idle'], ['72', 'ended']]);
+  expect(search(table(graph, 'workers'), 'ended')).toEqual([2]);
+});
+
 describe.each([['quickstart', quickstart()], ['actors', parameterServer()], ['many', mapReduce(400, 0.02, 8)]] as const)('%s', (_, scenario) => {
   const graph = new TaskGraph();
   play(graph, scenario, 1.5);

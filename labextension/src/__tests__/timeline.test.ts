@@ -111,6 +111,17 @@ test('a trace for Chrome has every task once, in microseconds, on its worker', (
   expect(traceEvents.filter(({ name }) => name === 'thread_name').map(({ tid }) => tid)).toContain(row['tid']);
 });
 
+test('the name of a lane has room for a process number and what became of it', () => {
+  const graph = ran([[1, 2]]);
+  graph.workers.set(1, { pid: 4_194_304, state: 'dead' });
+  const scale = { t0: 0, pxPerS: 100 };
+  const view = { width: 900, height: 300 };
+  const scene = { graph, theme: makeTheme(() => '', false), arranged: arrange(graph, scale, 790, 10), scale, view, top: 0, now: 10, hovered: -1, selected: -1, brush: null, lit: null };
+  const svg = svgOf(900, 300, pen => drawTimeline(pen, scene));
+  expect(svg).toContain('>worker</text>');
+  expect(svg).toContain('>4194304, ended</text>');
+});
+
 test('the picture as SVG: names of tasks are text, whatever they are', () => {
   const graph = new TaskGraph();
   play(graph, mapReduce(40, 0.5, 4));

@@ -124,7 +124,7 @@ function numbers(group: Group): string[] {
   const nFailed = group.counts[State.failed]!;
   const mean = duration(group.meanSeconds);
   const all = group.ended === group.n ? plural(group.n, 'task') : `${short(group.ended)} of ${short(group.n)}`;
-  return [all, nFailed ? `${short(nFailed)} failed` : mean && `${mean} each`];
+  return [all, nFailed ? `${short(nFailed)} failed` : mean && group.n > 1 ? `${mean} each` : mean];
 }
 
 function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): void {

@@ -168,12 +168,10 @@ function drawNames(pen: Pen, { theme, arranged, top, view }: TimelineScene): voi
     if (y > AXIS_PX - LANE_PX && y < view.height + LANE_PX) {
       pen.font = `500 11.5px ${theme.font}`;
       pen.fillStyle = theme.text;
-      const shown = ellipsis(pen, title, NAMES_PX - 24);
-      pen.fillText(shown, 12, y);
-      const used = 12 + pen.measureText(shown).width + 6;
-      pen.font = `400 10.5px ${theme.font}`;
+      pen.fillText(ellipsis(pen, title, NAMES_PX - 18), 12, y - 6);
+      pen.font = `400 10px ${theme.font}`;
       pen.fillStyle = theme.textSoft;
-      pen.fillText(ellipsis(pen, detail, NAMES_PX - used - 4), used, y);
+      pen.fillText(ellipsis(pen, detail, NAMES_PX - 18), 12, y + 7);
     }
   });
   pen.fillStyle = theme.border;

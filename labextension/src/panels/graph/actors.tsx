@@ -5,6 +5,7 @@ import { actorColour, makeTheme } from '../../draw/theme';
 import { integer, plural } from '../../format';
 import type { TaskGraph } from '../../model';
 import type { ActorLabel } from '../../protocol';
+import { lifeInWords } from '../../tables';
 import type { PanelState } from './state';
 
 /** More are counted, not listed. */
@@ -67,7 +68,7 @@ function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state:
                 <span class="cm-soft">{calls ? plural(calls.n, 'call') : ''}</span>
                 <span class={`cm-queue${nOpen ? '' : ' cm-none'}`}>{nOpen ? `${integer(nOpen)} open` : ''}</span>
                 <span class={`cm-actor-state cm-actor-${actor.crashed ? 'crashed' : actor.state}`}>
-                  {actor.crashed ? 'crashed' : actor.state === 'dead' ? 'ended' : actor.state}
+                  {lifeInWords(actor)}
                 </span>
               </button>
             </li>
