@@ -5,7 +5,7 @@ One object of class `Hooks` serves a process, driver or worker alike; the core l
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -143,18 +143,13 @@ class Hooks:
         of = session.current_or_none()
         if why is None or not why["stuck"] or of is None or of.is_worker:
             return
-        who = ", ".join(f"{name} (pid {pid}) {in_resources(amounts)}" for name, pid, amounts in why["holders"][:N_HOLDERS])
-        more = len(why["holders"]) - N_HOLDERS
-        held = f"; in use by {who}{f' and {more} more' if more > 0 else ''}" if who else ""
         what, until = repr(why["name"]), "an actor ends"
         if why["unplaced"]:
             from .placement import label_of
             what = label_of(why["unplaced"])
         if why["reserved"]:
-            held += f"; reserved by placement groups {in_resources(why['reserved'])}"
             until = "a placement group is removed or an actor ends"
-        of.tell("tasks_wait", f"{what} waits for {in_resources(why['wanted'])}, and will until {until}: of "
-                              f"{in_resources(why['total'])}, {in_resources(why['available'])} is free{held}")
+        of.tell("tasks_wait", f"{what} waits for {in_resources(why['wanted'])}, and will until {until}: {who_has(why)}")
 
     def store_error(self, code: str, detail: str) -> BaseException:
         return session.store_error(code, detail)
@@ -179,6 +174,16 @@ class Hooks:
 
     def ref_mimebundle(self, ref: Ref) -> Any:
         return display_ref(ref) if display_ref is not None else None
+
+
+def who_has(why: Mapping[str, Any]) -> str:
+    """Where the resources are that a task waits for (`why` of the client)."""
+    who = ", ".join(f"{name} (pid {pid}) {in_resources(amounts)}" for name, pid, amounts in why["holders"][:N_HOLDERS])
+    more = len(why["holders"]) - N_HOLDERS
+    held = f"; in use by {who}{f' and {more} more' if more > 0 else ''}" if who else ""
+    if why["reserved"]:
+        held += f"; reserved by placement groups {in_resources(why['reserved'])}"
+    return f"of {in_resources(why['total'])}, {in_resources(why['available'])} is free{held}"
 
 
 def _what_it_waits_for(ref: Ref) -> str:

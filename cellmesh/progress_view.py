@@ -122,10 +122,11 @@ def html_of(view: View) -> str:
     """The bars as a block."""
     rows = "".join(_html_row(name, counts, words, is_first=number == 0)
                    for number, (name, counts, words) in enumerate(view.rows()))
-    error = (f'<div style="grid-column:1/4;color:{COLOURS["failed"]};overflow-wrap:anywhere">first error: '
-             f'{escape(view.error)}</div>' if view.error else "")
-    return (f'<div class="cellmesh-progress" style="display:grid;grid-template-columns:max-content minmax(8em,20em) 1fr;'
-            f'gap:.15rem .8rem;align-items:center;font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);'
+    error = (f'<div style="grid-column:1/4;width:0;min-width:100%;color:{COLOURS["failed"]};overflow-wrap:anywhere">'
+             f'first error: {escape(view.error)}</div>' if view.error else "")
+    return (f'<div class="cellmesh-progress" style="display:grid;gap:.15rem .8rem;'
+            f'grid-template-columns:max-content minmax(6em,20em) max-content;align-items:center;'
+            f'font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);'
             f'color:var(--jp-ui-font-color1,inherit)">{rows}{error}</div>')
 
 

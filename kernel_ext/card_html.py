@@ -214,8 +214,8 @@ def pre(text: str) -> str:
     if not text:
         return ""
     return (f'<pre style="margin:.5rem 0 0;padding:.45rem .6rem;max-height:15rem;overflow:auto;border-radius:.4rem;'
-            f'background:{_FAINT};color:inherit;font:12px/1.45 {_MONO};white-space:pre-wrap;overflow-wrap:anywhere">'
-            f'{escape(text)}</pre>')
+            f'background:{_FAINT};color:inherit;font:12px/1.45 {_MONO};white-space:pre-wrap;word-break:normal;'
+            f'overflow-wrap:anywhere">{escape(text)}</pre>')  # JupyterLab's own would break numbers in two
 
 
 def _image(preview: dict[str, Any]) -> str:
@@ -316,8 +316,8 @@ def _what_to_type(facts: CardFacts) -> str:
     if not facts.variable or facts.what not in ("task", "object"):
         return ""
     style = f"font:.92em {_MONO};background:{_FAINT};padding:0 .4rem;border-radius:.3rem;color:inherit"
-    codes = "".join(f'<code style="{style}">{magic} {escape(facts.variable)}</code>'
-                    for magic in MAGICS.get(facts.state, ()))
+    codes = "".join(f'<code style="{style}">{magic} {escape(facts.variable)}</code>' for magic in MAGICS.get(facts.state, ())
+                    if magic != "%inspect --pdb" or facts.traceback)  # of a process that was killed there are no frames
     return f'<div style="display:flex;gap:.5rem;margin-top:.45rem;opacity:.62">{codes}</div>' if codes else ""
 
 

@@ -10,6 +10,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import CellmeshError, TaskError
+from ..hooks import who_has
+from ..text import in_resources
 from ..tracebacks import readable_stack, with_source_lines
 from .card import state_of
 from .card_html import STATES, CardFacts, card_html, card_text, duration, pre
@@ -79,6 +81,8 @@ def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspe
     sections = []
     if facts.state == "running" and facts.pid:
         sections.append((f"Where it is now (pid {facts.pid})", _stack(facts.pid)))
+    if facts.state == "ready" and (why := ref.client.why(ref)) is not None:
+        sections.append(("What it waits for", f"{in_resources(why['wanted'])}: {who_has(why)}"))
     if recorder is not None and recorder.session.client is ref.client:
         with recorder.fresh() as graph:
             row = graph.row_of(ref.creator)
@@ -118,9 +122,10 @@ def _of_actor(handle: ActorHandle) -> Inspection:
     known = next((actor for actor in ref.client.actors() if actor["slot"] == ref.slot), None)
     if known is None or not known["pid"]:
         return Inspection(None, ((repr(handle), ref.client.actor_state(ref)),))
-    about = (f"{known['state']}, pid {known['pid']}, {known['running_calls']} calls running, "
+    running = known["running_calls"]
+    about = (f"{known['state']}, pid {known['pid']}, {running} call{'' if running == 1 else 's'} running, "
              f"{known['pending_calls']} waiting")
-    if not known["running_calls"]:
+    if not running:
         return Inspection(None, ((repr(handle), about),))
     return Inspection(None, ((repr(handle), about), (f"Where it is now (pid {known['pid']})", _stack(known["pid"]))))
 

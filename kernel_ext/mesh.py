@@ -8,6 +8,7 @@ from typing import Any
 from .cells import CellError
 
 ACTIONS = ("start", "status", "stop", "connect")
+IN_WORDS = {"ready": "queued"}  # as cards and the panel say
 ONLY_START = ("cpus", "gpus", "resources", "store", "logs")
 
 
@@ -60,7 +61,7 @@ def _status() -> Any:
         return None
     if not session.client.closed:
         workers = Counter(client["state"] for client in session.client.clients() if client["role"] == "worker")
-        tasks = Counter(task["state"] for task in session.client.tasks(1 << 20))
+        tasks = Counter(IN_WORDS.get(task["state"], task["state"]) for task in session.client.tasks(1 << 20))
         stats = session.client.stats()
         disk = f", {in_bytes(stats['disk_bytes'])} on disk" if stats["n_on_disk"] else ""
         print(f"workers: {_counted(workers)}; tasks: {_counted(tasks)}; "

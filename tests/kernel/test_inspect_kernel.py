@@ -58,8 +58,15 @@ def test_an_actor_says_where_it_is(kernel: Kernel, gate: Path) -> None:
     kernel.run(f"call = slow.wait.remote({str(gate)!r})\n"
                "while call.client.info(call)['state'] != 'running': time.sleep(0.01)")
     text = wait_until(lambda: re.search("(?s).*in wait.*", result(kernel, kernel.run("%inspect slow"))))[0]
-    assert "<actor Slow" in text and "1 calls running" in text
+    assert "<actor Slow" in text and "1 call running, 0 waiting" in text
     assert f'File "Cell In[{count}]", line 7 in wait' in text, text
+
+
+def test_a_task_that_no_node_can_run_says_what_it_waits_for(kernel: Kernel) -> None:
+    kernel.run("%%remote --cpus 99\nbig = 1")
+    text = result(kernel, kernel.run("%inspect big"))
+    assert re.search(r"big: queued.*\n\nWhat it waits for\nCPU: 99: of CPU: \d+, CPU: \d+ is free", text), text
+    kernel.run("%cancel big")
 
 
 def test_mistakes_are_sentences(kernel: Kernel) -> None:

@@ -343,7 +343,8 @@ def test_mesh_and_futures(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("%mesh start --cpus 1 --store 100M")
     fresh_kernel.run("%%remote\na = 1")
     assert "a " in result(fresh_kernel, fresh_kernel.run("%futures"))
-    assert "workers: " in fresh_kernel.text(fresh_kernel.run("%mesh status"))
+    fresh_kernel.run("%%remote --cpus 2\nbig = 1")
+    assert re.search(r"workers: .*; tasks: 1 queued; store: ", fresh_kernel.text(fresh_kernel.run("import cellmesh as cm\ncm.wait([a])\n%mesh status")))
     fresh_kernel.run("%mesh stop")
     assert "No session runs" in fresh_kernel.text(fresh_kernel.run("%mesh stop"))
     assert error(fresh_kernel, "%mesh fly")[0] == "UsageError"

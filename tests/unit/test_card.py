@@ -105,8 +105,9 @@ def test_what_the_task_has_printed_is_folded_under_its_last_line() -> None:
     ("running", ["%cancel total", "%inspect total"]), ("finished", ["%fetch total"]),
     ("failed", ["%retry total", "%inspect --pdb total"]), ("cancelled", ["%retry total"])])
 def test_a_card_says_what_can_be_typed(state: str, typed: list[str]) -> None:
-    html = card_html(facts(state=state, variable="total"))
+    html = card_html(facts(state=state, variable="total", traceback="Traceback"))
     assert all(f">{line}</code>" in html for line in typed)
+    assert "--pdb" not in card_html(facts(state=state, variable="total")), "of a process that was killed"
     assert "%" not in re.sub(r'style="[^"]*"', "", card_html(facts(state=state))), "nobody could name it"
 
 
