@@ -111,12 +111,12 @@ export class Connection {
         this.fail(`The kernel's cellmesh ${String(hello['version'])} and this panel do not understand each other. Install the same version for both.`);
         return;
       }
+      if (!this.graph.n) {
+        this.status.value = 'connecting'; // before the snapshot nobody can say that nothing has run
+      }
       this.unsubscribe ??= this.transport.subscribe(this.commId, (data, buffers) => this.receive(data, buffers));
       this.isResyncing = true;
       await this.transport.request({ op: 'open', comm_id: this.commId }, HELLO_MS);
-      if (isCurrent()) {
-        this.status.value = 'live';
-      }
     } catch (error) {
       if (!isCurrent()) {
         return;

@@ -51,6 +51,7 @@ test('says hello, opens and follows', async () => {
   connection.onChange = changed;
   await connection.start();
   expect(transport.ops).toEqual(['hello', 'open']);
+  expect(connection.status.value).toBe('connecting');
   transport.send('snapshot', 0, { rows: [{}] });
   transport.send('delta', 1, { updates: [{ row: 0, state: State.finished }] });
   expect(connection.status.value).toBe('live');
@@ -80,6 +81,7 @@ describe('a gap in the numbers', () => {
 
 test('what cannot be read is asked for again, but not for ever', async () => {
   await connection.start();
+  transport.send('snapshot', 0);
   transport.sendBroken();
   transport.sendBroken();
   transport.sendBroken();
@@ -109,6 +111,8 @@ test('a kernel that answers late is heard, and asked once', async () => {
   answer({ status: 'ok', protocol: VERSION });
   await started;
   expect(transport.ops).toEqual(['hello', 'open']);
+  expect(connection.status.value).toBe('connecting');
+  transport.send('snapshot', 0);
   expect(connection.status.value).toBe('live');
 });
 
