@@ -54,7 +54,7 @@ $(VENV)/.build-tools: pyproject.toml scripts/build_backend.py scripts/frontend.p
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources)
-	@echo 'Building and installing cellmesh with what its notebooks use ...'
+	@echo 'Building and installing cellmesh with what its notebooks use (a minute or two) ...'
 	@$(pip) install --no-build-isolation -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON '.[notebooks]'
 	@touch $@
 

@@ -125,7 +125,7 @@ def html_of(view: View) -> str:
     error = (f'<div style="grid-column:1/4;width:0;min-width:100%;color:{COLOURS["failed"]};overflow-wrap:anywhere">'
              f'first error: {escape(view.error)}</div>' if view.error else "")
     return (f'<div class="cellmesh-progress" style="display:grid;gap:.15rem .8rem;'
-            f'grid-template-columns:max-content minmax(6em,20em) max-content;align-items:center;'
+            f'grid-template-columns:max-content minmax(3em,20em) minmax(8em,max-content);align-items:center;'
             f'font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);'
             f'color:var(--jp-ui-font-color1,inherit)">{rows}{error}</div>')
 

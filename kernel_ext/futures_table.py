@@ -44,10 +44,11 @@ class FuturesTable:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
         if not self.rows:
             return {"text/plain": repr(self)}
-        # The state of many futures is a sentence: it alone wraps, so that the table is no wider than the notebook.
         cell = f"padding:.2rem .5rem;text-align:left;border-bottom:1px solid {LINE};white-space:"
+        # The state of many futures is a sentence: it alone wraps, so that the table is no wider than the notebook.
+        sentence = f"normal;min-width:{min(8, max(len(row[1]) for row in self.rows) // 2)}em"
         head = "".join(f'<th scope="col" style="{cell}nowrap">{title}</th>' for title in self._TITLES)
-        wraps = ["normal" if title == "state" else "nowrap" for title in self._TITLES]
+        wraps = [sentence if title == "state" else "nowrap" for title in self._TITLES]
         body = "".join("<tr>" + "".join(f'<td style="{cell}{wrap}">{escape(text)}</td>'
                                         for wrap, text in zip(wraps, row, strict=True)) + "</tr>" for row in self.rows)
         table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
