@@ -283,6 +283,7 @@ def test_a_dead_session_does_not_come_back(lab: Lab, panel: Panel) -> None:
     n_before = unknown_messages(lab)
     lab.restart_kernel()
     expect(panel.root).to_contain_text("does not use cellmesh yet", timeout=PATIENCE_MS)
+    expect(panel.root.locator(".cm-spoken")).to_be_empty()
     close_panel(lab)
     lab.command("launcher:create")
     lab.page.locator(".jp-LauncherCard", has_text="Task graph").click()

@@ -205,7 +205,12 @@ function Spoken({ state }: { state: PanelState }) {
   useEffect(() => {
     const graph = state.connection.peek()?.graph;
     const now = performance.now();
-    if (!region.current || !graph?.n) {
+    if (!region.current) {
+      return;
+    }
+    if (!graph?.n) {
+      region.current.textContent = ''; // of another notebook, or of before a restart
+      delete region.current.dataset['summary'];
       return;
     }
     const { counts } = graph;
@@ -219,6 +224,6 @@ function Spoken({ state }: { state: PanelState }) {
         spokenAt.current = now;
       }
     }
-  }, [tick]);
+  }, [tick, state.status.value]);
   return <div ref={region} class="cm-spoken" aria-live="polite" />;
 }
