@@ -8,11 +8,15 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import ensure_event_loop
 from support import wait_until
+
+ensure_event_loop()  # the main thread's stays open; made here, it is there before any test looks at what it leaves
 
 START_TIMEOUT_S = 60.0
 Message = dict[str, Any]
@@ -38,11 +42,14 @@ class Kernel:
         self._reader.start()
 
     def _read(self) -> None:
-        while not self._stopped.is_set():
-            try:
-                self.messages.append(self.client.get_iopub_msg(timeout=0.1))
-            except queue.Empty:
-                continue
+        # jupyter_client runs on an event loop of the thread's own, and leaves its end to the garbage collector; but another
+        # loop may know the channel's socket still, and through it this one.
+        with closing(ensure_event_loop()):
+            while not self._stopped.is_set():
+                try:
+                    self.messages.append(self.client.get_iopub_msg(timeout=0.1))
+                except queue.Empty:
+                    continue
 
     def close(self) -> None:
         """End the kernel."""

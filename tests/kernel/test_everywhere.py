@@ -30,7 +30,6 @@ def works(kernel: Kernel) -> None:
     assert value(kernel, "(cm.get(_), cm.get(total))") == (42, 21)
 
 
-@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 def test_another_event_loop_policy(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("import asyncio\nclass Policy(asyncio.DefaultEventLoopPolicy): pass\n"
                      "asyncio.set_event_loop_policy(Policy())\n%load_ext cellmesh")
@@ -38,7 +37,6 @@ def test_another_event_loop_policy(fresh_kernel: Kernel) -> None:
     works(fresh_kernel)
 
 
-@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 def test_nested_event_loops(fresh_kernel: Kernel) -> None:
     nest = next((name for name in ("nest_asyncio2", "nest_asyncio") if _is_there(name)), None)
     if nest is None:

@@ -66,7 +66,6 @@ WORK = {
 }
 
 
-@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 @pytest.mark.timeout(60 + 4 * N)
 def test_random_interrupts(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[str]) -> None:
     kernel = fresh_kernel

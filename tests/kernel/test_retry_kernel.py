@@ -117,7 +117,6 @@ def test_inputs_are_kept_no_longer_than_they_can_be_of_use(kernel: Kernel, gate:
     assert value(kernel, "kept.of_task(last.creator) is not None") is True
 
 
-@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 def test_unloading_gives_functions_their_submitters_back(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("import cellmesh as cm\n@cm.remote\ndef f(x): return x\ncm.get(f.remote(1))\nbare = type(f.remote)")
     fresh_kernel.run("%load_ext cellmesh")
@@ -127,7 +126,6 @@ def test_unloading_gives_functions_their_submitters_back(fresh_kernel: Kernel) -
     assert result(fresh_kernel, fresh_kernel.run("1")) == "1"
 
 
-@pytest.mark.may_keep("descriptors", "jupyter_client's event loop")
 def test_a_session_that_ends_takes_them_along(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("%load_ext cellmesh\nimport cellmesh as cm\n@cm.remote\ndef wrong(x): return 1 / x\n"
                      "fut = wrong.remote(0)\ncm.wait([fut])\nkept = cm.session.current().kept_calls\ncm.shutdown()")
