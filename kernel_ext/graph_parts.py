@@ -177,12 +177,16 @@ class Workers:
         self._unblocked = np.zeros(256, np.uint64)
 
     def fold_busy(self, workers: np.ndarray, pids: np.ndarray, times: np.ndarray, entries: np.ndarray) -> None:
-        """`times` ascend, so of several records of a worker the latest is assigned last."""
-        new = times >= self._busy[workers]
-        workers, pids, times, entries = workers[new], pids[new], times[new], entries[new]
-        self._busy[workers] = times
-        self._entry[workers] = entries
-        self._identify(workers, pids, times)
+        """`times` ascend, so a worker's last record is its latest; the others need no look."""
+        last = np.full(256, -1, np.intp)
+        last[workers] = np.arange(len(workers))
+        at = np.flatnonzero(last >= 0)
+        last = last[at]
+        new = times[last] >= self._busy[at]
+        at, last = at[new], last[new]
+        self._busy[at] = times[last]
+        self._entry[at] = entries[last]
+        self._identify(at, pids[last], times[last])
 
     def fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
         at = part["a"] & np.uint32(255)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 READ_RECORDS = 1 << 17  # the whole ring
 # Between reads while much happens; with as much for the GIL, ten million events a second are read in time.
 READ_INTERVAL_S = 0.005
-CALM_RECORDS, CALM_INTERVAL_S = 1 << 13, 0.015  # after so few records there is more time
+CALM_RECORDS, CALM_INTERVAL_S = 1 << 14, 0.03  # after so few records there is more time
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
 FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
 # The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
