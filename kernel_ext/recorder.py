@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 READ_RECORDS = 1 << 17  # the whole ring
 # Between reads while much happens; with as much for the GIL, ten million events a second are read in time.
 READ_INTERVAL_S = 0.005
-CALM_RECORDS, CALM_INTERVAL_S = 1 << 14, 0.03  # after so few records there is more time
+# After so few there is more time; but not much, as a flood may begin, and run the ring over.
+CALM_RECORDS, CALM_INTERVAL_S = 1 << 13, 0.015
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
 FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
 # The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
 FOLD_SHARE = 0.035
 FOLD_CREDIT_S = 0.5  # so much unused time counts: what begins after a quiet while is drawn at the full rate
-UNWATCHED_INTERVAL_S = 0.25  # between folds while no front end looks, and at most
+UNWATCHED_INTERVAL_S = 0.3  # between folds while no front end looks, and at most
 # Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
 LOOK_INTERVAL_S = 3.0
 RECONCILE_INTERVAL_S = 2.0
