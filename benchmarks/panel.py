@@ -2,7 +2,8 @@
 
 Prints and writes to benchmarks/results/: frames per second under pan and zoom while 100,000 tasks stream in and with
 1,000,000 as groups, the first picture after the first task, what the kernel's threads cost at 100,000 tasks a second,
-the traffic, and the size of what the browser loads. Frames are counted by the page itself, input is real mouse input.
+the traffic, the size of what the browser loads, and by how much tasks are slower at full speed while a front end follows.
+Frames are counted by the page itself, input is real mouse input.
 """
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ import argparse
 import datetime
 import gzip
 import json
+import statistics
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,6 +23,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/ui")]
 
 from bench import commit, machine  # noqa: E402
+from kernels import Kernel  # noqa: E402
 from lab import Lab, LabServer, chromium  # noqa: E402
 from panel import Panel  # noqa: E402
 from playwright.sync_api import WebSocket  # noqa: E402
@@ -61,10 +65,11 @@ seconds = time.perf_counter() - begun
 print(json.dumps({'tasks_per_s': n / seconds, 'share_of_a_core': (others_cpu_s() - spent) / seconds}))
 """
 MILLION = "for _ in range(100): cm.get([task.remote() for _ in range(10_000)])"
+SLOWDOWN = "fewer tasks/s at full speed while followed, %"
 STREAM_TASKS, COST_LIMIT_S = 100_000, 60
 TARGETS = {"frames/s, 100,000 tasks live": "30 first, 60 goal", "frames/s, 1,000,000 tasks as groups": "30",
            "first picture, ms": "500 first, 200 goal", "kernel's cost at the given rate, % of a core": "5",
-           "traffic, MB/s": "1", "start bundle, kB gzipped": "300"}
+           SLOWDOWN: "20 first, 10 goal", "traffic, MB/s": "1", "start bundle, kB gzipped": "300"}
 
 
 class Traffic:
@@ -166,6 +171,42 @@ def measure(lab: Lab, seconds: float) -> dict[str, float]:
     return figures
 
 
+# tasks_async, as in workloads.py: 1,000 no-op tasks in flight.
+AT_FULL_SPEED = """import time
+begun, n = time.perf_counter(), 0
+while time.perf_counter() < begun + 1.5:
+    cm.get([task.remote() for _ in range(1000)])
+    n += 1000
+print(n / (time.perf_counter() - begun))
+"""
+N_ALTERNATIONS = 15
+
+
+def slowdown(scratch: Path) -> float:
+    """By how many per cent fewer tasks a second a kernel does whose graph a front end follows than one without cellmesh's
+    extension; medians of rounds that alternate between the two."""
+    kernels: list[Kernel] = []
+    rates: list[list[float]] = [[], []]
+    try:
+        for is_followed in (False, True):
+            folder = scratch / f"kernel-{is_followed}"
+            folder.mkdir()
+            kernels.append(kernel := Kernel(folder))
+            kernel.run(SETUP if is_followed else SETUP.replace("%load_ext cellmesh\n", ""))
+            kernel.run(FIRST)
+            if is_followed:
+                kernel.ask(op="hello")
+                kernel.ask(op="open", comm_id=uuid.uuid4().hex)
+        for _ in range(N_ALTERNATIONS):
+            for kernel, found in zip(kernels, rates, strict=True):
+                found.append(float(kernel.text(kernel.run(AT_FULL_SPEED))))
+    finally:
+        for kernel in kernels:
+            kernel.close()
+    alone, followed = map(statistics.median, rates)
+    return 100 * (1 - followed / alone)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=6.0, help="of pan and zoom for a frame rate")
@@ -185,6 +226,7 @@ def main() -> None:
             lab.close()
             page.close()
             server.close()
+        figures[SLOWDOWN] = slowdown(Path(scratch))
     day = datetime.datetime.now().strftime("%Y-%m-%d-%H%M")
     lines = [f"# Panel, {day}", "", f"- machine: {machine()}", f"- commit: {commit()}", "- command: `make bench-panel`",
              f"- other processes used {100 * foreign:.0f} % of one core meanwhile", "",
