@@ -163,7 +163,6 @@ size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect a
 int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast);
 int parse_timeout(PyObject *timeout, double *seconds); /* None: -1.0 */
 PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *core_make_get(PyObject *module, PyObject *args);
 PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *client_ready(ClientObject *c, PyObject *ref);

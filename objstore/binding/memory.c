@@ -28,6 +28,15 @@ PyObject *client_notice_idle(ClientObject *c, PyObject *bytes)
     Py_RETURN_NONE;
 }
 
+/* The pages that lie wholly within [begin, end). */
+static void drop_pages(struct segment *s, uint64_t begin, uint64_t end)
+{
+    begin = (begin + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
+    end = end / ARENA_PAGE * ARENA_PAGE;
+    if (begin < end)
+        madvise(s->base + begin, end - begin, MADV_REMOVE);
+}
+
 /* Taken out of the arena meanwhile, so that nobody waits for the system call and nobody else is given the pages. */
 static uint64_t give_back_some(struct segment *s, uint64_t most)
 {
@@ -38,8 +47,7 @@ static uint64_t give_back_some(struct segment *s, uint64_t most)
     segment_unlock(s);
     if (!payload)
         return 0;
-    uint64_t begin = (payload + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE, end = (payload + size) / ARENA_PAGE * ARENA_PAGE;
-    madvise(s->base + begin, end - begin, MADV_REMOVE);
+    drop_pages(s, payload, payload + size);
     segment_lock(s);
     arena_free_emptied(a, s->base, payload);
     segment_unlock(s);
@@ -71,15 +79,6 @@ static bool others_live(const struct segment *s)
             return true;
     }
     return false;
-}
-
-/* The pages that lie wholly within [begin, end). */
-static void drop_pages(struct segment *s, uint64_t begin, uint64_t end)
-{
-    begin = (begin + ARENA_PAGE - 1) / ARENA_PAGE * ARENA_PAGE;
-    end = end / ARENA_PAGE * ARENA_PAGE;
-    if (begin < end)
-        madvise(s->base + begin, end - begin, MADV_REMOVE);
 }
 
 /* Refs that somebody keeps, as variables of a notebook do, keep the client and its mapping; the values that they can no longer

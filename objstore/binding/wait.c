@@ -60,14 +60,14 @@ typedef struct {
     bool fail_fast, failed;
 } Watch;
 
-/* Looks at everything still pending. With `mark` the waiter bits are set for what remains. */
-static void look(ClientObject *c, Watch *w, bool mark)
+/* Looks at everything still pending, and sets the waiter bits of what remains. */
+static void look(ClientObject *c, Watch *w)
 {
     Py_ssize_t kept = 0;
     for (Py_ssize_t i = 0; i < w->n_pending; i++) {
         uint32_t slot = ((RefObject *)w->refs[w->pending[i]])->slot;
         struct object_slot *o = &c->s.objects[slot];
-        if (!object_sealed(o) && (!mark || object_mark_waiting(&c->s, slot))) {
+        if (!object_sealed(o) && object_mark_waiting(&c->s, slot)) {
             w->pending[kept++] = w->pending[i];
             continue;
         }
@@ -116,7 +116,7 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         /* `need` counts the seals until the wake-up; another waiting thread of this process would upset the count,
          * then every seal is news. From zero upwards it can only be too low, which costs one more look. */
         atomic_store(&me->need, c->n_waiting ? ALWAYS_NOTIFY : 0);
-        look(c, w, true);
+        look(c, w);
         if (w->n_done >= w->goal || w->failed)
             break;
         if (!c->n_waiting)
@@ -171,6 +171,8 @@ int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t g
     }
     if (n_done >= goal)
         return 0;
+    if (timeout == 0)
+        return 1;
     uint32_t small[64], *pending = small;
     if (n > 64 && !(pending = PyMem_Malloc((size_t)n * sizeof *pending))) {
         PyErr_NoMemory();
@@ -179,8 +181,7 @@ int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t g
     Watch w = {refs, pending, n, 0, goal, fail_fast, false};
     for (Py_ssize_t i = 0; i < n; i++)
         pending[i] = (uint32_t)i;
-    look(c, &w, false);
-    int result = w.n_done >= goal || w.failed ? 0 : timeout == 0 ? 1 : wait_loop(c, &w, timeout);
+    int result = wait_loop(c, &w, timeout);
     if (pending != small)
         PyMem_Free(pending);
     return result;
@@ -272,7 +273,7 @@ PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, P
 /* The module's `get`: that of the client the refs belong to, which a ref knows, so the session need not be looked up. All
  * else, as mistakes and refs of ended sessions, goes to the function in Python. After a wait every line of code is cold, and
  * the Python around a call that takes half a microsecond warm took three. */
-PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     CoreState *state = core_state(module);
     PyObject *first = nargs > 0 ? args[0] : NULL;
