@@ -17,7 +17,12 @@ class Columns:
     limit : int
         There are never more rows than that.
     **spec : (dtype, fill)
-        A column's type, and the value that new rows get in it.
+        A column's type, and the value that new rows have in it.
+
+    Attributes
+    ----------
+    count : array of one int64
+        `n`, where C finds and changes it.
 
     Notes
     -----
@@ -26,20 +31,42 @@ class Columns:
     """
 
     def __init__(self, limit: int, **spec: tuple[Any, Fill]) -> None:
-        self.n = 0
-        for name, (dtype, _) in spec.items():
-            setattr(self, name, _reserve(limit, dtype))
-        self._filled = [(getattr(self, name), fill) for name, (_, fill) in spec.items() if fill]  # others: born zero
+        self.limit = limit
+        self.count = np.zeros(1, np.int64)
+        self._n_filled = 0
+        self.arrays = {name: reserve(limit, dtype) for name, (dtype, _) in spec.items()}
+        vars(self).update(self.arrays)
+        self._filled = [(self.arrays[name], fill) for name, (_, fill) in spec.items() if fill]  # others: born zero
+
+    @property
+    def n(self) -> int:
+        return int(self.count[0])
+
+    def prepare(self, count: int) -> None:
+        """Have `count` more rows hold the fill values, if there is room for so many, for C to take."""
+        end = min(self.n + count, self.limit)
+        if end > self._n_filled:
+            for column, fill in self._filled:
+                column[self._n_filled:end] = fill
+            self._n_filled = end
 
     def extend(self, count: int) -> np.ndarray:
         """Append `count` rows of fill values and return their numbers."""
-        first, self.n = self.n, self.n + count
-        for column, fill in self._filled:
-            column[first:self.n] = fill
-        return np.arange(first, self.n)
+        self.prepare(count)
+        first = self.n
+        self.count[0] = first + count
+        return np.arange(first, first + count)
+
+    def keep(self, wanted: np.ndarray) -> None:
+        """Drop the rows that are not wanted, of columns without fill values; `wanted` is a flag for each."""
+        n, left = self.n, int(np.count_nonzero(wanted))
+        if left < n:
+            for column in self.arrays.values():
+                column[:left] = column[:n][wanted]
+            self.count[0] = left
 
 
-def _reserve(n_items: int, dtype: Any) -> np.ndarray:
+def reserve(n_items: int, dtype: Any) -> np.ndarray:
     """An array of zeros that takes memory page by page, as it is written to.
 
     Unlike `np.zeros`, which asks for huge pages: two megabytes for each column of a graph of three tasks.
@@ -53,71 +80,32 @@ class RowSet:
 
     Parameters
     ----------
-    limit : int
-        Row numbers are below that.
+    flags : array of bool
+        Used in place.
+
+    Attributes
+    ----------
+    flags : array of bool
+    low : array of one int64
+        The bound; whoever sets a flag lowers it.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._flags = _reserve(limit, np.bool_)
-        self._low = limit
+    def __init__(self, flags: np.ndarray) -> None:
+        self.flags = flags
+        self.low = np.full(1, len(flags), np.int64)
 
     def add(self, rows: np.ndarray) -> None:
         if len(rows):
-            self._flags[rows] = True
-            self._low = min(self._low, int(rows.min()))
+            self.flags[rows] = True
+            self.low[0] = min(self.low[0], rows.min())
 
     def discard(self, rows: np.ndarray) -> None:
-        self._flags[rows] = False
+        self.flags[rows] = False
 
     def below(self, end: int) -> np.ndarray:
         """The members that are smaller than `end`, ascending."""
-        low = self._low
-        found = np.flatnonzero(self._flags[low:end]) + low
+        low = int(self.low[0])
+        found = np.flatnonzero(self.flags[low:end]) + low
         if end > low:
-            self._low = int(found[0]) if len(found) else end
+            self.low[0] = found[0] if len(found) else end
         return found
-
-
-class NumberTable:
-    """From task numbers to rows: an array indexed by number, because task numbers are dense.
-
-    It begins near the first number seen, and covers `SPAN` numbers; what lies outside has no row.
-    """
-
-    SPAN = 1 << 24  # 64 MB of 4-byte rows at most
-    _SLACK = 1 << 16  # numbers a little older than the first one seen are still found
-
-    def __init__(self) -> None:
-        self._base: np.uint64 | None = None
-        self._rows = _reserve(self.SPAN, np.int32)  # row + 1
-
-    def find(self, numbers: np.ndarray) -> np.ndarray:
-        """The rows of these numbers, -1 for those that have none."""
-        index, inside = self._index(numbers)
-        rows = self._rows.take(index).astype(np.intp) - 1  # as numpy indexes: other types cost a conversion each time
-        return rows if inside is None else np.where(inside, rows, -1)
-
-    def missing(self, numbers: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """Of the numbers that `find` did not find, the distinct ones that can be given a row, as they appeared."""
-        index, inside = self._index(numbers)
-        new = found < 0 if inside is None else (found < 0) & inside
-        lacking = numbers[new]
-        if len(lacking) > 1 and not (lacking[1:] > lacking[:-1]).all():
-            lacking = lacking[np.sort(np.unique(lacking, return_index=True)[1])]
-        return lacking
-
-    def assign(self, numbers: np.ndarray, rows: np.ndarray) -> None:
-        """Give rows to numbers that `missing` returned."""
-        self._rows[self._index(numbers)[0]] = rows + 1
-
-    def _index(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Positions in the array, and a mask of those that are inside when some are not (their position is then 0)."""
-        if self._base is None:
-            first = int(numbers.min())
-            self._base = np.uint64(0 if first < self.SPAN // 2 else first - self._SLACK)
-        # Unsigned: a number below the base wraps round to a huge one, which is outside, and negative as an index.
-        index = (numbers - self._base).view(np.intp)
-        if index.min() >= 0 and index.max() < self.SPAN:
-            return index, None
-        inside = (index >= 0) & (index < self.SPAN)
-        return np.where(inside, index, 0), inside

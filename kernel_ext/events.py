@@ -8,9 +8,6 @@ import numpy as np
 EVENT_DTYPE = np.dtype([("t", "<u8"), ("seq", "<u8"), ("a", "<u4"), ("b", "<u4"), ("c", "<u4"), ("d", "<u2"),
                         ("kind", "u1"), ("client", "u1")])
 
-PUT_BIT = np.uint64(1 << 63)  # numbers of objects made by put, from the same counter as task numbers, have it set
-NUMBER_MASK = np.uint64((1 << 63) - 1)
-
 
 class EventKind(IntEnum):
     """What happened, and what the fields `a` to `d` then are; `seq` is the task's number unless said otherwise."""

@@ -1,8 +1,7 @@
 """The graph model: event records in, rows with states and edges out. Pure: no clock, thread, socket or kernel.
 
-    Graph.fold(records)       as often as there are events; vectorised, nothing in it runs once per event. Records are
-                              picked with `take`, which copies them whole: indexing copies field by field
-    Graph.refresh(now_s)      before anybody looks; publishes rows and derives states
+    Graph.fold(records)       as often as there are events; done by `_fold` in C, without the GIL
+    Graph.refresh(now_s)      before anybody looks; publishes rows and derives states; vectorised
     GraphView.next(...)       (graph_view.py) what one front end has not seen yet, under a budget
 
 **Time** is kept in ticks of the ring's clock, whose rate is known better and better; seconds are made when somebody
@@ -24,18 +23,19 @@ row.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from .columns import Columns, NumberTable, RowSet
-from .events import ACTOR_STATES, NUMBER_MASK, PUT_BIT, EventKind, Status
-from .graph_parts import CRASHED, NEVER, UNKNOWN, Actors, Aggregate, Functions, RecentPuts, Workers
+from ._fold import PUT_FUNCTION, Folder
+from .columns import Columns, RowSet, reserve
+from .events import ACTOR_STATES, EVENT_DTYPE, EventKind, Status
+from .graph_parts import CRASHED, NEVER, UNKNOWN, Actors, Aggregate, Functions, Workers, recent_puts
 from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
 PATIENCE_S = 1.0  # far longer than any disorder lasts
+NUMBERS = 1 << 24  # task numbers are dense: so many from the first one on have a place in the table of entries
 OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
 
 _COUNTED = {int(State.WAITING): "waiting", int(State.READY): "ready", int(State.RUNNING): "running",
@@ -73,7 +73,7 @@ class Graph:
     ----------
     entries : Columns
         One per task or object seen; `order` maps rows to entries, ``entries.row`` the other way.
-    n_rows, n_events, n_dropped : int
+    n_rows, n_dropped : int
     newest : int
         Time of the latest event folded, in ticks.
     """
@@ -83,8 +83,7 @@ class Graph:
         self._directory = directory
         self.set_clock(ticks0, seconds_per_tick)
         self.n_rows_max = n_rows_max
-        self.n_events = self.n_dropped = 0
-        self.newest = 0
+        self.n_dropped = 0
         self.entries = Columns(
             n_rows_max,
             seq=(np.uint64, 0), seen=(np.uint64, 0), submitted=(np.uint64, NEVER), known=(bool, False),
@@ -94,30 +93,26 @@ class Graph:
             parent=(np.int32, -1), pid=(np.uint32, 0),
             worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
-            open_dependencies=(np.int32, 0), queued=(bool, True), row=(np.int32, -1))
-        self._dirty = RowSet(n_rows_max)  # entries whose state may be another than it was
-        self._numbers = NumberTable()
+            open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, False), row=(np.int32, -1))
+        self._queued = RowSet(self.entries.queued)  # entries that are no rows yet
+        self._dirty = RowSet(self.entries.dirty)  # entries whose state may be another than it was
         self._rows = Columns(n_rows_max, entry=(np.int32, 0))
         self.edges = Columns(4 * n_rows_max, source=(np.uint32, 0), target=(np.uint32, 0), known_with=(np.int32, 0))
-        self._queue: list[np.ndarray] = []  # entries that are no rows yet
-        self._loose: list[tuple[np.ndarray, np.ndarray]] = []  # edges between entries, not both of which are rows yet
-        self._open: list[tuple[np.ndarray, np.ndarray]] = []  # edges whose source has not finished
-        self._puts = RecentPuts()
+        # Edges between entries: those of which not both are rows yet, and those whose source has not finished.
+        self._loose, self._open = (Columns(4 * n_rows_max, source=(np.int32, 0), target=(np.int32, 0)) for _ in "ab")
         self._functions = Functions(directory.function)
         self.cells: dict[int, CellLabel] = {}
         self._actors = Actors()
         self._workers = Workers()
         self._counts = np.zeros(256, np.int64)
         self._beyond = Aggregate()
-        self._folds: dict[EventKind, Callable[[np.ndarray, np.ndarray], None]] = {
-            EventKind.PUT: self._fold_put, EventKind.SUBMITTED: self._fold_submitted,
-            EventKind.PARENT: self._fold_parent,
-            EventKind.DEPENDS: self._fold_depends, EventKind.STARTED: self._fold_started,
-            EventKind.RETRIED: self._fold_retried, EventKind.FINISHED: self._fold_finished,
-            EventKind.FREED: self._fold_freed, EventKind.ACTOR_CREATED: self._fold_actor_created,
-            EventKind.ACTOR_STATE: self._fold_actor_state, EventKind.WORKER_STARTED: self._workers.fold_started,
-            EventKind.WORKER_DIED: self._workers.fold_died, EventKind.BLOCKED: self._workers.fold_blocked,
-            EventKind.UNBLOCKED: self._workers.fold_unblocked}
+        self._folder = Folder(
+            OBJECT_BYTES, **self.entries.arrays,
+            loose_source=self._loose.source, loose_target=self._loose.target,
+            open_source=self._open.source, open_target=self._open.target,
+            n_entries=self.entries.count, n_loose=self._loose.count, n_open=self._open.count,
+            queued_low=self._queued.low, dirty_low=self._dirty.low, entry_of=reserve(NUMBERS, np.int32),
+            beyond=self._beyond.totals, **recent_puts(), **self._workers.columns)
 
     # --- time
 
@@ -135,25 +130,39 @@ class Graph:
 
     # --- events in
 
-    def fold(self, records: np.ndarray, n_lost: int = 0) -> None:
-        """Take in a batch of records (structured, `events.EVENT_DTYPE`), and the number of those lost before it."""
+    @property
+    def newest(self) -> int:
+        """Time of the latest event folded, in ticks."""
+        return self._folder.newest
+
+    def fold(self, records: bytes | np.ndarray, n_lost: int = 0) -> None:
+        """Take in a batch of records (`events.EVENT_DTYPE`), and the number of those lost before it."""
         self.n_dropped += n_lost
-        if not len(records):
-            return
-        self.n_events += len(records)
-        times = np.ascontiguousarray(records["t"])
-        if (times[1:] < times[:-1]).any():
-            order = np.argsort(times, kind="stable")
-            records, times = records.take(order), times.take(order)
-        self.newest = max(self.newest, int(times[-1]))
-        kinds = np.ascontiguousarray(records["kind"])
-        present = np.bincount(kinds, minlength=256)
-        for kind, fold in self._folds.items():
-            if present[kind] == len(records):
-                fold(records, times)
-            elif present[kind]:
-                index = np.flatnonzero(kinds == kind)
-                fold(records.take(index), times.take(index))
+        n = memoryview(records).nbytes // EVENT_DTYPE.itemsize
+        done = 0
+        self.entries.prepare(2 * n)  # a record speaks of two tasks at most
+        while (done := self._folder.fold(records, done)) < n:
+            done += self._fold_one(np.frombuffer(records, EVENT_DTYPE, 1, done * EVENT_DTYPE.itemsize))
+
+    def _fold_one(self, record: np.ndarray) -> bool:
+        """What C leaves to us: whether the record is done with, or C can go on with it now."""
+        (time, number, a, b, c, generation, kind, _), = record.tolist()
+        match kind:
+            case EventKind.ACTOR_CREATED:
+                entry = self._folder.entry(number, time)
+                actor = self._actors.created(a, time, entry, self._directory.actor_names().get(a, ""))
+                if entry >= 0:
+                    self.entries.kind[entry] = Kind.ACTOR_CREATION
+                    self.entries.actor[entry] = actor + 1
+                return True
+            case EventKind.ACTOR_STATE:
+                self._actors.changed(a, time, ACTOR_STATES[min(b, 3)] if not c else CRASHED)
+                return True
+            case EventKind.SUBMITTED:
+                self._folder.learn(a << 16 | generation, self._functions.ask(a, generation))
+            case _:
+                self._folder.learn(PUT_FUNCTION, self._functions.number("", "put"))
+        return False
 
     def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:
         """After a loss: tasks submitted before `at_s` that are not among the `unfinished` numbers have finished."""
@@ -176,159 +185,6 @@ class Graph:
         entries, n = self.entries, self.entries.n
         ended = (entries.state[:n] >= State.FINISHED) & (entries.state[:n] != State.RETRYING)
         return np.flatnonzero(entries.known[:n] & ~ended)
-
-    def _find(self, numbers: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """The entries of these task or put numbers; new ones where there are none, -1 when there is no room."""
-        plain = numbers & NUMBER_MASK
-        found = self._numbers.find(plain)
-        if found.min() >= 0 or self.entries.n >= self.n_rows_max:
-            return found
-        missing = self._numbers.missing(plain, found)[:self.n_rows_max - self.entries.n]
-        if len(missing):
-            new = self.entries.extend(len(missing))
-            self._numbers.assign(missing, new)
-            found = new if len(new) == len(plain) else self._numbers.find(plain)
-            at = np.flatnonzero(found >= new[0])
-            self.entries.seq[found[at]] = numbers[at]
-            self.entries.seen[found[at[::-1]]] = times[at[::-1]]  # backwards, so that the first time stays
-            objects = at[numbers[at] >= PUT_BIT]
-            if len(objects):
-                self.entries.kind[found[objects]] = Kind.OBJECT
-            self._queue.append(new)
-        return found
-
-    def _tracked(self, part: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Records whose task has an entry: (entries, records, times); and the records of the others."""
-        at = self._find(part["seq"], times)
-        if at.min() >= 0:
-            return at, part, times, part[:0]
-        inside = np.flatnonzero(at >= 0)
-        return at[inside], part.take(inside), times[inside], part.take(np.flatnonzero(at < 0))
-
-    def _described(self, at: np.ndarray) -> None:
-        """These entries are now known; those that had been given up are queued again."""
-        entries = self.entries
-        entries.known[at] = True
-        self._dirty.add(at)
-        late = at[~entries.queued[at] & (entries.row[at] < 0)]
-        if len(late):
-            entries.queued[late] = True
-            self._queue.append(late)
-
-    def _fold_submitted(self, part: np.ndarray, times: np.ndarray) -> None:
-        at, part, times, beyond = self._tracked(part, times)
-        self._beyond.submitted += len(beyond)
-        entries = self.entries
-        entries.submitted[at] = times
-        entries.function[at] = self._functions.of(part)
-        entries.cell[at] = part["b"]
-        entries.actor_index[at] = part["c"]
-        self._described(at)
-
-    def _fold_put(self, part: np.ndarray, times: np.ndarray) -> None:
-        self._puts.remember(part, times)
-        # A small object gets an entry only when something depends on it.
-        wanted = part["c"] > OBJECT_BYTES
-        if not wanted.all():
-            wanted |= self._numbers.find(part["seq"] & NUMBER_MASK) >= 0
-            part, times = part.take(np.flatnonzero(wanted)), times[wanted]
-        if len(part):
-            at, part, times, _ = self._tracked(part, times)
-            self._describe_objects(at, times, part["b"], part["c"])
-
-    def _describe_objects(self, at: np.ndarray, times: np.ndarray, cells: np.ndarray, sizes: np.ndarray) -> None:
-        entries = self.entries
-        entries.submitted[at] = entries.started[at] = entries.finished[at] = times
-        entries.cell[at] = cells
-        entries.size[at] = sizes
-        entries.function[at] = self._functions.number("", "put")
-        self._described(at)
-
-    def _fold_parent(self, part: np.ndarray, times: np.ndarray) -> None:
-        at, part, times, _ = self._tracked(part, times)
-        if len(at):
-            self.entries.parent[at] = self._find(_number_in(part), times)
-
-    def _fold_depends(self, part: np.ndarray, times: np.ndarray) -> None:
-        target, part, times, _ = self._tracked(part, times)
-        if not len(target):
-            return
-        creators = _number_in(part)
-        self._recall_puts(creators)
-        source = self._find(creators, times)
-        inside = source >= 0
-        if not inside.all():
-            source, target, creators = source[inside], target[inside], creators[inside]
-        self._loose.append((source, target))
-        tasks = creators < PUT_BIT
-        if tasks.any():
-            source, target = source[tasks], target[tasks]
-            np.add.at(self.entries.open_dependencies, target, _ONE)
-            self._dirty.add(target)
-            self._open.append((source, target))
-
-    def _recall_puts(self, creators: np.ndarray) -> None:
-        """Objects made by put get their entries when something depends on them, from what was said of them then."""
-        numbers = creators[creators >= PUT_BIT]
-        if not len(numbers):
-            return
-        numbers = numbers[self._numbers.find(numbers & NUMBER_MASK) < 0]
-        known, times, cells, sizes = self._puts.recall(numbers)
-        if known.any():
-            at = self._find(numbers[known], times[known])
-            inside = at >= 0
-            self._describe_objects(at[inside], times[known][inside], cells[known][inside], sizes[known][inside])
-
-    def _fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
-        at, part, times, beyond = self._tracked(part, times)
-        self._beyond.started += len(beyond)
-        workers, pids = part["client"], part["b"]
-        self._workers.fold_busy(workers, pids, times, at)
-        entries = self.entries
-        late = times < entries.started[at]
-        if late.any():
-            at, times, workers, pids = at[~late], times[~late], workers[~late], pids[~late]
-        entries.started[at] = times
-        entries.worker[at] = workers
-        entries.pid[at] = pids
-        self._dirty.add(at)
-
-    def _fold_retried(self, part: np.ndarray, times: np.ndarray) -> None:
-        at, part, times, beyond = self._tracked(part, times)
-        self._beyond.started -= len(beyond)
-        self.entries.retried[at] = np.maximum(times, self.entries.retried[at])
-        self._dirty.add(at)
-
-    def _fold_finished(self, part: np.ndarray, times: np.ndarray) -> None:
-        at, part, times, beyond = self._tracked(part, times)
-        if len(beyond):
-            self._beyond.finished += np.bincount(np.minimum(beyond["b"], Status.CRASHED), minlength=4)
-        entries = self.entries
-        late = times < entries.finished[at]
-        if late.any():
-            at, part, times = at[~late], part.take(np.flatnonzero(~late)), times[~late]
-        entries.finished[at] = times
-        entries.status[at] = np.minimum(part["b"], Status.CRASHED)
-        entries.size[at] = part["c"]
-        self._dirty.add(at)
-
-    def _fold_freed(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = self._numbers.find(part["seq"] & NUMBER_MASK)
-        self.entries.gone[at[at >= 0]] = True
-
-    def _fold_actor_created(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = self._find(part["seq"], times)
-        names = self._directory.actor_names()
-        for entry, actor, time in zip(at.tolist(), part["a"].tolist(), times.tolist(), strict=True):
-            number = self._actors.created(actor, time, entry, names.get(actor, ""))
-            if entry >= 0:
-                self.entries.kind[entry] = Kind.ACTOR_CREATION
-                self.entries.actor[entry] = number + 1
-
-    def _fold_actor_state(self, part: np.ndarray, times: np.ndarray) -> None:
-        facts = zip(part["a"].tolist(), part["b"].tolist(), part["c"].tolist(), times.tolist(), strict=True)
-        for actor, state, how, time in facts:
-            self._actors.changed(actor, time, ACTOR_STATES[min(state, 3)] if not how else CRASHED)
 
     # --- derived
 
@@ -366,17 +222,17 @@ class Graph:
 
     def is_settled(self) -> bool:
         """Whether nothing waits for a later `refresh` to become a row."""
-        return not self._queue
+        return not len(self._queued.below(self.entries.n))
 
     def _before(self, now: int, span_s: float) -> np.uint64:
         return np.uint64(max(0, now - int(span_s / self._seconds_per_tick)))
 
     def _publish(self, now: int) -> None:
         """Number the entries that can be shown, in the order of their submission."""
-        if not self._queue:
-            return
         entries = self.entries
-        queue = np.concatenate(self._queue)
+        queue = self._queued.below(entries.n)
+        if not len(queue):
+            return
         known = entries.known[queue]
         shown = known & (entries.submitted[queue] <= self._before(now, SETTLE_S))
         if not known.all():
@@ -385,16 +241,14 @@ class Graph:
             entries.vanished[queue[old & objects]] = True  # who knows when it was put, but it was
             acted = entries.started[queue] | entries.finished[queue] | entries.retried[queue] > NEVER
             shown |= old & (acted | objects)
-            entries.queued[queue[old & ~shown]] = False
+            self._queued.discard(queue[old & ~shown])
         rows = queue[shown]
-        waiting = queue[entries.queued[queue] & ~shown]
-        self._queue = [waiting] if len(waiting) else []
         if not len(rows):
             return
+        self._queued.discard(rows)
         times = np.where(entries.known[rows], entries.submitted[rows], entries.seen[rows])
         if (times[1:] < times[:-1]).any():
             rows = rows[np.argsort(times, kind="stable")]
-        entries.queued[rows] = False
         self._dirty.add(rows)
         at = self._rows.extend(len(rows))
         self._rows.entry[at] = rows
@@ -429,16 +283,16 @@ class Graph:
 
     def _close_edges(self) -> np.ndarray:
         """Take away dependencies that have finished; returns tasks that have become ready by it, some twice."""
-        if not self._open:
-            return np.zeros(0, np.int64)
-        entries = self.entries
-        source = np.concatenate([s for s, _ in self._open])
-        target = np.concatenate([t for _, t in self._open])
+        open_edges, entries = self._open, self.entries
+        n = open_edges.n
+        if not n:
+            return np.zeros(0, np.intp)
+        source = open_edges.source[:n]
         # An object whose creator is only known by number is as old as the session's forgotten past, and there.
         closed = (entries.state[source] >= State.FINISHED) & (entries.state[source] != State.RETRYING)
         closed |= ~entries.queued[source] & (entries.row[source] < 0)
-        self._open = [] if closed.all() else [(source[~closed], target[~closed])]
-        freed = target[closed]
+        freed = open_edges.target[:n][closed]
+        open_edges.keep(~closed)
         np.subtract.at(entries.open_dependencies, freed, _ONE)
         return freed[entries.open_dependencies[freed] == 0]
 
@@ -451,16 +305,14 @@ class Graph:
 
     def _connect(self, n_rows_before: int) -> None:
         """Publish edges both ends of which are rows; `known_with`, ascending, is the row with which one can be told."""
-        if not self._loose:
+        n, entries = self._loose.n, self.entries
+        if not n:
             return
-        entries = self.entries
-        source = np.concatenate([s for s, _ in self._loose])
-        target = np.concatenate([t for _, t in self._loose])
+        source, target = self._loose.source[:n], self._loose.target[:n]
         from_row, to_row = entries.row[source], entries.row[target]
         connected = (from_row >= 0) & (to_row >= 0)
         given_up = (from_row < 0) & ~entries.queued[source] | (to_row < 0) & ~entries.queued[target]
-        loose = ~connected & ~given_up
-        self._loose = [(source[loose], target[loose])] if loose.any() else []
+        self._loose.keep(~connected & ~given_up)
         if not connected.any():
             return
         # Nearly sorted already, as tasks are numbered in the order of submission: a stable sort costs next to nothing.
@@ -526,7 +378,7 @@ class Graph:
 
     def row_of(self, number: int) -> int:
         """The row of a task or put number, -1 if it has none (yet)."""
-        entry = self._numbers.find(np.array([number & int(NUMBER_MASK)], np.uint64))[0] if self.entries.n else -1
+        entry = self._folder.find(number)
         return int(self.entries.row[entry]) if entry >= 0 else -1
 
     def state(self, row: int) -> State:
@@ -560,11 +412,6 @@ class Graph:
             "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
             "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
             "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100]}
-
-
-def _number_in(part: np.ndarray) -> np.ndarray:
-    """The 64-bit number in the fields a and b."""
-    return part["a"].astype(np.uint64) | part["b"].astype(np.uint64) << np.uint64(32)
 
 
 def _distinct(values: np.ndarray) -> set[int]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ UNKNOWN = "?"  # the name of what nobody knows the name of
 
 
 class Functions:
-    """Functions by number; the few distinct ones are looked up by binary search.
+    """Functions by number.
 
     Parameters
     ----------
@@ -34,23 +34,11 @@ class Functions:
         self._ask = ask
         self.names: list[str] = [UNKNOWN]
         self._numbers: dict[tuple[str, str], int] = {("", UNKNOWN): 0}
-        self._keys = np.zeros(0, np.uint64)  # slot and generation, ascending
-        self._of_key = np.zeros(0, np.int32)
 
-    def of(self, submitted: np.ndarray) -> np.ndarray:
-        """Function numbers of SUBMITTED records."""
-        keys = submitted["a"].astype(np.uint64) << np.uint64(16) | submitted["d"]
-        at = np.searchsorted(self._keys, keys)
-        found = at < len(self._keys)
-        found[found] = self._keys[at[found]] == keys[found]
-        if not found.all():
-            for key in np.unique(keys[~found]).tolist():
-                answer = self._ask(key >> 16, key & 0xffff)
-                place = int(np.searchsorted(self._keys, np.uint64(key)))
-                self._keys = np.insert(self._keys, place, np.uint64(key))
-                self._of_key = np.insert(self._of_key, place, self.number(*answer) if answer else 0)
-            at = np.searchsorted(self._keys, keys)
-        return self._of_key[at]
+    def ask(self, slot: int, generation: int) -> int:
+        """The number of a function object, 0 if nobody knows it any more."""
+        answer = self._ask(slot, generation)
+        return self.number(*answer) if answer else 0
 
     def number(self, what: str, name: str) -> int:
         """The number of a name."""
@@ -60,40 +48,36 @@ class Functions:
         return number
 
 
-@dataclass
 class Aggregate:
-    """What is known of tasks that have no entry: how many of each event there were."""
+    """What is known of tasks that have no entry: how many of each event there were.
 
-    submitted: int = 0
-    started: int = 0
-    finished: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
+    Attributes
+    ----------
+    totals : array of 6 int64
+        Submitted, started, and finished by `Status`.
+    """
+
+    def __init__(self) -> None:
+        self.totals = np.zeros(6, np.int64)
+
+    @property
+    def submitted(self) -> int:
+        return int(self.totals[0])
 
     def counts(self) -> dict[str, int]:
-        ok, failed, cancelled, crashed = self.finished.tolist()
-        running = max(0, self.started - ok - failed - crashed)
-        ready = max(0, self.submitted - running - ok - failed - cancelled - crashed)
+        submitted, started, ok, failed, cancelled, crashed = self.totals.tolist()
+        running = max(0, started - ok - failed - crashed)
+        ready = max(0, submitted - running - ok - failed - cancelled - crashed)
         return {"ready": ready, "running": running, "finished": ok, "failed": failed + crashed, "cancelled": cancelled}
 
 
-class RecentPuts:
-    """The last objects made by put, by number: most are small and nothing depends on them, so they get no entry."""
+N_RECENT_PUTS = 1 << 16
 
-    _SIZE = 1 << 16
 
-    def __init__(self) -> None:
-        self._number = np.zeros(self._SIZE, np.uint64)
-        self._time = np.zeros(self._SIZE, np.uint64)
-        self._cell = np.zeros(self._SIZE, np.uint32)
-        self._bytes = np.zeros(self._SIZE, np.uint32)
-
-    def remember(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = part["seq"] & np.uint64(self._SIZE - 1)
-        self._number[at], self._time[at], self._cell[at], self._bytes[at] = part["seq"], times, part["b"], part["c"]
-
-    def recall(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(which of the numbers are remembered, times, cells, sizes)."""
-        at = numbers & np.uint64(self._SIZE - 1)
-        return self._number[at] == numbers, self._time[at], self._cell[at], self._bytes[at]
+def recent_puts() -> dict[str, np.ndarray]:
+    """Room for the last objects made by put: most are small and nothing depends on them, so they get no entry."""
+    return {"put_number": np.zeros(N_RECENT_PUTS, np.uint64), "put_time": np.zeros(N_RECENT_PUTS, np.uint64),
+            "put_cell": np.zeros(N_RECENT_PUTS, np.uint32), "put_size": np.zeros(N_RECENT_PUTS, np.uint32)}
 
 
 CRASHED = "crashed"  # dead, and nobody asked for it
@@ -165,46 +149,21 @@ class Actors:
 
 
 class Workers:
-    """What each client slot (at most 255) does, from the events that name it."""
+    """What each client slot (at most 255) does, from the events that name it.
+
+    Attributes
+    ----------
+    columns : dict of arrays
+        What the events said, as `_fold` keeps it: who the worker is (`pid`, by an event of `since`), what it started
+        last (`entry`, -1 when that has none) and when it did (`busy`), died, began and ceased to be blocked.
+    """
 
     def __init__(self) -> None:
-        self.pid = np.zeros(256, np.uint32)
-        self._since = np.zeros(256, np.uint64)  # the latest event that says who the worker is
-        self._entry = np.full(256, -1, np.int64)  # what it started last
-        self._busy = np.zeros(256, np.uint64)
-        self._died = np.zeros(256, np.uint64)
-        self._blocked = np.zeros(256, np.uint64)
-        self._unblocked = np.zeros(256, np.uint64)
-
-    def fold_busy(self, workers: np.ndarray, pids: np.ndarray, times: np.ndarray, entries: np.ndarray) -> None:
-        """`times` ascend, so a worker's last record is its latest; the others need no look."""
-        last = np.full(256, -1, np.intp)
-        last[workers] = np.arange(len(workers))
-        at = np.flatnonzero(last >= 0)
-        last = last[at]
-        new = times[last] >= self._busy[at]
-        at, last = at[new], last[new]
-        self._busy[at] = times[last]
-        self._entry[at] = entries[last]
-        self._identify(at, pids[last], times[last])
-
-    def fold_started(self, part: np.ndarray, times: np.ndarray) -> None:
-        at = part["a"] & np.uint32(255)
-        self._identify(at, part["b"], times)
-
-    def _identify(self, at: np.ndarray, pids: np.ndarray, times: np.ndarray) -> None:
-        new = times >= self._since[at]
-        self._since[at[new]] = times[new]
-        self.pid[at[new]] = pids[new]
-
-    def fold_died(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._died, part["a"] & np.uint32(255), times)
-
-    def fold_blocked(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._blocked, part["client"], times)
-
-    def fold_unblocked(self, part: np.ndarray, times: np.ndarray) -> None:
-        np.maximum.at(self._unblocked, part["client"], times)
+        times = ("worker_since", "worker_busy", "worker_died", "worker_blocked", "worker_unblocked")
+        self.columns = {"worker_pid": np.zeros(256, np.uint32), "worker_entry": np.full(256, -1, np.int64),
+                        **{name: np.zeros(256, np.uint64) for name in times}}
+        self.pid, self._entry, self._since, self._busy, self._died, self._blocked, self._unblocked = (
+            self.columns.values())
 
     def end(self, time: int) -> None:
         self._died[:] = time

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .columns import RowSet
+from .columns import RowSet, reserve
 from .graph import Graph
 from .graph_parts import NEVER
 from .panel_messages import (
@@ -45,7 +45,7 @@ class GraphView:
         """Begin again: the next message is a snapshot."""
         self._n = 0
         self._n_rows = self._n_edges = self._n_functions = 0
-        self._pending = RowSet(self._graph.n_rows_max)
+        self._pending = RowSet(reserve(self._graph.n_rows_max, np.bool_))
         self._turn = 0  # updates are taken from this row on, round and round, so that none starves
         self._cells_told: set[int] = set()
         self._actors_told: dict[int, ActorLabel] = {}

@@ -1,9 +1,10 @@
 """Reads a session's events into its graph, and feeds the front ends that look at it.
 
 Two threads, because of the GIL: while the user's cell runs Python, a thread that needs the GIL waits up to 5 ms for it,
-each time. The *reader* needs it once per read, so it keeps up with the ring whatever the cell does; it only copies. The
-*folder* does the numpy work when it gets to it. Both sleep without a timer while nothing happens, and end with the
-session.
+each time, and the cell loses time whenever it is taken away. The *reader* needs it once for all that happens in
+`READ_SPAN_S`, so it keeps up with the ring whatever the cell does; it only copies. The *folder* takes records in and
+draws conclusions when it gets to it, the former without the GIL. Both sleep without a timer while nothing happens, and
+end with the session.
 """
 from __future__ import annotations
 
@@ -34,13 +35,10 @@ if TYPE_CHECKING:
     from ..session import Session
     from .cell_registry import CellRegistry
 
-READ_RECORDS = 1 << 17  # the whole ring
-# Between reads while much happens; with as much for the GIL, ten million events a second are read in time.
-READ_INTERVAL_S = 0.005
-# After so few there is more time; but not much, as a flood may begin, and run the ring over.
-CALM_RECORDS, CALM_INTERVAL_S = 1 << 13, 0.015
+READ_RECORDS = 1 << 16  # at most, half the ring
+READ_SPAN_S = 0.03  # what happens in that time is read together
+SPARE_BUFFERS = 2  # kept: memory that was never used costs more than the copying
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
-FOLD_RECORDS = 1 << 16  # at a time, so that requests get the lock in between
 # The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
 FOLD_SHARE = 0.035
 FOLD_CREDIT_S = 0.5  # so much unused time counts: what begins after a quiet while is drawn at the full rate
@@ -137,7 +135,8 @@ class Recorder:
         self._facts = (Resources(), Store())
         self._subscribers: dict[Any, Subscriber] = {}
         self._changed = threading.Condition()
-        self._backlog: list[tuple[bytes, int]] = []
+        self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
+        self._spare: list[np.ndarray] = []
         self._n_backlog = 0
         self._wanted = False  # somebody wants a refresh although there are no events
         self._ended = self._stopped = False
@@ -202,12 +201,9 @@ class Recorder:
         cursor = 0
         try:
             while not self._stopped:
-                if not self._client.wait_events(cursor, LOOK_INTERVAL_S):
-                    continue
-                data, cursor, lost = self._client.events(cursor, READ_RECORDS)
-                self._put(data, lost)
-                is_calm = len(data) < CALM_RECORDS * EVENT_DTYPE.itemsize
-                time.sleep(CALM_INTERVAL_S if is_calm else READ_INTERVAL_S)
+                buffer = self._spare.pop() if self._spare else np.empty(READ_RECORDS, EVENT_DTYPE)
+                count, cursor, lost = self._client.follow_events(cursor, buffer, LOOK_INTERVAL_S, READ_SPAN_S)
+                self._put(buffer, count, lost)
         except SessionError:
             if not self._client.closed:
                 raise
@@ -216,14 +212,16 @@ class Recorder:
                 self._ended = True
                 self._changed.notify()
 
-    def _put(self, data: bytes, lost: int) -> None:
-        count = len(data) // EVENT_DTYPE.itemsize
+    def _put(self, buffer: np.ndarray, count: int, lost: int) -> None:
         with self._changed:
             if self._n_backlog + count > BACKLOG_RECORDS:
-                data, lost, count = b"", lost + count, 0
-            self._backlog.append((data, lost))
-            self._n_backlog += count
-            self._changed.notify()
+                lost, count = lost + count, 0
+            if count or lost:
+                self._backlog.append((buffer, count, lost))
+                self._n_backlog += count
+                self._changed.notify()
+            else:
+                self._spare.append(buffer)
 
     # --- the folder
 
@@ -255,13 +253,12 @@ class Recorder:
         with self._folding:
             with self._changed:
                 backlog, self._backlog, self._n_backlog = self._backlog, [], 0
-            # Together: what a fold costs beside its records is paid once.
-            records = np.frombuffer(b"".join(data for data, _ in backlog), EVENT_DTYPE)
-            lost = sum(lost for _, lost in backlog)
-            for begin in range(0, max(1, len(records)), FOLD_RECORDS):
+            for buffer, count, lost in backlog:  # one at a time, so that requests get the lock in between
                 with self.lock:
-                    self.graph.fold(records[begin:begin + FOLD_RECORDS], lost if begin == 0 else 0)
-            if lost and self._reconciled_at is None:
+                    self.graph.fold(buffer[:count], lost)
+                if len(self._spare) < SPARE_BUFFERS:
+                    self._spare.append(buffer)
+            if self._reconciled_at is None and any(lost for _, _, lost in backlog):
                 self._reconciled_at = 0.0
             return bool(backlog)
 

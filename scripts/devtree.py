@@ -5,7 +5,7 @@
 
 The repository's top-level folders are sub-packages of `cellmesh`, so they cannot be imported where they lie. A package
 directory is therefore real, and what it contains are symlinks to the sources: edits count at once, new files after the
-next run, and the compiled `_core` lands in the tree instead of among the sources. An editable install does the same
+next run, and the compiled modules land in the tree instead of among the sources. An editable install does the same
 through CMake in about ten times the time; this script is for the edit-compile-test loop.
 """
 from __future__ import annotations
@@ -40,7 +40,7 @@ def link_sources(out: Path) -> None:
         package = out / target
         package.mkdir(parents=True, exist_ok=True)
         wanted = {p.name: p for p in (ROOT / source).iterdir()
-                  if p.name != "__pycache__" and not (source == "objstore" and p.name in NOT_PYTHON)}
+                  if p.suffix != ".c" and p.name != "__pycache__" and not (source == "objstore" and p.name in NOT_PYTHON)}
         for old in package.iterdir():
             if old.is_symlink() and wanted.get(old.name) != old.readlink():
                 old.unlink()
@@ -49,11 +49,12 @@ def link_sources(out: Path) -> None:
                 (package / name).symlink_to(path)
 
 
-def c_sources() -> list[Path]:
-    """The extension's sources: the whole core and the binding, without their tests."""
+def extensions() -> dict[str, list[Path]]:
+    """The sources of each extension module, by its path in the tree: the core with its binding, and the graph's fold."""
     core = [p for p in (ROOT / "objstore/core").glob("*.c") if not p.name.endswith("_test.c")]
     binding = [p for p in (ROOT / "objstore/binding").glob("*.c") if not p.name.endswith("_testmodule.c")]
-    return sorted(core) + sorted(binding)
+    return {"cellmesh/objstore/_core": sorted(core) + sorted(binding),
+            "cellmesh/kernel_ext/_fold": [ROOT / "kernel_ext/fold.c"]}
 
 
 def is_current(product: Path, dependency_file: Path) -> bool:
@@ -65,15 +66,12 @@ def is_current(product: Path, dependency_file: Path) -> bool:
     return all(Path(name).exists() and Path(name).stat().st_mtime_ns < made for name in names)
 
 
-def build_extension(out: Path, compiler: list[str], flags: list[str], jobs: int) -> bool:
-    """Compile what changed and link `_core`; True when a new one was linked."""
-    sources = c_sources()
-    if not any(p.parent.name == "binding" for p in sources):
-        print("devtree: no sources in objstore/binding yet, _core is not built")
-        return False
+def build_extension(out: Path, name: str, sources: list[Path], compiler: list[str], flags: list[str], jobs: int) -> bool:
+    """Compile what changed and link the module; True when a new one was linked."""
     # Objects of other flags stay beside these, so that switching to a sanitizer and back costs nothing.
     digest = hashlib.sha256(shlex.join([*compiler, *flags, sys.version]).encode()).hexdigest()[:12]
-    objects = out / "obj" / digest
+    library = out / f"{name}{SUFFIX}"
+    objects = out / "obj" / library.stem.partition(".")[0] / digest
     objects.mkdir(parents=True, exist_ok=True)
 
     def compile_one(source: Path) -> tuple[Path, bool]:
@@ -87,10 +85,9 @@ def build_extension(out: Path, compiler: list[str], flags: list[str], jobs: int)
 
     with ThreadPoolExecutor(jobs) as pool:
         compiled = list(pool.map(compile_one, sources))
-    library = out / "cellmesh/objstore" / f"_core{SUFFIX}"
     linked_by = objects / "linked"
     inputs = "\n".join(str(p) for p, _ in compiled)
-    stamp = out / "obj/current"
+    stamp = objects.parent / "current"
     if (library.exists() and not any(new for _, new in compiled) and linked_by.exists()
             and linked_by.read_text() == inputs and stamp.exists() and stamp.read_text() == digest):
         return False
@@ -128,7 +125,8 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         link_sources(out)
         try:
-            linked = build_extension(out, shlex.split(opt.cc), flags, opt.jobs)
+            linked = [name for name, sources in extensions().items()
+                      if build_extension(out, name, sources, shlex.split(opt.cc), flags, opt.jobs)]
         except subprocess.CalledProcessError as failed:
             print(f"devtree: {failed.cmd[0]} failed with status {failed.returncode}", file=sys.stderr)
             return 1

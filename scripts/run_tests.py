@@ -45,11 +45,11 @@ def node_missing() -> str | None:
     return None if frontend.node_folder() else f"no Node.js; `pip install '{frontend.NODE_WHEEL}'` brings one"
 
 
-# The extension itself under sanitizers, in a tree of its own; only Python may see the preloaded runtimes.
+# The extensions themselves under sanitizers, in a tree of their own; only Python may see the preloaded runtimes.
 SANITIZED = """
 "$0" scripts/devtree.py --out build/sanitized --sanitize address,undefined --no-werror --opt '-O1 -g' &&
 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)" \\
-PYTHONPATH=build/sanitized "$0" -m pytest tests/objstore/test_store_machine.py
+PYTHONPATH=build/sanitized "$0" -m pytest tests/objstore/test_store_machine.py tests/unit/test_graph.py
 """
 
 

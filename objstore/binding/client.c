@@ -589,7 +589,9 @@ static PyMethodDef client_methods[] = {
     {"check", (PyCFunction)client_check, METH_NOARGS, "check()\n--\n\nViolated invariants; [] when sound."},
     {"peek", (PyCFunction)client_peek, METH_VARARGS, "peek(slot, generation & 0xffff)\n--\n\nA function object's value, or None."},
     {"events", (PyCFunction)client_events, METH_VARARGS, "events(cursor, limit)\n--\n\n(records, cursor, lost)."},
-    {"wait_events", (PyCFunction)client_wait_events, METH_VARARGS, "wait_events(cursor, timeout)\n--\n\nTrue when there are records."},
+    {"follow_events", (PyCFunction)client_follow_events, METH_VARARGS,
+     "follow_events(cursor, buffer, timeout, span)\n--\n\nWait for something to happen and put what does within `span` seconds into "
+     "the buffer; (records, cursor, lost)."},
     {"clock", (PyCFunction)client_clock, METH_NOARGS, "clock()\n--\n\n(ticks, unix_ns, ns_per_tick)."},
     {"resources", (PyCFunction)client_resources, METH_NOARGS, "resources()\n--\n\n(total, available)."},
     {"assigned", (PyCFunction)client_assigned, METH_NOARGS, "assigned()\n--\n\nWhat the thread's task, or this process's actor, holds."},

@@ -611,22 +611,38 @@ LOOK(events)
     return Py_BuildValue("(NKK)", bytes, (unsigned long long)at, (unsigned long long)lost);
 }
 
-LOOK(wait_events)
+#define FOLLOW_PAUSE_NS 5000000 /* between reads: as long again for the GIL, and ten million events a second are read in time */
+
+/* Sleeping, waiting and copying need the GIL once together: while a cell runs Python it takes up to 5 ms to get, and the thread
+ * that has to let go of it loses as much time again as two wake-ups take. */
+LOOK(follow_events)
 {
     unsigned long long cursor;
-    PyObject *timeout_object = Py_None;
-    double timeout;
-    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "K|O:wait_events", &cursor, &timeout_object) ||
-        parse_timeout(timeout_object, &timeout) < 0)
+    Py_buffer out;
+    PyObject *timeout_object;
+    double timeout, span;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "Kw*Od:follow_events", &cursor, &out, &timeout_object, &span))
         return NULL;
+    if (parse_timeout(timeout_object, &timeout) < 0 || (uintptr_t)out.buf % _Alignof(struct event_record)) {
+        PyBuffer_Release(&out);
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "follow_events: the buffer is not aligned for records");
+    }
     struct segment *s = &c->s;
-    int64_t ns = timeout < 0 ? -1 : (int64_t)(timeout * 1e9);
+    uint64_t at = cursor, lost = 0, n = 0, limit = (uint64_t)out.len / sizeof(struct event_record);
+    int64_t end = monotonic_ns() + (int64_t)(span * 1e9);
     Py_BEGIN_ALLOW_THREADS
-    event_wait(s, cursor, ns);
+    event_wait(s, at, timeout < 0 ? -1 : (int64_t)(timeout * 1e9));
+    for (;;) {
+        n += event_read(s, &at, (struct event_record *)out.buf + n, limit - n, &lost);
+        int64_t left = end - monotonic_ns();
+        if (n == limit || left <= 0 || atomic_load(&s->h->closing))
+            break;
+        int64_t pause = left < FOLLOW_PAUSE_NS ? left : FOLLOW_PAUSE_NS;
+        nanosleep(&(struct timespec){0, (long)pause}, NULL);
+    }
     Py_END_ALLOW_THREADS
-    if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
-        return NULL;
-    return PyBool_FromLong(atomic_load(&c->s.h->event_head) > cursor);
+    PyBuffer_Release(&out);
+    return Py_BuildValue("(KKK)", (unsigned long long)n, (unsigned long long)at, (unsigned long long)lost);
 }
 
 LOOK(clock)

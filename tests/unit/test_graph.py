@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica import Replica
 
+from cellmesh.kernel_ext._fold import Folder
+from cellmesh.kernel_ext.columns import Columns
 from cellmesh.kernel_ext.events import EVENT_DTYPE, EventKind, Status
 from cellmesh.kernel_ext.graph import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
 from cellmesh.kernel_ext.graph_view import GraphView
@@ -302,6 +304,42 @@ def test_numbers_without_sense_do_no_harm() -> None:
     assert graph.n_rows == 1 and graph.n_aggregated == 1
     with pytest.raises(IndexError, match="no row 1"):
         graph.describe(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(*[st.sampled_from([0, 1, 2, 5, 2**16 - 1, 2**32 - 1])] * 4, st.integers(0, 16), st.integers(0, 255),
+                          *[st.sampled_from([0, 1, 2, 3, 2**24, 2**40, PUT, PUT | 1, PUT | 2, 2**64 - 1])] * 2), max_size=60))
+def test_records_of_any_content_do_no_harm(contents: list[tuple[int, ...]]) -> None:
+    graph = Graph(Names(), n_rows_max=8)
+    for a, b, c, d, kind, client, t, seq in contents:
+        graph.fold(event(kind, t, seq, a=a, b=b, c=c, d=d & 0xffff, client=client))
+    graph.refresh(1.0)
+    assert graph.entries.n <= 8 and graph.n_rows <= graph.entries.n and graph.edges.n <= 32
+    assert len([graph.describe(row) for row in range(graph.n_rows)]) == graph.n_rows
+    assert graph.counts() and graph.workers() is not None and graph.actors() is not None
+
+
+def test_more_edges_than_there_is_room_for_are_dropped_and_hold_nobody_up() -> None:
+    graph = Graph(Names(), n_rows_max=6)
+    fold(graph, *(event(EventKind.SUBMITTED, n, n, a=1) for n in range(1, 7)))
+    fold(graph, *(event(EventKind.DEPENDS, 10 + i, 1 + i % 5, **wide(6)) for i in range(50)))
+    graph.refresh(1.0)
+    assert graph.edges.n == 5 and graph.describe(0)["state"] == "waiting"
+    fold(graph, event(EventKind.STARTED, 100, 6), event(EventKind.FINISHED, 101, 6))
+    graph.refresh(1.0)
+    assert [graph.describe(row)["state"] for row in range(5)] == ["ready"] * 5
+
+
+def test_columns_that_do_not_fit_are_named() -> None:
+    columns = Columns(8, seq=(np.uint64, 0)).arrays
+    with pytest.raises(TypeError, match="column seen is missing"):
+        Folder(1, **columns)
+    with pytest.raises(ValueError, match="column seen must have aligned items of 8 bytes"):
+        Folder(1, **columns, seen=np.zeros(8, np.uint32))
+    with pytest.raises(ValueError, match=r"column seen .* as many as the others of its group \(8\)"):
+        Folder(1, **columns, seen=np.zeros(9, np.uint64))
+    with pytest.raises(ValueError, match="whole, aligned records of 32 bytes"):
+        Graph(Names())._folder.fold(bytes(33), 0)
 
 
 def test_an_actor_slot_that_is_used_again_is_another_actor() -> None:

@@ -1,6 +1,7 @@
 """The threads that keep the graph: their pace, and what they owe to front ends."""
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support import wait_until
 
@@ -37,9 +38,10 @@ def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -
     cm.init(num_cpus=1)
     recorder = Recorder(sessions.current(), CellRegistry())
     try:
-        def read_without_a_word(data: bytes, lost: int) -> None:
-            with recorder._changed:
-                recorder._backlog.append((data, lost))
+        def read_without_a_word(buffer: np.ndarray, count: int, lost: int) -> None:
+            if count:
+                with recorder._changed:
+                    recorder._backlog.append((buffer, count, lost))
 
         wanted: list[bool] = []
         monkeypatch.setattr(recorder, "_put", read_without_a_word)
