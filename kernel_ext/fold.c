@@ -16,7 +16,12 @@
 
 #define SLACK (1u << 16) /* numbers a little older than the first one seen still get an entry */
 #define PUT_FUNCTION (1ull << 48) /* the key of put, which no function has */
-enum { KIND_OBJECT = 3, N_WORKERS = 256, N_TOTALS = 6 };
+enum { N_WORKERS = 256, N_TOTALS = 6, N_COUNTS = 256 };
+
+/* As in panel_messages.py. */
+enum kind { KIND_OBJECT = 3 };
+enum state { WAITING, READY, RUNNING, FINISHED, FAILED, CANCELLED, RETRYING };
+static const uint8_t end_state[] = {[EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILED, [EVENT_CANCELLED] = CANCELLED, [EVENT_CRASHED] = FAILED};
 
 /* Every column: its type, its name, and the group whose columns are all of one length. */
 #define COLUMNS(X)                                                                                                            \
@@ -24,8 +29,9 @@ enum { KIND_OBJECT = 3, N_WORKERS = 256, N_TOTALS = 6 };
     X(uint64_t, retried, ENTRIES) X(uint64_t, finished, ENTRIES) X(double, size, ENTRIES) X(int32_t, function, ENTRIES)       \
     X(uint32_t, cell, ENTRIES) X(uint32_t, actor_index, ENTRIES) X(int32_t, parent, ENTRIES) X(uint32_t, pid, ENTRIES)        \
     X(int32_t, open_dependencies, ENTRIES) X(int32_t, row, ENTRIES) X(uint8_t, worker, ENTRIES) X(uint8_t, status, ENTRIES)   \
-    X(uint8_t, kind, ENTRIES) X(bool, known, ENTRIES) X(bool, gone, ENTRIES) X(bool, queued, ENTRIES)                         \
-    X(bool, dirty, ENTRIES)                                                                                                   \
+    X(uint8_t, kind, ENTRIES) X(uint8_t, state, ENTRIES) X(uint8_t, counted, ENTRIES) X(bool, known, ENTRIES)                 \
+    X(bool, gone, ENTRIES) X(bool, vanished, ENTRIES) X(bool, queued, ENTRIES) X(bool, dirty, ENTRIES)                        \
+    X(int32_t, changed, ENTRIES)                                                                                              \
     X(int32_t, loose_source, LOOSE) X(int32_t, loose_target, LOOSE)                                                           \
     X(int32_t, open_source, OPEN) X(int32_t, open_target, OPEN)                                                               \
     X(int32_t, entry_of, NUMBERS)                                                                                             \
@@ -35,9 +41,9 @@ enum { KIND_OBJECT = 3, N_WORKERS = 256, N_TOTALS = 6 };
     X(uint32_t, worker_pid, WORKERS)                                                                                          \
     X(int64_t, n_entries, ONE) X(int64_t, n_loose, ONE) X(int64_t, n_open, ONE) X(int64_t, queued_low, ONE)                   \
     X(int64_t, dirty_low, ONE)                                                                                                \
-    X(int64_t, beyond, TOTALS)
+    X(int64_t, beyond, TOTALS) X(int64_t, counts, COUNTS)
 
-enum group { ENTRIES, LOOSE, OPEN, NUMBERS, PUTS, WORKERS, ONE, TOTALS, N_GROUPS };
+enum group { ENTRIES, LOOSE, OPEN, NUMBERS, PUTS, WORKERS, ONE, TOTALS, COUNTS, N_GROUPS };
 enum total { BEYOND_SUBMITTED, BEYOND_STARTED, BEYOND_FINISHED }; /* then by status */
 
 #define ONE_MORE(type, name, group) +1
@@ -325,6 +331,45 @@ static bool fold_record(Folder *f, const struct event_record *r)
     return true;
 }
 
+/* ------------------------------------------------------------------ states */
+
+/* The latest of start, retry and end decides. */
+static enum state state_of(const Folder *f, int64_t e)
+{
+    uint64_t started = f->started[e], retried = f->retried[e], finished = f->finished[e];
+    if (finished && finished >= started && finished >= retried)
+        return end_state[f->status[e]];
+    if (f->vanished[e])
+        return FINISHED;
+    if (retried > started)
+        return RETRYING;
+    if (started)
+        return RUNNING;
+    return f->open_dependencies[e] > 0 ? WAITING : READY;
+}
+
+/* States of all that is dirty, and how many tasks with a row are in each; the rows concerned go into `changed`. */
+static int64_t derive(Folder *f)
+{
+    int64_t n = 0, e = *f->dirty_low;
+    for (; e < *f->n_entries; e++) {
+        if (!f->dirty[e])
+            continue;
+        f->dirty[e] = false;
+        f->state[e] = (uint8_t)state_of(f, e);
+        if (f->row[e] < 0)
+            continue;
+        f->changed[n++] = f->row[e];
+        if (f->kind[e] != KIND_OBJECT) {
+            f->counts[f->counted[e]]--;
+            f->counted[e] = f->state[e];
+            f->counts[f->counted[e]]++;
+        }
+    }
+    *f->dirty_low = e;
+    return n;
+}
+
 /* ------------------------------------------------------------------ Python */
 
 static PyObject *folder_fold(PyObject *self, PyObject *args)
@@ -351,6 +396,16 @@ static PyObject *folder_fold(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&data);
     return PyLong_FromSsize_t(at);
+}
+
+static PyObject *folder_derive(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    int64_t n;
+    Py_BEGIN_ALLOW_THREADS
+    n = derive((Folder *)self);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(n);
 }
 
 static PyObject *folder_learn(PyObject *self, PyObject *args)
@@ -432,10 +487,10 @@ static PyObject *folder_new(PyTypeObject *type, PyObject *args, PyObject *given)
             return NULL;
         }
     const uint64_t *n = f->length;
-    if (n[WORKERS] != N_WORKERS || n[ONE] != 1 || n[TOTALS] != N_TOTALS || n[PUTS] & (n[PUTS] - 1) || n[ENTRIES] >= INT32_MAX) {
+    if (n[WORKERS] != N_WORKERS || n[ONE] != 1 || n[TOTALS] != N_TOTALS || n[COUNTS] != N_COUNTS || n[PUTS] & (n[PUTS] - 1) || n[ENTRIES] >= INT32_MAX) {
         Py_DECREF(f);
-        return PyErr_Format(PyExc_ValueError, "Folder: wants %d workers, %d totals, single counts, puts by a power of two, and less than 2**31 entries",
-                            N_WORKERS, N_TOTALS);
+        return PyErr_Format(PyExc_ValueError, "Folder: wants %d workers, %d totals, %d counts, numbers that stand alone, puts by a power of two, and less than 2**31 entries",
+                            N_WORKERS, N_TOTALS, N_COUNTS);
     }
     return (PyObject *)f;
 }
@@ -444,6 +499,8 @@ static PyMethodDef methods[] = {
     {"fold", folder_fold, METH_VARARGS,
      "fold(records, begin)\n--\n\nFold the records from `begin` on; returns how many are done, which is fewer than there are when the next "
      "one is for Python: `learn` its function or handle it."},
+    {"derive", folder_derive, METH_NOARGS,
+     "derive()\n--\n\nBring the states of dirty entries and `counts` up to date; their rows, so many, are in `changed`."},
     {"learn", folder_learn, METH_VARARGS, "learn(key, number)\n--\n\nThe function with this key, slot << 16 | generation, has this number."},
     {"entry", folder_entry, METH_VARARGS, "entry(number, ticks)\n--\n\nThe entry of a task or put number, made if there is none; -1 if there is no room."},
     {"find", folder_find, METH_O, "find(number)\n--\n\nThe entry of a task or put number, or -1."},

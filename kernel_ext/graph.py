@@ -42,7 +42,6 @@ _COUNTED = {int(State.WAITING): "waiting", int(State.READY): "ready", int(State.
             int(State.FINISHED): "finished", int(State.FAILED): "failed", int(State.CANCELLED): "cancelled",
             int(State.RETRYING): "ready"}
 _ONE = np.int32(1)  # of the column's own type, else `ufunc.at` is thirty times slower
-_END_STATE = np.array([State.FINISHED, State.FAILED, State.CANCELLED, State.FAILED], np.uint8)  # by Status
 
 
 class Directory(Protocol):
@@ -93,7 +92,8 @@ class Graph:
             parent=(np.int32, -1), pid=(np.uint32, 0),
             worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
-            open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, False), row=(np.int32, -1))
+            open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, False), row=(np.int32, -1),
+            changed=(np.int32, 0))
         self._queued = RowSet(self.entries.queued)  # entries that are no rows yet
         self._dirty = RowSet(self.entries.dirty)  # entries whose state may be another than it was
         self._rows = Columns(n_rows_max, entry=(np.int32, 0))
@@ -112,7 +112,7 @@ class Graph:
             open_source=self._open.source, open_target=self._open.target,
             n_entries=self.entries.count, n_loose=self._loose.count, n_open=self._open.count,
             queued_low=self._queued.low, dirty_low=self._dirty.low, entry_of=reserve(NUMBERS, np.int32),
-            beyond=self._beyond.totals, **recent_puts(), **self._workers.columns)
+            beyond=self._beyond.totals, counts=self._counts, **recent_puts(), **self._workers.columns)
 
     # --- time
 
@@ -204,21 +204,19 @@ class Graph:
 
     def refresh(self, now_s: float) -> np.ndarray:
         """Publish what is described, derive states; returns the rows that have changed since the last refresh."""
-        entries = self.entries
         before = self.n_rows
         self._publish(max(self._ticks(now_s), self.newest))
-        dirty = self._dirty.below(entries.n)
-        self._derive(dirty)
+        changed = self._derive()
         freed = self._close_edges()
         if len(freed):
-            self._derive(freed)
             self._dirty.add(freed)
-            dirty = self._dirty.below(entries.n)
-        self._dirty.discard(dirty)
-        self._count(dirty)
+            changed = np.concatenate((changed, self._derive()))
         self._connect(before)
-        rows = entries.row[dirty]
-        return rows[rows >= 0]
+        return changed
+
+    def _derive(self) -> np.ndarray:
+        """Have states and counts say what is known; returns the rows that may have changed by it."""
+        return self.entries.changed[:self._folder.derive()].copy()
 
     def is_settled(self) -> bool:
         """Whether nothing waits for a later `refresh` to become a row."""
@@ -246,10 +244,10 @@ class Graph:
         if not len(rows):
             return
         self._queued.discard(rows)
+        self._dirty.add(rows)
         times = np.where(entries.known[rows], entries.submitted[rows], entries.seen[rows])
         if (times[1:] < times[:-1]).any():
             rows = rows[np.argsort(times, kind="stable")]
-        self._dirty.add(rows)
         at = self._rows.extend(len(rows))
         self._rows.entry[at] = rows
         entries.row[rows] = at
@@ -269,18 +267,6 @@ class Graph:
             entries.actor[of_index] = 1 + self._actors.numbers_at(index - 1, entries.submitted[of_index])
         entries.kind[called] = Kind.ACTOR_CALL
 
-    def _derive(self, at: np.ndarray) -> None:
-        """States from times: the latest of start, retry and end decides."""
-        entries = self.entries
-        started, retried, finished = entries.started[at], entries.retried[at], entries.finished[at]
-        state = np.where(entries.open_dependencies[at] > 0, np.uint8(State.WAITING), np.uint8(State.READY))
-        state[started > NEVER] = State.RUNNING
-        state[retried > started] = State.RETRYING
-        ended = (finished > NEVER) & (finished >= started) & (finished >= retried)
-        state[ended] = _END_STATE[entries.status[at[ended]]]
-        state[entries.vanished[at] & ~ended] = State.FINISHED
-        entries.state[at] = state
-
     def _close_edges(self) -> np.ndarray:
         """Take away dependencies that have finished; returns tasks that have become ready by it, some twice."""
         open_edges, entries = self._open, self.entries
@@ -295,13 +281,6 @@ class Graph:
         open_edges.keep(~closed)
         np.subtract.at(entries.open_dependencies, freed, _ONE)
         return freed[entries.open_dependencies[freed] == 0]
-
-    def _count(self, at: np.ndarray) -> None:
-        entries = self.entries
-        at = at[(entries.row[at] >= 0) & (entries.kind[at] != Kind.OBJECT)]
-        self._counts -= np.bincount(entries.counted[at], minlength=256)
-        entries.counted[at] = entries.state[at]
-        self._counts += np.bincount(entries.counted[at], minlength=256)
 
     def _connect(self, n_rows_before: int) -> None:
         """Publish edges both ends of which are rows; `known_with`, ascending, is the row with which one can be told."""

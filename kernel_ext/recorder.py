@@ -40,7 +40,7 @@ READ_SPAN_S = 0.03  # what happens in that time is read together
 SPARE_BUFFERS = 2  # kept: memory that was never used costs more than the copying
 BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as lost
 # The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
-FOLD_SHARE = 0.035
+FOLD_SHARE = 0.028
 FOLD_CREDIT_S = 0.5  # so much unused time counts: what begins after a quiet while is drawn at the full rate
 UNWATCHED_INTERVAL_S = 0.3  # between folds while no front end looks, and at most
 # Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
