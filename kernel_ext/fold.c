@@ -1,4 +1,4 @@
-/* `_fold`: event records into the columns of the graph (graph.py), one after the other and without the GIL.
+/* `_fold`: event records into the columns of the graph (graph.py), one after the other, and from them the states of tasks; without the GIL.
  *
  * The columns are numpy's memory: Python decides what there is and reads it, this file fills it in. Nothing in a record
  * is trusted, as any process of the session can write to the ring. What happened is decided by the time in a record and
