@@ -475,7 +475,12 @@ def store_error(code: str, detail: str) -> BaseException:
         return exceptions.TaskPlacementGroupRemoved(f"{label_of(int(detail))} has been removed, so nothing can run in it")
     if code in ("full", "disk") and process.session is not None:
         from .state import memory
-        detail = f"{detail}\n{memory(N_HOLDERS_NAMED)}"
+        detail = f"{detail}\n{memory(N_HOLDERS_NAMED, 'memory')}"
+    if code == "limit" and process.session is not None:
+        stats = process.session.client.stats()
+        detail = (f"{detail}. There are {stats['n_tasks']:,} unfinished tasks (at most {stats['max_tasks']:,}) and "
+                  f"{stats['n_objects']:,} objects (at most {stats['max_objects']:,}). Submit fewer at a time "
+                  "(wait() tells when some have ended), and drop refs that are not needed any more")
     kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
              "disk": exceptions.OutOfDiskError, "lost": exceptions.ObjectLostError,
              "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}

@@ -191,12 +191,12 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
     return texts
 
 
-def memory(limit: int = 20) -> str:
+def memory(limit: int = 20, place: str = "") -> str:
     """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
-    which processes, and in this one which variables."""
+    which processes, and in this one which variables. `place`: only the objects there, "memory", "disk" or "slot"."""
     stats = running().client.stats()
     objects = running().client.objects(1 << 20)
-    rows = _select(_object_rows(objects), (), limit)
+    rows = _select(_object_rows(objects), [("place", "=", place)] if place else (), limit)
     names = _variables(Places(objects))
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")

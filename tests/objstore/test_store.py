@@ -126,6 +126,18 @@ def test_a_place_is_given_back(store: Store) -> None:
             again.put(1)
 
 
+def test_two_hundred_and_fifty_six_take_part_and_no_more(store: Store) -> None:
+    others: list[Store] = []
+    try:
+        with pytest.raises(StoreError, match="at most 256 processes can be attached"):
+            for _ in range(300):
+                others.append(Store.attach(store.address))
+        assert len(others) == 255 and others[-1].get(others[-1].ref(others[0].put(7).hex())) == 7
+    finally:
+        for other in others:
+            other.close()
+
+
 @pytest.mark.parametrize("address, error", [("/proc/1/fd/0x", FileNotFoundError), ("/dev/null", StoreError)])
 def test_what_is_no_store_is_refused(address: str, error: type[Exception]) -> None:
     with pytest.raises(error):

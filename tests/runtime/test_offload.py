@@ -130,6 +130,28 @@ def test_a_full_store_of_views_is_full(cm: ModuleType) -> None:
     assert all(is_whole(view, i) for i, view in enumerate(views[:STORE // SIZE - 1]))
 
 
+def test_a_full_store_names_what_is_in_memory_not_what_lies_on_disk(cm: ModuleType) -> None:
+    on_disk = fill(cm)
+    import __main__
+    __main__.in_memory = [cm.get(cm.put(np.zeros(SIZE // 2, "u1"))) for _ in range(10)]
+    try:
+        with pytest.raises(cm.exceptions.ObjectStoreFullError) as caught:
+            cm.put(np.zeros(STORE * 3 // 4, "u1"))
+    finally:
+        del __main__.in_memory
+    rows = [line for line in str(caught.value).splitlines() if line.startswith("  ")]
+    assert rows and not any("on disk" in row for row in rows) and "in_memory" in rows[0]
+    assert "\non disk: " in str(caught.value) and on_disk
+
+
+def test_objects_of_more_than_half_the_store_take_turns(cm: ModuleType) -> None:
+    refs = [cm.put(np.full(STORE * 6 // 10, i, "u1")) for i in range(3)]
+    for i, ref in enumerate(refs):
+        value = cm.get(ref)
+        assert len(value) == STORE * 6 // 10 and (value == i).all()
+        del value
+
+
 def test_several_threads_and_tasks_want_the_same_object(cm: ModuleType) -> None:
     refs = fill(cm)
     wrong: list[int] = []
