@@ -8,17 +8,15 @@ nothing.
 from __future__ import annotations
 
 import html
-import itertools
 import operator
 import sys
-from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import api
 from .history import PUT_BIT, read_history
-from .refs import ObjectRef
+from .holders import Places, holders
 from .session import running
 from .stacks import stack_of
 from .text import in_bytes
@@ -28,7 +26,6 @@ Filter = tuple[str, str, Any]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 SHOWN = 50  # rows that a display shows
-N_SEARCHED = 1000  # items of a container that are looked at for refs
 
 
 class Rows(list[Row]):
@@ -193,11 +190,12 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
 
 def memory(limit: int = 20, place: str = "") -> str:
     """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
-    which processes, and in this one which variables. `place`: only the objects there, "memory", "disk" or "slot"."""
+    which processes, and in this one which variables, attributes, closures and frames of the last traceback.
+    `place`: only the objects there, "memory", "disk" or "slot"."""
     stats = running().client.stats()
     objects = running().client.objects(1 << 20)
     rows = _select(_object_rows(objects), [("place", "=", place)] if place else (), limit)
-    names = _variables(Places(objects))
+    names = holders(Places(objects))
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     if stats["n_on_disk"]:
@@ -207,65 +205,8 @@ def memory(limit: int = 20, place: str = "") -> str:
              f"{row['made_by']}, refs in "
              f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
              f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row in rows]
-    hint = "(a variable holds what it has fetched, too; so do other places, and the last traceback)"
+    hint = "(who has fetched a value holds it too; of other processes only the pid is known)"
     return "\n".join([head, *lines, hint])
-
-
-_CONTAINERS = (list, tuple, set, type({}.values()))
-
-
-class Places:
-    """Finds the object among whose bytes an address of this process lies."""
-
-    def __init__(self, objects: list[Row]) -> None:
-        self._objects = sorted((o["address"], o["size"], o["id"]) for o in objects if o["address"])
-
-    def at(self, address: int) -> str:
-        """The object's id, "" if there is none."""
-        start, size, name = self._objects[found - 1] if (found := bisect(self._objects, (address, sys.maxsize))) else (0, 0, "")
-        return name if address - start < size else ""
-
-
-def _variables(places: Places) -> dict[str, list[str]]:
-    """By an object's id: the variables of `__main__` that hold it, as a ref or as an array, Arrow or pandas data fetched from
-    it, themselves or directly in a container."""
-    names: dict[str, list[str]] = {}
-    outputs = getattr(sys.modules["__main__"], "Out", {})
-    held = [*vars(sys.modules["__main__"]).items(),
-            *((f"Out[{n}]", value) for n, value in (outputs.items() if isinstance(outputs, dict) else ()))]
-    for name, value in held:
-        if isinstance(value, dict) and value is not outputs:
-            value = value.values()
-        inside = value if isinstance(value, _CONTAINERS) else (value,)
-        for item in itertools.islice(list(inside), N_SEARCHED):
-            ids = [item.hex()] if isinstance(item, ObjectRef) else map(places.at, _addresses(item))
-            for found in ids:
-                if found and name not in names.setdefault(found, []):
-                    names[found].append(name)
-    return names
-
-
-def _addresses(value: Any) -> Iterator[int]:
-    """Where the bytes lie that an array, a memoryview, Arrow or pandas data shows."""
-    numpy, pandas, arrow = (sys.modules.get(name) for name in ("numpy", "pandas", "pyarrow"))
-    if numpy and isinstance(value, memoryview):
-        try:
-            yield from _addresses(numpy.asarray(value))
-        except ValueError:  # it has been released
-            return
-    elif numpy and isinstance(value, numpy.ndarray):
-        if value.nbytes:
-            yield value.__array_interface__["data"][0]
-    elif pandas and isinstance(value, pandas.DataFrame | pandas.Series):
-        for block in value._mgr.arrays:
-            for part in (block, *(getattr(block, name, None) for name in ("_ndarray", "_data", "_pa_array"))):
-                yield from _addresses(part)
-    elif arrow and isinstance(value, arrow.Table | arrow.RecordBatch):
-        for column in value.columns:
-            yield from _addresses(column)
-    elif arrow and isinstance(value, arrow.ChunkedArray | arrow.Array):
-        for chunk in value.chunks if isinstance(value, arrow.ChunkedArray) else (value,):
-            yield from (buffer.address for buffer in chunk.buffers() if buffer is not None)
 
 
 def _summary(rows: Rows, column: str) -> Rows:

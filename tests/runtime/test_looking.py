@@ -7,6 +7,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import cellmesh
+import numpy as np
 import pytest
 from cellmesh import cli, state
 from cellmesh.history import TaskHistory
@@ -136,7 +137,6 @@ def test_memory_names_the_variables(cm: ModuleType, monkeypatch: pytest.MonkeyPa
 
 
 def test_memory_names_what_was_fetched(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
     import pandas
     import pyarrow
     array, frame = cm.put(np.zeros(1 << 16)), cm.put(pandas.DataFrame({"x": np.arange(1 << 15), "y": np.ones(1 << 15)}))
@@ -153,6 +153,49 @@ def test_memory_names_what_was_fetched(cm: ModuleType, monkeypatch: pytest.Monke
     del array, frame, table, strings, value
     lines = {line.split()[2]: line.rpartition(": ")[2] for line in cm.state.memory().splitlines() if " refs in " in line}
     assert [lines[i] for i in ids] == ["whole, parts, view", "numbers", "table, column, batches", "words"]
+
+
+def test_memory_names_closures_attributes_and_the_last_traceback(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model:
+        def __init__(self, weights: object) -> None:
+            self.weights = {"layers": [{"kernel": weights}]}
+
+    def reader(array: object):
+        later = [array]
+        return lambda: later
+
+    def boom(picture: object) -> None:
+        raise ValueError
+
+    Model.__module__ = "__main__"
+    refs = [cm.put(np.full(1 << 16, i)) for i in range(4)]
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "model", Model(cm.get(refs[0])), raising=False)
+    monkeypatch.setattr(main, "read", reader(cm.get(refs[1])), raising=False)
+    monkeypatch.setattr(main, "task", cm.remote(reader(refs[2])), raising=False)
+    with pytest.raises(ValueError) as caught:
+        boom(cm.get(refs[3]))
+    monkeypatch.setattr(sys, "last_value", caught.value, raising=False)
+    lines = {line.split()[2]: line.rpartition(": ")[2] for line in cm.state.memory().splitlines() if " refs in " in line}
+    assert lines[refs[0].hex()].startswith("model.weights")
+    assert lines[refs[1].hex()].startswith("the closure of <lambda>") and lines[refs[2].hex()].startswith("the closure of <lambda>")
+    assert "picture of boom in the last traceback" in lines[refs[3].hex()]
+
+
+def test_who_is_asked_what_it_holds_runs_no_code_of_its_own(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trap(list):
+        def __iter__(self):
+            raise AssertionError("was iterated")
+
+        def __getattribute__(self, name: str):
+            raise AssertionError("was asked")
+
+    endless: list[object] = []
+    endless.append(endless)
+    main = sys.modules["__main__"]
+    for name, value in {"trap": Trap(), "endless": endless, "many": list(range(300_000)), "zz": (ref := cm.put(bytes(1 << 20)))}.items():
+        monkeypatch.setattr(main, name, value, raising=False)
+    assert ref.hex() in cm.state.memory()
 
 
 def test_stacks(cm: ModuleType, flag) -> None:
