@@ -77,10 +77,19 @@ static int explain_misfit(SubmitterObject *f, PyObject *const *args, Py_ssize_t 
 
 /* ------------------------------------------------------------------ arguments */
 
+/* An argument that has become an object of its own. Given twice it is one object, and one value where it is received. */
+enum { N_MADE = 16 }; /* of a call are remembered */
+typedef struct {
+    PyObject *value; /* borrowed of the arguments */
+    uint32_t slot, index; /* UINT32_MAX: not a dependency in this pass, so far */
+} MadeArgument;
+
 typedef struct {
     ClientObject *client;
     bool put_all;     /* second pass: everything but small scalars becomes an object of its own */
     uint32_t small[16], *slots, n, capacity;
+    MadeArgument made[N_MADE];
+    uint32_t n_made;
     PyObject *puts;   /* refs made here, alive until the task pins them */
 } Dependencies;
 
@@ -140,7 +149,18 @@ static int on_argument(void *ctx, PyObject *value, uint32_t *index)
         }
         return add_dependency(d, ((RefObject *)value)->slot, index);
     }
-    if (is_scalar(value) || !(d->put_all || is_large(value)))
+    if (is_scalar(value))
+        return 0;
+    for (uint32_t i = 0; i < d->n_made; i++)
+        if (d->made[i].value == value) {
+            if (d->made[i].index != UINT32_MAX)
+                *index = d->made[i].index;
+            else if (add_dependency(d, d->made[i].slot, index) < 0)
+                return -1;
+            d->made[i].index = *index;
+            return 1;
+        }
+    if (!d->put_all && !is_large(value))
         return 0;
     uint32_t slot;
     PyObject *ref = put_value(c, value, &slot, false);
@@ -149,7 +169,10 @@ static int on_argument(void *ctx, PyObject *value, uint32_t *index)
         return -1;
     }
     Py_DECREF(ref);
-    return add_dependency(d, slot, index);
+    int result = add_dependency(d, slot, index);
+    if (result > 0 && d->n_made < N_MADE)
+        d->made[d->n_made++] = (MadeArgument){value, slot, *index};
+    return result;
 }
 
 static void dependencies_init(Dependencies *d, ClientObject *c)
@@ -159,6 +182,7 @@ static void dependencies_init(Dependencies *d, ClientObject *c)
     d->slots = d->small;
     d->n = 0;
     d->capacity = 16;
+    d->n_made = 0;
     d->puts = NULL;
 }
 
@@ -179,6 +203,8 @@ static int encode_arguments(ClientObject *c, codec_out *out, Dependencies *d, Py
     codec_out_clear(out);
     d->put_all = true;
     d->n = 0;
+    for (uint32_t i = 0; i < d->n_made; i++)
+        d->made[i].index = UINT32_MAX;
     if (codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d) < 0)
         return -1;
     if (out->n_buffers) {

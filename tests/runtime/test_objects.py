@@ -10,6 +10,8 @@ from types import ModuleType, SimpleNamespace
 import cellmesh
 import numpy as np
 import pytest
+from cellmesh import session
+from cellmesh.kernel_ext.events import EVENT_DTYPE, EventKind
 from support import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -26,7 +28,6 @@ def ones(n: int):
 
 
 def used(cm: ModuleType) -> int:
-    from cellmesh import session
     gc.collect()
     return session.current().client.stats()["used_bytes"]
 
@@ -185,6 +186,21 @@ def test_a_full_store_names_what_fills_it(cm: ModuleType) -> None:
         assert "104857" in str(caught.value) and "the_big_one" in str(caught.value)
     finally:
         del __main__.the_big_one, view
+
+
+@pytest.mark.parametrize("value", [[1, 2], list(range(50_000)), np.arange(3), np.arange(1000), b"x" * 70_000, {"a": np.zeros(20_000)}],
+                         ids=["small list", "large list", "small array", "array", "bytes", "dict with an array"])
+def test_what_is_given_twice_is_one_value_and_takes_room_once(cm: ModuleType, value: object) -> None:
+    @cm.remote
+    def are_same(a: object, b: object, others: list[object], *, c: object) -> tuple[bool, bool]:
+        return a is b, a is c
+
+    cm.get(are_same.remote(0, 0, [], c=0))
+    client = session.current().client
+    before = client.stats()["n_events"]
+    assert cm.get(are_same.remote(value, value, list(range(100_000)), c=value)) == (True, True)
+    kinds = np.frombuffer(client.events(before, 1 << 16)[0], EVENT_DTYPE)["kind"]
+    assert np.count_nonzero(kinds == EventKind.PUT) == 2, "one for the value, one for the list"
 
 
 def test_who_makes_too_much_waits_for_who_takes_it(cm: ModuleType) -> None:
