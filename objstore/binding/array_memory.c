@@ -98,17 +98,24 @@ static void give_back(void *data)
 
 /* ------------------------------------------------------------------ numpy's side */
 
+static void *take_if_wanted(size_t size)
+{
+    return size && size == wanted && memory.client->pid ? take(size) : NULL;
+}
+
 static void *handle_malloc(void *ctx, size_t size)
 {
     (void)ctx;
-    void *data = size && size == wanted && memory.client->pid ? take(size) : NULL;
+    void *data = take_if_wanted(size);
     return data ? data : memory.ordinary->allocator.malloc(memory.ordinary->allocator.ctx, size);
 }
 
+/* The operating system's zeros cost nothing until they are used, then more than ours. */
 static void *handle_calloc(void *ctx, size_t n, size_t size)
 {
-    (void)ctx; /* the operating system's zeros cost nothing until they are used */
-    return memory.ordinary->allocator.calloc(memory.ordinary->allocator.ctx, n, size);
+    (void)ctx;
+    void *data = size && n <= SIZE_MAX / size ? take_if_wanted(n * size) : NULL;
+    return data ? memset(data, 0, n * size) : memory.ordinary->allocator.calloc(memory.ordinary->allocator.ctx, n, size);
 }
 
 static void handle_free(void *ctx, void *data, size_t size)

@@ -65,6 +65,20 @@ def test_the_second_result_is_written_in_place(cm: ModuleType) -> None:
     assert cm.get(place.remote(2 * N))[0] == 1.0, "another size is private at first"
 
 
+def test_zeros_are_written_in_place_and_are_zero(cm: ModuleType) -> None:
+    @cellmesh.remote
+    def zeros(shape: tuple[int, ...], dirty: float) -> np.ndarray:
+        array = np.zeros(shape)
+        assert not array.any()
+        array[..., 0] = owns_its_memory(array)
+        array[..., 1] = dirty
+        return array
+
+    answers = [cm.get(zeros.remote((N // 4, 4), 7.0))[0].tolist() for _ in range(4)]  # into pages that held the last one
+    assert answers[0] == [1, 7, 0, 0] and answers[2:] == [[0, 7, 0, 0]] * 2
+    assert np.array_equal(cm.get(zeros.remote((N // 2, 2), 1.0)), np.tile([0.0, 1.0], (N // 2, 1)))
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_values_layout_and_flags_are_the_same(cm: ModuleType, order: str) -> None:
     for i in range(4):
