@@ -294,3 +294,19 @@ def test_idle_memory_goes_back_and_comes_again(cm: ModuleType) -> None:
     assert [cm.get(ref)[0] for ref in kept] == [0, 5, 10, 15]
     again = [cm.put(np.full(4 << 20, i, dtype="u1")) for i in range(20)]
     assert all((cm.get(ref) == i).all() for i, ref in enumerate(again))
+
+
+@pytest.mark.slow
+def test_after_a_peak_the_local_scheduler_gives_memory_back_by_itself(cm: ModuleType) -> None:
+    """Ten seconds after: the policy's own (test_idle_memory.py), so a nightly test."""
+    node = session.current().node
+
+    def committed() -> int:
+        return os.fstat(node.fd).st_blocks * 512
+
+    refs = [cm.put(np.full(8 << 20, i, dtype="u1")) for i in range(20)]
+    assert committed() > 160 << 20
+    kept = refs[3]
+    del refs
+    wait_until(lambda: committed() < 80 << 20, deadline=45)  # an eighth of 256 MiB stays, and what the tables take
+    assert (cm.get(kept) == 3).all() and session.current().client.check() == []
