@@ -1,7 +1,7 @@
 /* Python values to bytes and back.
  *
- * Small plain values (None, bool, int, float, complex, str, bytes, tuple, list, dict, refs, numpy arrays and scalars)
- * have a form of their own, which costs some nanoseconds. A value that this form cannot reproduce exactly, identity
+ * Small plain values (None, bool, int, float, complex, str, bytes, tuple, list, dict, refs, numpy's arrays, scalars and
+ * dtypes) have a form of their own, which costs some nanoseconds. A value that this form cannot reproduce exactly, identity
  * of nested mutable objects included, is pickled as a whole by a hook (cloudpickle, protocol 5, buffers out of band).
  *
  * Encoded, a value is a run of bytes and, for large contents, out-of-band buffers that are only referred to until

@@ -365,6 +365,8 @@ PyObject *codec_decode_value(reader *r)
         return codec_decode_array(r);
     case TAG_SCALAR:
         return codec_decode_scalar(r);
+    case TAG_DTYPE:
+        return codec_decode_dtype(r);
     case TAG_PICKLE:
         return decode_pickle(r);
     default:
@@ -388,7 +390,7 @@ const char *codec_encoding_name(const unsigned char *data, size_t size)
         [TAG_COMPLEX] = "complex", [TAG_ASCII] = "str",  [TAG_UCS1] = "str",          [TAG_UCS2] = "str",
         [TAG_UCS4] = "str",      [TAG_BYTES] = "bytes",  [TAG_TUPLE] = "tuple",       [TAG_LIST] = "list",
         [TAG_DICT] = "dict",     [TAG_REF] = "ref",      [TAG_ARRAY] = "numpy array", [TAG_SCALAR] = "numpy scalar",
-        [TAG_PICKLE] = "pickle",
+        [TAG_DTYPE] = "dtype",   [TAG_PICKLE] = "pickle",
     };
     uint32_t n_buffers;
     size_t start = 0;

@@ -40,8 +40,9 @@ enum codec_tag {
     TAG_LIST,       /* count, values */
     TAG_DICT,       /* count, key and value in turn */
     TAG_REF,        /* count: number of the ref */
-    TAG_ARRAY,      /* dtype number, order ('C' or 'F'), number of dimensions, 8 bytes per dimension, body */
-    TAG_SCALAR,     /* dtype number, body */
+    TAG_ARRAY,      /* order ('C' or 'F'), number of dimensions, 8 bytes per dimension, dtype (see codec_dtype.c), body */
+    TAG_SCALAR,     /* dtype, as many bytes as it has */
+    TAG_DTYPE,      /* dtype */
     TAG_PICKLE,     /* count of its buffers, body: the pickle; the buffers are the next ones out of band */
     TAG_DEPENDENCY, /* count: its number; only as an argument */
     TAG_HOLE,       /* only as an argument: the next element of the tuple that follows the arguments */
@@ -180,6 +181,7 @@ int codec_take_buffer(reader *r, body *taken);
 PyObject *codec_decode_value(reader *r);
 PyObject *codec_decode_array(reader *r);
 PyObject *codec_decode_scalar(reader *r);
+PyObject *codec_decode_dtype(reader *r);
 PyObject *codec_body_as_bytes(const reader *r, const body *from);
 PyObject *codec_body_as_view(const reader *r, const body *from); /* Buffer if there is an owner, else bytes */
 PyObject *codec_make_ref(const codec_source *source, size_t number);

@@ -1,10 +1,11 @@
-/* numpy arrays and scalars of the plain number types.
+/* numpy arrays, scalars and dtypes, where the dtype can be written down (see codec_dtype.c): numbers, times, strings of
+ * fixed width, structures of them.
  *
  * numpy is not imported to find out whether a value is its own; only when the type's name says so, or to decode.
- * Everything else of numpy's (subclasses, structured, object, string and time types, foreign byte order) is pickled. */
-#include "codec_internal.h"
+ * Everything else of numpy's (subclasses, objects, strings of any length) is pickled. */
+#include "codec_dtype.h"
 
-#include "numpy_api.h"
+#include <numpy/arrayscalars.h>
 
 static int need_numpy(void)
 {
@@ -16,93 +17,99 @@ static bool may_be_numpy(PyTypeObject *type)
     return PyArray_API != NULL || strncmp(type->tp_name, "numpy.", 6) == 0;
 }
 
-static bool is_plain_number(int type_number)
-{
-    return (type_number >= NPY_BOOL && type_number <= NPY_CLONGDOUBLE) || type_number == NPY_HALF;
-}
-
-/* A dtype says no more than its number unless it is byte-swapped or carries metadata. */
-static bool is_plain(PyArray_Descr *dtype)
-{
-    return is_plain_number(dtype->type_num) && PyDataType_ISNOTSWAPPED(dtype) && PyDataType_METADATA(dtype) == NULL;
-}
-
 /* --- encoding --- */
 
-static int put_array_header(codec_out *out, int number, char order, const Py_buffer *view)
+static int put_array_header(encoder *e, PyArrayObject *array, char order)
 {
-    size_t shape_size = 8 * (size_t)view->ndim;
-    unsigned char *to = codec_reserve(out, 4 + shape_size);
+    int n_dimensions = PyArray_NDIM(array);
+    size_t size = 3 + 8 * (size_t)n_dimensions;
+    unsigned char *to = codec_reserve(e->out, size);
     if (to == NULL)
         return FAILED;
     *to++ = TAG_ARRAY;
-    *to++ = (unsigned char)number;
     *to++ = (unsigned char)order;
-    *to++ = (unsigned char)view->ndim;
-    if (view->ndim > 0)
-        memcpy(to, view->shape, shape_size);
-    out->size += 4 + shape_size;
-    return ENCODED;
+    *to++ = (unsigned char)n_dimensions;
+    if (n_dimensions > 0)
+        memcpy(to, PyArray_DIMS(array), size - 3);
+    e->out->size += size;
+    return codec_put_dtype(e, PyArray_DESCR(array));
 }
 
-/* Takes over the view. */
-static int put_array(codec_out *out, int number, char order, Py_buffer *view)
+/* No buffer is asked of numpy: it would make a description of it, and has none for times. */
+static int put_content(encoder *e, PyObject *array)
 {
-    int result = put_array_header(out, number, order, view);
-    size_t size = (size_t)view->len;
-    if (result == ENCODED && size >= LARGE_ARRAY)
-        return codec_add_buffer(out, view) == ENCODED ? codec_put_byte(out, OUT_OF_BAND) : FAILED;
-    if (result == ENCODED && (codec_put_count(out, size) != ENCODED || codec_put(out, view->buf, size) != ENCODED))
-        result = FAILED;
-    PyBuffer_Release(view);
-    return result;
+    PyArrayObject *a = (PyArrayObject *)array;
+    return codec_put_body(e->out, array, PyArray_DATA(a), (size_t)PyArray_NBYTES(a), LARGE_ARRAY);
 }
 
 /* As pickle does, an array with gaps or a strange order of axes is written in C order. */
-static int encode_copy(encoder *e, int number, PyObject *array)
+static int put_content_in_order(encoder *e, PyObject *array)
 {
-    Py_buffer view;
     if (e->depth > 0)
         return UNSUITED; /* copying lets other threads run, and they might change what contains the array */
     PyObject *copy = PyArray_NewCopy((PyArrayObject *)array, NPY_CORDER);
-    int result = copy == NULL || PyObject_GetBuffer(copy, &view, PyBUF_STRIDED_RO) < 0
-                     ? FAILED : put_array(e->out, number, 'C', &view);
+    int result = copy == NULL ? FAILED : put_content(e, copy);
     Py_XDECREF(copy);
     return result;
 }
 
 static int encode_array(encoder *e, PyObject *value)
 {
-    Py_buffer view;
     PyArrayObject *array = (PyArrayObject *)value;
-    int number = PyArray_DESCR(array)->type_num;
-    bool met_again = (Py_REFCNT(value) > 1 || e->depth == 0) && codec_is_met_again(e, value);
-    if (!is_plain(PyArray_DESCR(array)) || met_again)
+    if ((Py_REFCNT(value) > 1 || e->depth == 0) && codec_is_met_again(e, value))
         return UNSUITED;
-    bool c_order = PyArray_IS_C_CONTIGUOUS(array);
-    if (!c_order && !PyArray_IS_F_CONTIGUOUS(array))
-        return encode_copy(e, number, value);
-    if (PyObject_GetBuffer(value, &view, PyBUF_STRIDED_RO) < 0) {
-        PyErr_Clear(); /* no buffer, no fast form */
-        return UNSUITED;
-    }
-    return put_array(e->out, number, c_order ? 'C' : 'F', &view);
+    bool c_order = PyArray_IS_C_CONTIGUOUS(array), f_order = PyArray_IS_F_CONTIGUOUS(array);
+    int result = put_array_header(e, array, c_order || !f_order ? 'C' : 'F');
+    if (result != ENCODED)
+        return result;
+    return c_order || f_order ? put_content(e, value) : put_content_in_order(e, value);
 }
 
-/* UNSUITED for a scalar of a subclass, or of none of the plain types. */
+static int put_str_scalar(codec_out *out, PyObject *scalar, size_t size)
+{
+    Py_UCS4 *characters = PyUnicode_AsUCS4Copy(scalar);
+    int result = characters == NULL ? FAILED : codec_put(out, characters, size);
+    PyMem_Free(characters);
+    return result;
+}
+
+static int put_scalar_content(encoder *e, PyObject *scalar, PyArray_Descr *dtype)
+{
+    size_t size = (size_t)PyDataType_ELSIZE(dtype);
+    char number[sizeof(npy_clongdouble)];
+    switch (dtype->type_num) {
+    case NPY_UNICODE:
+        return put_str_scalar(e->out, scalar, size);
+    case NPY_STRING:
+        return codec_put(e->out, PyBytes_AS_STRING(scalar), size);
+    case NPY_VOID:
+        if (codec_is_met_again(e, scalar)) /* it may be written to, so it matters whether there are one or two */
+            return UNSUITED;
+        return codec_put(e->out, ((PyVoidScalarObject *)scalar)->obval, size);
+    default:
+        PyArray_ScalarAsCtype(scalar, number);
+        return codec_put(e->out, number, size);
+    }
+}
+
+/* UNSUITED for a scalar of a subclass. */
 static int encode_scalar(encoder *e, PyObject *scalar)
 {
+    if (Py_TYPE(scalar) == &PyDoubleArrType_Type) { /* what most reductions give; asking for the dtype takes 50 ns */
+        unsigned char bytes[2 + sizeof(double)] = {TAG_SCALAR, NPY_DOUBLE};
+        memcpy(bytes + 2, &PyArrayScalar_VAL(scalar, Double), sizeof(double));
+        return codec_put(e->out, bytes, sizeof bytes);
+    }
     PyArray_Descr *dtype = PyArray_DescrFromScalar(scalar);
     if (dtype == NULL)
         return FAILED;
-    unsigned char bytes[2 + sizeof(npy_clongdouble)] = {TAG_SCALAR, (unsigned char)dtype->type_num};
-    bool plain = is_plain(dtype) && Py_TYPE(scalar) == dtype->typeobj;
-    size_t size = (size_t)PyDataType_ELSIZE(dtype);
+    int result = Py_TYPE(scalar) == dtype->typeobj ? codec_put_byte(e->out, TAG_SCALAR) : UNSUITED;
+    if (result == ENCODED)
+        result = codec_put_dtype(e, dtype);
+    if (result == ENCODED)
+        result = put_scalar_content(e, scalar, dtype);
     Py_DECREF(dtype);
-    if (!plain)
-        return UNSUITED;
-    PyArray_ScalarAsCtype(scalar, bytes + 2);
-    return codec_put(e->out, bytes, 2 + size);
+    return result;
 }
 
 int codec_encode_numpy(encoder *e, PyObject *value)
@@ -113,27 +120,25 @@ int codec_encode_numpy(encoder *e, PyObject *value)
         return FAILED;
     if (PyArray_CheckExact(value))
         return encode_array(e, value);
-    return PyArray_IsScalar(value, Generic) ? encode_scalar(e, value) : UNSUITED;
+    if (PyArray_IsScalar(value, Generic))
+        return encode_scalar(e, value);
+    if (!PyArray_DescrCheck(value))
+        return UNSUITED;
+    return codec_put_byte(e->out, TAG_DTYPE) == ENCODED ? codec_put_dtype(e, (PyArray_Descr *)value) : FAILED;
 }
 
 /* --- decoding --- */
 
-/* New reference; NULL with an exception. Descriptors of plain numbers are for ever, so each is asked for once: numpy's own
- * lookup takes a microsecond when it is cold, a tenth of the first `get` of an array. */
-static PyArray_Descr *take_dtype(reader *r)
+/* New reference; NULL with an exception. Nothing consists of a dtype that itself has a shape, or of no bytes. */
+static PyArray_Descr *take_item_dtype(reader *r)
 {
-    static PyArray_Descr *known[NPY_HALF + 1];
-    const unsigned char *number = codec_take(r, 1);
-    if (number == NULL || need_numpy() < 0)
-        return NULL;
-    if (!is_plain_number(*number)) {
+    PyArray_Descr *dtype = need_numpy() < 0 ? NULL : codec_take_dtype(r);
+    if (dtype != NULL && dtype->type_num == NPY_VOID &&
+        (PyDataType_SUBARRAY(dtype) != NULL || PyDataType_ELSIZE(dtype) == 0)) {
+        Py_CLEAR(dtype);
         codec_damaged();
-        return NULL;
     }
-    if (known[*number] == NULL)
-        known[*number] = PyArray_DescrFromType(*number);
-    Py_XINCREF(known[*number]);
-    return known[*number];
+    return dtype;
 }
 
 /* The shape; -1 with an exception if it is impossible, or does not agree with the number of bytes. */
@@ -178,12 +183,11 @@ PyObject *codec_decode_array(reader *r)
 {
     body content;
     npy_intp shape[NPY_MAXDIMS];
-    PyArray_Descr *dtype = take_dtype(r);
-    if (dtype == NULL)
-        return NULL;
     const unsigned char *form = codec_take(r, 2); /* order, number of dimensions */
-    if (form == NULL || (form[1] > NPY_MAXDIMS && codec_damaged() < 0) || take_shape(r, form[1], shape) < 0 ||
-        codec_take_body(r, &content) < 0)
+    if (form == NULL || (form[1] > NPY_MAXDIMS && codec_damaged() < 0) || take_shape(r, form[1], shape) < 0)
+        return NULL;
+    PyArray_Descr *dtype = take_item_dtype(r);
+    if (dtype == NULL || codec_take_body(r, &content) < 0)
         goto failed;
     if (!agrees(shape, form[1], (size_t)PyDataType_ELSIZE(dtype), content.size)) {
         codec_damaged();
@@ -195,23 +199,31 @@ PyObject *codec_decode_array(reader *r)
     const unsigned char *bytes = PyBytes_Check(base) ? (unsigned char *)PyBytes_AS_STRING(base) : content.bytes;
     return make_array(dtype, form[1], shape, form[0] == 'F', bytes, base);
 failed:
-    Py_DECREF(dtype);
+    Py_XDECREF(dtype);
     return NULL;
 }
 
 PyObject *codec_decode_scalar(reader *r)
 {
-    PyArray_Descr *dtype = take_dtype(r);
-    if (dtype == NULL)
-        return NULL;
-    unsigned char aligned[sizeof(npy_clongdouble)];
-    size_t size = (size_t)PyDataType_ELSIZE(dtype);
-    const unsigned char *bytes = codec_take(r, size);
+    npy_clongdouble few; /* and aligned, as the encoded bytes are not */
+    PyArray_Descr *dtype = take_item_dtype(r);
+    size_t size = dtype == NULL ? 0 : (size_t)PyDataType_ELSIZE(dtype);
+    const unsigned char *bytes = dtype == NULL ? NULL : codec_take(r, size);
+    void *aligned = bytes == NULL || size <= sizeof few ? &few : PyMem_Malloc(size);
     PyObject *scalar = NULL;
-    if (bytes != NULL) {
+    if (aligned == NULL) {
+        PyErr_NoMemory();
+    } else if (bytes != NULL) {
         memcpy(aligned, bytes, size);
         scalar = PyArray_Scalar(aligned, dtype, NULL);
     }
-    Py_DECREF(dtype);
+    if (aligned != &few)
+        PyMem_Free(aligned);
+    Py_XDECREF(dtype);
     return scalar;
+}
+
+PyObject *codec_decode_dtype(reader *r)
+{
+    return need_numpy() < 0 ? NULL : (PyObject *)codec_take_dtype(r);
 }

@@ -11,6 +11,7 @@ import importlib.util
 import itertools
 import math
 import pickle
+import random
 import struct
 import subprocess
 import sys
@@ -65,11 +66,12 @@ def codec(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
     """Everything about a value that a program could tell: exact types, bits, which mutable objects are one."""
     seen = {} if seen is None else seen
-    if isinstance(value, list | dict | set | bytearray | np.ndarray | Point):
+    mutable = isinstance(value, list | dict | set | bytearray | np.ndarray | np.void | Point)
+    if mutable or (isinstance(value, np.dtype) and value.fields):
         if id(value) in seen:
             return ("again", seen[id(value)])
         seen[id(value)] = len(seen)
-    kind = type(value)
+    kind = {np.longlong: np.int64, np.ulonglong: np.uint64}.get(type(value), type(value))  # pickle makes these of those
     if isinstance(value, list | tuple):
         return (kind, [describe(item, seen) for item in value])
     if isinstance(value, dict):
@@ -78,10 +80,18 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
         return (kind, describe(value.__dict__, seen))
     if isinstance(value, set | frozenset):
         return (kind, sorted(map(repr, value)))
+    if isinstance(value, np.dtype):
+        fields = [(name, describe(value.fields[name][0], seen), *value.fields[name][1:]) for name in value.names or ()]
+        layout = (value.str, value.flags, value.alignment, value.isalignedstruct, value.subdtype)
+        return (value, layout, fields)
     if isinstance(value, np.ndarray):
-        return (kind, value.dtype, value.shape, value.tolist() if value.dtype.hasobject else value.tobytes())
+        if value.dtype.byteorder == ">":  # we keep it; pickle, where it sends no buffer, does not
+            value = value.byteswap().view(value.dtype.newbyteorder())
+        form = (value.shape, value.flags.c_contiguous, value.flags.f_contiguous)
+        content = value.tolist() if value.dtype.hasobject else value.tobytes(order="A")
+        return (kind, describe(value.dtype, seen), form, content)
     if isinstance(value, np.generic):
-        return (kind, value.dtype, value.tobytes())
+        return (kind, describe(value.dtype, seen), value.tobytes())
     if isinstance(value, float):
         return (kind, struct.pack("d", value))
     if isinstance(value, complex):
@@ -138,6 +148,18 @@ PLAIN = [
     (1, "a", [2.5, {"k": (None, b"x")}]),
     list(range(1000)), [[i] for i in range(900)], list(range(100_000)), {str(i): i for i in range(500)},
 ]  # fmt: skip
+
+SCALARS = [
+    np.datetime64("2024-01-01"), np.datetime64("NaT", "25s"), np.timedelta64(5, "ns"),
+    np.str_("a\ud800"), np.bytes_(b"a\0b"), np.void(b"ab"),
+]  # fmt: skip
+PLAIN_DTYPES = "?bBhHiIlLqQefdgFDG"
+UNEVEN = np.dtype({"names": ["b", "a"], "formats": ["M8[ms]", (">f4", (2,))], "offsets": [16, 0], "itemsize": 32})
+FIXED = [*map(np.dtype, [
+    "M8[D]", "m8[25s]", "M8", "m8[as]", ">M8[ns]", ">i4", ">c16", "U3", ">U3", "S1", "S300", "V10",
+    [("a", "i4"), ("b", "f8")], [("", "u1"), ("\ud800", ">U2")], UNEVEN, [("deep", [("er", UNEVEN, (2, 3))])],
+    np.dtype([("a", "u1"), ("b", "f8")], align=True), np.dtype([("a", "i4"), ("b", "i4")])[["b"]],
+])]  # fmt: skip
 
 OTHERS = [
     {1, 2}, frozenset("ab"), bytearray(b"abc"), range(3), Colour.RED, OwnList([1]), OwnStr("a"), Pair(1, [2]),
@@ -258,19 +280,48 @@ def test_a_late_surprise_starts_again(codec: ModuleType) -> None:
 
 
 @st.composite
-def values(draw: st.DrawFn) -> Any:
+def dtypes(draw: st.DrawFn, depth: int = 2) -> np.dtype:
+    """Of fixed width: numbers in both orders, times, strings, raw bytes, structures of them, with gaps or packed."""
+    if depth == 0 or draw(st.integers(0, 2)):
+        return draw(st.sampled_from([np.dtype(order + letter) for letter in PLAIN_DTYPES for order in "<>"] + FIXED))
+    names, shapes = st.text(min_size=1, max_size=2), st.sampled_from([(), (), (2,), (1, 3)])
+    fields = draw(st.dictionaries(names, st.tuples(dtypes(depth - 1), shapes), min_size=1, max_size=3))
+    return np.dtype([(name, *field) for name, field in fields.items()], align=draw(st.booleans()))
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> np.ndarray:
+    """Of any dtype of fixed width, any bits, any shape, in C order, in Fortran's, transposed, reversed or with gaps."""
+    dtype = draw(dtypes())
+    shape = draw(st.lists(st.integers(0, 8), max_size=4))
+    bits = random.Random(draw(st.integers(0, 2**32))).randbytes(math.prod(shape) * dtype.itemsize)
+    array = np.frombuffer(bits, dtype).reshape(shape).copy()
+    layout = draw(st.sampled_from(["C", "F", "gaps", "reversed", "broadcast"]))
+    fields = [dtype[i] for i in range(len(dtype.names or ()))]
+    packed = sum(field.itemsize for field in fields) == dtype.itemsize and not any(field.base.names for field in fields)
+    if fields and not packed:
+        return array  # what a copy has in the gaps of a structure is undefined
+    if layout == "F":
+        return array.T
+    if layout == "broadcast":
+        return np.broadcast_to(array, (2, *shape))
+    return array if layout == "C" or not shape else array[..., ::2] if layout == "gaps" else array[::-1]
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> list[Any]:
     """Nested values in which everything made so far may turn up again."""
     scalars = st.one_of(
         st.none(), st.booleans(), st.integers(), st.integers(-300, 300), st.floats(), st.complex_numbers(), st.binary(),
         st.text(st.characters(exclude_categories=())),
-        st.sampled_from([Colour.RED, OwnStr("s"), np.float32(1.5), np.True_]),
+        st.sampled_from([Colour.RED, OwnStr("s"), np.float32(1.5), np.True_, *SCALARS]),
     )  # fmt: skip
-    made: list[Any] = []
+    made: list[Any] = [draw(scalars)]
     for _ in range(draw(st.integers(0, 12))):
-        item = st.sampled_from(made) | scalars if made else scalars
+        item = st.integers(0, len(made) - 1).map(made.__getitem__) | scalars
         items = draw(st.lists(item, max_size=4))
         keys = st.text(max_size=3) | st.integers() | st.tuples(st.integers(), st.text(max_size=2))
-        kind = draw(st.sampled_from(["list", "tuple", "dict", "array", "object", "loop"]))
+        kind = draw(st.sampled_from(["list", "tuple", "dict", "array", "parts of an array", "dtype", "object", "loop"]))
         if kind == "list":
             made.append(items)
         elif kind == "tuple":
@@ -278,24 +329,50 @@ def values(draw: st.DrawFn) -> Any:
         elif kind == "dict":
             made.append(dict(zip(draw(st.lists(keys, min_size=4, max_size=4)), items)))
         elif kind == "array":
-            made.append(np.array(draw(st.lists(st.floats(), max_size=200))))
+            made.append(draw(arrays()))
+        elif kind == "parts of an array":
+            array = draw(arrays())
+            made += [array, array.dtype, *array.ravel()[:2]]
+        elif kind == "dtype":
+            made.append(draw(dtypes()))
         elif kind == "object" and draw(st.booleans()):
             made.append(Point(items=items))
         elif kind == "loop" and draw(st.booleans()):
             items.append(items)
             made.append(items)
-    return made[-1] if made else draw(scalars)
+    return made
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(value=values())
-def test_like_pickle(codec: ModuleType, value: Any) -> None:
-    check_like_pickle(codec, value)
+TOO_MUCH = [HealthCheck.too_slow, HealthCheck.data_too_large]
+MANY = settings(max_examples=250, deadline=None, suppress_health_check=TOO_MUCH)
+
+
+@MANY
+@given(pool=pools())
+def test_like_pickle(codec: ModuleType, pool: list[Any]) -> None:
+    check_like_pickle(codec, pool[-1])
+
+
+@MANY
+@given(array=arrays())
+def test_arrays_like_pickle(codec: ModuleType, array: np.ndarray) -> None:
+    check_like_pickle(codec, array)
+    check_like_pickle(codec, [array, array.dtype, 1])
+    assert through(codec, array.dtype) == array.dtype
+
+
+@MANY
+@given(pool=pools(), names=st.lists(st.text(), unique=True, max_size=3))
+def test_arguments_like_pickle(codec: ModuleType, pool: list[Any], names: list[str]) -> None:
+    n = max(0, len(pool) - len(names))
+    args, kwargs = tuple(pool[:n]), dict(zip(names, pool[n:]))
+    names_and_values = [*args, *kwargs.values()]
+    expected = describe(unpickle_value(*pickle_value(names_and_values)))
+    again = called(codec, *args, **kwargs)
+    assert [*again[1]] == [*kwargs] and describe([*again[0], *again[1].values()]) == expected
 
 
 # ---- numpy
-
-PLAIN_DTYPES = "?bBhHiIlLqQefdgFDG"
 
 
 @pytest.mark.parametrize("letter", PLAIN_DTYPES)
@@ -332,26 +409,76 @@ def test_orders_and_gaps(codec: ModuleType) -> None:
             check_like_pickle(codec, [array, 1])
 
 
-OTHER_ARRAYS = [
-    np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), np.array([[1], "a", None], object),
-    np.arange(5, dtype=">i4"), np.array(["a", "bc"]), np.array([b"a"]), np.array(["2024-01-01"], "M8[D]"),
-    np.array([1], "m8[s]"),
-    np.ma.array([1, 2], mask=[True, False]), np.rec.array([(1, 2)]),
+@pytest.mark.parametrize("dtype", FIXED, ids=str)
+def test_arrays_of_every_fixed_width(codec: ModuleType, dtype: np.dtype) -> None:
+    for shape in ((), (0,), (3,), (0, 3), (2, 3, 4), (200, 9)):
+        bits = random.Random(1).randbytes(math.prod(shape) * dtype.itemsize)
+        for array in (np.frombuffer(bits, dtype).reshape(shape), np.frombuffer(bits, dtype).reshape(shape, order="F")):
+            again = through(codec, array)
+            assert encoding(codec, array) == "numpy array" and not again.flags.writeable
+            assert again.dtype == dtype and again.tobytes("A") == array.tobytes("A")
+            check_like_pickle(codec, array)
+    data, refs, n_buffers = codec.encode(array)
+    assert n_buffers == 1 and np.shares_memory(codec.decode(data, refs), np.frombuffer(data, "u1"))
+    check_like_pickle(codec, dtype)
+    assert encoding(codec, dtype) == "dtype"
+    scalar = array.ravel()[7]
+    if type(scalar) is dtype.type:  # of >i4 it is an int32
+        check_like_pickle(codec, [scalar, 1])
+        assert encoding(codec, scalar) == "numpy scalar"
+
+
+def test_times_keep_unit_and_bits(codec: ModuleType) -> None:
+    for unit in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"):
+        for array in (np.array(["NaT", 0, -1, 2**63 - 1], f"M8[7{unit}]"), np.array(["NaT", 5], f"m8[{unit}]")):
+            again = through(codec, array)
+            assert again.dtype == array.dtype and again.tobytes() == array.tobytes() and np.isnat(again[0])
+            scalar = through(codec, array[0])
+            assert scalar.dtype == array.dtype and np.isnat(scalar)
+
+
+def test_dtypes_of_numbers_stay_single(codec: ModuleType) -> None:
+    for letter in PLAIN_DTYPES:
+        assert through(codec, np.dtype(letter)) is np.dtype(letter)
+
+
+def test_what_can_be_changed_stays_shared(codec: ModuleType) -> None:
+    array = np.zeros(3, [("a", "i4")])
+    row = array[0]
+    for value in ([array, array.dtype], [array, array.copy()], [row, row], [row, array]):
+        check_like_pickle(codec, value)
+        assert encoding(codec, value) == "pickle"
+    again = through(codec, [array, array.dtype])
+    again[1].names = ("b",)
+    assert again[0].dtype.names == ("b",)
+
+
+OTHERS_OF_NUMPY = [
+    np.array([[1], "a", None], object), np.zeros(2, [("a", "i4"), ("b", "O")]), np.zeros(2, "V0"), np.zeros(2, []),
+    np.array(["a", "a longer one"], np.dtypes.StringDType()),
+    np.ma.array([1, 2], mask=[True, False]), np.rec.array([(1, 2)]), np.rec.array([(1, 2)])[0],
     np.arange(3, dtype=np.dtype("f8", metadata={"unit": "m"})),
-    np.datetime64("2024-01-01"), np.str_("a"), np.void(b"ab"),
+    np.zeros(2, [("a", np.dtype("f8", metadata={"unit": "m"}))]), np.array([(1, 2)], "i4,i4").view(np.recarray),
+    np.zeros(2, [(("a title", "a"), "i4")]), np.zeros(2, np.dtype((np.int32, [("low", "i2"), ("high", "i2")]))),
+    np.str_(""), np.dtype("U"), np.dtype("S"), np.dtype("O"), np.dtype([]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", OTHER_ARRAYS, ids=lambda value: f"{type(value).__name__}-{value.dtype}")
+def title(value: Any) -> str:
+    return str(value) if isinstance(value, np.dtype) else f"{type(value).__name__}-{value.dtype}"
+
+
+@pytest.mark.parametrize("value", OTHERS_OF_NUMPY, ids=title)
 def test_other_numpy_values_are_pickled(codec: ModuleType, value: Any) -> None:
     check_like_pickle(codec, value)
     assert encoding(codec, value) == "pickle"
 
 
 def test_an_array_that_comes_out_of_a_pickle(codec: ModuleType) -> None:
-    array = pickle.loads(pickle.dumps(np.arange(3.0)))  # its dtype is a copy of the usual one
-    check_like_pickle(codec, array)
-    assert encoding(codec, array) == "numpy array"
+    for dtype in ("f8", "M8[s]", "i4,M8[D]"):
+        array = pickle.loads(pickle.dumps(np.zeros(3, dtype)))  # its dtype is a copy of the usual one
+        check_like_pickle(codec, array)
+        assert encoding(codec, array) == "numpy array"
 
 
 def test_large_arrays_are_views_that_keep_their_owner(codec: ModuleType) -> None:
@@ -533,17 +660,31 @@ def test_errors_of_the_hooks_arrive(codec: ModuleType) -> None:
 
 
 def test_damaged_bytes_give_an_error_or_another_value(codec: ModuleType) -> None:
-    arrays = [np.arange(3), np.ones(500), np.int8(1)]
+    arrays = [np.arange(3), np.ones(500), np.int8(1), np.zeros(3, "M8[25s]"), *SCALARS]
     value = [1, 2**40, 1 << 200, "żółw", "a" * 300, b"bytes", {"k": (1.5, 2j)}, codec.Ref(1), *arrays]
     args = codec.encode_args([], *value, k=1, z=[codec.Ref(1)])
+    others = [codec.encode(np.zeros(n, dtype)) for dtype in FIXED for n in (3, 1500)]
     rng = np.random.default_rng(1)
-    for data, refs, _ in (codec.encode(value), codec.encode(bytes(LARGE)), args):
+    for data, refs, _ in (codec.encode(value), codec.encode(bytes(LARGE)), args, *others):
         for n in [*range(min(len(data), 700)), *range(0, len(data), 997)]:
             attempt(codec, data[:n], refs)
         for _ in range(3000):
             damaged = bytearray(data)
             damaged[rng.integers(min(len(data), 700))] = rng.integers(256)
             attempt(codec, bytes(damaged), refs)
+
+
+@pytest.mark.parametrize("dtype", FIXED, ids=str)
+def test_a_damaged_dtype_is_an_error_or_another_dtype(codec: ModuleType, dtype: np.dtype) -> None:
+    """It never says ValueError in numpy's words, and nothing but plain bytes is ever read as such a dtype."""
+    data = codec.encode(dtype)[0]
+    for at, byte in itertools.product(range(1, min(len(data), 120)), range(256)):
+        try:
+            again = codec.decode(data[:at] + bytes([byte]) + data[at + 1:], [])
+        except ValueError as error:
+            assert str(error) == "the encoded value is damaged"
+        else:
+            assert not again.hasobject and 0 <= again.itemsize < 2**31
 
 
 def attempt(codec: ModuleType, data: bytes, refs: list[int]) -> None:

@@ -98,6 +98,17 @@ def test_a_slice_of_a_table_is_stored_alone(cm: ModuleType) -> None:
     assert cm.get(ref).column("a").to_pylist() == list(range(5, 15))
 
 
+@pytest.mark.parametrize("dtype", ["M8[25s]", "m8[ns]", ">f8", "U4", "V8", [("at", "M8[us]"), ("is", "f4")]], ids=str)
+def test_arrays_of_times_strings_and_structures_are_views_too(cm: ModuleType, dtype) -> None:
+    array = np.frombuffer(bytes(range(240)) * 8192, dtype)
+    ref = cm.put(array)
+    first, second = cm.get(ref), cm.get(ref)
+    assert np.shares_memory(first, second) and first.ctypes.data % 64 == 0 and not first.flags.writeable
+    assert first.dtype == array.dtype and first.tobytes() == array.tobytes()
+    result = cm.remote(lambda array: array.copy()).remote(ref)
+    assert np.shares_memory(cm.get(result), cm.get(result)) and cm.get(result).tobytes() == array.tobytes()
+
+
 @pytest.mark.parametrize("value", [np.float64(1.5), np.array(3), np.array([], "i4"), np.asfortranarray(np.ones((3, 4))),
                                    np.arange(10)[::-2], np.array(["a", "bc"]), np.array([{}, None], dtype=object),
                                    np.zeros(3, [("a", "i4"), ("b", "f8")]), np.array(["2020-01-01"], "M8[D]")],
