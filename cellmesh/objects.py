@@ -21,7 +21,7 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
 
     Returns
     -------
-    The value. numpy arrays, Arrow and pandas data lie in the object store, read-only, without a copy.
+    The value. numpy arrays, Arrow, pandas and polars data lie in the object store, read-only, without a copy.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Serialization that the C codec leaves to Python: everything beyond builtin scalars, small containers and numpy
 arrays.
 
-Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas) stay out of the pickle:
+Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas, polars) stay out of the pickle:
 the codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, read-only.
 
 Code (functions and classes) is pickled by value where it comes from a notebook. It may capture refs and actor handles;
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import pickle as _pickle
-import sys
 import types
 from collections import ChainMap
 from collections.abc import Callable, Sequence
@@ -20,10 +19,8 @@ from typing import Any
 
 import cloudpickle
 
-PROTOCOL = 5
-# An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is
-# compacted.
-ARROW_SLACK = 1.5
+from . import reducers
+
 # Buffers below this stay in the pickle: a reference would cost more than a copy, and the copy can be written to, as the
 # limits of a plot's axes must be.
 IN_BAND_BYTES = 256
@@ -36,15 +33,11 @@ _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 
 
 class Pickler(cloudpickle.Pickler):
-    """cloudpickle, except for classes with registered serializers, and that a slice of an Arrow table is sent without
-    the rest of the table."""
+    """cloudpickle, except for classes with registered serializers, and data of some libraries (see `reducers`)."""
 
     def __init__(self, file: io.BytesIO, buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None) -> None:
-        if "pyarrow" in sys.modules:  # never imported for this: then there is nothing of it in the value either
-            self.dispatch_table = ChainMap(_reducers, _arrow_reducers(), cloudpickle.Pickler.dispatch_table)
-        elif _reducers:
-            self.dispatch_table = ChainMap(_reducers, cloudpickle.Pickler.dispatch_table)
-        super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
+        self.dispatch_table = ChainMap(_reducers, reducers.of_imported_libraries(), cloudpickle.Pickler.dispatch_table)
+        super().__init__(file, protocol=reducers.PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
 
 
 def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer]]:
@@ -251,27 +244,3 @@ def _payload(code: bytes | str, refs: tuple[Any, ...], retry_on: tuple[type, ...
 @lru_cache(maxsize=256)
 def _load_types(data: bytes) -> tuple[type, ...]:
     return load_code(data)
-
-
-# ---------------------------------------------------------------- Arrow
-@cache
-def _arrow_reducers() -> dict[type, Callable[[Any], Any]]:
-    import pyarrow as pa
-    return {pa.Table: _reduce_tabular, pa.RecordBatch: _reduce_tabular}
-
-
-def _reduce_tabular(table: Any) -> Any:
-    """Of a slice only its own rows, as an Arrow IPC stream; anything else as Arrow does it itself."""
-    if table.get_total_buffer_size() <= ARROW_SLACK * table.nbytes + 4096:
-        return table.__reduce__()
-    import pyarrow as pa
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write(table)
-    return _read_stream, (sink.getvalue(), isinstance(table, pa.RecordBatch))
-
-
-def _read_stream(buffer: Any, one_batch: bool) -> Any:
-    import pyarrow as pa
-    with pa.ipc.open_stream(buffer) as reader:
-        return reader.read_next_batch() if one_batch else reader.read_all()

@@ -59,7 +59,7 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
     "Objects": [
         ("Arrays without a copy, read-only", "must", "get", "the same",
          "runtime/test_objects.py::arrays_are_read_only_views_without_a_copy"),
-        ("pandas and Arrow without a copy", "must", "get", "the same",
+        ("pandas, Arrow and polars without a copy", "must", "get", "the same",
          "runtime/test_objects.py::arrow_and_pandas_come_without_a_copy"),
         ("Freed with the last ref", "must", "ObjectRef", "the same",
          "runtime/test_objects.py::memory_is_freed_with_the_last_ref"),

@@ -84,8 +84,13 @@ def test_arrow_and_pandas_come_without_a_copy(cm: ModuleType) -> None:
     allocated = pa.total_allocated_bytes()
     back = cm.get(ref)
     assert back.equals(table) and pa.total_allocated_bytes() - allocated < 1 << 16 and allocated >= before
-    frame = pd.DataFrame({"a": np.arange(1000), "b": ["x"] * 1000})
-    pd.testing.assert_frame_equal(cm.get(cm.put(frame)), frame)
+    frame = pd.DataFrame({"a": np.arange(1000), "b": ["x"] * 1000, "at": pd.date_range("2024-01-01", periods=1000)})
+    ref = cm.put(frame)
+    first, second = cm.get(ref), cm.get(cm.remote(lambda frame: frame).remote(ref))
+    pd.testing.assert_frame_equal(first, frame)
+    pd.testing.assert_frame_equal(second, frame)
+    for name in "a", "at":
+        assert np.shares_memory(first[name].to_numpy(), cm.get(ref)[name].to_numpy())
     del back, table
 
 
