@@ -4,7 +4,6 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -16,14 +15,6 @@ pytestmark = [pytest.mark.may_keep("descriptors", "polars keeps an event loop"),
               pytest.mark.may_keep("threads", "polars keeps its threads")]
 
 N = 20_000
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.create(64 << 20) as made:
-        yield made
-        made.release()
-        assert made.check() == []
 
 
 def out_of_band(value: Any) -> int:

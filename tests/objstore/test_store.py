@@ -18,14 +18,6 @@ from cellmesh.objstore._core import StoreError
 DOCS = Path(__file__).resolve().parents[2] / "docs/objstore.md"
 
 
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with Store.create(64 << 20) as made:
-        yield made
-        made.release()
-        assert made.check() == []
-
-
 class Other:
     """A process that is attached to the store and evaluates what it is told."""
 
