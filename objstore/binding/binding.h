@@ -15,6 +15,7 @@
 #include "../core/event.h"
 #include "../core/object.h"
 #include "../core/placement.h"
+#include "../core/recover.h"
 #include "../core/resource.h"
 #include "../core/stream.h"
 #include "../core/task.h"
@@ -108,7 +109,11 @@ static inline uint32_t current_origin(const ClientObject *c)
 
 /* ---- client.c */
 extern PyType_Spec client_spec;
-int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked" */
+int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked"/"corrupt" */
+/* Takes the lock for whoever looks at what others have written; -1: an exception, and no lock. By what the header then says,
+ * loops and indices stay inside the tables. */
+int lock_to_look(ClientObject *c);
+int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
 int client_module_init(void);
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
 PyObject *raise_core_error(ClientObject *c, int error, const char *what);
@@ -203,7 +208,7 @@ PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwarg
 bool placement_captures(const ClientObject *c); /* does the caller's group take what the caller submits? */
 int placement_capture(ClientObject *c, struct task_spec *spec);
 PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec *spec, bool actor);
-void placement_end_doomed(ClientObject *c); /* kills the workers of removed groups */
+int placement_end_doomed(ClientObject *c); /* kills the workers of removed groups; -1: an exception */
 PyObject *client_placement_number(ClientObject *c, PyObject *unused);
 PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwargs);
 PyObject *client_remove_placement(ClientObject *c, PyObject *number);

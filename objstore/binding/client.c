@@ -54,6 +54,22 @@ int client_usable(ClientObject *c)
     return -1;
 }
 
+int end_look(ClientObject *c, bool sound)
+{
+    if (!sound)
+        segment_condemn(&c->s);
+    segment_unlock(&c->s);
+    return sound ? 0 : client_usable(c);
+}
+
+int lock_to_look(ClientObject *c)
+{
+    if (client_usable(c) < 0)
+        return -1;
+    segment_lock(&c->s);
+    return header_is_safe(&c->s) ? 0 : end_look(c, false);
+}
+
 void flush_drops(ClientObject *c)
 {
     uint32_t gone[DROP_BUFFER], n = 0;
@@ -140,10 +156,10 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
             raise_core_error(c, error, error == OBJSTORE_LIMIT ? "clients (at most 256 processes can be attached)" : "attach");
         goto failed;
     }
-    c->local = mmap(NULL, (size_t)c->s.h->n_objects * sizeof *c->local, PROT_READ | PROT_WRITE,
+    c->local = mmap(NULL, (size_t)c->s.n_objects * sizeof *c->local, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     c->functions = PyMem_Calloc(FUNCTION_CACHE, sizeof *c->functions);
-    c->views = mmap(NULL, (size_t)c->s.h->n_objects * sizeof *c->views, PROT_READ | PROT_WRITE,
+    c->views = mmap(NULL, (size_t)c->s.n_objects * sizeof *c->views, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c->local == MAP_FAILED || c->views == MAP_FAILED || !c->functions) {
         PyErr_NoMemory();
@@ -219,9 +235,9 @@ static void client_dealloc(ClientObject *c)
     Py_XDECREF(c->store_error_type);
     PyMem_Free(c->functions);
     if (c->local && c->local != MAP_FAILED)
-        munmap(c->local, (size_t)c->s.h->n_objects * sizeof *c->local);
+        munmap(c->local, (size_t)c->s.n_objects * sizeof *c->local);
     if (c->views && c->views != MAP_FAILED)
-        munmap(c->views, (size_t)c->s.h->n_objects * sizeof *c->views);
+        munmap(c->views, (size_t)c->s.n_objects * sizeof *c->views);
     segment_unmap(&c->s);
     type->tp_free((PyObject *)c);
     Py_DECREF(type);
@@ -248,9 +264,8 @@ static PyObject *client_get_actor(ClientObject *c, PyObject *args)
 {
     const char *name, *scope;
     uint32_t actor, object_1 = 0;
-    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "ss:get_actor", &name, &scope))
+    if (!PyArg_ParseTuple(args, "ss:get_actor", &name, &scope) || lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     if (actor_find(&c->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK && (object_1 = c->s.actors[actor].object_1))
         object_hold(&c->s, object_1 - 1);
     segment_unlock(&c->s);
@@ -263,7 +278,7 @@ static int parse_actor(ClientObject *c, PyObject *ref, uint32_t *actor)
 {
     if (is_ref(c, ref)) {
         struct object_slot *o = &c->s.objects[((RefObject *)ref)->slot];
-        if (o->offset && o->u.arena.actor_1) {
+        if (o->offset && o->u.arena.actor_1 && o->u.arena.actor_1 <= c->s.n_actors) {
             *actor = o->u.arena.actor_1 - 1;
             return 0;
         }
@@ -304,9 +319,12 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
     int force;
     if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "O!p:cancel", c->codec.ref_type, &ref, &force))
         return NULL;
-    uint32_t task = 0, worker = UINT32_MAX;
+    if (lock_to_look(c) < 0)
+        return NULL;
     int32_t pid = 0;
-    segment_lock(&c->s);
+    uint32_t task = 0, worker = UINT32_MAX, producer = task_producing(&c->s, ((RefObject *)ref)->slot);
+    if (producer != UINT32_MAX && !slot_is_safe(&c->s, SLOT_TASK, producer) && end_look(c, false) < 0)
+        return NULL;
     enum cancel_outcome outcome = task_cancel(&c->s, ((RefObject *)ref)->slot, &task, &worker);
     const struct task_slot *t = &c->s.tasks[task];
     bool call = outcome == CANCEL_RUNNING && t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
@@ -354,9 +372,8 @@ static PyObject *client_set_total(ClientObject *c, PyObject *total)
 static PyObject *client_workers_wanted(ClientObject *c, PyObject *unused)
 {
     (void)unused;
-    if (client_usable(c) < 0)
+    if (lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     uint32_t n = task_workers_wanted(&c->s);
     segment_unlock(&c->s);
     return PyLong_FromUnsignedLong(n);
@@ -387,7 +404,8 @@ static PyObject *client_client_died(ClientObject *c, PyObject *args)
     if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "Ii:client_died", &index, &code))
         return NULL;
     struct client_losses l = client_died(&c->s, index, code);
-    placement_end_doomed(c); /* of groups that went with it */
+    if (placement_end_doomed(c) < 0) /* of groups that went with it */
+        return NULL;
     return Py_BuildValue("{sIsIsIsO}", "retried", l.retried, "failed", l.failed, "objects", l.objects, "actor_restarts",
                          l.actor_restarts ? Py_True : Py_False);
 }

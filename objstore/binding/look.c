@@ -5,7 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "../core/recover.h"
+/* Slots that have been used, of a table of `n`. */
+static uint32_t used_slots(uint32_t touched, uint32_t n) { return touched < n ? touched : n; }
 
 static bool add(PyObject *list, PyObject *item)
 {
@@ -61,9 +62,8 @@ LOOK(resources)
     (void)args;
     int64_t total[MAX_KINDS], available[MAX_KINDS];
     char names[MAX_KINDS][KIND_NAME_SIZE];
-    if (client_usable(c) < 0)
+    if (lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     uint32_t n = c->s.h->n_kinds;
     memcpy(total, c->s.h->pools[0].total, sizeof total);
     memcpy(available, c->s.h->pools[0].available, sizeof available);
@@ -91,17 +91,21 @@ LOOK(assigned)
     (void)args;
     int64_t amounts[MAX_KINDS] = {0};
     char names[MAX_KINDS][KIND_NAME_SIZE];
-    if (client_usable(c) < 0)
+    uint32_t task_1 = current_task_of(c);
+    if (lock_to_look(c) < 0)
         return NULL;
-    uint32_t current_1 = current_task_of(c);
-    segment_lock(&c->s);
-    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = actor_1 ? c->s.actors[actor_1 - 1].task_1 : current_1;
-    if (task_1) {
+    uint32_t actor_1 = c->s.clients[c->s.me].actor_1;
+    bool sound = !actor_1 || slot_is_safe(&c->s, SLOT_ACTOR, actor_1 - 1);
+    if (actor_1 && sound)
+        task_1 = c->s.actors[actor_1 - 1].task_1;
+    sound = sound && (!task_1 || slot_is_safe(&c->s, SLOT_TASK, task_1 - 1));
+    if (sound && task_1 && atomic_load(&c->s.tasks[task_1 - 1].state) != TASK_FREE) {
         const struct resource_class *class = &c->s.classes[c->s.tasks[task_1 - 1].resource_class];
         memcpy(amounts, actor_1 ? class->hold : class->demand, sizeof amounts);
     }
     memcpy(names, c->s.h->kind_names, sizeof names);
-    segment_unlock(&c->s);
+    if (end_look(c, sound) < 0)
+        return NULL;
     PyObject *dict = PyDict_New();
     for (uint32_t k = 0; dict && k < MAX_KINDS; k++)
         if (amounts[k]) {
@@ -122,31 +126,19 @@ LOOK(clients)
     PyObject *list = PyList_New(0);
     bool ok = list;
     for (uint32_t i = 0; ok && i < MAX_CLIENTS; i++) {
-        struct client_slot *k = &c->s.clients[i];
-        if (atomic_load(&k->state) != CLIENT_ATTACHED)
+        struct client_view v;
+        if (atomic_load(&c->s.clients[i].state) != CLIENT_ATTACHED)
             continue;
         segment_lock(&c->s);
-        bool idle = c->s.h->idle[i / 64] >> (i % 64) & 1, blocked = false;
-        uint64_t seq = 0, parent = 0;
-        bool retriable = false;
-        uint32_t actor_1 = k->actor_1, role = k->role, task_1 = k->task_1;
-        uint64_t n_finished = k->n_finished, last_seq = k->last_seq;
-        uint32_t origin = k->last_origin;
-        if (task_1) {
-            struct task_slot *t = &c->s.tasks[task_1 - 1];
-            if (atomic_load(&t->state) == TASK_RUNNING && t->worker == i) {
-                seq = t->seq;
-                parent = t->parent;
-                retriable = t->max_retries != 0;
-                blocked = t->flags & TASK_FLAG_BLOCKED;
-            }
-        }
+        bool there = client_look(&c->s, i, &v);
         segment_unlock(&c->s);
-        const char *state = role != ROLE_WORKER ? "attached" : blocked ? "blocked" : seq ? "busy" : actor_1 ? "actor" : idle ? "idle" : "starting";
-        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsIsKsO}", "index", i, "role", roles[role % 3], "pid", (int)atomic_load(&k->pid),
-                                     "state", state, "task", (unsigned long long)seq, "actor", (int)actor_1 - 1, "n_finished",
-                                     (unsigned long long)n_finished, "last_task", (unsigned long long)last_seq, "origin", origin,
-                                     "parent", (unsigned long long)parent, "retriable", retriable ? Py_True : Py_False));
+        if (!there)
+            continue;
+        const char *state = v.role != ROLE_WORKER ? "attached" : v.blocked ? "blocked" : v.seq ? "busy" : v.actor_1 ? "actor" : v.idle ? "idle" : "starting";
+        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsIsKsO}", "index", i, "role", roles[v.role % 3], "pid", (int)v.pid,
+                                     "state", state, "task", (unsigned long long)v.seq, "actor", (int)v.actor_1 - 1, "n_finished",
+                                     (unsigned long long)v.n_finished, "last_task", (unsigned long long)v.last_seq, "origin", v.origin,
+                                     "parent", (unsigned long long)v.parent, "retriable", v.retriable ? Py_True : Py_False));
     }
     return done(list, ok);
 }
@@ -181,18 +173,21 @@ static PyObject *task_dict(ClientObject *c, const struct task_slot *t, uint32_t 
 
 static PyObject *list_tasks(ClientObject *c, uint32_t limit)
 {
-    uint32_t n = c->s.h->touched_tasks;
+    uint32_t n = used_slots(c->s.h->touched_tasks, c->s.n_tasks);
     struct task_slot *copy = new_copy(PAGE_SLOTS, sizeof *copy);
     uint32_t *states = new_copy(PAGE_SLOTS, sizeof *states);
     PyObject *list = copy && states ? PyList_New(0) : NULL;
     bool ok = list;
     for (uint32_t begin = 0, end; ok && begin < n && PyList_GET_SIZE(list) < limit; begin = end) {
         end = page_end(begin, n);
-        segment_lock(&c->s);
+        if (!(ok = lock_to_look(c) == 0))
+            break;
+        bool sound = true;
         memcpy(copy, c->s.tasks + begin, (end - begin) * sizeof *copy);
-        for (uint32_t i = begin; i < end; i++)
-            states[i - begin] = shown_state(&c->s, &c->s.tasks[i]);
-        segment_unlock(&c->s);
+        for (uint32_t i = begin; i < end && sound; i++)
+            if ((sound = slot_is_safe(&c->s, SLOT_TASK, i)))
+                states[i - begin] = shown_state(&c->s, &c->s.tasks[i]);
+        ok = end_look(c, sound) == 0;
         for (uint32_t i = 0; ok && i < end - begin && PyList_GET_SIZE(list) < limit; i++) {
             uint32_t held = atomic_load(&copy[i].state);
             if ((held == TASK_WAITING || held == TASK_READY || held == TASK_RUNNING) && !(copy[i].flags & TASK_FLAG_HIDDEN))
@@ -215,24 +210,26 @@ LOOK(children)
     unsigned long long seq = PyLong_AsUnsignedLongLong(args);
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
-    uint32_t n = c->s.h->touched_tasks, found = 0;
+    uint32_t n = used_slots(c->s.h->touched_tasks, c->s.n_tasks), found = 0;
     uint32_t *slots = new_copy(n, sizeof *slots);
-    if (!slots)
-        return NULL;
-    for (uint32_t begin = 0, end; begin < n; begin = end) {
+    bool sound = slots != NULL;
+    for (uint32_t begin = 0, end; sound && begin < n; begin = end) {
         end = page_end(begin, n);
-        segment_lock(&c->s);
+        if (!(sound = lock_to_look(c) == 0))
+            break;
         for (uint32_t i = begin; i < end; i++) {
             struct task_slot *t = &c->s.tasks[i];
             uint32_t state = atomic_load(&t->state);
+            if (!(sound = slot_is_safe(&c->s, SLOT_TASK, i)))
+                break;
             if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
                 object_hold(&c->s, t->result_1 - 1);
                 slots[found++] = t->result_1 - 1;
             }
         }
-        segment_unlock(&c->s);
+        sound = end_look(c, sound) == 0;
     }
-    PyObject *list = PyList_New(0);
+    PyObject *list = sound ? PyList_New(0) : NULL;
     bool ok = list;
     for (uint32_t i = 0; ok && i < found; i++)
         ok = add(list, ref_new(c, slots[i], true));
@@ -245,7 +242,7 @@ LOOK(ref_of)
     unsigned long long creator = PyLong_AsUnsignedLongLong(args);
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
-    uint32_t n = c->s.h->touched_objects, found = UINT32_MAX;
+    uint32_t n = used_slots(c->s.h->touched_objects, c->s.n_objects), found = UINT32_MAX;
     for (uint32_t begin = 0, end; begin < n && found == UINT32_MAX; begin = end) {
         end = page_end(begin, n);
         segment_lock(&c->s);
@@ -304,7 +301,7 @@ LOOK(objects)
     if (!PyArg_ParseTuple(args, "|I:objects", &limit) || client_usable(c) < 0)
         return NULL;
     flush_drops(c);
-    uint32_t n = c->s.h->touched_objects;
+    uint32_t n = used_slots(c->s.h->touched_objects, c->s.n_objects);
     struct object_slot *copy = new_copy(PAGE_SLOTS, sizeof *copy);
     PyObject *list = copy ? PyList_New(0) : NULL;
     bool ok = list;
@@ -333,16 +330,23 @@ LOOK(actors)
     static const char *const states[] = {"free", "pending", "alive", "restarting", "dead"};
     if (client_usable(c) < 0)
         return NULL;
-    uint32_t n = c->s.h->touched_actors;
+    uint32_t n = used_slots(c->s.h->touched_actors, c->s.n_actors);
     struct actor_slot *copy = new_copy(n, sizeof *copy);
-    if (!copy)
+    if (!copy || lock_to_look(c) < 0) {
+        PyMem_Free(copy);
         return NULL;
-    segment_lock(&c->s);
+    }
+    bool sound = true;
     memcpy(copy, c->s.actors, n * sizeof *copy);
-    for (uint32_t i = 0; i < n; i++)
-        if (copy[i].object_1)
+    for (uint32_t i = 0; i < n && sound; i++) {
+        sound = slot_is_safe(&c->s, SLOT_ACTOR, i);
+        if (sound && copy[i].object_1 && (sound = slot_is_safe(&c->s, SLOT_OBJECT, copy[i].object_1 - 1)))
             object_hold(&c->s, copy[i].object_1 - 1);
-    segment_unlock(&c->s);
+    }
+    if (end_look(c, sound) < 0) {
+        PyMem_Free(copy);
+        return NULL;
+    }
     PyObject *list = PyList_New(0);
     bool ok = list;
     for (uint32_t i = 0; i < n; i++) {
@@ -367,17 +371,19 @@ LOOK(actors)
 
 LOOK(info)
 {
-    if (client_usable(c) < 0)
-        return NULL;
     if (!is_ref(c, args))
         return PyErr_Format(PyExc_TypeError, "info expects an ObjectRef, not %R", args);
+    if (lock_to_look(c) < 0)
+        return NULL;
     RefObject *ref = (RefObject *)args;
     struct object_slot *o = &c->s.objects[ref->slot];
     struct task_slot t;
     bool has_task = false;
-    segment_lock(&c->s);
     uint32_t state = object_state(o);
     uint32_t task = task_producing(&c->s, ref->slot);
+    bool sound = slot_is_safe(&c->s, SLOT_OBJECT, ref->slot) && (task == UINT32_MAX || slot_is_safe(&c->s, SLOT_TASK, task));
+    if (!sound && end_look(c, false) < 0)
+        return NULL;
     if (task != UINT32_MAX) {
         t = c->s.tasks[task];
         has_task = true;
@@ -419,12 +425,14 @@ LOOK(stopped_owner)
 /* The task that must run next for an object to come about; of a call the constructor, while there is no actor yet. */
 static uint32_t task_awaited(struct segment *s, uint32_t object)
 {
-    for (uint32_t steps = 0; steps < s->h->n_tasks; steps++) {
+    for (uint32_t steps = 0; steps < s->n_tasks; steps++) {
         uint32_t task = task_producing(s, object);
         if (task == UINT32_MAX)
             return UINT32_MAX;
         struct task_slot *t = &s->tasks[task];
-        if (atomic_load(&t->state) == TASK_WAITING) {
+        if (!slot_is_safe(s, SLOT_TASK, task))
+            return UINT32_MAX;
+        if (atomic_load(&t->state) == TASK_WAITING && t->cursor < t->n_dependencies) {
             object = task_refs(s, t)[t->cursor];
             continue;
         }
@@ -466,7 +474,10 @@ LOOK(why)
     int64_t kept[MAX_KINDS] = {0}, reserved[MAX_KINDS] = {0}; /* by actors, by groups: for good, as far as anybody can tell */
     uint32_t n = 0, function = 0, unplaced = 0;
     const struct pool *pool = NULL;
-    segment_lock(s);
+    if (lock_to_look(c) < 0) {
+        PyMem_Free(holders);
+        return NULL;
+    }
     uint32_t task = task_awaited(s, ((RefObject *)args)->slot);
     bool lacks = task != UINT32_MAX && atomic_load(&s->tasks[task].state) == TASK_READY &&
                  !resource_admissible(s, s->tasks[task].resource_class);
@@ -487,7 +498,7 @@ LOOK(why)
             reserved[i % MAX_KINDS] += s->h->pools[g + i / MAX_KINDS].total[i % MAX_KINDS];
     for (uint32_t i = 0; lacks && i < s->h->touched_tasks; i++) {
         const struct task_slot *t = &s->tasks[i];
-        uint32_t state = atomic_load(&t->state);
+        uint32_t state = slot_is_safe(s, SLOT_TASK, i) ? atomic_load(&t->state) : TASK_FREE;
         const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
                                  : state == TASK_HELD  ? s->classes[t->resource_class].hold
                                                        : NULL;
@@ -533,13 +544,14 @@ LOOK(stats)
         return NULL;
     flush_drops(c);
     const struct header *h = c->s.h;
-    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsIsKsIsKsKss}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
+    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsIsKsIsKsKsN}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
                          (unsigned long long)h->arena.peak_bytes, "capacity_bytes", (unsigned long long)(h->arena.end - h->arena.begin),
                          "n_objects", h->n_live_objects, "n_tasks", h->n_live_tasks, "n_finished", (unsigned long long)h->n_finished,
                          "n_events", (unsigned long long)atomic_load(&h->event_head), "n_ready", h->n_ready, "n_takeovers", h->n_takeovers,
                          "max_objects", h->n_objects, "max_tasks", h->n_tasks, "disk_bytes", (unsigned long long)h->away_bytes, "n_on_disk",
                          h->n_away, "disk_limit_bytes", (unsigned long long)h->away_limit, "n_freed_on_disk",
-                         (unsigned long long)h->n_away_freed, "disk_folder", h->away_folder);
+                         (unsigned long long)h->n_away_freed, "disk_folder",
+                         PyUnicode_DecodeUTF8(h->away_folder, (Py_ssize_t)strnlen(h->away_folder, AWAY_FOLDER_SIZE), "replace"));
 }
 
 typedef struct { char text[64][160]; unsigned n; } Report;
@@ -575,10 +587,11 @@ LOOK(check)
 LOOK(peek)
 {
     unsigned int slot, generation;
-    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "II:peek", &slot, &generation))
+    if (!PyArg_ParseTuple(args, "II:peek", &slot, &generation) || lock_to_look(c) < 0)
         return NULL;
     bool there = false;
-    segment_lock(&c->s);
+    if (slot < c->s.n_objects && !slot_is_safe(&c->s, SLOT_OBJECT, slot) && end_look(c, false) < 0)
+        return NULL;
     if (slot < c->s.h->touched_objects) {
         struct object_slot *o = &c->s.objects[slot];
         there = object_state(o) == OBJECT_READY && (o->generation & 0xffff) == (generation & 0xffff);
@@ -601,7 +614,7 @@ LOOK(events)
     uint64_t at = cursor, lost = 0, head = atomic_load(&c->s.h->event_head);
     uint64_t most = head > at ? head - at : 0;
     most = most < limit ? most : limit;
-    most = most < c->s.h->n_events ? most : c->s.h->n_events;
+    most = most < c->s.n_events ? most : c->s.n_events;
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(most * sizeof(struct event_record)));
     if (!bytes)
         return NULL;

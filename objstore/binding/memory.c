@@ -54,10 +54,23 @@ static uint64_t give_back_some(struct segment *s, uint64_t most)
     return size;
 }
 
+/* Where it is a scheduler or a driver that changes the arena, it looks first: a stray write shall not end them. */
+static bool arena_is_sound(struct segment *s)
+{
+    segment_lock(s);
+    if (!atomic_load(&s->h->corrupt) && arena_check(&s->h->arena, s->base) != OBJSTORE_OK)
+        recover(s);
+    bool sound = !atomic_load(&s->h->corrupt);
+    segment_unlock(s);
+    return sound;
+}
+
 PyObject *client_give_back(ClientObject *c, PyObject *bytes)
 {
     unsigned long long most = PyLong_AsUnsignedLongLong(bytes), done = 0, some = 1;
     if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    if (!arena_is_sound(&c->s) && client_usable(c) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     while (done < most && some) {
@@ -87,12 +100,12 @@ PyObject *client_leave_memory(ClientObject *c, PyObject *unused)
 {
     (void)unused;
     struct segment *s = &c->s;
-    if (!c->closed || !c->pid || others_live(s))
+    if (!c->closed || !c->pid || others_live(s) || !arena_is_sound(s))
         Py_RETURN_FALSE;
     while (give_back_some(s, UINT64_MAX))
         ;
     segment_lock(s);
-    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
+    for (uint32_t i = 0; i < s->h->touched_objects && slot_is_safe(s, SLOT_OBJECT, i); i++) {
         const struct object_slot *o = &s->objects[i];
         uint64_t chunk = object_state(o) == OBJECT_READY || object_state(o) == OBJECT_ERROR ? object_chunk(o) : 0;
         if (chunk && o->size >= OBJECT_MOVABLE && !c->views[i])

@@ -72,7 +72,8 @@ PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwarg
         memcpy(keeps, wants, sizeof keeps);
     else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "hold must be a dict or None");
-    segment_lock(&c->s);
+    if (lock_to_look(c) < 0)
+        return NULL;
     struct place place = ON_NODE;
     if (number && !(error = placement_find(&c->s, number, &head))) {
         uint32_t n = c->s.h->pools[head].n;
@@ -174,7 +175,10 @@ PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwa
     uint32_t slot;
     if (!(ref = put_value(c, meta, &slot, false)))
         goto done;
-    segment_lock(&c->s);
+    if (lock_to_look(c) < 0) {
+        Py_CLEAR(ref);
+        goto done;
+    }
     struct placement_spec spec = {number, (uint32_t)n, (const int64_t (*)[MAX_KINDS])amounts, *name ? actor_name_hash(name, scope) : 0,
                                   owned ? c->s.me + 1 : 0, apart};
     int error = placement_create(&c->s, &spec, slot);
@@ -211,19 +215,20 @@ static bool kill_doomed(ClientObject *c)
     return doomed[c->s.me / 64] >> (c->s.me % 64) & 1;
 }
 
-void placement_end_doomed(ClientObject *c)
+int placement_end_doomed(ClientObject *c)
 {
-    segment_lock(&c->s);
+    if (lock_to_look(c) < 0)
+        return -1;
     kill_doomed(c);
     segment_unlock(&c->s);
+    return 0;
 }
 
 PyObject *client_remove_placement(ClientObject *c, PyObject *number)
 {
     uint32_t head, n;
-    if (parse_number(c, number, &n) < 0)
+    if (parse_number(c, number, &n) < 0 || lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     bool found = placement_find(&c->s, n, &head) == OBJSTORE_OK;
     if (found)
         placement_remove(&c->s, head);
@@ -237,9 +242,8 @@ PyObject *client_remove_placement(ClientObject *c, PyObject *number)
 PyObject *client_placement_reserved(ClientObject *c, PyObject *number)
 {
     uint32_t head, n;
-    if (parse_number(c, number, &n) < 0)
+    if (parse_number(c, number, &n) < 0 || lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     int error = placement_find(&c->s, n, &head);
     bool reserved = !error && c->s.h->pools[head].state == POOL_RESERVED;
     segment_unlock(&c->s);
@@ -257,9 +261,8 @@ PyObject *client_find_placement(ClientObject *c, PyObject *args)
 {
     const char *name, *scope;
     uint32_t head, object_1 = 0;
-    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "ss:find_placement", &name, &scope))
+    if (!PyArg_ParseTuple(args, "ss:find_placement", &name, &scope) || lock_to_look(c) < 0)
         return NULL;
-    segment_lock(&c->s);
     if (placement_find_name(&c->s, actor_name_hash(name, scope), &head) == OBJSTORE_OK) {
         object_1 = c->s.h->pools[head].object_1;
         object_hold(&c->s, object_1 - 1);
@@ -285,13 +288,14 @@ LOOK(placements)
 {
     static const char *const states[] = {"free", "pending", "reserved", "removed", "removed"};
     (void)args;
-    if (client_usable(c) < 0)
-        return NULL;
     struct pool *copy = PyMem_Malloc(MAX_POOLS * sizeof *copy);
     if (!copy)
         return PyErr_NoMemory();
+    if (lock_to_look(c) < 0) {
+        PyMem_Free(copy);
+        return NULL;
+    }
     const struct header *h = c->s.h;
-    segment_lock(&c->s);
     memcpy(copy, h->pools, MAX_POOLS * sizeof *copy);
     for (uint32_t p = placement_next(&c->s, 1); p < MAX_POOLS; p = placement_next(&c->s, p + copy[p].n))
         object_hold(&c->s, copy[p].object_1 - 1);

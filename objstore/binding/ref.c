@@ -18,7 +18,7 @@ PyObject *ref_new(ClientObject *c, uint32_t slot, bool held)
 PyObject *ref_make(void *client, uint32_t slot)
 {
     ClientObject *c = client;
-    if (slot >= c->s.h->n_objects)
+    if (slot >= c->s.n_objects)
         return raise_core_error(c, OBJSTORE_CORRUPT, "a reference leads outside the table of objects");
     return ref_new(c, slot, false);
 }

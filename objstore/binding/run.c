@@ -139,7 +139,8 @@ PyObject *function_name(ClientObject *c, uint32_t slot)
     if (f->callable && f->slot == slot && f->generation == c->s.objects[slot].generation)
         return Py_NewRef(f->name);
     const struct object_slot *o = &c->s.objects[slot]; /* for a name nothing is brought back from disk */
-    PyObject *value = object_state(o) == OBJECT_READY && !object_is_away(o) ? decode_slot(c, slot, NULL) : NULL;
+    bool readable = slot_is_safe(&c->s, SLOT_OBJECT, slot) && object_state(o) == OBJECT_READY && !object_is_away(o);
+    PyObject *value = readable ? decode_slot(c, slot, NULL) : NULL;
     PyObject *name = value && PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 3 ? Py_NewRef(PyTuple_GET_ITEM(value, 1)) : NULL;
     Py_XDECREF(value);
     if (!name) {

@@ -18,7 +18,7 @@ PyObject *client_find(ClientObject *c, PyObject *hex)
     }
     if (client_usable(c) < 0)
         return NULL;
-    if (session != c->s.h->session || slot >= c->s.h->n_objects)
+    if (session != c->s.h->session || slot >= c->s.n_objects)
         Py_RETURN_NONE;
     const struct object_slot *o = &c->s.objects[slot];
     segment_lock(&c->s); /* under which nobody frees it */

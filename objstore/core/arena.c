@@ -483,19 +483,25 @@ uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload)
 
 static uint64_t idle_bytes_of(const unsigned char *base, uint64_t offset)
 {
-    uint64_t warm = offset ? warm_bytes_of(base, offset) : 0;
+    uint64_t warm = warm_bytes_of(base, offset);
     return warm >= IDLE_SIZE ? warm : 0;
 }
 
-/* The first large free chunk with idle pages, 0 if there is none, and what all of them have. */
+/* The first large free chunk with idle pages, 0 if there is none, and what all of them have. Who looks does not trust the lists:
+ * they are followed as far as they lead to free chunks, and those are no more than the arena has room for. */
 static uint64_t find_idle(const struct arena *arena, const unsigned char *base, uint64_t *total)
 {
-    uint64_t found = idle_bytes_of(base, arena->top) ? arena->top : 0;
-    *total = idle_bytes_of(base, arena->top);
+    uint64_t left = arena->end - arena->begin, found = 0;
+    *total = 0;
+    if (is_chunk(arena, base, arena->top) && is_free(chunk_seen(base, arena->top)) && (*total = idle_bytes_of(base, arena->top)))
+        found = arena->top;
     for (unsigned level = class_of(IDLE_SIZE).level; level < ARENA_N_LEVELS; level++) {
         for (unsigned sublevels = arena->sublevels[level]; sublevels; sublevels &= sublevels - 1) {
             uint64_t offset = arena->heads[level][__builtin_ctz(sublevels)];
-            for (; offset != 0; offset = chunk_seen(base, offset)->next_free) {
+            for (; is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset)); offset = chunk_seen(base, offset)->next_free) {
+                if (size_of(chunk_seen(base, offset)) > left)
+                    return found;
+                left -= size_of(chunk_seen(base, offset));
                 *total += idle_bytes_of(base, offset);
                 if (found == 0 && idle_bytes_of(base, offset))
                     found = offset;

@@ -127,7 +127,7 @@ void away_give_up(struct segment *s, uint32_t slot)
 
 bool away_file_is_wanted(const struct segment *s, uint32_t slot, uint32_t generation, uint64_t file)
 {
-    if (slot >= s->h->touched_objects)
+    if (slot >= s->n_objects)
         return false;
     const struct object_slot *o = &s->objects[slot];
     return object_state(o) == OBJECT_READY && o->generation == generation && atomic_load(&o->offset) != 0 &&

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client.h"
 #include "placement.h"
 #include "recover.h"
 #include "task.h"
@@ -12,6 +13,7 @@ struct checker {
     check_report report;
     void *context;
     uint32_t n_violations;
+    uint64_t attached[CLIENT_WORDS];
     uint32_t *pins;
     uint64_t (*used)[MAX_KINDS]; /* of each pool; unsigned: overwritten amounts may overflow */
     uint32_t n_away;
@@ -74,6 +76,11 @@ static void check_object(struct checker *c, uint32_t i)
         return;
     expect(c, state <= OBJECT_FAILED, "object state is known", i, state, OBJECT_FAILED);
     expect(c, o->pins == c->pins[i], "pins equal what refers to the object", i, o->pins, c->pins[i]);
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++) {
+        uint64_t held = atomic_load(&o->holders[w]), awaited = atomic_load(&o->waiters[w]);
+        expect(c, !(held & ~c->attached[w]), "holders are attached", i, held, c->attached[w]);
+        expect(c, !(awaited & ~c->attached[w]), "those who wait for an object are attached", i, awaited, c->attached[w]);
+    }
     expect(c, o->pins || object_held(o), "a living object has a pin or a holder", i, 0, 1);
     if (state != OBJECT_PENDING)
         expect(c, c->settling[i] || o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
@@ -91,9 +98,22 @@ static void check_object(struct checker *c, uint32_t i)
         expect(c, (o->offset & ~OBJECT_AWAY) <= s->h->last_file, "the file of an object on disk has been begun", i,
                o->offset & ~OBJECT_AWAY, s->h->last_file);
     }
-    for (uint32_t k = 0; o->size >= OBJECT_MOVABLE && k < MAX_CLIENTS; k++)
-        expect(c, !(atomic_load(&s->readers[i].clients[k / 64]) >> (k % 64) & 1) ||
-                      atomic_load(&s->clients[k].state) == CLIENT_ATTACHED, "readers are attached", i, k, 0);
+    for (uint32_t w = 0; o->size >= OBJECT_MOVABLE && w < CLIENT_WORDS; w++) {
+        uint64_t read = atomic_load(&s->readers[i].clients[w]);
+        expect(c, !(read & ~c->attached[w]), "readers are attached", i, read, c->attached[w]);
+    }
+}
+
+static void check_clients(struct checker *c)
+{
+    struct segment *s = c->s;
+    uint32_t waking = s->h->waking_1 - 1;
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        expect(c, !(s->h->idle[w] & ~c->attached[w]), "idle workers are attached", w, s->h->idle[w], c->attached[w]);
+    expect(c, !s->h->waking_1 || c->attached[waking / 64] >> (waking % 64) & 1, "the worker on its way is attached", waking, 0, 1);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        expect(c, atomic_load(&s->clients[i].state) == CLIENT_FREE || s->clients[i].task_1 <= s->h->touched_tasks,
+               "a client's task is one", i, s->clients[i].task_1, s->h->touched_tasks);
 }
 
 static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t class)
@@ -226,6 +246,7 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
         free(c.settling);
         return 1;
     }
+    clients_attached(s, c.attached);
     for (uint32_t i = 0; i < h->touched_tasks; i++)
         for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
             c.settling[task_result(s, &s->tasks[i], k)] = true;
@@ -260,6 +281,7 @@ uint32_t segment_check(struct segment *s, check_report report, void *context)
     expect(&c, h->n_away == c.n_away, "objects on disk are counted", 0, h->n_away, c.n_away);
     expect(&c, h->away_bytes == c.away_bytes, "bytes on disk are counted", 0, h->away_bytes, c.away_bytes);
     expect(&c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
+    check_clients(&c);
     check_queues(&c);
     check_lists(&c);
     check_resources(&c);

@@ -53,6 +53,34 @@ int client_attach(struct segment *s, uint32_t role)
     return OBJSTORE_LIMIT;
 }
 
+/* ------------------------------------------------------------------ looking */
+
+void clients_attached(const struct segment *s, uint64_t clients[CLIENT_WORDS])
+{
+    memset(clients, 0, sizeof(uint64_t) * CLIENT_WORDS);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        clients[i / 64] |= (uint64_t)(atomic_load(&s->clients[i].state) == CLIENT_ATTACHED) << (i % 64);
+}
+
+bool client_look(struct segment *s, uint32_t client, struct client_view *v)
+{
+    const struct client_slot *c = &s->clients[client];
+    if (atomic_load(&c->state) != CLIENT_ATTACHED)
+        return false;
+    *v = (struct client_view){.role = c->role, .origin = c->last_origin, .pid = atomic_load(&c->pid),
+                              .idle = s->h->idle[client / 64] >> (client % 64) & 1, .n_finished = c->n_finished, .last_seq = c->last_seq};
+    if (c->actor_1 <= s->n_actors)
+        v->actor_1 = c->actor_1;
+    const struct task_slot *t = c->task_1 && c->task_1 <= s->n_tasks ? &s->tasks[c->task_1 - 1] : NULL;
+    if (t && atomic_load(&t->state) == TASK_RUNNING && t->worker == client) {
+        v->seq = t->seq;
+        v->parent = t->parent;
+        v->retriable = t->max_retries != 0;
+        v->blocked = t->flags & TASK_FLAG_BLOCKED;
+    }
+    return true;
+}
+
 /* ------------------------------------------------------------------ sleeping */
 
 void wake_everybody(struct segment *s)
@@ -186,8 +214,19 @@ static uint32_t actor_of(const struct segment *s, uint32_t client)
     return 0;
 }
 
-/* A process that crashed may have written anywhere before. What is derived is then built again. */
-static bool survives_a_look(struct segment *s)
+static bool runs_something(const struct segment *s, uint32_t client)
+{
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        uint32_t state = atomic_load(&s->tasks[i].state);
+        if ((state == TASK_RUNNING || state == TASK_HELD) && s->tasks[i].worker == client)
+            return true;
+    }
+    return false;
+}
+
+/* Any process may have written anywhere. What is derived is then built again: all of it, if one has crashed or leaves work behind;
+ * of one that leaves in order, which happens more often, what its burial follows: the arena's lists. */
+static bool survives_a_look(struct segment *s, uint32_t client, int32_t code)
 {
     const char *wrong;
     uint64_t at;
@@ -195,7 +234,8 @@ static bool survives_a_look(struct segment *s)
         segment_condemn(s);
         return false;
     }
-    if (segment_check(s, NULL, NULL) != 0)
+    bool all = code != 0 || runs_something(s, client);
+    if (all ? segment_check(s, NULL, NULL) != 0 : arena_check(&s->h->arena, s->base) != OBJSTORE_OK)
         recover(s);
     return true;
 }
@@ -204,7 +244,7 @@ static struct client_losses bury(struct segment *s, uint32_t client, int32_t cod
 {
     struct client_losses losses = {0, 0, 0, false};
     struct client_slot *c = &s->clients[client];
-    if (atomic_load(&c->state) == CLIENT_ATTACHED && (code == 0 || survives_a_look(s))) {
+    if (atomic_load(&c->state) == CLIENT_ATTACHED && survives_a_look(s, client, code)) {
         forget(s, client);
         int32_t how = code == DIED_OF_MEMORY ? -SIGKILL : code;
         if (c->role == ROLE_WORKER)

@@ -19,6 +19,20 @@ struct client_losses client_died(struct segment *segment, uint32_t client, int32
  * many, and their pids in `pids`, which has room for MAX_CLIENTS. */
 uint32_t client_reap(struct segment *segment, int32_t *pids);
 
+/* One bit for each client that is attached. */
+void clients_attached(const struct segment *segment, uint64_t clients[CLIENT_WORDS]);
+
+/* What a client is and does, for whoever looks. */
+struct client_view {
+    uint32_t role, actor_1, origin;
+    int32_t pid;
+    bool idle, blocked, retriable;
+    uint64_t seq, parent; /* of the task that it runs, 0: none */
+    uint64_t n_finished, last_seq;
+};
+/* Under the lock. False: the slot is free. A stray write may have changed any field, so none is followed that leads nowhere. */
+bool client_look(struct segment *segment, uint32_t client, struct client_view *view);
+
 /* Makes a sealed object the context, which workers look at when they start, and has those go that have started before:
  * idle ones at once, busy ones after their task, actors never. Whoever sets it keeps the object. Takes the lock. */
 void client_set_context(struct segment *segment, uint32_t object);

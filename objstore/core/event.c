@@ -5,7 +5,7 @@
 
 uint64_t event_read(struct segment *s, uint64_t *cursor, struct event_record *out, uint64_t limit, uint64_t *lost)
 {
-    uint64_t capacity = s->h->n_events;
+    uint64_t capacity = s->n_events;
     uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_acquire);
     if (*cursor > head)
         *cursor = head;

@@ -28,7 +28,7 @@ static inline void event_write(struct segment *s, enum event_kind kind, uint64_t
                                uint16_t d, uint32_t client)
 {
     uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_relaxed);
-    struct event_record *r = &s->events[head & (s->h->n_events - 1)];
+    struct event_record *r = &s->events[head & (s->n_events - 1)];
     r->ticks = ticks_now();
     r->seq = seq;
     r->a = a;

@@ -61,32 +61,65 @@ static void scribble(void)
     }
 }
 
-/* What a scheduler may come to do. */
-static void look_after(void)
+static bool is_corrupt(void) { return atomic_load(&s.h->corrupt); }
+
+/* What the local scheduler, and whoever else looks, does without knowing of anything amiss. */
+static void look(void)
 {
     struct event_record records[64];
-    uint64_t cursor = 0, lost = 0;
+    uint64_t cursor = 0, lost = 0, doomed[CLIENT_WORDS];
+    struct client_view view;
+    segment_lock(&s);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        client_look(&s, i, &view);
+    if (!header_is_safe(&s)) {
+        segment_condemn(&s);
+    } else {
+        task_workers_wanted(&s);
+        placement_doomed(&s, doomed);
+        for (uint32_t i = 0; i < s.h->touched_tasks; i++)
+            if (slot_is_safe(&s, SLOT_TASK, i) && atomic_load(&s.tasks[i].state) != TASK_FREE)
+                task_is_sealed(&s, &s.tasks[i]);
+    }
+    arena_idle_bytes(&s.h->arena, s.base);
+    request_attention(&s);
+    segment_unlock(&s);
+    for (int i = 0; i < 8; i++)
+        away_file_is_wanted(&s, (uint32_t)below(128), (uint32_t)below(4), below(8));
+    event_read(&s, &cursor, records, 64, &lost);
+}
+
+/* What it does about deaths, and about memory that lies idle. */
+static void act(void)
+{
     struct segment again;
     if (segment_use(&again, memory, WORLD_SIZE) != OBJSTORE_OK)
         return;
-    s.me = DRIVER;
-    segment_lock(&s);
-    segment_check(&s, NULL, NULL);
-    if (below(2))
-        recover(&s);
-    segment_unlock(&s);
-    for (uint32_t i = 1; i < 5 && !atomic_load(&s.h->corrupt); i++)
-        client_died(&s, i, -SIGKILL);
-    if (!atomic_load(&s.h->corrupt) && client_attach(&again, ROLE_WORKER) == OBJSTORE_OK)
+    for (uint32_t i = 1; i < 5 && !is_corrupt(); i++)
+        client_died(&s, i, below(2) ? -SIGKILL : 0);
+    if (!is_corrupt() && client_attach(&again, ROLE_WORKER) == OBJSTORE_OK)
         client_died(&s, again.me, 0);
     segment_lock(&s);
     segment_check(&s, NULL, NULL);
-    if (!atomic_load(&s.h->corrupt))
-        task_workers_wanted(&s);
+    if (!is_corrupt() && arena_check(&s.h->arena, s.base) != OBJSTORE_OK)
+        recover(&s);
+    uint64_t taken = is_corrupt() ? 0 : arena_take_idle(&s.h->arena, s.base, UINT64_MAX, ARENA_BUILDING, s.me);
+    if (taken)
+        arena_free_emptied(&s.h->arena, s.base, taken);
     segment_unlock(&s);
-    for (int i = 0; i < 8 && !atomic_load(&s.h->corrupt); i++)
-        away_file_is_wanted(&s, (uint32_t)below(128), (uint32_t)below(4), below(8));
-    event_read(&s, &cursor, records, 64, &lost);
+}
+
+static void look_after(void)
+{
+    s.me = DRIVER;
+    if (below(2))
+        look();
+    if (!is_corrupt())
+        act();
+    look();
+    segment_lock(&s);
+    recover(&s);
+    segment_unlock(&s);
 }
 
 static void batch(long first, long end)

@@ -9,7 +9,7 @@
  * Truth and derivation. Authoritative are: the states and fields of object, task, actor and client slots and of pools, the
  * reference arrays of tasks and objects, and the arena's chunk headers. Derived, and rebuilt by recover.c after
  * a process died inside the lock, are: free lists, queues, mailboxes, waiting lists, pins, counts, available
- * resources, idle bits. Hence the order of writes in every mutation: all fields first, then the state word as
+ * resources, idle bits, what clients run. Hence the order of writes in every mutation: all fields first, then the state word as
  * the commit; on freeing, the state word first. Death falls between two instructions of one process and
  * retired stores always drain, so program order (a compiler fence) is enough against death; acquire and release
  * are for live peers.
@@ -209,7 +209,7 @@ struct client_slot {
     _Atomic uint64_t start_time; /* A  of the process, clock ticks since boot: pids come back */
     uint32_t actor_1;          /* L  actor served */
     _Atomic uint32_t flags;
-    uint32_t task_1;           /* L  last task popped, for show */
+    uint32_t task_1;           /* L  last task popped, for show; derived */
     uint32_t spare_word;
     uint64_t n_finished;       /* L */
     uint64_t last_seq;         /* L  last task popped, which may have ended: what the process prints late is its */

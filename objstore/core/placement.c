@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "actor.h"
+#include "recover.h"
 
 static void set_state(struct pool *head, uint32_t state)
 {
@@ -183,6 +184,10 @@ void placement_doomed(struct segment *s, uint64_t clients[CLIENT_WORDS])
         any |= s->h->pools[p].state == POOL_REMOVED;
     for (uint32_t i = 0; any && i < s->h->touched_tasks; i++) {
         struct task_slot *t = &s->tasks[i];
+        if (!slot_is_safe(s, SLOT_TASK, i)) {
+            segment_condemn(s);
+            return;
+        }
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
         bool creates = t->flags & TASK_FLAG_ACTOR_CREATION;
         if ((state == TASK_HELD || (state == TASK_RUNNING && (creates || !task_is_sealed(s, t)))) && placement_head(s, t->resource_class)->state == POOL_REMOVED)

@@ -57,7 +57,7 @@ void placement_grant(struct segment *segment);
 
 /* Ends a group: its queued tasks fail, and once the running ones have ended, its resources are the node's again. */
 void placement_remove(struct segment *segment, uint32_t head);
-/* Workers that run tasks or actors of removed groups: to be killed. Not those that are about to finish. */
+/* Workers that run tasks or actors of removed groups: to be killed. Not those that are about to finish. After header_is_safe. */
 void placement_doomed(struct segment *segment, uint64_t clients[CLIENT_WORDS]);
 
 void placement_owner_died(struct segment *segment, uint32_t client);

@@ -49,6 +49,8 @@ static void rebuild_objects(struct segment *s)
     h->n_live_objects = 0;
     h->n_away = 0;
     h->away_bytes = 0;
+    uint64_t attached[CLIENT_WORDS];
+    clients_attached(s, attached);
     for (uint32_t i = h->touched_objects; i-- > 0;) {
         struct object_slot *o = &s->objects[i];
         o->pins = 0;
@@ -60,6 +62,12 @@ static void rebuild_objects(struct segment *s)
         } else {
             h->n_live_objects++;
             away_count(s, o);
+            for (uint32_t w = 0; w < CLIENT_WORDS; w++) { /* nobody would ever take back the bits of nobody */
+                if (atomic_load(&o->holders[w]) & ~attached[w])
+                    atomic_fetch_and(&o->holders[w], attached[w]);
+                if (atomic_load(&o->waiters[w]) & ~attached[w])
+                    atomic_fetch_and(&o->waiters[w], attached[w]);
+            }
         }
     }
     for (uint32_t i = 0; i < h->touched_objects; i++) {
@@ -83,6 +91,8 @@ static void clear_queues(struct segment *s)
     h->free_task_1 = 0;
     h->n_live_tasks = 0;
     h->free_actor_1 = 0;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        s->clients[i].task_1 = 0;
     for (uint32_t i = 0; i < h->touched_actors; i++) {
         struct actor_slot *a = &s->actors[i];
         uint32_t state = atomic_load(&a->state);
@@ -149,6 +159,7 @@ static void place_task(struct segment *s, uint32_t task)
     t->flags &= (uint16_t)~TASK_FLAG_LOOSE;
     switch (atomic_load(&t->state)) {
     case TASK_RUNNING: {
+        s->clients[t->worker].task_1 = task + 1;
         const int64_t *amounts = task_amounts(s, t, scratch);
         if (amounts)
             resource_reacquire(s, resource_pool(s, t->resource_class), amounts, t->gpu_mask);

@@ -12,6 +12,14 @@ void recover(struct segment *segment);
  * `wrong` says what is overwritten and `at` which one. */
 bool segment_is_safe(struct segment *segment, const char **wrong, uint64_t *at);
 
+/* The same of the header, the pools and the resource classes alone: what whoever looks counts by. Microseconds, however much
+ * the segment holds. Under the lock. */
+bool header_is_safe(struct segment *segment);
+
+/* The same of one slot, which may lie beyond its table; a free one says nothing. After header_is_safe, under the lock. */
+enum slot_kind { SLOT_OBJECT, SLOT_TASK, SLOT_ACTOR };
+bool slot_is_safe(struct segment *segment, enum slot_kind kind, uint32_t index);
+
 /* Under the lock: the segment cannot be used any more. Every client is told, and raises OBJSTORE_CORRUPT from now on. */
 void segment_condemn(struct segment *segment);
 

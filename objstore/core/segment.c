@@ -190,6 +190,10 @@ int segment_use(struct segment *s, unsigned char *base, size_t size)
     if (size < sizeof *h || !header_fits(h, size, &p))
         return OBJSTORE_CORRUPT;
     *s = (struct segment){.base = base, .size = size, .fd = -1, .h = h, .me = UINT32_MAX};
+    s->n_objects = h->n_objects;
+    s->n_tasks = h->n_tasks;
+    s->n_actors = h->n_actors;
+    s->n_events = h->n_events;
     s->classes = (void *)(base + p.classes);
     s->clients = (void *)(base + p.clients);
     s->actors = (void *)(base + p.actors);
@@ -340,6 +344,8 @@ void segment_lock(struct segment *s)
 
 void notify_client(struct segment *s, uint32_t client)
 {
+    if (client >= MAX_CLIENTS)
+        return;
     struct client_slot *c = &s->clients[client];
     STEP();
     atomic_fetch_add(&c->inbox, 1);

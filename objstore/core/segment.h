@@ -21,6 +21,7 @@ struct segment {
     struct task_slot *tasks;
     struct event_record *events;
     struct object_readers *readers;
+    uint32_t n_objects, n_tasks, n_actors, n_events; /* as when it was mapped: a stray write may change what the header says */
     uint32_t me;                        /* client index; UINT32_MAX before client_attach */
     uint64_t pending_wakes[CLIENT_WORDS]; /* under the lock: clients to notify once it is released */
     bool pending_attention;
@@ -67,7 +68,7 @@ static inline void wake_client(struct segment *s, uint32_t client)
 }
 static inline void request_attention(struct segment *s) { s->pending_attention = true; }
 
-/* Any time: bump the client's inbox, and wake its sleepers if there are any. */
+/* Any time: bump the client's inbox, and wake its sleepers if there are any. Beyond the table there is none. */
 void notify_client(struct segment *segment, uint32_t client);
 
 /* Between any two of these a process may die. Program order is what a survivor sees, so STEP is a compiler fence;

@@ -74,7 +74,7 @@ void task_unblock(struct segment *segment, uint32_t task);
  * its pins, stay until the list that holds it comes by. */
 void task_discard(struct segment *segment, uint32_t task);
 
-/* How many more workers would find something to do. Under the lock. */
+/* How many more workers would find something to do. Under the lock, after header_is_safe. */
 uint32_t task_workers_wanted(struct segment *segment);
 
 /* Attempts that count against max_retries: not those that memory ran out in. */

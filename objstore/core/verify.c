@@ -56,7 +56,7 @@ static bool pools_are_safe(struct verifier *v)
     return true;
 }
 
-static bool header_is_safe(struct verifier *v)
+static bool header_is_sound(struct verifier *v)
 {
     const struct header *h = v->s->h;
     if (!segment_matches(v->s))
@@ -80,8 +80,6 @@ static bool header_is_safe(struct verifier *v)
             if (!is_amount(v->s->classes[c].demand[k]) || !is_amount(v->s->classes[c].hold[k]))
                 return fail(v, "the amounts of resource class", c);
     }
-    if (arena_walk(&h->arena, v->s->base, look_at_nothing, NULL) != OBJSTORE_OK)
-        return fail(v, "the arena's chunks", 0);
     return true;
 }
 
@@ -163,10 +161,34 @@ static bool actor_is_safe(struct verifier *v, uint32_t i)
     return true;
 }
 
+static bool client_is_safe(struct verifier *v, uint32_t i)
+{
+    const struct client_slot *c = &v->s->clients[i];
+    if (atomic_load(&c->state) == CLIENT_FREE)
+        return true;
+    if (atomic_load(&c->state) > CLIENT_ATTACHED || c->role > ROLE_WORKER || c->actor_1 > v->s->h->touched_actors)
+        return fail(v, "the fields of client", i);
+    return true;
+}
+
+bool header_is_safe(struct segment *s)
+{
+    struct verifier v = {s, NULL, 0};
+    return header_is_sound(&v);
+}
+
+bool slot_is_safe(struct segment *s, enum slot_kind kind, uint32_t i)
+{
+    static bool (*const is_safe[])(struct verifier *, uint32_t) = {object_is_safe, task_is_safe, actor_is_safe};
+    const uint32_t n[] = {s->n_objects, s->n_tasks, s->n_actors};
+    struct verifier v = {s, NULL, 0};
+    return i < n[kind] && is_safe[kind](&v, i);
+}
+
 bool segment_is_safe(struct segment *s, const char **wrong, uint64_t *at)
 {
     struct verifier v = {s, NULL, 0};
-    bool safe = header_is_safe(&v);
+    bool safe = header_is_sound(&v) && (arena_walk(&s->h->arena, s->base, look_at_nothing, NULL) == OBJSTORE_OK || fail(&v, "the arena's chunks", 0));
     for (uint32_t i = 0; safe && i < s->h->touched_objects; i++)
         safe = object_is_safe(&v, i);
     for (uint32_t i = 0; safe && i < s->h->touched_actors; i++)
@@ -174,7 +196,7 @@ bool segment_is_safe(struct segment *s, const char **wrong, uint64_t *at)
     for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++)
         safe = task_is_safe(&v, i);
     for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
-        safe = atomic_load(&s->clients[i].state) != CLIENT_ATTACHED || s->clients[i].actor_1 <= s->h->touched_actors || fail(&v, "the actor of client", i);
+        safe = client_is_safe(&v, i);
     *wrong = v.wrong;
     *at = v.at;
     return safe;

@@ -1,0 +1,100 @@
+"""A stray write into the shared segment, by whoever is attached: a fact is not shown, or an error says what has happened."""
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Callable
+from types import ModuleType
+
+import cellmesh
+import pytest
+from cellmesh.exceptions import StoreCorruptedError
+from cellmesh.scheduler.messages import Message, NodeEvent
+from cellmesh.session import running
+from gates import Flag
+from support import wait_until
+
+pytestmark = pytest.mark.timeout(90)
+
+# Offsets in objstore/core/layout.h.
+HEADER_SIGNATURE, HEADER_CLIENTS, HEADER_TASKS = 12, 56, 80
+CLIENT_ACTOR_1, CLIENT_TASK_1, CLIENT_SIZE = 88, 96, 128
+TASK_FUNCTION, TASK_RESOURCE_CLASS, TASK_N_REFS, TASK_SIZE = 16, 24, 32, 128
+STRAY = 0xFFFFFFF0
+
+
+class Segment:
+    """The words of the running session's segment."""
+
+    def __init__(self) -> None:
+        self._fd = running().node.fd
+        self._clients, = struct.unpack("<Q", self._word(HEADER_CLIENTS, 8))
+        self._tasks, = struct.unpack("<Q", self._word(HEADER_TASKS, 8))
+
+    def _word(self, offset: int, size: int, new: bytes | None = None) -> bytes:
+        with mmap.mmap(self._fd, os.fstat(self._fd).st_size) as memory:
+            if new is not None:
+                memory[offset:offset + size] = new
+            return memory[offset:offset + size]
+
+    def write(self, offset: int, value: int) -> None:
+        self._word(offset, 4, struct.pack("<I", value))
+
+    def write_client(self, index: int, field: int, value: int) -> None:
+        self.write(self._clients + CLIENT_SIZE * index + field, value)
+
+    def write_task_of(self, index: int, field: int, value: int) -> None:
+        """In the slot of the task that client `index` runs."""
+        task_1, = struct.unpack("<I", self._word(self._clients + CLIENT_SIZE * index + CLIENT_TASK_1, 4))
+        self.write(self._tasks + TASK_SIZE * (task_1 - 1) + field, value)
+
+
+@cellmesh.remote
+def identity(x: int) -> int:
+    return x
+
+
+@pytest.mark.parametrize("field", [CLIENT_TASK_1, CLIENT_ACTOR_1])
+def test_a_driver_s_slot_that_leads_nowhere_ends_nobody(cm: ModuleType, field: int) -> None:
+    me = running().client.index
+    Segment().write_client(me, field, STRAY)
+    refs = [identity.remote(i) for i in range(100)]  # the scheduler has to look at all clients
+    assert cm.get(refs, timeout=60) == list(range(100))
+    row = next(row for row in running().client.clients() if row["index"] == me)
+    assert row["task"] == 0 and row["actor"] == -1
+    assert len(running().client.check()) == 1, "and it is known that something is amiss"
+
+
+def test_a_stray_word_in_the_header_ends_the_session_at_the_next_demand(cm: ModuleType) -> None:
+    heard: list[Message] = []
+    running().node.link.add_listener(heard.append)
+    assert cm.get(identity.remote(1)) == 1
+    Segment().write(HEADER_SIGNATURE, STRAY)
+    with pytest.raises(StoreCorruptedError, match="has overwritten"):
+        wait_until(lambda: cm.get([identity.remote(i) for i in range(10)]) is None, 20)
+    wait_until(lambda: [event for event in heard if isinstance(event, NodeEvent) and event.kind == "session_ends"
+                        and "has overwritten" in event.text], 20, "the scheduler says why it ends")
+
+
+LOOKS = {
+    "tasks": lambda client, ref: client.tasks(),
+    "children": lambda client, ref: client.children(0),
+    "info": lambda client, ref: client.info(ref),
+    "cancel": lambda client, ref: client.cancel(ref, False)}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("field", [TASK_FUNCTION, TASK_RESOURCE_CLASS, TASK_N_REFS])
+def test_who_looks_at_a_task_that_leads_nowhere_is_told(cm: ModuleType, flag: Callable[[str], Flag], field: int,
+                                                        look: str) -> None:
+    @cm.remote
+    def wait() -> None:
+        flag("started").set()
+        flag("go").wait()
+    ref = wait.remote()
+    flag("started").wait()
+    worker = next(row["index"] for row in running().client.clients() if row["state"] == "busy")
+    Segment().write_task_of(worker, field, STRAY)
+    with pytest.raises(StoreCorruptedError, match="has overwritten"):
+        LOOKS[look](running().client, ref)
