@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 
 LISTS = ("tasks", "actors", "objects", "workers", "nodes", "placement_groups")
+N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
 NO_SESSION = "No cellmesh session of yours runs on this machine."
 
 
@@ -73,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
                               help="and what its tasks print, until it ends or Ctrl-C")
     stop_command = command("stop", stop, "end sessions, with every process of theirs; notebooks stay")
     stop_command.add_argument("sessions", nargs="*", metavar="ID", help="as `status` shows them; default: all")
-    command("doctor", doctor, "look for what keeps cellmesh from working well here", as_json)
+    command("doctor", doctor, "look for what keeps cellmesh from working well here, and through each session's tables", as_json)
     return parser
 
 
@@ -278,7 +279,7 @@ def stop(options: argparse.Namespace) -> int:
 
 # ---------------------------------------------------------------- doctor
 def doctor(options: argparse.Namespace) -> int:
-    """Check what cellmesh needs, one line each."""
+    """Check what cellmesh needs, and the sessions that run, one line each."""
     found = list(_examinations())
     if options.json:
         print(json.dumps([{"what": what, "problem": problem} for what, problem in found]))
@@ -290,6 +291,7 @@ def doctor(options: argparse.Namespace) -> int:
 
 def _examinations() -> Iterator[tuple[str, str]]:
     from . import machine
+    from .scheduler import session_dir
     from .text import in_bytes
     yield f"Python {sys.version.split()[0]}", "" if sys.version_info >= (3, 11) else "3.11 or newer is needed"
     yield f"{sys.platform}", "" if sys.platform == "linux" else "cellmesh runs on Linux"
@@ -304,6 +306,8 @@ def _examinations() -> Iterator[tuple[str, str]]:
         yield f"module {module}", "" if find_spec(module) else f"not installed: pip install {module.lower()}"
     there = shutil.which("jupyter") or find_spec("jupyterlab")
     yield "JupyterLab", "" if there else "not installed: pip install jupyterlab"
+    for folder in session_dir.alive():
+        yield f"session {_id(folder)}: its tables are sound", _problem_of_session(folder)
 
 
 def _problem_of(attempt: object) -> str:
@@ -312,6 +316,18 @@ def _problem_of(attempt: object) -> str:
     except (OSError, ImportError, ValueError) as problem:
         return f"{type(problem).__name__}: {problem}"
     return ""
+
+
+def _problem_of_session(folder: str) -> str:
+    from .exceptions import CellmeshError
+    from .session import running
+    try:
+        with _joined(folder):
+            wrong = running().client.check()
+    except (CellmeshError, OSError) as problem:
+        return f"it cannot be looked at: {problem}"
+    n_more = len(wrong) - N_SHOWN
+    return "; ".join(wrong[:N_SHOWN]) + (f"; and at least {n_more} more" if n_more > 0 else "")
 
 
 def _load_core() -> None:

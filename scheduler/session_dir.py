@@ -114,8 +114,14 @@ def sweep() -> list[str]:
 
 def alive() -> list[str]:
     """Folders of this user's sessions that are served now, the youngest first."""
-    found = [path for path in _folders() if is_alive(os.path.join(path, SOCKET_NAME))]
-    return sorted(found, key=lambda path: os.stat(path).st_mtime, reverse=True)
+    found = []
+    for path in _folders():
+        try:
+            if is_alive(os.path.join(path, SOCKET_NAME)):
+                found.append((os.stat(path).st_mtime, path))
+        except FileNotFoundError:  # it ends at this moment
+            continue
+    return [path for _, path in sorted(found, reverse=True)]
 
 
 def id_of(path: str) -> str:

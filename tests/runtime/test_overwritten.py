@@ -1,15 +1,22 @@
 """A stray write into the shared segment, by whoever is attached: a fact is not shown, or an error says what has happened."""
 from __future__ import annotations
 
+import json
 import mmap
 import os
+import socket
 import struct
-from collections.abc import Callable
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import ModuleType
 
 import cellmesh
 import pytest
 from cellmesh.exceptions import StoreCorruptedError
+from cellmesh.scheduler import session_dir
 from cellmesh.scheduler.messages import Message, NodeEvent
 from cellmesh.session import running
 from gates import Flag
@@ -19,6 +26,7 @@ pytestmark = pytest.mark.timeout(90)
 
 # Offsets in objstore/core/layout.h.
 HEADER_SIGNATURE, HEADER_CLIENTS, HEADER_TASKS = 12, 56, 80
+HEADER_N_LIVE_OBJECTS, HEADER_N_LIVE_TASKS = 244, 248
 CLIENT_ACTOR_1, CLIENT_TASK_1, CLIENT_SIZE = 88, 96, 128
 TASK_FUNCTION, TASK_RESOURCE_CLASS, TASK_N_REFS, TASK_SIZE = 16, 24, 32, 128
 STRAY = 0xFFFFFFF0
@@ -98,3 +106,49 @@ def test_who_looks_at_a_task_that_leads_nowhere_is_told(cm: ModuleType, flag: Ca
     Segment().write_task_of(worker, field, STRAY)
     with pytest.raises(StoreCorruptedError, match="has overwritten"):
         LOOKS[look](running().client, ref)
+
+
+def doctor(status: int) -> dict[str, str]:
+    """What `cellmesh doctor` says of each session's problem, by the line it stands in."""
+    command = [sys.executable, "-m", "cellmesh.cli", "doctor", "--json"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert found.returncode == status and not found.stderr, found.stdout + found.stderr
+    return {row["what"]: row["problem"] for row in json.loads(found.stdout) if row["what"].startswith("session ")}
+
+
+def test_the_doctor_looks_through_each_session_s_tables(cm: ModuleType) -> None:
+    line = f"session {running().node.session_id}: its tables are sound"
+    assert cm.get(identity.remote(1)) == 1
+    assert doctor(status=0) == {line: ""}
+    for count in (HEADER_N_LIVE_OBJECTS, HEADER_N_LIVE_TASKS):
+        Segment().write(count, STRAY)
+    problem = doctor(status=1)[line]
+    assert problem.startswith("living objects are counted: number 0, found 42949672")
+    assert "; living tasks are counted: " in problem
+    assert problem.endswith("; and at least 1 more"), problem
+
+
+@pytest.fixture
+def impostor() -> Iterator[str]:
+    """The id of what looks like a session, where nobody answers."""
+    session, folder = session_dir.create()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(os.path.join(folder, session_dir.SOCKET_NAME))
+        listener.listen()
+
+        def hang_up() -> None:
+            with suppress(OSError):  # shut down below
+                while True:
+                    listener.accept()[0].close()
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        yield session
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    session_dir.remove(folder)
+
+
+def test_the_doctor_names_a_session_that_cannot_be_joined(impostor: str) -> None:
+    found = doctor(status=1)
+    assert list(found) == [f"session {impostor}: its tables are sound"]
+    assert found.popitem()[1].startswith("it cannot be looked at: the session at ")
