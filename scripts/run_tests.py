@@ -45,7 +45,8 @@ def node_missing() -> str | None:
     return None if frontend.node_folder() else f"no Node.js; `pip install '{frontend.NODE_WHEEL}'` brings one"
 
 
-# The extensions themselves under sanitizers, in a tree of their own; only Python may see the preloaded runtimes.
+# The extensions themselves under sanitizers, in a tree of their own; only Python may see the preloaded runtimes. Without leak
+# detection, because CPython keeps memory until its process ends; the core's own tests in C run with it (objstore/core/Makefile).
 SANITIZED = """
 "$0" scripts/devtree.py --out build/sanitized --sanitize address,undefined --no-werror --opt '-O1 -g' &&
 ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)" \\
