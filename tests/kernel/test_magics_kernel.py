@@ -233,7 +233,7 @@ def test_the_stop_button_says_what_goes_on_and_cancel_ends_it(kernel: Kernel, ga
     assert "3 tasks of this cell run on; %cancel ends them." in told
     number = value(kernel, "len(In)") - 2
     cancelled = kernel.run("%cancel")
-    assert plain(kernel.text(cancelled)) == f"Cancelled 3 tasks of In [{number}].\n"
+    assert f"Cancelled 3 tasks of In [{number}].\n" in plain(kernel.text(cancelled))  # others may print something now, too
     assert error(kernel, "cm.get(waiting[0])")[0] == "TaskCancelledError"
     kernel.run("%%remote\nafter = 'usable'")
     assert value(kernel, "cm.get(after)") == "usable"
