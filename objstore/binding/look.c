@@ -222,7 +222,8 @@ LOOK(children)
             uint32_t state = atomic_load(&t->state);
             if (!(sound = slot_is_safe(&c->s, SLOT_TASK, i)))
                 break;
-            if (t->parent == seq && t->result_1 && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
+            bool shown = t->result_1 && !(t->flags & TASK_FLAG_HIDDEN);
+            if (t->parent == seq && shown && (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING)) {
                 object_hold(&c->s, t->result_1 - 1);
                 slots[found++] = t->result_1 - 1;
             }
