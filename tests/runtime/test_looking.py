@@ -347,3 +347,21 @@ def test_an_actor_knows_that_it_has_been_restarted(cm: ModuleType) -> None:
     assert cm.get(actor.restarted.remote()) is False
     cm.kill(actor, no_restart=False)
     assert cm.get(actor.restarted.remote()) is True
+
+
+def test_previews_are_not_among_what_has_been_submitted(cm: ModuleType, flag) -> None:
+    """`%cancel` would take one for the last cell's task."""
+    from cellmesh.kernel_ext.card import Previewer
+    from cellmesh.session import current
+    client = current().client
+
+    @cm.remote
+    def held() -> None:
+        flag("go").wait()
+
+    ref = held.remote()
+    preview = Previewer()._submitter(client)(ref)  # waits for it
+    assert [child.hex() for child in client.children(0)] == [ref.hex()]
+    flag("go").set()
+    cm.get(ref)
+    del preview
