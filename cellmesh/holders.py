@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 from .refs import ObjectRef
 from .remote_function import RemoteFunction
 
-N_VISITED_MAX = 100_000  # things looked at; a table of a million cells is not searched to its end
+N_VISITED_MAX = 200_000  # things looked at; a table of a million cells is not searched to its end
 DEPTH_MAX = 5
 
 Named = tuple[str, Any]
-_CONTAINERS = (list, tuple, set, frozenset, dict, type({}.values()))
+_CONTAINERS, _VALUES = (list, tuple, set, frozenset, dict), type({}.values())
 
 
 class Places:
@@ -42,21 +42,38 @@ class Places:
 def holders(places: Places) -> dict[str, list[str]]:
     """By an object's id: who holds a ref to it, or an array, Arrow or pandas data fetched from it, in words."""
     names: dict[str, list[str]] = {}
+    for name, value in walk(_roots(), _inside, DEPTH_MAX, N_VISITED_MAX):
+        for found in [value.hex()] if issubclass(type(value), ObjectRef) else map(places.at, _addresses(value)):
+            if found and name not in names.setdefault(found, []):
+                names[found].append(name)
+    return names
+
+
+def walk(roots: Iterable[Named], inside: Callable[[str, Any], Iterator[Named]], depth_max: int, n_max: int) -> Iterator[Named]:
+    """Each root and what is in it, depth first, `n_max` things at most; below one root nothing is opened twice.
+
+    Parameters
+    ----------
+    roots : iterable of (name, value)
+    inside : callable
+        ``inside(name, value)`` yields what a value has in it, and what that is called.
+    depth_max : int
+        Things that deep below a root are not opened.
+    n_max : int
+        Things, over all roots.
+    """
     n_visited = 0
-    for root in _roots():
+    for root in roots:
         stack, seen = [(*root, 0)], set[int]()
-        while stack and n_visited < N_VISITED_MAX:
+        while stack and n_visited < n_max:
             name, value, depth = stack.pop()
             n_visited += 1
-            for found in [value.hex()] if issubclass(type(value), ObjectRef) else map(places.at, _addresses(value)):
-                if found and name not in names.setdefault(found, []):
-                    names[found].append(name)
-            if depth < DEPTH_MAX and id(value) not in seen:
-                inside = list(_inside(name, value))
-                if inside:
+            yield name, value
+            if depth < depth_max and id(value) not in seen:
+                found = list(inside(name, value))
+                if found:
                     seen.add(id(value))
-                stack.extend((*item, depth + 1) for item in reversed(inside))
-    return names
+                stack.extend((*item, depth + 1) for item in reversed(found))
 
 
 def _roots() -> Iterator[Named]:
@@ -82,12 +99,17 @@ def _in_frames(entry: TracebackType | None, main: dict[str, Any]) -> Iterator[Na
         entry = entry.tb_next
 
 
-def _inside(name: str, value: Any) -> Iterator[Named]:
+def in_containers(name: str, value: Any) -> Iterator[Named]:
+    """What is in a list, tuple, set or dict. Exact types only: the iteration of others may do anything."""
     kind = type(value)
-    # Exact types only: the iteration of others may do anything.
     if kind in _CONTAINERS:
         yield from ((name, item) for item in list(islice(value.values() if kind is dict else value, N_VISITED_MAX)))
-    elif kind is RemoteFunction:
+
+
+def _inside(name: str, value: Any) -> Iterator[Named]:
+    kind = type(value)
+    yield from in_containers(name, list(islice(value, N_VISITED_MAX)) if kind is _VALUES else value)
+    if kind is RemoteFunction:
         yield from _inside(name, value.__cellmesh_code__)
     elif kind is FunctionType:
         for cell in value.__closure__ or ():
