@@ -153,14 +153,14 @@ def _status(folder: str) -> dict[str, Any]:
     from . import api, state
     from .session import running
     stats = running().client.stats()
-    processes = [row for row in state.list_workers(limit=1 << 20) if row["pid"] != os.getpid()]
+    processes = [row for row in state.list_workers(limit=state.EVERY) if row["pid"] != os.getpid()]
     tasks = Counter(row["state"] for row in running().client.tasks())
     return {"folder": folder, "drivers": [row["pid"] for row in processes if row["role"] == "driver"],
             "total": api.cluster_resources(), "free": api.available_resources(),
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
             "tasks": {**tasks, "finished": tasks["finished"] + stats["n_finished"]},
-            "actors": Counter(row["state"] for row in state.list_actors(limit=1 << 20))}
+            "actors": Counter(row["state"] for row in state.list_actors(limit=state.EVERY))}
 
 
 def _print_status(found: dict[str, Any]) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus: float | None = None,
          memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
          namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
-         offload_dir: str | None = None, offload_limit: int | None = None,
-         runtime_env: dict[str, Any] | None = None, ignore_reinit_error: bool = False,
-         **others: Any) -> Context:
+         offload_dir: str | None = None, offload_limit: int | None = None, max_objects: int | None = None,
+         max_tasks: int | None = None, runtime_env: dict[str, Any] | None = None,
+         ignore_reinit_error: bool = False, **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
     The first use of the API does it too, with the defaults.
@@ -54,6 +54,12 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
         user's cache folder, the first that lies on a real disk.
     offload_limit : int, bytes, optional
         How much may lie there; 0: nothing. Default: half of what is free on that disk.
+    max_objects : int, optional
+        How many objects there can be at a time, results of unfinished tasks included, 1,000 to 2,147,483,647; default:
+        16,777,216. A larger number costs nothing until there are so many: an object of a few bytes takes 128 bytes beside
+        `object_store_memory`, and 44 in each process that refers to it.
+    max_tasks : int, optional
+        How many unfinished tasks there can be at a time, likewise; default: 1,048,576. Each takes 128 bytes beside its result.
     runtime_env : dict, optional
         What tasks and actors run in unless they say otherwise; as the option of that name.
     ignore_reinit_error : bool
@@ -76,7 +82,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     asked = startup.checked_arguments({"address": address, "num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory,
                                        "resources": resources, "object_store_memory": object_store_memory,
                                        "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
-                                       "log_dir": log_dir, "offload_dir": offload_dir, "offload_limit": offload_limit}, others)
+                                       "log_dir": log_dir, "offload_dir": offload_dir, "offload_limit": offload_limit,
+                                       "max_objects": max_objects, "max_tasks": max_tasks}, others)
     launched = _launch_early(asked)
     try:
         return _started(asked, launched, ignore_reinit_error)
@@ -104,7 +111,7 @@ def _launch_early(asked: Mapping[str, Any]) -> Launch | None:
     if f"{__package__}.session" in sys.modules or not startup.is_local(asked):
         return None
     from .scheduler.launch import launch
-    return launch(startup.store_bytes(asked))
+    return launch(startup.store_bytes(asked), **startup.table_sizes(asked))
 
 
 def shutdown() -> None:

@@ -55,6 +55,8 @@ class Config:
         The folder in which objects lie that memory has no room for; None: where there is a real disk.
     offload_limit : int, bytes, optional
         How much may lie there; None: half of what is free.
+    max_objects, max_tasks : int
+        How many objects there can be at a time, and how many unfinished tasks.
     runtime_env : dict
         What tasks and actors run in unless they say otherwise, in the form of `environment.normal`.
     """
@@ -67,6 +69,8 @@ class Config:
     log_dir: str = ""
     offload_dir: str | None = None
     offload_limit: int | None = None
+    max_objects: int = 0
+    max_tasks: int = 0
     runtime_env: dict[str, Any] = field(default_factory=dict)
 
 
@@ -387,7 +391,8 @@ def start(config: Config, launched: Launch | None = None) -> Session:
         else:
             node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
                               log_to_driver=config.log_to_driver, namespace=config.namespace, log_dir=config.log_dir,
-                              offload_dir=config.offload_dir, offload_limit=config.offload_limit, launched=launched)
+                              offload_dir=config.offload_dir, offload_limit=config.offload_limit, max_objects=config.max_objects,
+                              max_tasks=config.max_tasks, launched=launched)
         try:
             from .objstore import _core
             from .hooks import Hooks
@@ -401,8 +406,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
 
 def _attach(node: Any, client: Client, config: Config) -> Session:
     if config.address:
-        config = replace(config, resources=client.resources()[0], object_store_memory=client.stats()["capacity_bytes"],
-                         namespace=config.namespace or node.namespace)
+        config = replace(config, resources=client.resources()[0], namespace=config.namespace or node.namespace, **_sizes(client))
     session = Session(node, client, config)
     node.link.on_lost(session._on_lost)
     node.link.add_listener(session.hear)
@@ -411,6 +415,11 @@ def _attach(node: Any, client: Client, config: Config) -> Session:
     if config.log_to_driver:
         session.print_output()
     return session
+
+
+def _sizes(client: Client) -> dict[str, int]:
+    stats = client.stats()
+    return {"object_store_memory": stats["capacity_bytes"], "max_objects": stats["max_objects"], "max_tasks": stats["max_tasks"]}
 
 
 def adopt_worker(client: Client, link: Any, config: Any) -> Session:
@@ -433,7 +442,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
         from .compat.alias import install
         install()
     _take_surroundings(client)
-    own = Config(total, client.stats()["capacity_bytes"], config.namespace, config.log_to_driver)
+    own = Config(resources=total, namespace=config.namespace, log_to_driver=config.log_to_driver, **_sizes(client))
     process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
     return process.session
 
@@ -476,15 +485,35 @@ def store_error(code: str, detail: str) -> BaseException:
     if code in ("full", "disk") and process.session is not None:
         from .state import memory
         detail = f"{detail}\n{memory(N_HOLDERS_NAMED, 'memory')}"
-    if code == "limit" and process.session is not None:
-        stats = process.session.client.stats()
-        detail = (f"{detail}. There are {stats['n_tasks']:,} unfinished tasks (at most {stats['max_tasks']:,}) and "
-                  f"{stats['n_objects']:,} objects (at most {stats['max_objects']:,}). Submit fewer at a time "
-                  "(wait() tells when some have ended), and drop refs that are not needed any more")
+    if code == "limit":
+        detail = _full_table(detail)
     kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
              "disk": exceptions.OutOfDiskError, "lost": exceptions.ObjectLostError,
              "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
     return kinds.get(code, exceptions.CellmeshError)(detail)
+
+
+# By what the store calls its table; its size is fixed, but for the first two.
+FULL_TABLES = {
+    "actors": "this session has as many actors as it can have, 4,096, dead ones to which there are handles included. kill() those "
+              "whose work is done and drop their handles, or let one actor do the work of several",
+    "resource shapes": "tasks and actors of this session have asked for as many different combinations of resources, environments "
+                       "and placement groups as it can tell apart, 512. Use fewer different amounts, or cellmesh.shutdown() and init()",
+    "bundles": "the placement groups of this session have as many bundles as there can be, 255. Remove groups that are not "
+               "needed any more (remove_placement_group), or make them of fewer, larger bundles",
+    "clients": "256 processes use this session, and no more can: shut down drivers that are not needed",
+}
+
+
+def _full_table(table: str) -> str:
+    if table in FULL_TABLES or process.session is None:
+        return FULL_TABLES.get(table, table)
+    stats = process.session.client.stats()
+    tasks = stats["n_tasks"] >= stats["max_tasks"]
+    return (f"there is no room for another {'task' if tasks else 'object'}: there are {stats['n_tasks']:,} unfinished tasks (at most "
+            f"{stats['max_tasks']:,}) and {stats['n_objects']:,} objects (at most {stats['max_objects']:,}). Submit fewer at a time "
+            "(wait() tells when some have ended), drop refs that are not needed any more, or start the session with "
+            f"init({'max_tasks' if tasks else 'max_objects'}=...)")
 
 
 def lost_error(session: Session) -> exceptions.SessionLostError:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .session import Config, Session
 
 LEAST_STORE_BYTES = 1 << 20
+MOST_STORE_BYTES = 1 << 46
 MOST_BYTES = 1 << 62
+LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
                    "logging_format", "log_level", "local_mode", "_temp_dir", "_memory", "_system_config",
@@ -60,8 +62,11 @@ def _refusal(name: str, value: Any) -> str:
     if name in ("num_cpus", "num_gpus", "memory"):
         return "" if _is_amount(value) else "a number >= 0"
     if name == "object_store_memory":
-        fits = _is_amount(value) and value >= LEAST_STORE_BYTES
-        return "" if fits else f"a number of bytes, at least {LEAST_STORE_BYTES:,}"
+        fits = _is_amount(value) and LEAST_STORE_BYTES <= value <= MOST_STORE_BYTES
+        return "" if fits else f"a number of bytes, {LEAST_STORE_BYTES:,} to {MOST_STORE_BYTES:,}"
+    if name in ("max_objects", "max_tasks"):
+        fits = isinstance(value, numbers.Integral) and LEAST_SLOTS <= value <= MOST_SLOTS  # not True either
+        return "" if fits else f"a whole number, {LEAST_SLOTS:,} to {MOST_SLOTS:,}"
     if name == "resources":
         fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
                 and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
@@ -96,6 +101,13 @@ def store_bytes(given: Mapping[str, Any]) -> int:
     return int(given.get("object_store_memory", machine.default_store_bytes()))
 
 
+def table_sizes(given: Mapping[str, Any]) -> dict[str, int]:
+    """How many objects and unfinished tasks there can be."""
+    from .scheduler.launch import DEFAULT_MAX_OBJECTS, DEFAULT_MAX_TASKS
+    return {"max_objects": int(given.get("max_objects", DEFAULT_MAX_OBJECTS)),
+            "max_tasks": int(given.get("max_tasks", DEFAULT_MAX_TASKS))}
+
+
 def make_config(given: Mapping[str, Any]) -> Config:
     """What to start a session with."""
     from . import environment
@@ -121,7 +133,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
         os.makedirs(folder, exist_ok=True)
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
     return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,
-                  runtime_env=environment.normal(given.get("runtime_env", {})))
+                  **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})))
 
 
 def _address(address: str) -> str:
@@ -156,7 +168,7 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
            "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
            "offload_dir": config.offload_dir, "offload_limit": config.offload_limit,
-           "runtime_env": config.runtime_env,
+           "max_objects": config.max_objects, "max_tasks": config.max_tasks, "runtime_env": config.runtime_env,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
         wanted = environment.normal(asked) if name == "runtime_env" else asked

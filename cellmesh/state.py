@@ -12,6 +12,7 @@ import operator
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest
 from typing import Any
 
 from . import api
@@ -26,6 +27,8 @@ Filter = tuple[str, str, Any]
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 SHOWN = 50  # rows that a display shows
+EVERY = 2**31 - 1  # as `limit`: more than there can be of anything
+PAGE = 4096  # objects looked at in one go
 
 
 class Rows(list[Row]):
@@ -71,7 +74,7 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     # The living first: a task that ends between the two looks is then found by both, not by neither.
     rows: dict[int, Row] = {
         t["seq"]: _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"],
-                            t["actor"], None) for t in client.tasks(10 * limit)}
+                            t["actor"], None) for t in client.tasks(min(10 * limit, EVERY))}
     for task in read_history(client):
         if task.state in ("pending", "running"):  # the segment knows better, above
             continue
@@ -101,17 +104,33 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """Living objects, the largest first: id, state, bytes, place (memory, disk, slot: too small for either), made by,
     the pids that hold refs, uses by tasks and other objects."""
-    return _select(_object_rows(running().client.objects(1 << 20)), filters, limit)
+    return Rows(row for row, _ in _largest_objects(filters, limit))
 
 
-def _object_rows(objects: list[Row]) -> list[Row]:
-    pids = {c["index"]: c["pid"] for c in running().client.clients()}
+def _largest_objects(filters: Sequence[Filter], limit: int, place: str = "") -> list[tuple[Row, Row]]:
+    """Rows of the largest objects that pass, and what the client tells of each. Of ten million no list is made: a page at a
+    time, and once there are `limit` of them only larger ones are asked for."""
+    _check(filters, limit)
+    client = running().client
+    pids = {c["index"]: c["pid"] for c in client.clients()}
 
     def row(o: Row) -> Row:
         made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
         return {"id": o["id"], "state": o["state"], "size": o["size"], "place": o["place"], "made_by": made_by,
                 "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
-    return sorted(map(row, objects), key=lambda r: -r["size"])
+    kept: list[tuple[Row, Row]] = []
+    first = at_least = 0
+    while page := client.objects(PAGE, at_least, first, place):
+        first = page[-1]["slot"] + 1
+        kept += ((shown, o) for shown, o in zip(map(row, page), page) if all(_passes(shown, *each) for each in filters))
+        if len(kept) >= 2 * limit:
+            kept = nlargest(limit, kept, key=_size)
+            at_least = _size(kept[-1]) + 1
+    return nlargest(limit, kept, key=_size)
+
+
+def _size(pair: tuple[Row, Row]) -> int:
+    return pair[1]["size"]
 
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -141,24 +160,25 @@ def metrics() -> Rows:
 
 def summarize_tasks() -> Rows:
     """How many tasks of each name are in each state."""
-    return _summary(list_tasks(limit=1 << 20), "name")
+    return _summary(list_tasks(limit=EVERY), "name")
 
 
 def summarize_actors() -> Rows:
     """How many actors of each class are in each state."""
-    return _summary(list_actors(limit=1 << 20), "class_name")
+    return _summary(list_actors(limit=EVERY), "class_name")
 
 
 def summarize_objects() -> Rows:
     """How many objects were made by puts and by tasks of each name, and how many bytes they take."""
-    names = {row["task"]: row["name"] for row in list_tasks(limit=1 << 20)}
+    names = {row["task"]: row["name"] for row in list_tasks(limit=EVERY)}
     totals: dict[str, list[int]] = {}
-    for row in list_objects(limit=1 << 20):
-        kind, _, number = row["made_by"].partition(" ")
-        maker = "put" if kind == "put" else names.get(int(number), "?")
-        total = totals.setdefault(maker, [0, 0])
-        total[0] += 1
-        total[1] += row["size"]
+    client, first = running().client, 0
+    while page := client.objects(PAGE, 0, first):
+        first = page[-1]["slot"] + 1
+        for o in page:
+            total = totals.setdefault("put" if o["creator"] & PUT_BIT else names.get(o["creator"], "?"), [0, 0])
+            total[0] += 1
+            total[1] += o["size"]
     ordered = sorted(totals.items(), key=lambda item: -item[1][1])
     return Rows({"made_by": maker, "objects": n, "size": size} for maker, (n, size) in ordered)
 
@@ -193,9 +213,8 @@ def memory(limit: int = 20, place: str = "") -> str:
     which processes, and in this one which variables, attributes, closures and frames of the last traceback.
     `place`: only the objects there, "memory", "disk" or "slot"."""
     stats = running().client.stats()
-    objects = running().client.objects(1 << 20)
-    rows = _select(_object_rows(objects), [("place", "=", place)] if place else (), limit)
-    names = holders(Places(objects))
+    found = _largest_objects((), limit, place)
+    names = holders(Places([o for _, o in found]))
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     if stats["n_on_disk"]:
@@ -204,7 +223,7 @@ def memory(limit: int = 20, place: str = "") -> str:
     lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {'on disk' if row['place'] == 'disk' else row['state']:<8} by "
              f"{row['made_by']}, refs in "
              f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
-             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row in rows]
+             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row, _ in found]
     hint = "(who has fetched a value holds it too; of other processes only the pid is known)"
     return "\n".join([head, *lines, hint])
 

@@ -61,8 +61,8 @@ def _status() -> Any:
         return None
     if not session.client.closed:
         workers = Counter(client["state"] for client in session.client.clients() if client["role"] == "worker")
-        tasks = Counter(IN_WORDS.get(task["state"], task["state"]) for task in session.client.tasks(1 << 20))
         stats = session.client.stats()
+        tasks = Counter(IN_WORDS.get(task["state"], task["state"]) for task in session.client.tasks(stats["max_tasks"]))
         disk = f", {in_bytes(stats['disk_bytes'])} on disk" if stats["n_on_disk"] else ""
         print(f"workers: {_counted(workers)}; tasks: {_counted(tasks)}; "
               f"store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])}{disk}")

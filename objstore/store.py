@@ -11,6 +11,7 @@ The memory belongs to the processes that are attached: it has no name, and goes 
 """
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from types import TracebackType
@@ -19,12 +20,16 @@ from typing import Any, Self
 from . import _core
 from .serialization import pickle, unpickle
 
-DEFAULT_BYTES = 1 << 30
+DEFAULT_BYTES, DEFAULT_MAX_OBJECTS = 1 << 30, 1 << 24
+BYTES, OBJECTS = (1 << 16, 1 << 46), (1, 2**31 - 1)  # least and most of each; an index and the sign for none fit into 32 bits
 
 
-# What a session's errors say otherwise.
+# What a session's errors say otherwise, by code or, for a full table, by its name.
 ERRORS = {"closed": "this store, or the one that the ref belongs to, has been closed",
-          "forked": "this process was forked from one that is attached to the store; it can attach by itself: Store.attach(address)"}
+          "forked": "this process was forked from one that is attached to the store; it can attach by itself: Store.attach(address)",
+          "objects": "the store has as many objects as it can have: let go of refs that are not needed any more, or make it with a "
+                     "larger max_objects",
+          "clients": "256 processes are attached to this store, and no more can be: close() it where it is not needed any more"}
 
 
 class _Hooks:
@@ -35,7 +40,7 @@ class _Hooks:
 
     @staticmethod
     def store_error(code: str, detail: str) -> _core.StoreError:
-        error = _core.StoreError(ERRORS.get(code, detail))
+        error = _core.StoreError(ERRORS.get(code, ERRORS.get(detail, detail)))
         error.code = code
         return error
 
@@ -65,23 +70,27 @@ class Store:
 
     # ---- beginning and end
     @classmethod
-    def create(cls, size: int = DEFAULT_BYTES, *, max_objects: int = 1 << 20) -> Self:
+    def create(cls, size: int = DEFAULT_BYTES, *, max_objects: int = DEFAULT_MAX_OBJECTS) -> Self:
         """Make a store.
 
         Parameters
         ----------
-        size : int, bytes, >= 65536
+        size : int, bytes, 65,536 to 2**46
             For values. Memory is used as it fills.
-        max_objects : int
-            How many objects it can hold at a time.
+        max_objects : int, 1 to 2,147,483,647
+            How many objects it can hold at a time. A larger number costs nothing until there are so many; then each takes
+            128 bytes beside `size`, which hold values of up to 24 bytes too, and 44 bytes in each process that has a ref to it.
 
         Raises
         ------
-        ValueError
-            It is too small.
+        TypeError, ValueError
+            An argument is no whole number, or not one of these.
         OSError
             The operating system refuses.
         """
+        for name, value, (least, most) in (("size", size, BYTES), ("max_objects", max_objects, OBJECTS)):
+            if not least <= operator.index(value) <= most:
+                raise ValueError(f"Store.create({name}={value!r}): must be a whole number, {least:,} to {most:,}")
         return cls(_core.create_segment(size, n_objects=max_objects, n_tasks=64, n_actors=1, n_events=1 << 12))
 
     @classmethod

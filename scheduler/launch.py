@@ -14,6 +14,9 @@ from ..objstore import _core
 from . import node_socket, processes, session_dir
 
 DEFAULT_STORE_BYTES = 2 << 30
+# Tables are sparse: neither the start nor an idle session pays for their size. What is full of ints takes 172 bytes an object and
+# 256 a waiting task, so the second number also ends a loop that submits and never waits before it has all of the memory.
+DEFAULT_MAX_OBJECTS, DEFAULT_MAX_TASKS = 1 << 24, 1 << 20
 
 
 class Launch:
@@ -61,13 +64,15 @@ class Launch:
         session_dir.remove(self.directory)
 
 
-def launch(store_bytes: int | None) -> Launch:
+def launch(store_bytes: int | None = None, max_objects: int = DEFAULT_MAX_OBJECTS, max_tasks: int = DEFAULT_MAX_TASKS) -> Launch:
     """Start a session's first process.
 
     Parameters
     ----------
     store_bytes : int, optional
         Size of the segment's arena. Default 2 GiB; memory is used as it fills.
+    max_objects, max_tasks : int
+        How many objects there can be at a time, and how many unfinished tasks.
 
     Raises
     ------
@@ -78,7 +83,7 @@ def launch(store_bytes: int | None) -> Launch:
     session, directory = session_dir.create()
     fds: list[int] = []
     try:
-        segment_fd = _core.create_segment(store_bytes or DEFAULT_STORE_BYTES)
+        segment_fd = _core.create_segment(store_bytes or DEFAULT_STORE_BYTES, max_objects, max_tasks)
         fds.append(segment_fd)
         config_reader, config_writer = os.pipe2(os.O_CLOEXEC)
         fds += [config_reader, config_writer]

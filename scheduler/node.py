@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..objstore import _core
 from . import offload_dir as offloading
 from . import processes, session_dir, transport
-from .launch import Launch, launch
+from .launch import DEFAULT_MAX_OBJECTS, DEFAULT_MAX_TASKS, Launch, launch
 from .link import Link
 from .messages import FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
 from .transport import ConnectionLost
@@ -73,7 +73,8 @@ class Node:
 
     # ---- beginning
     @classmethod
-    def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None, log_to_driver: bool = True,
+    def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None,
+              max_objects: int = DEFAULT_MAX_OBJECTS, max_tasks: int = DEFAULT_MAX_TASKS, log_to_driver: bool = True,
               namespace: str = "", log_dir: str = "", offload_dir: str | None = None,
               offload_limit: int | None = None, hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
               preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
@@ -85,6 +86,8 @@ class Node:
             What the node offers: "CPU", "GPU", "memory" (bytes), custom kinds.
         object_store_memory : int, bytes, optional
             Size of the segment's arena; memory is used as it fills. Default 2 GiB.
+        max_objects, max_tasks : int
+            How many objects there can be at a time, and how many unfinished tasks.
         log_to_driver : bool
             Whether output of workers is relayed to drivers.
         namespace : str
@@ -101,14 +104,14 @@ class Node:
         preload : sequence of str
             Modules that every worker finds imported.
         launched : Launch, optional
-            The beginning, when it has been made already; then `object_store_memory` is without effect.
+            The beginning, when it has been made already; then the sizes above are without effect.
 
         Raises
         ------
         OSError
             If the operating system refuses a process, memory or a socket; nothing is left behind then.
         """
-        launched = launched or launch(object_store_memory)
+        launched = launched or launch(object_store_memory, max_objects, max_tasks)
         try:
             objects, limit = _offload_to(launched.directory, offload_dir, offload_limit)
             config = SessionConfig(session=launched.session, session_dir=launched.directory, driver_pid=os.getpid(),

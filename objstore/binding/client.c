@@ -30,6 +30,8 @@ PyObject *raise_core_error(ClientObject *c, int error, const char *what)
     static const char *const codes[] = {"ok", "full", "corrupt", "invalid", "limit", "closed", "timeout", "system", "exists", "not_found", "pending"};
     char text[256];
     int i = -error;
+    if (error == OBJSTORE_LIMIT) /* which says how large that table is, and what helps */
+        return raise_store_error(c, "limit", what);
     snprintf(text, sizeof text, "%s: %s", objstore_error_text(error), what);
     if (error == OBJSTORE_EXISTS) {
         PyErr_SetString(PyExc_ValueError, "an actor of that name is alive already");
@@ -153,7 +155,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         if (error == OBJSTORE_SYSTEM)
             PyErr_SetFromErrno(PyExc_OSError);
         else
-            raise_core_error(c, error, error == OBJSTORE_LIMIT ? "clients (at most 256 processes can be attached)" : "attach");
+            raise_core_error(c, error, error == OBJSTORE_LIMIT ? "clients" : "attach");
         goto failed;
     }
     c->local = mmap(NULL, (size_t)c->s.n_objects * sizeof *c->local, PROT_READ | PROT_WRITE,

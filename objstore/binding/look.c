@@ -298,15 +298,17 @@ static PyObject *holder_list(const struct object_slot *o)
 
 LOOK(objects)
 {
-    unsigned int limit = 10000;
-    if (!PyArg_ParseTuple(args, "|I:objects", &limit) || client_usable(c) < 0)
+    unsigned int limit = 10000, first = 0;
+    unsigned long long at_least = 0;
+    const char *place = "";
+    if (!PyArg_ParseTuple(args, "|IKIs:objects", &limit, &at_least, &first, &place) || client_usable(c) < 0)
         return NULL;
     flush_drops(c);
     uint32_t n = used_slots(c->s.h->touched_objects, c->s.n_objects);
     struct object_slot *copy = new_copy(PAGE_SLOTS, sizeof *copy);
     PyObject *list = copy ? PyList_New(0) : NULL;
     bool ok = list;
-    for (uint32_t begin = 0, end; ok && begin < n && PyList_GET_SIZE(list) < limit; begin = end) {
+    for (uint32_t begin = first, end; ok && begin < n && PyList_GET_SIZE(list) < limit; begin = end) {
         end = page_end(begin, n);
         segment_lock(&c->s);
         memcpy(copy, c->s.objects + begin, (end - begin) * sizeof *copy);
@@ -314,9 +316,9 @@ LOOK(objects)
         for (uint32_t i = 0; ok && i < end - begin && PyList_GET_SIZE(list) < limit; i++) {
             const struct object_slot *o = &copy[i];
             uint32_t state = object_state(o);
-            if (state != OBJECT_FREE)
-                ok = add(list, Py_BuildValue("{sNsssKsssKsKsNsI}", "id", object_id(c, begin + i, o->generation), "state",
-                                             object_state_name(state), "size", (unsigned long long)o->size, "place", place_name(o),
+            if (state != OBJECT_FREE && o->size >= at_least && (!place[0] || strcmp(place, place_name(o)) == 0))
+                ok = add(list, Py_BuildValue("{sIsNsssKsssKsKsNsI}", "slot", begin + i, "id", object_id(c, begin + i, o->generation),
+                                             "state", object_state_name(state), "size", (unsigned long long)o->size, "place", place_name(o),
                                              "address", address_of(c, o), "creator", (unsigned long long)o->creator, "holders",
                                              holder_list(o), "pins", o->pins));
         }

@@ -133,7 +133,8 @@ PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec 
     if (error == OBJSTORE_PENDING)
         return raise_core_error(c, error, "the actor has as many calls queued or running as its option max_pending_calls allows; "
                                           "wait for some of them, for example with cellmesh.wait, before making more");
-    return raise_core_error(c, error, actor && error == OBJSTORE_LIMIT ? "actors" : "tasks or objects");
+    bool no_actor = actor && error == OBJSTORE_LIMIT && c->s.h->touched_actors >= c->s.n_actors && !c->s.h->free_actor_1;
+    return raise_core_error(c, error, no_actor ? "actors" : "objects or tasks");
 }
 
 /* ------------------------------------------------------------------ groups */
@@ -186,7 +187,7 @@ PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwa
     if (error == OBJSTORE_EXISTS)
         PyErr_Format(PyExc_ValueError, "a placement group named '%s' exists in this namespace", name);
     else if (error)
-        raise_core_error(c, error, "bundles of placement groups");
+        raise_core_error(c, error, "bundles");
     if (error)
         Py_CLEAR(ref);
 done:

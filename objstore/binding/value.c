@@ -194,6 +194,12 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force
     uint32_t origin = current_origin(c);
     segment_lock(&c->s);
     int error = create_put(c, &e, origin, slot);
+    if (error == OBJSTORE_LIMIT) { /* what this process has let go of may not have been given back yet */
+        segment_unlock(&c->s);
+        flush_drops(c);
+        segment_lock(&c->s);
+        error = create_put(c, &e, origin, slot);
+    }
     if (!error && in_slot) {
         unsigned char bytes[OBJECT_INLINE_SIZE];
         codec_write(&e.out, bytes, copy_bytes); /* at most 24 bytes, no buffers: a memcpy */

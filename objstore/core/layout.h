@@ -27,6 +27,7 @@
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
 #define LAYOUT_VERSION 2u
 
+#define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
 #define CLIENT_WORDS (MAX_CLIENTS / 64u)
 #define MAX_KINDS 16u         /* kinds of resources: CPU, GPU, memory and thirteen custom ones */

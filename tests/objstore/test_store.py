@@ -121,7 +121,7 @@ def test_a_place_is_given_back(store: Store) -> None:
 def test_two_hundred_and_fifty_six_take_part_and_no_more(store: Store) -> None:
     others: list[Store] = []
     try:
-        with pytest.raises(StoreError, match="at most 256 processes can be attached"):
+        with pytest.raises(StoreError, match="256 processes are attached to this store, and no more can be"):
             for _ in range(300):
                 others.append(Store.attach(store.address))
         assert len(others) == 255 and others[-1].get(others[-1].ref(others[0].put(7).hex())) == 7
@@ -134,6 +134,24 @@ def test_two_hundred_and_fifty_six_take_part_and_no_more(store: Store) -> None:
 def test_what_is_no_store_is_refused(address: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         Store.attach(address)
+
+
+@pytest.mark.parametrize("sizes, words", [
+    ({"size": 1000}, "size=1000): must be a whole number, 65,536 to"), ({"size": -1}, "size=-1"), ({"size": 1 << 47}, "size="),
+    ({"max_objects": 0}, "max_objects=0): must be a whole number, 1 to 2,147,483,647"), ({"max_objects": 2**31}, "max_objects=")])
+def test_sizes_that_cannot_be_are_refused_by_name(sizes: dict[str, int], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Store.create(**sizes)
+
+
+def test_a_store_of_a_few_objects_is_full_with_them() -> None:
+    with Store.create(1 << 20, max_objects=3) as small:
+        refs = [small.put(i) for i in range(3)]
+        with pytest.raises(StoreError, match="larger max_objects") as raised:
+            small.put(3)
+        assert raised.value.code == "limit"
+        del refs[0]
+        assert small.get([small.put(7), *refs]) == [7, 1, 2], "a buffered drop makes room at once"
 
 
 def test_wrong_ids_are_refused(store: Store) -> None:

@@ -1,23 +1,31 @@
-"""As many tasks as there is room for, and one more."""
+"""As many of everything as there is room for, and one more."""
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from types import ModuleType
 
 import cellmesh
+import numpy as np
 import pytest
+from cellmesh import session
+from cellmesh.exceptions import StoreLimitError
+from support import wait_until
 
 pytestmark = pytest.mark.timeout(120)
 MILLION = 1_000_000
+SMALL = {"num_cpus": 1, "max_objects": 1000, "max_tasks": 1000}
 
 
-@pytest.fixture
-def cm() -> Iterator[ModuleType]:
+@contextmanager
+def running(**arguments: int) -> Iterator[ModuleType]:
     """A session of its own, so that nothing else is in its tables."""
-    cellmesh.init(num_cpus=1)
-    yield cellmesh
-    cellmesh.shutdown()
+    with cellmesh.init(**arguments):
+        yield cellmesh
+        assert session.current().client.check() == []
 
 
 @cellmesh.remote
@@ -30,14 +38,108 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def test_a_million_tasks_wait_and_are_drained_and_those_beyond_the_limit_are_refused(cm: ModuleType, flag: Callable) -> None:
+@cellmesh.remote(num_cpus=0)
+class Idle:
+    pass
+
+
+def test_a_million_tasks_wait_and_are_drained_and_those_beyond_the_limit_are_refused(flag: Callable) -> None:
     go = flag("go")
-    holding = held_until.remote(go)  # the only CPU: everything else is queued
-    refs = [double.remote(i) for i in range(MILLION)]
-    with pytest.raises(cm.exceptions.StoreLimitError, match=r"unfinished tasks \(at most 1,048,576\).*Submit fewer at a time"):
-        for i in count(MILLION):
-            refs.append(double.remote(i))
-    go.set()
-    assert len(refs) > MILLION and cm.get(refs) == list(range(0, 2 * len(refs), 2))
-    del refs
-    assert cm.get([holding, double.remote(4)]) == [None, 8]
+    with running(num_cpus=1) as cm:
+        holding = held_until.remote(go)  # the only CPU: everything else is queued
+        refs = [double.remote(i) for i in range(MILLION)]
+        with pytest.raises(StoreLimitError, match=r"unfinished tasks \(at most 1,048,576\).*Submit fewer at a time.*init\(max_tasks="):
+            for i in count(MILLION):
+                refs.append(double.remote(i))
+        go.set()
+        assert len(refs) > MILLION and cm.get(refs) == list(range(0, 2 * len(refs), 2))
+        del refs
+        assert cm.get([holding, double.remote(4)]) == [None, 8]
+
+
+def test_a_full_table_of_objects_says_so_and_is_used_again() -> None:
+    with running(**SMALL) as cm:
+        refs: list[object] = []
+        with pytest.raises(StoreLimitError, match=r"room for another object: .* objects \(at most 1,000\).*init\(max_objects="):
+            while True:
+                refs.append(cm.put(len(refs)))
+        assert cm.get(refs) == list(range(len(refs))) and len(refs) > 900
+        with pytest.raises(StoreLimitError, match="room for another object"):
+            double.remote(1)
+        del refs[-40:]
+        assert cm.get([cm.put(i) for i in range(30)]) == list(range(30)) and cm.get(double.remote(2)) == 4
+
+
+def test_a_full_table_of_tasks_says_so(flag: Callable) -> None:
+    go = flag("go")
+    with running(num_cpus=1, max_tasks=1000) as cm:
+        refs = [held_until.remote(go)]
+        with pytest.raises(StoreLimitError, match=r"room for another task: there are 1,000 unfinished tasks \(at most 1,000\)"):
+            while True:
+                refs.append(double.remote(len(refs)))
+        go.set()
+        assert cm.get(refs[1:]) == list(range(2, 2 * len(refs), 2))
+
+
+def test_a_full_table_of_actors_counts_actors(flag: Callable) -> None:
+    """They wait for a CPU, so that there are no four thousand processes."""
+    go = flag("go")
+    with running(num_cpus=1) as cm:
+        holding, actors = held_until.remote(go), []
+        with pytest.raises(StoreLimitError, match="as many actors as it can have, 4,096.*kill") as raised:
+            while True:
+                actors.append(Idle.options(num_cpus=1).remote())
+        assert len(actors) == 4096 and "tasks (at most" not in str(raised.value)
+        for actor in actors:
+            cm.kill(actor)
+        del actors, actor
+        go.set()
+        assert cm.get(holding) is None
+
+
+def test_what_is_listed_are_the_largest_however_many_there_are() -> None:
+    with running(num_cpus=1) as cm:
+        small = [cm.put(b"x" * (1000 + i % 500)) for i in range(10_000)]  # more than one page of them
+        large = [cm.put(bytes(100_000 * (i + 1))) for i in range(3)]
+        rows = cm.state.list_objects(limit=5)
+        assert [row["id"] for row in rows[:3]] == [ref.hex() for ref in reversed(large)]
+        assert rows[3]["size"] == rows[4]["size"] < 2000
+        least = cm.state.list_objects(filters=[("size", "<", 1100), ("size", ">", 900)], limit=10**9)
+        assert len(least) > 1000 and sorted(least, key=lambda row: -row["size"]) == least
+        assert next(row for row in cm.state.summarize_objects() if row["made_by"] == "put")["objects"] >= len(small) + len(large)
+
+
+@pytest.mark.slow
+def test_ten_million_objects_at_once() -> None:
+    n = 10 * MILLION
+    with running(num_cpus=1) as cm:
+        client = session.current().client
+        before = client.stats()["n_objects"]
+        refs = [cm.put(i) for i in range(n)]
+        assert client.stats()["n_objects"] == before + n and client.check() == []
+        assert all(cm.get(refs[i:i + MILLION]) == list(range(i, i + MILLION)) for i in range(0, n, MILLION))
+        assert cm.get(double.remote(refs[-1])) == 2 * (n - 1)
+        assert len(cm.state.list_objects(limit=10)) == 10 and f" in {client.stats()['n_objects']} objects" in cm.state.memory()
+        del refs
+        client.flush()
+        wait_until(lambda: client.stats()["n_objects"] <= before + 10, deadline=30)
+
+
+@pytest.mark.slow
+def test_an_object_of_five_gib_in_a_store_of_eight() -> None:
+    size = 5 << 30
+    with running(num_cpus=1, object_store_memory=8 << 30) as cm:
+        array = np.zeros(size, "u1")  # takes no memory of its own but for the two ends
+        array[0], array[-1] = 3, 4
+        ref = cm.put(array)
+        back, again = cm.get(ref), cm.get(ref)
+        assert back.nbytes == size and not back.flags.writeable and np.shares_memory(back, again)
+        assert (back[0], back[1], back[-2], back[-1]) == (3, 0, 0, 4)
+        ends = cm.remote(lambda x: (x.nbytes, int(x[0]), int(x[-1])))
+        assert cm.get(ends.remote(ref)) == (size, 3, 4)
+        with pytest.raises(cm.exceptions.ObjectStoreFullError, match="does not fit"):
+            cm.put(np.zeros(9 << 30, "u1"))
+        del ref, back, again
+        gc.collect()
+        node = session.current().node
+        wait_until(lambda: os.fstat(node.fd).st_blocks * 512 < 2 << 30, deadline=90)  # an eighth stays

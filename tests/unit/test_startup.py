@@ -25,7 +25,8 @@ def test_only_what_was_given_is_kept() -> None:
 @pytest.mark.parametrize("name, value", [
     ("num_cpus", -1), ("num_cpus", "4"), ("num_gpus", True), ("memory", float("nan")), ("resources", {"CPU": 4}),
     ("resources", {"disk": "much"}), ("object_store_memory", 100), ("object_store_memory", "1GB"), ("namespace", ""),
-    ("log_to_driver", "yes"), ("address", 3),
+    ("log_to_driver", "yes"), ("address", 3), ("object_store_memory", 1 << 47), ("max_objects", 999), ("max_objects", True),
+    ("max_tasks", 2**31), ("max_tasks", 5000.5),
 ])
 def test_a_wrong_value_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError) as raised:
@@ -62,12 +63,12 @@ def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
         startup.make_config({"address": "/x/node.sock"})
 
 
-RUNNING = SimpleNamespace(config=Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here"))
+RUNNING = SimpleNamespace(config=Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here", max_objects=5000))
 
 
 @pytest.mark.parametrize("given", [{}, {"num_cpus": 2},
                                    {"num_cpus": 2.0, "namespace": "here", "resources": {"disk": 1}},
-                                   {"num_gpus": 0}, {"address": "local"}])
+                                   {"num_gpus": 0}, {"address": "local"}, {"max_objects": 5000}])
 def test_asking_for_what_runs_is_fine(given: dict[str, Any]) -> None:
     startup.compare(RUNNING, given, ignore=False)
 
@@ -77,6 +78,7 @@ def test_asking_for_what_runs_is_fine(given: dict[str, Any]) -> None:
                                                             "num_cpus=4"),
                                           ({"namespace": "there"}, "namespace='here'"),
                                           ({"resources": {"disk": 2}}, "resources={'disk': 1.0}"),
+                                          ({"max_objects": 5001}, "max_objects=5000 runs already"),
                                           ({"log_to_driver": False}, "log_to_driver=True")])
 def test_asking_for_something_else_names_what_differs(given: dict[str, Any], words: str) -> None:
     with pytest.raises(AlreadyInitializedError) as raised:

@@ -74,7 +74,7 @@ def _lister(ours: Callable[..., Any], convert: Callable[[dict[str, Any]], Row]) 
     def list_rows(address: str | None = None, filters: Sequence[tuple[str, str, Any]] | None = None, limit: int = 100,
                   **ignored: Any) -> list[Row]:
         """The rows that pass all filters, (column, "=" or "!=", value)."""
-        rows = _ours._select(map(convert, ours(limit=1 << 20)), filters or (), limit)
+        rows = _ours._select(map(convert, ours(limit=_ours.EVERY)), filters or (), limit)
         return list(rows)
     return list_rows
 
@@ -121,7 +121,7 @@ def _summary(rows: list[Row], column: str) -> dict[str, Any]:
 
 def summarize_tasks(**ignored: Any) -> dict[str, Any]:
     """How many tasks of each function are in each state."""
-    rows = list_tasks(limit=1 << 20)
+    rows = list_tasks(limit=_ours.EVERY)
     return {"cluster": {"summary": _summary(rows, "func_or_class_name"), "summary_by": "func_name",
                         "total_tasks": sum(row["type"] == "NORMAL_TASK" for row in rows),
                         "total_actor_tasks": sum(row["type"] == "ACTOR_TASK" for row in rows)}}
@@ -129,12 +129,12 @@ def summarize_tasks(**ignored: Any) -> dict[str, Any]:
 
 def summarize_actors(**ignored: Any) -> dict[str, Any]:
     """How many actors of each class are in each state."""
-    rows = list_actors(limit=1 << 20)
+    rows = list_actors(limit=_ours.EVERY)
     return {"cluster": {"summary": _summary(rows, "class_name"), "summary_by": "class", "total_actors": len(rows)}}
 
 
 def summarize_objects(**ignored: Any) -> dict[str, Any]:
     """How many objects there are, and how large."""
-    rows = list_objects(limit=1 << 20)
+    rows = list_objects(limit=_ours.EVERY)
     size = sum(row["object_size"] for row in rows)
     return {"cluster": {"total_objects": len(rows), "total_size_mb": size / (1 << 20)}}
