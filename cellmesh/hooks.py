@@ -152,7 +152,8 @@ class Hooks:
         of.tell("tasks_wait", f"{what} waits for {in_resources(why['wanted'])}, and will until {until}: {who_has(why)}")
 
     def store_error(self, code: str, detail: str) -> BaseException:
-        return session.store_error(code, detail)
+        from .store_errors import store_error
+        return store_error(code, detail)
 
     # ---- futures
     def await_ref(self, ref: Ref) -> Awaitable[Any]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .scheduler.launch import Launch
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
-N_HOLDERS_NAMED = 5  # of a full store
 OBITUARY_S = 0.2    # how long an error waits for them
 NOTICES_PER_S, NOTICES_BURST = 20, 200  # of failed tasks and fetched errors that a worker tells drivers
 
@@ -469,53 +468,6 @@ def shutdown() -> None:
         session.close()
 
 
-def store_error(code: str, detail: str) -> BaseException:
-    """The exception for a refusal of the store."""
-    if code == "closed":
-        session = process.session
-        if session is not None and session.lost:
-            return lost_error(session)
-        return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() "
-                                             "starts a new one")
-    if code == "forked":
-        return _forked_error()
-    if code == "unplaced":
-        from .placement import label_of
-        return exceptions.TaskPlacementGroupRemoved(f"{label_of(int(detail))} has been removed, so nothing can run in it")
-    if code in ("full", "disk") and process.session is not None:
-        from .state import memory
-        detail = f"{detail}\n{memory(N_HOLDERS_NAMED, 'memory')}"
-    if code == "limit":
-        detail = _full_table(detail)
-    kinds = {"pending": exceptions.PendingCallsLimitExceeded, "full": exceptions.ObjectStoreFullError,
-             "disk": exceptions.OutOfDiskError, "lost": exceptions.ObjectLostError,
-             "limit": exceptions.StoreLimitError, "corrupt": exceptions.StoreCorruptedError}
-    return kinds.get(code, exceptions.CellmeshError)(detail)
-
-
-# By what the store calls its table; its size is fixed, but for the first two.
-FULL_TABLES = {
-    "actors": "this session has as many actors as it can have, 4,096, dead ones to which there are handles included. kill() those "
-              "whose work is done and drop their handles, or let one actor do the work of several",
-    "resource shapes": "tasks and actors of this session have asked for as many different combinations of resources, environments "
-                       "and placement groups as it can tell apart, 512. Use fewer different amounts, or cellmesh.shutdown() and init()",
-    "bundles": "the placement groups of this session have as many bundles as there can be, 255. Remove groups that are not "
-               "needed any more (remove_placement_group), or make them of fewer, larger bundles",
-    "clients": "256 processes use this session, and no more can: shut down drivers that are not needed",
-}
-
-
-def _full_table(table: str) -> str:
-    if table in FULL_TABLES or process.session is None:
-        return FULL_TABLES.get(table, table)
-    stats = process.session.client.stats()
-    tasks = stats["n_tasks"] >= stats["max_tasks"]
-    return (f"there is no room for another {'task' if tasks else 'object'}: there are {stats['n_tasks']:,} unfinished tasks (at most "
-            f"{stats['max_tasks']:,}) and {stats['n_objects']:,} objects (at most {stats['max_objects']:,}). Submit fewer at a time "
-            "(wait() tells when some have ended), drop refs that are not needed any more, or start the session with "
-            f"init({'max_tasks' if tasks else 'max_objects'}=...)")
-
-
 def lost_error(session: Session) -> exceptions.SessionLostError:
     """Why nothing works any more."""
     return exceptions.SessionLostError(
@@ -526,10 +478,10 @@ def lost_error(session: Session) -> exceptions.SessionLostError:
 def refuse_after_fork() -> None:
     """Raises ForkedClientError in a child of a process with a session."""
     if process.is_forked:
-        raise _forked_error()
+        raise forked_error()
 
 
-def _forked_error() -> exceptions.ForkedClientError:
+def forked_error() -> exceptions.ForkedClientError:
     return exceptions.ForkedClientError(
         "this process was forked from one that uses cellmesh, and a session cannot be shared that way. Start processes "
         "with multiprocessing's 'spawn' method or subprocess, run the work as a cellmesh task, or call "

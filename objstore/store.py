@@ -24,6 +24,7 @@ DEFAULT_BYTES, DEFAULT_MAX_OBJECTS = 1 << 30, 1 << 24
 BYTES, OBJECTS = (1 << 16, 1 << 46), (1, 2**31 - 1)  # least and most of each; an index and the sign for none fit into 32 bits
 
 
+FULL = "Let go of refs and values that are not needed any more, or make the store with a larger size."
 # What a session's errors say otherwise, by code or, for a full table, by its name.
 ERRORS = {"closed": "this store, or the one that the ref belongs to, has been closed",
           "forked": "this process was forked from one that is attached to the store; it can attach by itself: Store.attach(address)",
@@ -40,7 +41,8 @@ class _Hooks:
 
     @staticmethod
     def store_error(code: str, detail: str) -> _core.StoreError:
-        error = _core.StoreError(ERRORS.get(code, ERRORS.get(detail, detail)))
+        text = ERRORS.get(code, ERRORS.get(detail, detail))
+        error = _core.StoreError(f"{text} {FULL}" if code == "full" else text)
         error.code = code
         return error
 

@@ -15,7 +15,8 @@ from typing import Any
 from ..api import cancel, remote
 from ..exceptions import TaskCancelledError
 from ..refs import ObjectRef
-from ..session import current, store_error
+from ..session import current
+from ..store_errors import store_error
 from .initializer import Initialized, check_initializer
 
 N_FUNCTIONS_KEPT = 64  # functions that an executor has made remote, and keeps for the next submit

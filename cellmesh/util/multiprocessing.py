@@ -24,7 +24,8 @@ from ..api import remote
 from ..exceptions import ActorError, CellmeshError, TaskError
 from ..objects import get
 from ..refs import ObjectRef
-from ..session import current, store_error
+from ..session import current
+from ..store_errors import store_error
 from .initializer import Initialized, check_initializer
 
 __all__ = ["AsyncResult", "IMapIterator", "Pool", "TimeoutError"]

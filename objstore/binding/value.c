@@ -102,16 +102,21 @@ static void raise_full(ClientObject *c, uint64_t size, const char *why)
 {
     const struct header *h = c->s.h;
     const struct arena *a = &h->arena;
-    char text[OFFLOAD_WHY_SIZE + 1600], disk[OFFLOAD_WHY_SIZE + 1200] = "";
+    char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "";
+    segment_lock(&c->s);
+    uint64_t largest = arena_largest_free(a, c->s.base), used = a->used_bytes, all = a->end - a->begin;
+    segment_unlock(&c->s);
+    if (size < all - used)
+        snprintf(pieces, sizeof pieces, " What is free lies in pieces between values in use, the largest of %llu bytes, and a value lies in "
+                 "one piece: make several smaller objects of it, or drop values between the pieces.", (unsigned long long)largest);
     if (why[0])
         snprintf(disk, sizeof disk, " An object could not be moved to disk: %s.", why);
     else if (h->away_folder[0])
         snprintf(disk, sizeof disk, " %llu bytes lie on disk, in %s, of at most %llu.", (unsigned long long)h->away_bytes, h->away_folder,
                  (unsigned long long)h->away_limit);
     snprintf(text, sizeof text,
-             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use.%s Drop references "
-             "that are no longer needed (del, and Out[n] in a notebook), or start with a larger object_store_memory.",
-             (unsigned long long)size, (unsigned long long)(a->end - a->begin), (unsigned long long)a->used_bytes, disk);
+             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use.%s%s",
+             (unsigned long long)size, (unsigned long long)all, (unsigned long long)used, pieces, disk);
     raise_store_error(c, why[0] ? "disk" : "full", text);
 }
 

@@ -511,6 +511,25 @@ static uint64_t find_idle(const struct arena *arena, const unsigned char *base, 
     return found;
 }
 
+/* Those of a class are larger than those of all classes below it. Trusts the lists as little as find_idle. */
+uint64_t arena_largest_free(const struct arena *arena, const unsigned char *base)
+{
+    uint64_t left = arena->end - arena->begin, offset = 0, largest = 0;
+    unsigned level = arena->levels ? highest_bit(arena->levels) : ARENA_N_LEVELS;
+    if (is_chunk(arena, base, arena->top) && is_free(chunk_seen(base, arena->top)))
+        largest = size_of(chunk_seen(base, arena->top));
+    if (level < ARENA_N_LEVELS && arena->sublevels[level])
+        offset = arena->heads[level][highest_bit(arena->sublevels[level])];
+    for (; is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset)); offset = chunk_seen(base, offset)->next_free) {
+        uint64_t size = size_of(chunk_seen(base, offset));
+        if (size > left)
+            break;
+        left -= size;
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
 uint64_t arena_idle_bytes(const struct arena *arena, const unsigned char *base)
 {
     uint64_t total;

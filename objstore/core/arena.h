@@ -68,6 +68,9 @@ uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t si
 /* Frees a chunk. OBJSTORE_OK, or OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use. */
 int arena_free(struct arena *arena, unsigned char *base, uint64_t payload);
 
+/* The payload of the largest free chunk, 0: there is none. Takes as long as there are chunks of nearly that size. */
+uint64_t arena_largest_free(const struct arena *arena, const unsigned char *base);
+
 /* Large free chunks whose pages are there but serve nobody. */
 uint64_t arena_idle_bytes(const struct arena *arena, const unsigned char *base);
 

@@ -231,6 +231,24 @@ static void test_finds_the_one_chunk_that_fits(void)
     check_world();
 }
 
+static int note_largest(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
+{
+    (void)owner, (void)payload;
+    if (kind == ARENA_FREE && size > *(uint64_t *)ctx)
+        *(uint64_t *)ctx = size;
+    return 0;
+}
+
+/* Exactly that much can be had, and no more. */
+static void check_largest(void)
+{
+    uint64_t seen = 0, largest = arena_largest_free(&world.arena, space);
+    CHECK(arena_walk(&world.arena, space, note_largest, &seen) == OBJSTORE_OK && seen == largest);
+    CHECK(arena_alloc(&world.arena, space, largest + 1, ARENA_OBJECT, 1) == 0);
+    uint64_t payload = largest ? arena_alloc(&world.arena, space, largest, ARENA_OBJECT, 1) : 0;
+    CHECK(!largest || (payload && arena_free(&world.arena, space, payload) == OBJSTORE_OK));
+}
+
 static void test_walk_shows_every_chunk(void)
 {
     begin_world(8192);
@@ -285,6 +303,8 @@ static void random_operation(uint64_t space_size)
         make(random_size(space_size));
     else if (world.n_live > 0)
         drop((unsigned)random_below(world.n_live));
+    if (random_below(10) == 0)
+        check_largest();
 }
 
 static void test_random_operations(void)

@@ -99,6 +99,23 @@ def test_a_full_store_buries_the_dead_before_it_refuses(store: Store) -> None:
     assert raised.value.code == "full" and len(store.get(ref)) == 50 << 20
 
 
+def test_a_store_whose_room_is_in_pieces_says_how_large_they_are(store: Store) -> None:
+    refs = [store.put(bytes(3 << 20)) for _ in range(20)]
+    kept, refs[::2] = refs[1::2], [None] * 10  # ten holes of 3 MiB, and what was free at the end
+    store.release()
+    with pytest.raises(StoreError, match=r"in pieces between values in use, the largest of \d+ bytes.*several smaller.*a larger size") as raised:
+        store.put(bytes(20 << 20))
+    said = re.search(r"the largest of (\d+) bytes", str(raised.value))
+    assert said and 3 << 20 < int(said[1]) < 8 << 20
+    ref = store.put(bytes(int(said[1]) - (1 << 16)))  # nearly all of it: there is a little around a value
+    del kept, refs, ref
+    store.release()
+    store.put(bytes(60 << 20))
+    with pytest.raises(StoreError) as raised:
+        store.put(bytes(70 << 20))
+    assert "pieces" not in str(raised.value)
+
+
 def test_what_is_in_use_survives_close(store: Store) -> None:
     here = Store.attach(store.fd)
     other = store.put(np.arange(100_000))
