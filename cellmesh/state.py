@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
 from typing import Any
 
-from . import api
+from . import api, attached
 from .history import PUT_BIT, read_history
 from .holders import Places, holders
 from .session import running
@@ -135,8 +135,8 @@ def _size(pair: tuple[Row, Row]) -> int:
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """The processes of the session: index, role, pid, state (idle, busy, blocked, actor), task, actor, tasks
-    finished."""
-    return _select(running().client.clients(), filters, limit)
+    finished, name of what it runs."""
+    return _select(attached.rows(running().client), filters, limit)
 
 
 def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -210,11 +210,12 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
 
 def memory(limit: int = 20, place: str = "") -> str:
     """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
-    which processes, and in this one which variables, attributes, closures and frames of the last traceback.
+    which processes and what they run, and in this one which variables, attributes, closures and frames of the last traceback.
     `place`: only the objects there, "memory", "disk" or "slot"."""
     stats = running().client.stats()
     found = _largest_objects((), limit, place)
     names = holders(Places([o for _, o in found]))
+    processes = {row["index"]: row for row in attached.rows(running().client)}
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
             f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
     if stats["n_on_disk"]:
@@ -222,9 +223,9 @@ def memory(limit: int = 20, place: str = "") -> str:
                  f"{stats['n_on_disk']} objects, in {stats['disk_folder']}")
     lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {'on disk' if row['place'] == 'disk' else row['state']:<8} by "
              f"{row['made_by']}, refs in "
-             f"{', '.join(f'pid {pid}' for pid in row['held_by']) or 'no process'}, used by {row['used_by']}"
-             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row, _ in found]
-    hint = "(who has fetched a value holds it too; of other processes only the pid is known)"
+             f"{attached.holders_in_words(o['holders'], processes)}, used by {row['used_by']}"
+             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row, o in found]
+    hint = "(who has fetched a value holds it too; which variables do is known of this process only)"
     return "\n".join([head, *lines, hint])
 
 

@@ -17,6 +17,12 @@ def in_resources(amounts: Mapping[str, float]) -> str:
     return ", ".join(parts) or "nothing"
 
 
+def in_one_line(text: str, most: int = 80) -> str:
+    """A name that a user has given, among our own words: no line breaks, nothing that a terminal obeys."""
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text[:most + 1])
+    return shown if len(shown) <= most else f"{shown[:most - 3]}..."
+
+
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of this package."""
     name = str(frame.f_globals.get("__name__", ""))

@@ -72,11 +72,18 @@ bool client_look(struct segment *s, uint32_t client, struct client_view *v)
     if (c->actor_1 <= s->n_actors)
         v->actor_1 = c->actor_1;
     const struct task_slot *t = c->task_1 && c->task_1 <= s->n_tasks ? &s->tasks[c->task_1 - 1] : NULL;
+    uint32_t made_by_1 = v->actor_1 ? s->actors[v->actor_1 - 1].task_1 : 0;
+    const struct task_slot *made_by = made_by_1 && made_by_1 <= s->n_tasks ? &s->tasks[made_by_1 - 1] : NULL;
     if (t && atomic_load(&t->state) == TASK_RUNNING && t->worker == client) {
         v->seq = t->seq;
         v->parent = t->parent;
         v->retriable = t->max_retries != 0;
         v->blocked = t->flags & TASK_FLAG_BLOCKED;
+        made_by = t;
+    }
+    if (made_by && made_by->function < s->n_objects) {
+        v->function_1 = made_by->function + 1;
+        v->generation = s->objects[made_by->function].generation;
     }
     return true;
 }

@@ -28,6 +28,8 @@ struct client_view {
     int32_t pid;
     bool idle, blocked, retriable;
     uint64_t seq, parent; /* of the task that it runs, 0: none */
+    uint32_t function_1;  /* slot of what it runs, or of the class of the actor that it serves meanwhile */
+    uint32_t generation;  /* of that slot */
     uint64_t n_finished, last_seq;
 };
 /* Under the lock. False: the slot is free. A stray write may have changed any field, so none is followed that leads nowhere. */
