@@ -25,8 +25,11 @@ HOOKS = "cellmesh.hooks:Hooks"
 WORKER_SETUP = "cellmesh.session:adopt_worker"
 # Imported once, in the zygote, instead of in every worker by its first task.
 PRELOAD = ("cellmesh.session", "cellmesh.hooks", "cellmesh.failures", "cellmesh.objstore.serialization", "cellmesh.api")
-# Heavy ones, only if the driver uses them too: a task will then, and 110 ms and 40 MB are wasted on nobody.
-PRELOAD_IF_USED = ("pyarrow",)
+# Whatever task names a remote function or an actor class needs them, and they can wait until the first task runs.
+PRELOAD_IDLE = ("cellmesh.remote_function", "cellmesh.actor")
+# Only what the driver uses too: a task will then, and time and memory are wasted on nobody (pyarrow: 110 ms, 40 MB). From the
+# standard library what many a module imports; asyncio alone takes a worker 20 ms.
+PRELOAD_IF_USED = ("asyncio", "json", "tempfile", "pyarrow")
 
 
 class JoinError(ConnectionError):
@@ -118,8 +121,8 @@ class Node:
                                    namespace=namespace, total=resources, log_to_driver=log_to_driver,
                                    sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
                                    worker_setup=worker_setup, preload=list(preload),
-                                   preload_idle=[name for name in PRELOAD_IF_USED if name in sys.modules], log_dir=log_dir,
-                                   offload_dir=objects)
+                                   preload_idle=[*PRELOAD_IDLE, *(name for name in PRELOAD_IF_USED if name in sys.modules)],
+                                   log_dir=log_dir, offload_dir=objects)
             _offer(launched.segment_fd, resources, objects, limit)
             launched.tell(config.to_bytes())
             link = _greet_own(launched.directory, launched.process)

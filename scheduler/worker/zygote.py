@@ -17,7 +17,7 @@ import traceback
 
 from ...objstore import _core
 from .. import processes, transport
-from ..messages import ForkFailed, ForkWorkers, SessionConfig, ToZygote, WorkerExited, WorkerForked
+from ..messages import ForkFailed, ForkWorkers, FromScheduler, SessionConfig, ToZygote, WorkerExited, WorkerForked
 from ..transport import Channel, ConnectionLost
 from . import main as worker
 
@@ -110,6 +110,7 @@ class Zygote:
             if self._imports_after_first:
                 preload(self._imports_after_first)
                 self._imports_after_first = []
+                transport.decoder(FromScheduler)  # likewise
                 _settle()
 
     def _fork(self) -> None:
