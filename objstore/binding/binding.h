@@ -56,7 +56,7 @@ typedef struct {
     int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
     int depth;      /* tasks being run inside the waits of others */
-    int spin_score; /* did looking before sleeping pay, lately? */
+    _Atomic int trust; /* does looking before sleeping pay? see client_sleep */
     PyObject *call_variable; /* of an async actor: the ContextVar that holds the number of the running call */
     uint32_t n_wakes, n_wakes_taken; /* wake() calls, and those that next() has answered */
     uint32_t watch_seen;

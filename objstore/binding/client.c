@@ -168,7 +168,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         goto failed;
     }
     c->pid = (int)getpid();
-    c->spin_score = 8;
+    c->trust = TRUST_MAX;
     c->closed = false;
     register_client(c, c);
     return (PyObject *)c;
@@ -391,7 +391,7 @@ static PyObject *client_next_demand(ClientObject *c, PyObject *timeout_object)
     uint32_t seen = client_inbox(s);
     if (!atomic_load(&s->h->attention)) {
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, seen, ns, 0);
+        client_sleep(s, seen, ns, NULL);
         Py_END_ALLOW_THREADS
     }
     if (PyErr_CheckSignals() < 0)

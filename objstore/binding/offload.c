@@ -118,7 +118,7 @@ static int sleep_a_little(ClientObject *c, uint32_t seen)
 {
     struct segment *s = &c->s;
     Py_BEGIN_ALLOW_THREADS
-    client_sleep(s, seen, WAIT_NS, 0);
+    client_sleep(s, seen, WAIT_NS, NULL);
     Py_END_ALLOW_THREADS
     return PyErr_CheckSignals() < 0 || client_usable(c) < 0 ? -1 : 0;
 }

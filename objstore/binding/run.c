@@ -7,7 +7,6 @@
 
 enum { LEAVE = -1, TIMED_OUT = -2, FAILED = -3 };
 #define IDLE_SLICE_NS (INT64_C(10) * 1000 * 1000 * 1000)
-#define IDLE_SPIN_NS 12000
 
 _Thread_local ClientObject *current_client;
 _Thread_local uint32_t current_task_1;
@@ -47,23 +46,10 @@ static bool should_leave(ClientObject *c)
 /* Sleeps until there may be something to take. 0, or FAILED with an exception. */
 static int idle(ClientObject *c, uint32_t seen, int64_t ns)
 {
-    struct segment *s = &c->s;
     flush_drops(c);
-    bool look_first = c->spin_score > 0;
-    int64_t spin = look_first && ns > IDLE_SPIN_NS ? IDLE_SPIN_NS : 0;
-    bool paid = false;
     Py_BEGIN_ALLOW_THREADS
-    if (spin) {
-        client_sleep(s, seen, 0, spin);
-        paid = client_inbox(s) != seen;
-    }
-    if (!paid)
-        client_sleep(s, seen, ns < IDLE_SLICE_NS ? ns : IDLE_SLICE_NS, 0);
+    client_sleep(&c->s, seen, ns < IDLE_SLICE_NS ? ns : IDLE_SLICE_NS, &c->trust);
     Py_END_ALLOW_THREADS
-    if (paid)
-        c->spin_score = c->spin_score < 16 ? c->spin_score + 1 : 16;
-    else if (spin)
-        c->spin_score -= 2;
     return PyErr_CheckSignals() < 0 ? FAILED : 0; /* the end of the session is a reason to leave, not an error */
 }
 
@@ -92,12 +78,48 @@ static int64_t take(ClientObject *c, double timeout, bool until_wake)
     }
 }
 
-/* Ends `task` and takes the next in the same critical section: a chain stays on one worker without a wake-up. */
-static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status)
+/* ------------------------------------------------------------------ letting submitters pass */
+
+/* Finishing takes the lock that submitting takes. A worker that meets a stream of submissions of tiny tasks would take
+ * each task as it comes and hold up the submitter by as much as it gets done itself. So while nobody waits for what it
+ * makes, it steps aside for a moment: tasks gather, and are all done without contention once somebody waits. */
+#define ASIDE_MIN_NS 500
+#define ASIDE_MAX_NS 32000
+#define ASIDE_TIMES 64 /* in a row; who submits for longer than these 2 ms is not waited for */
+
+struct courtesy {
+    uint64_t seq;       /* of what was submitted last, as of the end of the last task */
+    uint32_t n_awaited; /* likewise */
+    bool is_busy;       /* something was submitted meanwhile */
+    int n;              /* times in a row */
+};
+
+static void step_aside(ClientObject *c, struct courtesy *m)
 {
+    uint32_t n_awaited = atomic_load_explicit(&c->s.n_awaited, memory_order_relaxed);
+    if (n_awaited != m->n_awaited || !m->is_busy) {
+        m->n_awaited = n_awaited;
+        m->n = 0;
+        return;
+    }
+    if (m->n == ASIDE_TIMES)
+        return;
+    int64_t ns = m->n < 7 ? ASIDE_MIN_NS << m->n : ASIDE_MAX_NS, end = monotonic_ns() + ns;
+    uint32_t n_waits = atomic_load_explicit(&c->s.h->n_waits, memory_order_relaxed);
+    m->n++;
+    while (monotonic_ns() < end && atomic_load_explicit(&c->s.h->n_waits, memory_order_relaxed) == n_waits)
+        cpu_relax();
+}
+
+/* Ends `task` and takes the next in the same critical section: a chain stays on one worker without a wake-up. */
+static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status, struct courtesy *m)
+{
+    step_aside(c, m);
     segment_lock(&c->s);
     task_finish(&c->s, task, status);
     uint32_t next = should_leave(c) ? UINT32_MAX : task_pop(&c->s);
+    m->is_busy = c->s.h->next_seq != m->seq;
+    m->seq = c->s.h->next_seq;
     segment_unlock(&c->s);
     return next == UINT32_MAX ? take(c, -1.0, false) : next;
 }
@@ -439,6 +461,7 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
     (void)unused;
     if (client_usable(c) < 0)
         return NULL;
+    struct courtesy courtesy = {0};
     int64_t task = take(c, -1.0, false);
     while (task >= 0 && !(c->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION)) {
         uint32_t status = execute(c, (uint32_t)task);
@@ -446,7 +469,7 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
             end_task(c, (uint32_t)task, status);
             task = take(c, -1.0, false);
         } else {
-            task = finish_and_take(c, (uint32_t)task, status);
+            task = finish_and_take(c, (uint32_t)task, status, &courtesy);
         }
         if (task >= 0 && PyErr_CheckSignals() < 0)
             PyErr_Clear(); /* an interrupt meant for the task that has just ended */

@@ -57,7 +57,7 @@ static int wait_for_room(ClientObject *c, uint32_t task, uint64_t n)
         flush_drops(c);
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, seen, SLICE_NS, 0);
+        client_sleep(s, seen, SLICE_NS, NULL);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
             result = -1;

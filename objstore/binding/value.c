@@ -144,7 +144,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         uint32_t seen = client_inbox(&c->s);
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, seen, pause, 0);
+        client_sleep(s, seen, pause, NULL);
         Py_END_ALLOW_THREADS
         pause = pause < FULL_PAUSE_MAX_NS ? 2 * pause : FULL_PAUSE_MAX_NS;
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)

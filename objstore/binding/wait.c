@@ -5,11 +5,10 @@
 #include <limits.h>
 
 #define SLICE_NS (50 * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
-#define SPIN_NS 12000
 #define PATIENCE_NS (INT64_C(5) * 1000 * 1000 * 1000) /* then it is looked at whether resources are missing, and told */
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
-enum { SPIN_BEST = 16, SPIN_PROBE = 32, ALWAYS_NOTIFY = INT_MIN / 2 };
+#define ALWAYS_NOTIFY (INT_MIN / 2)
 
 int parse_timeout(PyObject *timeout, double *seconds)
 {
@@ -24,33 +23,6 @@ int parse_timeout(PyObject *timeout, double *seconds)
         return -1;
     }
     return 0;
-}
-
-/* Looking for a while before sleeping pays when the other side runs on another core and is quick. Whether it does is
- * learned: successes buy further attempts, failures end them but for a rare probe. */
-static int64_t spin_budget(ClientObject *c)
-{
-    static _Thread_local unsigned n;
-    return c->spin_score > 0 || ++n % SPIN_PROBE == 0 ? SPIN_NS : 0;
-}
-
-static int sleep_slice(ClientObject *c, uint32_t seen, int64_t ns)
-{
-    int result;
-    int64_t spin = ns > SPIN_NS ? spin_budget(c) : 0;
-    struct segment *s = &c->s;
-    Py_BEGIN_ALLOW_THREADS
-    if (spin && (result = client_sleep(s, seen, 0, spin)) == 0 && client_inbox(s) != seen) {
-        spin = -1; /* paid */
-    } else {
-        result = client_sleep(s, seen, ns < SLICE_NS ? ns : SLICE_NS, 0);
-    }
-    Py_END_ALLOW_THREADS
-    if (spin < 0)
-        c->spin_score = c->spin_score < SPIN_BEST ? c->spin_score + 1 : SPIN_BEST;
-    else if (spin > 0)
-        c->spin_score = c->spin_score > 0 ? c->spin_score - 2 : 0;
-    return result;
 }
 
 typedef struct {
@@ -142,8 +114,11 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             blocked = true;
         }
         flush_drops(c);
+        atomic_fetch_add_explicit(&c->s.h->n_waits, 1, memory_order_relaxed);
         c->n_waiting++;
-        sleep_slice(c, seen, left);
+        Py_BEGIN_ALLOW_THREADS
+        client_sleep(&c->s, seen, left < SLICE_NS ? left : SLICE_NS, &c->trust);
+        Py_END_ALLOW_THREADS
         c->n_waiting--;
         if (!told && w->n_pending && monotonic_ns() > patience) {
             told = true;
@@ -409,7 +384,7 @@ PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
         }
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, now, left < INT64_C(10000000000) ? left : INT64_C(10000000000), 0);
+        client_sleep(s, now, left < INT64_C(10000000000) ? left : INT64_C(10000000000), NULL);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return NULL;

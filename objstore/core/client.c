@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "client.h"
 
+#include <sched.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -97,24 +98,57 @@ void wake_everybody(struct segment *s)
             wake_client(s, i);
 }
 
-int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, int64_t spin_ns)
+/* A wake-up costs more than a microsecond, tens of them on an idle virtual CPU; looking for so long costs as much at most.
+ * It pays when the other side runs on another CPU and is quick, and nothing but experience says whether it does:
+ *
+ *  - seen while looking: the wake-up was saved;
+ *  - not seen: the time was wasted;
+ *  - a gap in the clock: another process ran on this CPU meanwhile, most likely the one that is waited for. Each look lets
+ *    others run (sched_yield), but the scheduler does not hand over what it thinks is our fair share, so it may have been held up;
+ *  - not looked, and woken soon: looking might have paid. */
+#define LOOK_NS 30000
+#define LOOK_GAP_NS 4000
+enum { TRUST_PAID = 1, TRUST_WASTED = -2, TRUST_SHARED = -16 };
+
+static void learn(_Atomic int *trust, int change)
+{
+    int now = atomic_load_explicit(trust, memory_order_relaxed) + change;
+    now = now > TRUST_MAX ? TRUST_MAX : now < -TRUST_MAX ? -TRUST_MAX : now;
+    atomic_store_explicit(trust, now, memory_order_relaxed); /* threads of one process may lose a lesson */
+}
+
+static bool look_first(const struct client_slot *c, uint32_t seen, _Atomic int *trust)
+{
+    int64_t last = monotonic_ns(), end = last + LOOK_NS, now = last;
+    for (; now < end && now - last < LOOK_GAP_NS; now = monotonic_ns()) {
+        last = now;
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(&c->inbox, memory_order_acquire) != seen) {
+                learn(trust, TRUST_PAID);
+                return true;
+            }
+            cpu_relax();
+        }
+        sched_yield();
+    }
+    learn(trust, now - last < LOOK_GAP_NS ? TRUST_WASTED : TRUST_SHARED);
+    return atomic_load_explicit(&c->inbox, memory_order_acquire) != seen;
+}
+
+int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, _Atomic int *trust)
 {
     struct client_slot *c = &s->clients[s->me];
-    if (spin_ns > 0) {
-        int64_t end = monotonic_ns() + spin_ns;
-        do {
-            for (int i = 0; i < 32; i++) {
-                if (atomic_load_explicit(&c->inbox, memory_order_acquire) != seen)
-                    return 0;
-                cpu_relax();
-            }
-        } while (monotonic_ns() < end);
-    }
+    bool looks = trust && (timeout_ns < 0 || timeout_ns > LOOK_NS) && atomic_load_explicit(trust, memory_order_relaxed) > 0;
+    if (looks && look_first(c, seen, trust))
+        return 0;
+    int64_t began = trust && !looks ? monotonic_ns() : 0;
     atomic_fetch_add(&c->sleepers, 1);
     STEP();
     int result = futex_wait(&c->inbox, seen, timeout_ns);
     STEP();
     atomic_fetch_sub(&c->sleepers, 1);
+    if (began && result == 0 && monotonic_ns() - began < LOOK_NS)
+        learn(trust, TRUST_PAID);
     return result;
 }
 

@@ -44,8 +44,10 @@ bool client_context(struct segment *segment, uint32_t *object); /* held by this 
  * not changed; a notifier changes the inbox first and then wakes whoever is counted in `sleepers`. */
 static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->clients[s->me].inbox); }
 
-/* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. `spin_ns`: first look for that long. */
-int client_sleep(struct segment *segment, uint32_t seen, int64_t timeout_ns, int64_t spin_ns);
+/* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. With a `trust`, which begins at TRUST_MAX and is kept from
+ * one call to the next, it looks for some microseconds before it sleeps, as long as that pays. */
+#define TRUST_MAX 16
+int client_sleep(struct segment *segment, uint32_t seen, int64_t timeout_ns, _Atomic int *trust);
 
 /* Under the lock: once it is released, every client looks again at what it waits for. */
 void wake_everybody(struct segment *segment);

@@ -80,7 +80,7 @@ static void run_get(void)
     atomic_store(&s.clients[s.me].need, 0);
     if (object_mark_waiting(&s, held[1])) {
         atomic_fetch_add(&s.clients[s.me].need, 1);
-        client_sleep(&s, client_inbox(&s), 1000, 0);
+        client_sleep(&s, client_inbox(&s), 1000, NULL);
     }
     drop(held[1]);
 }
@@ -91,7 +91,8 @@ static void run_wait(void)
     for (uint32_t i = 1; i < n_held; i++)
         object_mark_waiting(&s, held[i]);
     atomic_fetch_add(&s.clients[s.me].need, 3);
-    client_sleep(&s, seen, 1000, 1000);
+    _Atomic int trust = TRUST_MAX;
+    client_sleep(&s, seen, 50000, &trust);
 }
 
 static void run_submit(void) { submit(&c, (struct shape){0, 1, 90, 1, 0}, results); }

@@ -108,7 +108,7 @@ static void get_without_timeout(void)
 {
     for (uint32_t seen = client_inbox(&s); object_mark_waiting(&s, held[1]); seen = client_inbox(&s)) {
         atomic_store(&s.clients[s.me].need, 1);
-        client_sleep(&s, seen, -1, 0);
+        client_sleep(&s, seen, -1, NULL);
     }
 }
 
@@ -116,7 +116,7 @@ static void work_without_timeout(void)
 {
     for (uint32_t seen = client_inbox(&s); !atomic_load(&s.h->closing); seen = client_inbox(&s)) {
         work_until_idle();
-        client_sleep(&s, seen, -1, 0);
+        client_sleep(&s, seen, -1, NULL);
     }
 }
 

@@ -46,7 +46,7 @@ static void wait_for(struct segment *s, uint32_t object)
         atomic_store(&s->clients[s->me].need, 1); /* seals to go */
         if (!object_mark_waiting(s, object))
             return; /* it is sealed */
-        client_sleep(s, seen, INT64_C(5000000000), 0);
+        client_sleep(s, seen, INT64_C(5000000000), NULL);
     }
 }
 

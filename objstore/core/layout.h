@@ -327,6 +327,7 @@ struct header {
     uint32_t scheduler_1;
     _Atomic uint32_t closing;                 /* A  the session ends */
     _Atomic uint32_t corrupt;                 /* A  ... because something has overwritten the segment */
+    _Alignas(64) _Atomic uint32_t n_waits;    /* A  grows when somebody begins to wait for objects */
     _Alignas(64) struct pool pools[MAX_POOLS];
 };
 #define LOCK_WAITERS 0x80000000u

@@ -60,6 +60,7 @@ static void publish(struct segment *s, uint32_t index, uint32_t state)
     STEP();
     if (!(old & OBJECT_HAS_WAITERS))
         return;
+    atomic_fetch_add_explicit(&s->n_awaited, 1, memory_order_relaxed);
     for (uint32_t w = 0; w < CLIENT_WORDS; w++) {
         uint64_t bits = atomic_exchange(&o->waiters[w], 0);
         for (; bits; bits &= bits - 1) {

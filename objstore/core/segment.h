@@ -26,6 +26,7 @@ struct segment {
     uint64_t pending_wakes[CLIENT_WORDS]; /* under the lock: clients to notify once it is released */
     bool pending_attention;
     bool events_written;
+    _Atomic uint32_t n_awaited;         /* objects that this process has sealed while somebody waited for them */
 };
 
 struct segment_config {

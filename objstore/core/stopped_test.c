@@ -92,7 +92,7 @@ static void the_scheduler_is_told(void)
     if (scheduler == 0) {
         CHECK(client_attach(&s, ROLE_SCHEDULER) == OBJSTORE_OK);
         while (!atomic_load(&s.h->attention))
-            client_sleep(&s, client_inbox(&s), 10000000, 0);
+            client_sleep(&s, client_inbox(&s), 10000000, NULL);
         _exit(atomic_load(&s.h->stopped_pid) > 0 ? 0 : 1);
     }
     while (!s.h->scheduler_1)

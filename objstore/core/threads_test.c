@@ -96,7 +96,7 @@ static void *move(void *arg)
     attach(c, ROLE_DRIVER);
     while (!atomic_load(&stop_moving)) {
         if (away_choose(s, 0, &m) != OBJSTORE_OK) {
-            client_sleep(s, client_inbox(s), 100000, 0);
+            client_sleep(s, client_inbox(s), 100000, NULL);
             sweep_files(s);
             continue;
         }
@@ -130,7 +130,7 @@ static void bring_back(struct segment *s, uint32_t object)
         if (found == OBJSTORE_EXISTS)
             return;
         if (found == OBJSTORE_PENDING) {
-            client_sleep(s, seen, 1000000, 0);
+            client_sleep(s, seen, 1000000, NULL);
             continue;
         }
         CHECK(chunk);
@@ -225,7 +225,7 @@ static void get(struct client *c, const uint32_t *objects, uint32_t n)
         if (!n_pending)
             break;
         atomic_fetch_add(&s->clients[s->me].need, (int32_t)n_pending);
-        CHECK(client_sleep(s, seen, INT64_C(20000000000), 0) == 0); /* a lost wake-up: this program has no other sleepers */
+        CHECK(client_sleep(s, seen, INT64_C(20000000000), NULL) == 0); /* a lost wake-up: this program has no other sleepers */
     }
     for (uint32_t i = 0; i < n; i++) {
         const struct object_slot *o = &s->objects[objects[i]];
@@ -365,7 +365,7 @@ static void *work(void *arg)
             execute(c, task, flags);
             c->n_rounds++;
         } else {
-            client_sleep(&c->s, seen, INT64_C(5000000), 0); /* workers beyond the actors are not guaranteed here */
+            client_sleep(&c->s, seen, INT64_C(5000000), NULL); /* workers beyond the actors are not guaranteed here */
         }
     }
     client_died(&c->s, c->s.me, 0);
@@ -406,7 +406,7 @@ int main(int argc, char **argv)
         segment_lock(s);
         busy = s->h->n_live_tasks || s->h->n_live_objects;
         segment_unlock(s);
-        client_sleep(s, client_inbox(s), 1000000, 0);
+        client_sleep(s, client_inbox(s), 1000000, NULL);
     }
     atomic_store(&stop_working, true);
     atomic_store(&stop_moving, true);

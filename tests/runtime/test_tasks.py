@@ -134,6 +134,17 @@ def test_results_can_hold_refs(cm: ModuleType) -> None:
     assert cm.get(cm.get(make.remote())) == [1, 2, 3]
 
 
+def test_tasks_end_while_nobody_waits_and_submissions_never_pause(cm: ModuleType) -> None:
+    first = [add.remote(i) for i in range(2000)]
+    for i in range(1_000_000):  # the worker steps aside for whoever submits, but not for ever
+        add.remote(i)
+        if i % 500 == 0 and len(cm.wait(first, num_returns=len(first), timeout=0)[0]) == len(first):
+            break
+    else:
+        pytest.fail("2,000 tasks were not over after a million more had been submitted")
+    assert cm.get(first) == list(range(1, 2001))
+
+
 # ---------------------------------------------------------------- nesting
 def test_recursion_on_one_cpu_does_not_deadlock(one_cpu: ModuleType) -> None:
     assert one_cpu.get(fibonacci.remote(7), timeout=50) == 13
