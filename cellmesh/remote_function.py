@@ -31,6 +31,11 @@ class RemoteFunction(Generic[P, R]):
     The function is copied into the store when it is first used, together with the global variables it reads, if it
     comes from a notebook or a script. What is assigned to these variables in the same cell later is not seen by its
     tasks.
+
+    Arguments are copied by the call. The same argument given twice arrives as one, whatever its size. Lists, dicts and arrays that
+    several arguments *contain* stay shared between them while the call is small: less than 64 KiB, and no buffer of 1 KiB or
+    more. Beyond that every argument but small scalars is an object of its own in the store, and what two of them contain arrives
+    as two equal values. Within one argument everything stays shared: `f.remote((a, b))` for two that must.
     """
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import html
 import operator
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest

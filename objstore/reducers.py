@@ -41,10 +41,15 @@ def _reducers(numpy: bool, pyarrow: bool, polars: bool) -> Reducers:
 
 # ---------------------------------------------------------------- numpy
 def _reduce_array(array: Any) -> Any:
-    """Times as raw bytes and what they are: numpy has no buffers of times, so that it copies the array, and twice."""
-    if array.dtype.kind not in "mM":
+    """Times, alone or in structures, as raw bytes and what they are: numpy has no buffers of times, so that it copies the array,
+    and twice."""
+    if not _has_times(array.dtype) or array.dtype.hasobject:
         return array.__reduce_ex__(PROTOCOL)
-    return _view_as, (array.view("V8"), array.dtype)
+    return _view_as, (array.view(f"V{array.dtype.itemsize}"), array.dtype)
+
+
+def _has_times(dtype: Any) -> bool:
+    return dtype.base.kind in "mM" or any(_has_times(field) for field, *_ in (dtype.base.fields or {}).values())
 
 
 def _view_as(array: Any, dtype: Any) -> Any:

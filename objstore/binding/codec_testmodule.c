@@ -1,4 +1,4 @@
-/* The codec alone as an extension module, for tests/objstore/test_codec.py: a dummy Ref, encode and decode for values
+/* The codec alone as an extension module, for tests/codec_harness.py: a dummy Ref, encode and decode for values
  * and argument lists, and loops to time them. */
 #include "codec_internal.h"
 

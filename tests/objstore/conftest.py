@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
+from codec_harness import build
 
 from cellmesh.objstore import Store
 
@@ -14,3 +16,9 @@ def store() -> Iterator[Store]:
         yield made
         made.release()
         assert made.check() == []
+
+
+@pytest.fixture(scope="session")
+def codec(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The codec's test module, compiled for this run."""
+    return build(tmp_path_factory.mktemp("codec"))

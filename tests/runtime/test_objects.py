@@ -219,6 +219,17 @@ def test_what_is_given_twice_is_one_value_and_takes_room_once(cm: ModuleType, va
     assert np.count_nonzero(kinds == EventKind.PUT) == 2, "one for the value, one for the list"
 
 
+@pytest.mark.parametrize("filler, stays", [(0, True), (100_000, False)], ids=["small", "large"])
+def test_what_arguments_share_stays_shared_in_small_calls_and_within_one_argument(cm: ModuleType, filler: int, stays: bool) -> None:
+    @cm.remote
+    def share(a: list, b: list, pair: tuple, k: dict) -> list[bool]:
+        return [a[0] is b[0], a[0] is k["x"], a is pair[0], pair[0][0] is pair[1][0], a == pair[0] and b == pair[1]]
+
+    shared: list[int] = [1]
+    a, b = [shared, list(range(filler))], [shared]
+    assert cm.get(share.remote(a, b, (a, b), {"x": shared})) == [stays, stays, stays, True, True]
+
+
 def test_who_makes_too_much_waits_for_who_takes_it(cm: ModuleType) -> None:
     refs = [ones.remote(8 << 20) for _ in range(12)]  # 64 MiB each, into 256 MiB
     while refs:
