@@ -1,6 +1,7 @@
 """A session's one socket: making it, and asking whether anybody is there. What is said over it is `transport`'s."""
 from __future__ import annotations
 
+import errno
 import os
 import socket
 
@@ -21,8 +22,26 @@ def listen(path: str) -> socket.socket:
     return sock
 
 
+# What connect() says of a path at which no session can ever have listened, or none of ours.
+_FOREIGN = {errno.EPROTOTYPE, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG}
+
+
+class NoSessionSocket(OSError):
+    """What lies at the path is no socket of a session of this user: of another kind, or not to be reached."""
+
+
 def is_alive(path: str) -> bool:
-    """Whether somebody listens at `path`, even if too busy to answer."""
+    """Whether somebody listens at `path`, even if too busy to answer.
+
+    Raises
+    ------
+    NoSessionSocket
+        It is neither alive nor a dead session's, so nobody may remove it.
+    OSError
+        The operating system cannot tell now.
+    """
+    if len(os.fsencode(path)) > MAX_PATH_BYTES:
+        raise NoSessionSocket(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
         probe.connect(path)
@@ -30,6 +49,10 @@ def is_alive(path: str) -> bool:
         return True
     except (ConnectionRefusedError, FileNotFoundError):
         return False
+    except OSError as error:
+        if error.errno in _FOREIGN:
+            raise NoSessionSocket(error.errno, error.strerror, path) from error
+        raise
     finally:
         probe.close()
     return True

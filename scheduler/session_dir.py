@@ -15,7 +15,7 @@ import os
 import time
 
 from . import private_folder, processes
-from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, is_alive
+from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, NoSessionSocket, is_alive
 
 LOG_NAME = "scheduler.log"
 OBJECTS_NAME = "objects"
@@ -93,14 +93,14 @@ def log_tail(path: str) -> str:
 
 
 def is_dead(path: str) -> bool:
-    """Whether nobody serves the session in that folder any more."""
+    """Whether nobody serves the session in that folder any more. False, too, if it is none."""
     socket_path = os.path.join(path, SOCKET_NAME)
     try:
         if not os.path.exists(socket_path) and time.time() - os.stat(path).st_mtime < NEWBORN_S:
             return False
-    except FileNotFoundError:  # removed by its own session
+        return not is_alive(socket_path)
+    except (FileNotFoundError, NoSessionSocket):  # removed by its own session; not ours to remove
         return False
-    return not is_alive(socket_path)
 
 
 def sweep() -> list[str]:
@@ -119,7 +119,7 @@ def alive() -> list[str]:
         try:
             if is_alive(os.path.join(path, SOCKET_NAME)):
                 found.append((os.stat(path).st_mtime, path))
-        except FileNotFoundError:  # it ends at this moment
+        except (FileNotFoundError, NoSessionSocket):  # it ends at this moment; it is none
             continue
     return [path for _, path in sorted(found, reverse=True)]
 

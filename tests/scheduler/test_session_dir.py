@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,27 @@ def test_only_dead_sessions_are_swept(root: Path) -> None:
     assert session_dir.alive() == [alive]
     listener.close()
     assert session_dir.sweep() == [alive_id]
+
+
+def test_what_is_no_session_of_ours_is_neither_swept_nor_in_the_way(root: Path) -> None:
+    strangers = [Path(session_dir.runtime_root(), f"session-{name}") for name in ("stream", "file", "loop", "x" * 100)]
+    stream, file, loop, long = strangers
+    for folder in (stream, loop, long):
+        folder.mkdir()
+    file.write_text("a file, not a folder")
+    (loop / "node.sock").symlink_to("node.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(stream / "node.sock"))
+        listener.listen()
+        for path in strangers:
+            os.utime(path, (0, 0))
+            with pytest.raises(node_socket.NoSessionSocket) as raised:
+                node_socket.is_alive(str(path / "node.sock"))
+            assert raised.value.filename == str(path / "node.sock")
+        dead_id, _ = session_dir.create()
+        os.utime(root / f"session-{dead_id}", (0, 0))
+        assert session_dir.alive() == [] and session_dir.sweep() == [dead_id]
+        assert sorted(root.iterdir()) == sorted(strangers)
 
 
 def test_removing_twice_is_harmless(root: Path) -> None:
