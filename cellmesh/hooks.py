@@ -38,6 +38,8 @@ class Hooks:
         from .objstore import serialization
         try:
             return serialization.pickle(value)
+        except exceptions.SessionError:  # it contains a ref of another session
+            raise
         except Exception as reason:  # whatever the user's classes raise
             from .serializability import pickling_error
             raise pickling_error(value, reason) from reason

@@ -123,7 +123,7 @@ void flush_drops(ClientObject *c);
 extern PyType_Spec ref_spec;
 PyObject *ref_new(ClientObject *c, uint32_t slot, bool held); /* held: this client's bit is set already */
 PyObject *ref_make(void *client, uint32_t slot);              /* for codec_source */
-uint32_t ref_slot(PyObject *ref);
+int ref_slot(void *client, PyObject *ref, uint32_t *slot);
 static inline bool is_ref(const ClientObject *c, PyObject *o) { return Py_TYPE(o) == c->codec.ref_type; }
 
 /* ---- value.c: bytes in the segment <-> Python values */

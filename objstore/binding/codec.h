@@ -28,7 +28,8 @@ typedef struct codec_hooks {
     PyObject *pickle;       /* pickle(value) -> (bytes, list of contiguous buffers) */
     PyObject *unpickle;     /* unpickle(bytes or Buffer, list of read-only buffers) -> value */
     PyTypeObject *ref_type; /* the exact type of refs */
-    uint32_t (*ref_slot)(PyObject *ref);
+    int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
+    void *ctx;              /* of ref_slot */
 } codec_hooks;
 
 typedef void (*codec_copy_fn)(void *to, const void *from, size_t size);

@@ -153,8 +153,9 @@ int codec_add_ref(codec_out *out, PyObject *ref, uint32_t *number)
 {
     if (out->n_refs == out->refs_capacity && grow_refs(out) < 0)
         return FAILED;
+    if (out->hooks->ref_slot(out->hooks->ctx, ref, &out->refs[out->n_refs]) < 0)
+        return FAILED;
     *number = out->n_refs++;
-    out->refs[*number] = out->hooks->ref_slot(ref);
     out->kept[*number] = Py_NewRef(ref);
     return ENCODED;
 }

@@ -31,9 +31,19 @@ static PyObject *ref_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return PyArg_ParseTuple(args, "I", &slot) ? ref_make(NULL, slot) : NULL;
 }
 
-static uint32_t ref_slot(PyObject *ref)
+static uint32_t slot_of(PyObject *ref)
 {
     return ((dummy_ref *)ref)->slot;
+}
+
+static int ref_slot(void *ctx, PyObject *ref, uint32_t *slot)
+{
+    (void)ctx;
+    *slot = slot_of(ref);
+    if (*slot != UINT32_MAX)
+        return 0;
+    PyErr_SetString(PyExc_LookupError, "a ref of somewhere else");
+    return -1;
 }
 
 static PyObject *ref_reduce(PyObject *self, PyObject *unused)
@@ -46,12 +56,12 @@ static PyObject *ref_compare(PyObject *a, PyObject *b, int op)
 {
     if (Py_TYPE(a) != ref_type || Py_TYPE(b) != ref_type || (op != Py_EQ && op != Py_NE))
         Py_RETURN_NOTIMPLEMENTED;
-    return PyBool_FromLong((ref_slot(a) == ref_slot(b)) == (op == Py_EQ));
+    return PyBool_FromLong((slot_of(a) == slot_of(b)) == (op == Py_EQ));
 }
 
 static Py_hash_t ref_hash(PyObject *self)
 {
-    return (Py_hash_t)ref_slot(self);
+    return (Py_hash_t)slot_of(self);
 }
 
 static PyMethodDef ref_methods[] = {{"__reduce__", ref_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};

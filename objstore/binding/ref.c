@@ -23,7 +23,15 @@ PyObject *ref_make(void *client, uint32_t slot)
     return ref_new(c, slot, false);
 }
 
-uint32_t ref_slot(PyObject *ref) { return ((RefObject *)ref)->slot; }
+/* A slot of another store means something else here, or nothing. */
+int ref_slot(void *client, PyObject *ref, uint32_t *slot)
+{
+    *slot = ((RefObject *)ref)->slot;
+    if (((RefObject *)ref)->client == client)
+        return 0;
+    raise_store_error(client, "closed", "the value contains an ObjectRef of a session that has been shut down");
+    return -1;
+}
 
 /* Giving this one up frees much memory, ends an actor or stops a stream: not worth waiting for company. */
 static bool matters(const struct object_slot *o)

@@ -257,6 +257,16 @@ def test_refs_are_pickled_by_us_only(codec: ModuleType) -> None:
         codec.decode(data, [])
 
 
+def test_refs_of_somewhere_else_are_refused(codec: ModuleType) -> None:
+    stranger = codec.Ref(2**32 - 1)
+    for value in (stranger, [1, stranger], Point(a=codec.Ref(1), b={stranger})):
+        with pytest.raises(LookupError, match="somewhere else"):
+            codec.encode(value)
+        with pytest.raises(LookupError, match="somewhere else"):
+            codec.encode_args([], [value], 5)
+    assert codec.decode(*codec.encode([codec.Ref(1)])[:2]) == [codec.Ref(1)]
+
+
 class Nested:
     """Encodes and decodes other values while it is pickled and unpickled itself."""
 

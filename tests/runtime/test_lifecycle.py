@@ -13,6 +13,7 @@ from types import ModuleType
 import cellmesh
 import numpy as np
 import pytest
+from cellmesh import session
 from support import session_files, wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -157,6 +158,25 @@ def test_an_init_that_fails_late_leaves_nothing() -> None:
     """)
     assert done.returncode == 0 and done.stdout == "False []\n4\n", done.stderr
     assert session_files() == before
+
+
+def test_refs_and_handles_of_an_ended_session_are_refused_inside_values_too() -> None:
+    """Their slots are other objects' by now."""
+    class Actor:
+        pass
+
+    with cellmesh.init(num_cpus=1, object_store_memory=64 << 20):
+        old = [cellmesh.put(i) for i in range(3)]
+        handle = cellmesh.remote(Actor).options(num_cpus=0).remote()
+    with cellmesh.init(num_cpus=1, object_store_memory=64 << 20):
+        new = [cellmesh.put(-i) for i in range(3)]
+        count = cellmesh.remote(lambda value: len(value))
+        for use in (lambda: cellmesh.put(old), lambda: cellmesh.put({"a": {old[0]}}), lambda: count.remote(old), lambda: count.remote([handle]),
+                    lambda: count.remote((old, list(range(100_000)))), lambda: cellmesh.remote(lambda: old).remote()):
+            with pytest.raises(cellmesh.exceptions.SessionClosedError, match="shut down.*new one"):
+                use()
+        assert cellmesh.get(cellmesh.get(cellmesh.put(new))) == [0, -1, -2] and cellmesh.get(count.remote([new])) == 1
+        assert session.current().client.check() == []
 
 
 def test_two_threads_start_one_session() -> None:
