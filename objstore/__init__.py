@@ -9,13 +9,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._core import StoreError
     from .store import Store
 
-__all__ = ["Store"]  # noqa: PLE0604
+__all__ = ["Store", "StoreError"]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Store":  # late: a session has no use for it
+    if name in __all__:  # late: a session has no use for them
+        from ._core import StoreError
         from .store import Store
-        return Store
+        return {"Store": Store, "StoreError": StoreError}[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

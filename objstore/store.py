@@ -15,7 +15,7 @@ import operator
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from . import _core
 from .serialization import pickle, unpickle
@@ -26,7 +26,8 @@ BYTES, OBJECTS = (1 << 16, 1 << 46), (1, 2**31 - 1)  # least and most of each; a
 
 FULL = "Let go of refs and values that are not needed any more, or make the store with a larger size."
 # What a session's errors say otherwise, by code or, for a full table, by its name.
-ERRORS = {"closed": "this store, or the one that the ref belongs to, has been closed",
+ERRORS = {"closed": "this store has been closed, or the ref belongs to another one",
+          "the segment is corrupt: attach": "what is there is no store, or one of another version of cellmesh",
           "forked": "this process was forked from one that is attached to the store; it can attach by itself: Store.attach(address)",
           "objects": "the store has as many objects as it can have: let go of refs that are not needed any more, or make it with a "
                      "larger max_objects",
@@ -48,7 +49,8 @@ class _Hooks:
 
 
 class Store:
-    """This process's attachment to a store. Made by `create` or `attach`; for any number of threads.
+    """This process's attachment to a store. Made by `create` or `attach`; for any number of threads, not for children by fork,
+    which attach by themselves.
 
     Attributes
     ----------
@@ -86,13 +88,14 @@ class Store:
         Raises
         ------
         TypeError, ValueError
-            An argument is no whole number, or not one of these.
+            An argument is no whole number, or is out of range.
         OSError
             The operating system refuses.
         """
         for name, value, (least, most) in (("size", size, BYTES), ("max_objects", max_objects, OBJECTS)):
-            if not least <= operator.index(value) <= most:
-                raise ValueError(f"Store.create({name}={value!r}): must be a whole number, {least:,} to {most:,}")
+            kind = ValueError if isinstance(value, SupportsIndex) else TypeError
+            if kind is TypeError or not least <= operator.index(value) <= most:
+                raise kind(f"Store.create({name}={value!r}): must be a whole number, {least:,} to {most:,}")
         return cls(_core.create_segment(size, n_objects=max_objects, n_tasks=64, n_actors=1, n_events=1 << 12))
 
     @classmethod
@@ -106,16 +109,17 @@ class Store:
 
         Raises
         ------
-        FileNotFoundError
-            No process has that address, or not any more.
+        OSError
+            No process has that address, or not any more; or it is another user's.
         StoreError
-            It is no store, one of another version, or 256 processes share it already.
+            `code` "corrupt": it is no store, or one of another version; "limit": 256 processes share it already.
         """
         return cls(os.dup(address) if isinstance(address, int) else os.open(address, os.O_RDWR | os.O_CLOEXEC))
 
     @property
     def address(self) -> str:
         """Where processes of this user find the store while this process is attached."""
+        self._client  # raises if it is not
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     def close(self) -> None:
@@ -143,7 +147,9 @@ class Store:
         Raises
         ------
         StoreError
-            `code` "full": it does not fit; "limit": there are too many objects.
+            `code` "full": it does not fit; "limit": there are too many objects; "closed": it contains a ref of another store.
+        TypeError
+            It cannot be pickled.
         """
         try:
             return self._client.put(value)
@@ -164,7 +170,15 @@ class Store:
 
     def wait(self, refs: Sequence[_core.Ref[Any]], num_returns: int = 1,
              timeout: float | None = None) -> tuple[list[_core.Ref[Any]], list[_core.Ref[Any]]]:
-        """Wait until `num_returns` values are there, or for `timeout` seconds: those refs, and the others."""
+        """Wait until `num_returns` values are there, or for `timeout` seconds: those refs, and the others.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `refs` is no sequence of distinct refs, or has less than `num_returns`.
+        """
+        if not isinstance(refs, Sequence):
+            raise TypeError(f"wait() needs a list of refs, not {refs!r}")
         return self._client.wait(list(refs), num_returns, timeout)
 
     def ref(self, hex_id: str) -> _core.Ref[Any]:
@@ -174,6 +188,8 @@ class Store:
         ------
         LookupError
             Nobody has a ref to it any more, or it is another store's.
+        ValueError
+            It is no such id.
         """
         found = self._client.find(hex_id)
         if found is None:
@@ -190,7 +206,8 @@ class Store:
         return self._client.reap()
 
     def stats(self) -> dict[str, int]:
-        """Counts and sizes, bytes."""
+        """Counts and sizes: used_bytes, peak_bytes and capacity_bytes of the memory for values, n_objects and max_objects,
+        n_takeovers (processes that died holding the lock). What else there is concerns sessions."""
         return self._client.stats()
 
     def check(self) -> list[str]:

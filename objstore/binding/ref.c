@@ -130,7 +130,8 @@ static PyObject *ref_compare(RefObject *a, PyObject *other, int op)
 static PyObject *call_hook(RefObject *ref, PyObject *hook, const char *what)
 {
     if (!hook)
-        return PyErr_Format(PyExc_RuntimeError, "this ObjectRef cannot %s: its session has no such hook", what);
+        return PyErr_Format(PyExc_RuntimeError, "this ObjectRef cannot %s: only a session has that; of a store on its own, use "
+                            "store.get(ref)", what);
     return PyObject_CallOneArg(hook, (PyObject *)ref);
 }
 

@@ -14,17 +14,14 @@ PyObject *client_find(ClientObject *c, PyObject *hex)
     if (!text || sscanf(text, "%16" SCNx64 "%8" SCNx32 "%8" SCNx32 "%n", &session, &slot, &generation, &length) != 3 || length != 32 ||
         text[length]) {
         PyErr_Clear();
-        return PyErr_Format(PyExc_ValueError, "find(%R): an object's id is what its ref's hex() gives, 32 hexadecimal digits", hex);
+        return PyErr_Format(PyExc_ValueError, "%R is no object's id: that is what its ref's hex() gives, 32 hexadecimal digits", hex);
     }
     if (client_usable(c) < 0)
         return NULL;
-    if (session != c->s.h->session || slot >= c->s.n_objects)
+    if (session != c->s.h->session)
         Py_RETURN_NONE;
-    const struct object_slot *o = &c->s.objects[slot];
-    segment_lock(&c->s); /* under which nobody frees it */
-    bool there = o->generation == generation && object_state(o) != OBJECT_FREE;
-    if (there)
-        object_hold(&c->s, slot);
+    segment_lock(&c->s);
+    bool there = object_find(&c->s, slot, generation);
     segment_unlock(&c->s);
     if (!there)
         Py_RETURN_NONE;

@@ -4,7 +4,8 @@
 
 #include "task.h"
 
-/* Takes a client slot for this process and sets segment->me. OBJSTORE_LIMIT. */
+/* Takes a client slot for this process and sets segment->me. `role` is a client_role; a store without tasks has drivers only.
+ * OBJSTORE_LIMIT: there are MAX_CLIENTS. Takes the lock. */
 int client_attach(struct segment *segment, uint32_t role);
 
 #define DIED_OF_MEMORY (-1000) /* as `code`: it was ended because memory ran out */
@@ -45,7 +46,8 @@ bool client_context(struct segment *segment, uint32_t *object); /* held by this 
 static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->clients[s->me].inbox); }
 
 /* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. With a `trust`, which begins at TRUST_MAX and is kept from
- * one call to the next, it looks for some microseconds before it sleeps, as long as that pays. */
+ * one call to the next, it looks for some microseconds before it sleeps, as long as that pays; NULL: it sleeps. `timeout_ns` < 0: for
+ * ever. Never under the lock; look again after each return, whatever it says. */
 #define TRUST_MAX 16
 int client_sleep(struct segment *segment, uint32_t seen, int64_t timeout_ns, _Atomic int *trust);
 

@@ -18,7 +18,8 @@ static uint32_t created(struct segment *s)
 
 int main(void)
 {
-    struct segment_config config = {.size = UINT64_C(640) << 30, .n_objects = MAX_SLOTS, .n_tasks = MAX_SLOTS, .n_actors = 1, .n_events = 64};
+    struct segment_config config = {.size = UINT64_C(640) << 30, .n_objects = MAX_SLOTS, .n_tasks = MAX_SLOTS, .n_actors = 1,
+                                    .n_events = 64};
     struct segment_config larger = config;
     larger.n_objects++;
     CHECK(segment_create(&larger) == OBJSTORE_INVALID);

@@ -205,6 +205,14 @@ static void free_unreferenced(struct segment *s, uint32_t first)
     }
 }
 
+bool object_find(struct segment *s, uint32_t index, uint32_t generation)
+{
+    if (index >= s->n_objects || s->objects[index].generation != generation || object_state(&s->objects[index]) == OBJECT_FREE)
+        return false;
+    object_hold(s, index);
+    return true;
+}
+
 void object_drop(struct segment *s, uint32_t index, uint32_t client)
 {
     struct object_slot *o = &s->objects[index];

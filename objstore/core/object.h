@@ -23,12 +23,14 @@ static inline bool object_sealed(const struct object_slot *o) { return object_st
 #define OBJECT_MOVABLE (UINT64_C(1) << 16) /* bytes, from which on an object may go to disk, and who reads it is noted */
 #endif
 
-/* Under the lock: takes a free slot, PENDING, held by `holder` (UINT32_MAX: nobody). OBJSTORE_LIMIT. */
+/* Under the lock: takes a free slot, PENDING, held by `holder` (UINT32_MAX: nobody). `creator`: the number of the task that makes it,
+ * or PUT_BIT | a number from header.next_seq, which is increased; shown, never followed. OBJSTORE_LIMIT. */
 int object_create(struct segment *segment, uint32_t holder, uint64_t creator, uint32_t *index);
 
 /* Space for `size` payload bytes plus `n_refs` references behind them, owned by the building client until the
  * object is sealed. Under the lock. 0: full. */
 uint64_t object_allocate(struct segment *segment, uint64_t size, uint32_t n_refs);
+/* Where the slots of the references stand that follow a value; to be written before sealing. */
 static inline uint32_t *object_refs_at(struct segment *s, uint64_t offset, uint64_t size)
 {
     return (uint32_t *)((uintptr_t)s->base + offset + ((size + 3) & ~UINT64_C(3))); /* as a number: it may not exist */
@@ -68,7 +70,9 @@ static inline uint32_t object_n_refs(const struct segment *s, const struct objec
 }
 
 /* Seals and notifies the waiters. No lock needed, except with references: they are pinned here, so then under it.
- * Sealing a sealed object does nothing (a retried task): returns false, and the caller frees its allocation. */
+ * Sealing a sealed object does nothing (a retried task): returns false, and the caller frees its allocation (arena_free, under the
+ * lock). inline: OBJECT_READY or OBJECT_ERROR with at most OBJECT_INLINE_SIZE bytes, which are copied. arena: with what the caller
+ * has written at `offset` of object_allocate, which is the object's from now on. failed: OBJECT_FAILED, see failure_code. */
 bool object_seal_inline(struct segment *segment, uint32_t index, uint32_t state, const void *data, uint32_t size);
 bool object_seal_arena(struct segment *segment, uint32_t index, uint32_t state, uint64_t offset, uint64_t size,
                        uint32_t n_refs);
@@ -77,11 +81,15 @@ bool object_seal_failed(struct segment *segment, uint32_t index, uint32_t code, 
 /* Under the lock: seals `index` with the same error as the sealed, erroneous `source`. */
 void object_seal_like(struct segment *segment, uint32_t index, uint32_t source);
 
-/* Any time, while something else keeps the object alive: this client holds it now. */
+/* Any time, while something else keeps the object alive: this client holds it now. A client's hold is one bit: who holds an object
+ * for several reasons counts them itself. */
 static inline void object_hold(struct segment *s, uint32_t index)
 {
     atomic_fetch_or(&s->objects[index].holders[s->me / 64], UINT64_C(1) << (s->me % 64));
 }
+
+/* The same for somebody who has heard of the object: holds it if it is still there. False: it has gone, or never was. Under the lock. */
+bool object_find(struct segment *segment, uint32_t index, uint32_t generation);
 
 /* Under the lock: gives up a client's hold, or one pin; frees what nobody refers to any more, and what that
  * contained, iteratively. */
@@ -89,9 +97,10 @@ void object_drop(struct segment *segment, uint32_t index, uint32_t client);
 void object_unpin(struct segment *segment, uint32_t index);
 static inline void object_pin(struct segment *s, uint32_t index) { s->objects[index].pins++; }
 
+/* Whether any client holds it; under the lock, or it may be over. */
 bool object_held(const struct object_slot *object);
 
-/* Registers this client for a wake-up at sealing. False: sealed already. */
+/* Registers this client for a wake-up at sealing. False: sealed already. Without the lock, while something keeps the object alive. */
 bool object_mark_waiting(struct segment *segment, uint32_t index);
 
 #endif

@@ -34,18 +34,22 @@ struct segment_config {
     uint32_t n_objects, n_tasks, n_actors, n_events; /* n_events: a power of two */
 };
 
-/* Makes a sealed memfd that holds an empty segment. Returns the descriptor, or OBJSTORE_SYSTEM / OBJSTORE_INVALID.
- * The file is sparse: memory is committed when touched, and returns by itself with the last mapping. */
+/* Makes a sealed memfd that holds an empty segment. Returns the descriptor, which is the caller's to close, or OBJSTORE_SYSTEM (errno
+ * says why) / OBJSTORE_INVALID (a table is empty or has more than MAX_SLOTS, n_events is no power of two, `size` is less than
+ * the tables and 64 kB). The file is sparse: memory is committed when touched, and returns by itself with the last mapping and
+ * descriptor. */
 int segment_create(const struct segment_config *config);
 
 /* Formats caller-supplied zeroed memory; used by segment_create and by tests without a memfd. */
 int segment_format(unsigned char *base, const struct segment_config *config);
 
 /* Maps the segment behind `fd`. OBJSTORE_SYSTEM, or OBJSTORE_CORRUPT when it is not one of ours (magic, version,
- * signature, sizes). The caller owns `segment` and ends with segment_unmap. */
+ * signature, sizes). The caller owns `segment` and ends with segment_unmap; `fd` stays the caller's and may be closed. */
 int segment_map(struct segment *segment, int fd);
 bool segment_matches(const struct segment *segment); /* does the header still say what it said when it was mapped? */
-int segment_use(struct segment *segment, unsigned char *base, size_t size);
+int segment_use(struct segment *segment, unsigned char *base, size_t size); /* likewise, of memory that is mapped already */
+
+/* Ends the mapping; every pointer into it is void. Who was attached leaves first: client_died(segment, segment->me, 0). */
 void segment_unmap(struct segment *segment);
 
 static inline uint32_t lock_word(const struct segment *s)

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cellmesh.objstore import Store
-from cellmesh.objstore._core import StoreError
+from cellmesh.objstore import Store, StoreError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/objstore.md"
 
@@ -147,10 +146,33 @@ def test_two_hundred_and_fifty_six_take_part_and_no_more(store: Store) -> None:
             other.close()
 
 
-@pytest.mark.parametrize("address, error", [("/proc/1/fd/0x", FileNotFoundError), ("/dev/null", StoreError)])
-def test_what_is_no_store_is_refused(address: str, error: type[Exception]) -> None:
-    with pytest.raises(error):
+@pytest.mark.parametrize("address, error, words", [
+    ("/proc/1/fd/0x", FileNotFoundError, "No such file"), ("/dev/null", StoreError, "no store, or one of another version")])
+def test_what_is_no_store_is_refused(address: str, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
         Store.attach(address)
+
+
+def test_refs_of_another_store_are_refused(store: Store) -> None:
+    with Store.create(1 << 20) as another:
+        stranger = another.put(1)
+        for use in (lambda: store.get(stranger), lambda: store.wait([stranger]), lambda: store.put([stranger]),
+                    lambda: store.put({"a": {stranger}})):
+            with pytest.raises(StoreError, match="belongs to another one") as raised:
+                use()
+            assert raised.value.code == "closed"
+
+
+def test_wrong_calls_say_what_is_right(store: Store) -> None:
+    ref = store.put(1)
+    for use, words in ((lambda: store.wait(ref), "a list of refs"), (lambda: store.get((ref,)), "an ObjectRef or a list"),
+                       (lambda: Store.create("1GB"), "size='1GB'.: must be a whole number"),
+                       (lambda: Store.create(max_objects=1.5), "max_objects=1.5.: must be a whole number")):
+        with pytest.raises(TypeError, match=words):
+            use()
+    for use in (ref.future, ref.__await__):
+        with pytest.raises(RuntimeError, match=r"store\.get\(ref\)"):
+            use()
 
 
 @pytest.mark.parametrize("sizes, words", [
@@ -204,7 +226,7 @@ def test_a_closed_store_says_so() -> None:
     closed.close()
     closed.close()
     assert repr(closed) == "Store(closed)"
-    for use in (lambda: closed.put(1), lambda: closed.get(ref)):
+    for use in (lambda: closed.put(1), lambda: closed.get(ref), lambda: closed.address):
         with pytest.raises(StoreError, match="has been closed"):
             use()
 
@@ -217,3 +239,15 @@ def test_the_example_in_the_documentation(tmp_path: Path) -> None:
                           env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"})
     assert done.returncode == 0, done.stderr
     assert done.stdout == "the reader sees (1000, 1000), read-only, and answers 499999500000\n"
+
+
+def test_the_example_in_c(tmp_path: Path) -> None:
+    """As a newcomer would build it, with every warning."""
+    source, = re.findall(r"```c\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (tmp_path / "share.c").write_text(source)
+    core = DOCS.parents[1] / "objstore/core"
+    sources = [path for path in core.glob("*.c") if not path.name.endswith("_test.c")]
+    subprocess.run(["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", core, "share.c", *sources, "-o", "share"],
+                   cwd=tmp_path, check=True, timeout=100)
+    done = subprocess.run(["./share"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout == "the reader sees: a text of more bytes than fit into a slot\n"
