@@ -246,6 +246,24 @@ def get_10k_refs(b):
     b.rate(lambda: ray.get(ref))
 
 
+# With memory of its own, or what the others have let go of would be used again.
+GROUP = "fresh memory"
+
+
+@workload("GB/s")
+def put_large_fresh(b):
+    """100 MB arrays that are all kept, each put as soon as it has been made; of that, the put."""
+    kept = []
+
+    def put():
+        a = np.full(100_000_000 // 8, len(kept), dtype=float)
+        t0 = now()
+        kept.append(ray.put(a))
+        return a.nbytes / 1e9 / (now() - t0)
+    put()
+    b.once(lambda: (sorted(put() for _ in range(5))[2], None))
+
+
 GROUP = "large objects"
 
 

@@ -213,9 +213,9 @@ static PyArrayObject *as_only_holder(PyObject *value)
     return whole && find_forked(payload_of(PyArray_DATA(array))) == memory.n_forked ? array : NULL;
 }
 
-static void leave_in_place(void *to, const void *from, size_t size)
+static void leave_in_place(void *ctx, void *to, const void *from, size_t size)
 {
-    (void)to, (void)from, (void)size;
+    (void)ctx, (void)to, (void)from, (void)size;
 }
 
 /* Whether the encoded form is a header that fits in front of the array, and the array. */
@@ -236,7 +236,7 @@ int array_memory_seal(ClientObject *c, uint32_t slot, PyObject *value)
     bool fits = fits_in_place(&e, array);
     if (fits) {
         uint64_t payload = payload_of(PyArray_DATA(array));
-        codec_write(&e.out, c->s.base + payload, leave_in_place);
+        codec_write(&e.out, c->s.base + payload, leave_in_place, NULL);
         segment_lock(&c->s);
         if (object_seal_arena(&c->s, slot, OBJECT_READY, payload, e.size, 0)) {
             PyArray_CLEARFLAGS(array, NPY_ARRAY_OWNDATA);

@@ -51,6 +51,7 @@ typedef struct {
     bool closed;
     uint32_t origin;
     uint32_t *local; /* references of this process per object slot, sparse */
+    uint8_t *mapped; /* blocks of the segment whose pages this process has mapped, as far as copies know (copy.c) */
     uint32_t *views; /* likewise: what in this process looks at the bytes of an object that may go to disk */
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
@@ -126,12 +127,16 @@ PyObject *ref_make(void *client, uint32_t slot);              /* for codec_sourc
 int ref_slot(void *client, PyObject *ref, uint32_t *slot);
 static inline bool is_ref(const ClientObject *c, PyObject *o) { return Py_TYPE(o) == c->codec.ref_type; }
 
+/* ---- copy.c */
+bool copy_init(ClientObject *c); /* false: no memory */
+void copy_bytes(void *client, void *to, const void *from, size_t n); /* large blocks without the GIL, by several threads */
+
 /* ---- value.c: bytes in the segment <-> Python values */
 typedef struct { /* an encoded value on its way into an object */
     codec_out out;
     uint64_t size;
 } Encoded;
-void copy_bytes(void *to, const void *from, size_t n); /* large blocks without the GIL, by several threads */
+
 int encode_value(ClientObject *c, Encoded *e, PyObject *value);
 void encoded_clear(Encoded *e);
 PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena); /* a Ref */
@@ -200,6 +205,7 @@ PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a s
 PyObject *client_idle_memory(ClientObject *c, PyObject *unused);
 PyObject *client_notice_idle(ClientObject *c, PyObject *bytes);
 PyObject *client_give_back(ClientObject *c, PyObject *bytes);
+PyObject *client_prepare(ClientObject *c, PyObject *bytes);
 PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
 
 /* ---- placement.c */

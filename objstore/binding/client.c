@@ -164,7 +164,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     c->functions = PyMem_Calloc(FUNCTION_CACHE, sizeof *c->functions);
     c->views = mmap(NULL, (size_t)c->s.n_objects * sizeof *c->views, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (c->local == MAP_FAILED || c->views == MAP_FAILED || !c->functions) {
+    if (c->local == MAP_FAILED || c->views == MAP_FAILED || !c->functions || !copy_init(c)) {
         PyErr_NoMemory();
         goto failed;
     }
@@ -241,6 +241,7 @@ static void client_dealloc(ClientObject *c)
         munmap(c->local, (size_t)c->s.n_objects * sizeof *c->local);
     if (c->views && c->views != MAP_FAILED)
         munmap(c->views, (size_t)c->s.n_objects * sizeof *c->views);
+    PyMem_Free(c->mapped);
     segment_unmap(&c->s);
     type->tp_free((PyObject *)c);
     Py_DECREF(type);
@@ -581,6 +582,8 @@ static PyMethodDef client_methods[] = {
     {"idle_memory", (PyCFunction)client_idle_memory, METH_NOARGS,
      "idle_memory()\n--\n\n(bytes in large free chunks, by how much the use was higher since the last call)."},
     {"notice_idle", (PyCFunction)client_notice_idle, METH_O, "notice_idle(bytes)\n--\n\nWake the scheduler once more than that is idle."},
+    {"prepare", (PyCFunction)client_prepare, METH_O,
+     "prepare(bytes)\n--\n\nFetches pages for another large object like the last, at most so many bytes, if there are none; the bytes fetched."},
     {"give_back", (PyCFunction)client_give_back, METH_O,
      "give_back(bytes)\n--\n\nReturns idle memory to the operating system; the bytes returned, about as many at most."},
     {"leave_memory", (PyCFunction)client_leave_memory, METH_NOARGS,

@@ -32,7 +32,7 @@ typedef struct codec_hooks {
     void *ctx;              /* of ref_slot */
 } codec_hooks;
 
-typedef void (*codec_copy_fn)(void *to, const void *from, size_t size);
+typedef void (*codec_copy_fn)(void *ctx, void *to, const void *from, size_t size);
 
 /* --- encoding --- */
 
@@ -73,8 +73,8 @@ int codec_encode_args(const codec_hooks *hooks, codec_out *out, PyObject *const 
 size_t codec_total_size(const codec_out *out);
 
 /* Lays the value out at `dest`, which should be a multiple of 64 if there are buffers. `copy` (NULL: memcpy) copies
- * them. */
-void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy);
+ * them and is given `ctx`. */
+void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy, void *ctx);
 
 /* --- decoding --- */
 

@@ -121,7 +121,7 @@ int codec_take_body(reader *r, body *taken)
 static void copy_out(const reader *r, void *to, const body *from)
 {
     if (from->out_of_band && r->source->copy != NULL)
-        r->source->copy(to, from->bytes, from->size);
+        r->source->copy(r->source->ctx, to, from->bytes, from->size);
     else
         memcpy(to, from->bytes, from->size);
 }

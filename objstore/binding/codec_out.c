@@ -195,12 +195,13 @@ static unsigned char *write_frame_header(const codec_out *out, unsigned char *de
     return dest;
 }
 
-static void plain_copy(void *to, const void *from, size_t size)
+static void plain_copy(void *ctx, void *to, const void *from, size_t size)
 {
+    (void)ctx;
     memcpy(to, from, size);
 }
 
-void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy)
+void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy, void *ctx)
 {
     unsigned char *to = out->n_buffers == 0 ? dest : write_frame_header(out, dest);
     memcpy(to, out->data, out->size);
@@ -210,7 +211,7 @@ void codec_write(const codec_out *out, unsigned char *dest, codec_copy_fn copy)
     for (uint32_t i = 0; i < out->n_buffers; i++) {
         offset = aligned(offset);
         if (out->buffers[i].len > 0)
-            copy(dest + offset, out->buffers[i].buf, (size_t)out->buffers[i].len);
+            copy(ctx, dest + offset, out->buffers[i].buf, (size_t)out->buffers[i].len);
         offset += (size_t)out->buffers[i].len;
     }
 }

@@ -104,7 +104,7 @@ static PyObject *laid_out(const codec_out *out)
     if (bytes == NULL || refs == NULL)
         return NULL;
     memset(PyBytes_AS_STRING(bytes), 0, size);
-    codec_write(out, (unsigned char *)PyBytes_AS_STRING(bytes), NULL);
+    codec_write(out, (unsigned char *)PyBytes_AS_STRING(bytes), NULL, NULL);
     for (uint32_t i = 0; i < out->n_refs; i++)
         PyList_SET_ITEM(refs, i, PyLong_FromUnsignedLong(out->refs[i]));
     return Py_BuildValue("NNI", bytes, refs, out->n_buffers);

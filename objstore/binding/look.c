@@ -548,7 +548,8 @@ LOOK(stats)
         return NULL;
     flush_drops(c);
     const struct header *h = c->s.h;
-    return Py_BuildValue("{sKsKsKsIsIsKsKsIsIsIsIsKsIsKsKsN}", "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
+    return Py_BuildValue("{sKsKsKsKsIsIsKsKsIsIsIsIsKsIsKsKsN}", "ahead_bytes",
+                         (unsigned long long)h->ahead_bytes, "used_bytes", (unsigned long long)h->arena.used_bytes, "peak_bytes",
                          (unsigned long long)h->arena.peak_bytes, "capacity_bytes", (unsigned long long)(h->arena.end - h->arena.begin),
                          "n_objects", h->n_live_objects, "n_tasks", h->n_live_tasks, "n_finished", (unsigned long long)h->n_finished,
                          "n_events", (unsigned long long)atomic_load(&h->event_head), "n_ready", h->n_ready, "n_takeovers", h->n_takeovers,

@@ -1,6 +1,8 @@
-/* Memory that nobody uses goes back to the operating system: while a session runs what is free, and after it the rest. */
+/* Memory of the store that nobody uses: pages come before they are needed, and go back to the operating system when they are not,
+ * while a session runs and after it. */
 #include "binding.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 /* Memory that nobody uses, and by how much the use has been higher since the last call. */
@@ -79,6 +81,58 @@ PyObject *client_give_back(ClientObject *c, PyObject *bytes)
     }
     Py_END_ALLOW_THREADS
     return PyLong_FromUnsignedLongLong(done);
+}
+
+/* ------------------------------------------------------------------ pages ahead of need */
+
+#define FETCH_STEP (UINT64_C(4) << 20)
+#define CHECKED 65536 /* with more objects and tasks it takes milliseconds to see that the arena is sound */
+
+/* In steps, since whoever writes to the file meanwhile waits. */
+static bool fetch_pages(const struct segment *s, uint64_t begin, uint64_t end)
+{
+    bool done = true;
+    for (; done && begin < end; begin += FETCH_STEP)
+        done = fallocate(s->fd, 0, (off_t)begin, (off_t)(end - begin < FETCH_STEP ? end - begin : FETCH_STEP)) == 0;
+    return done;
+}
+
+/* Has the kernel allocate pages where the next large object will lie, if the last one found none. They are not cleared, a tenth of
+ * what a page fault takes; whoever fills them spares the rest too (copy.c). Nothing is done where memory is scarce. */
+PyObject *client_prepare(ClientObject *c, PyObject *bytes)
+{
+    unsigned long long most = PyLong_AsUnsignedLongLong(bytes);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    struct segment *s = &c->s;
+    struct arena *a = &s->h->arena;
+    segment_lock(s);
+    uint64_t size = s->h->ahead_bytes < most ? s->h->ahead_bytes : most;
+    s->h->ahead_bytes = 0;
+    bool worth = size >= OBJECT_LARGE && s->h->n_live_objects + s->h->n_live_tasks <= CHECKED;
+    segment_unlock(s);
+    if (!worth || !arena_is_sound(s))
+        return client_usable(c) < 0 ? NULL : PyLong_FromLong(0);
+    segment_lock(s);
+    uint64_t high_bytes = a->high_bytes, peak_bytes = a->peak_bytes, payload = 0;
+    if (size <= (a->end - a->begin - a->used_bytes) / 4)
+        payload = arena_alloc(a, s->base, size, ARENA_BUILDING, s->me);
+    a->high_bytes = high_bytes; /* this is no demand */
+    a->peak_bytes = peak_bytes;
+    segment_unlock(s);
+    if (!payload)
+        return PyLong_FromLong(0);
+    bool done;
+    Py_BEGIN_ALLOW_THREADS
+    done = fetch_pages(s, payload, payload + size);
+    segment_lock(s);
+    if (done)
+        arena_free(a, s->base, payload);
+    else
+        arena_free_emptied(a, s->base, payload);
+    segment_unlock(s);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromUnsignedLongLong(done ? size : 0);
 }
 
 /* ------------------------------------------------------------------ after the session */

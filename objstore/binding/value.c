@@ -1,61 +1,10 @@
 /* Bytes in the segment <-> Python values. */
 #include "binding.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ------------------------------------------------------------------ copying */
 
 #define FULL_PATIENCE_NS (INT64_C(8) * 1000 * 1000 * 1000) /* how long a full store is waited for */
 #define FULL_PAUSE_MAX_NS (INT64_C(50) * 1000 * 1000)
-
-enum { COPY_THREADS_MAX = 4 };
-#define COPY_WITHOUT_GIL (256u << 10)
-#define COPY_PER_THREAD (4u << 20)
-
-struct copy { unsigned char *to; const unsigned char *from; size_t n; };
-
-static void *copy_part(void *arg)
-{
-    struct copy *c = arg;
-    memcpy(c->to, c->from, c->n);
-    return NULL;
-}
-
-/* One core cannot saturate the memory, and into fresh pages it spends nine tenths of its time in page faults, which
- * run in parallel: several threads copy large blocks. */
-static void copy_in_parallel(unsigned char *to, const unsigned char *from, size_t n)
-{
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t parts = n / COPY_PER_THREAD, most = cores < COPY_THREADS_MAX ? (size_t)cores : COPY_THREADS_MAX;
-    parts = parts > most ? most : parts;
-    pthread_t threads[COPY_THREADS_MAX];
-    struct copy jobs[COPY_THREADS_MAX];
-    bool started[COPY_THREADS_MAX] = {false};
-    size_t step = parts > 1 ? (n / parts + 4095) & ~(size_t)4095 : n, done = step;
-    for (size_t i = 1; i < parts && done < n; i++, done += step) {
-        jobs[i] = (struct copy){to + done, from + done, n - done < step ? n - done : step};
-        started[i] = pthread_create(&threads[i], NULL, copy_part, &jobs[i]) == 0;
-        if (!started[i])
-            copy_part(&jobs[i]);
-    }
-    memcpy(to, from, step < n ? step : n);
-    for (size_t i = 1; i < parts; i++)
-        if (started[i])
-            pthread_join(threads[i], NULL);
-}
-
-void copy_bytes(void *to, const void *from, size_t n)
-{
-    if (n < COPY_WITHOUT_GIL) {
-        memcpy(to, from, n);
-        return;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    copy_in_parallel(to, from, n);
-    Py_END_ALLOW_THREADS
-}
 
 /* ------------------------------------------------------------------ encoding */
 
@@ -76,7 +25,7 @@ static bool fits_inline(const Encoded *e) { return e->size <= OBJECT_INLINE_SIZE
 
 static void write_payload(ClientObject *c, uint64_t offset, Encoded *e)
 {
-    codec_write(&e->out, c->s.base + offset, copy_bytes);
+    codec_write(&e->out, c->s.base + offset, copy_bytes, c);
     if (e->out.n_refs)
         memcpy(object_refs_at(&c->s, offset, e->size), e->out.refs, e->out.n_refs * sizeof(uint32_t));
 }
@@ -173,7 +122,7 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
     if (!fits_inline(e))
         return seal_in_arena(c, slot, state, e);
     unsigned char bytes[OBJECT_INLINE_SIZE];
-    codec_write(&e->out, bytes, copy_bytes);
+    codec_write(&e->out, bytes, NULL, NULL);
     object_seal_inline(&c->s, slot, state, bytes, (uint32_t)e->size);
     return 0;
 }
@@ -207,7 +156,7 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force
     }
     if (!error && in_slot) {
         unsigned char bytes[OBJECT_INLINE_SIZE];
-        codec_write(&e.out, bytes, copy_bytes); /* at most 24 bytes, no buffers: a memcpy */
+        codec_write(&e.out, bytes, NULL, NULL);
         object_seal_inline(&c->s, *slot, OBJECT_READY, bytes, (uint32_t)e.size);
     }
     segment_unlock(&c->s);

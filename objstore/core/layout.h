@@ -305,6 +305,7 @@ struct header {
     uint64_t turn;                      /* L  of the lane that was served last */
     uint32_t waking_1;                  /* L  the one idle worker on its way */
     uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */
+    uint64_t ahead_bytes;               /* L  size of the last large object after which no memory with pages was left for another */
     uint64_t idle[CLIENT_WORDS];        /* L  workers that sleep with nothing to do */
     uint32_t n_placements;              /* L  placement groups ever made */
     uint32_t n_unplaced;                /* L  pending ones */

@@ -85,6 +85,16 @@ bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const
     return true;
 }
 
+/* Who makes a large object may soon make another, and pages are better fetched between than meanwhile. */
+static void notice_scarce_memory(struct segment *s, uint64_t bytes)
+{
+    const struct arena *a = &s->h->arena;
+    if ((int64_t)(a->end - a->begin - a->used_bytes - a->cold_bytes) >= (int64_t)bytes)
+        return;
+    s->h->ahead_bytes = bytes;
+    request_attention(s);
+}
+
 bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64_t offset, uint64_t size, uint32_t n_refs)
 {
     struct object_slot *o = &s->objects[index];
@@ -105,6 +115,8 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
     publish(s, index, state);
     arena_set_owner(s->base, offset, ARENA_OBJECT, index); /* last: until then recovery sees our own allocation */
     STEP();
+    if (size >= OBJECT_LARGE)
+        notice_scarce_memory(s, size);
     return true;
 }
 

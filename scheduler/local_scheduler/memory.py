@@ -1,4 +1,5 @@
-"""When memory of the store that nobody uses goes back to the operating system: after a peak, but not between two peaks.
+"""When memory of the store that nobody uses goes back to the operating system, after a peak, but not between two peaks; and how
+much may be fetched ahead of need.
 
 Used pages are worth keeping, because fresh ones cost ten times the copy into them. So what was in use within the last
 seconds stays, and a little more. A pure state machine like `core`; the shell asks the segment and performs.
@@ -52,3 +53,13 @@ class IdleMemory(Struct):
         surplus = 0 if self.deadline is None else max(0, idle - max(self.keep, needed))
         self.deadline = now + QUIET_S if idle - surplus > self.keep else None
         return surplus
+
+    def ahead(self, free: int) -> int:
+        """How much may be fetched before anybody needs it, in bytes.
+
+        Parameters
+        ----------
+        free : int, bytes
+            What is left of the machine's memory, and of the cgroup's.
+        """
+        return min(self.keep, max(0, free) // 4)

@@ -69,8 +69,12 @@ def threshold() -> float:
 
 def next_look_s(usages: Sequence[Usage], share: float) -> float:
     """How long memory lasts at least."""
-    left = min((share * u.total - u.used for u in usages), default=FILL_BYTES_PER_S * LOOK_MAX_S)
-    return min(LOOK_MAX_S, max(LOOK_MIN_S, left / FILL_BYTES_PER_S))
+    return min(LOOK_MAX_S, max(LOOK_MIN_S, left(usages, share) / FILL_BYTES_PER_S))
+
+
+def left(usages: Sequence[Usage], share: float) -> float:
+    """Bytes until that share is used; where nothing can be known, more than matters."""
+    return min((share * u.total - u.used for u in usages), default=FILL_BYTES_PER_S * LOOK_MAX_S)
 
 
 def is_short(usages: Sequence[Usage], share: float) -> Usage | None:

@@ -121,6 +121,7 @@ class Server:
         self._watch(self._driver_fd, self._owner_ended)
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
+        self._fetch_memory()                            # a driver need not wait for us with its first large object
         try:
             self._serve()
         except _core.StoreError as error:  # overwritten by somebody: there is nothing left to serve
@@ -254,6 +255,7 @@ class Server:
         self._look = True
         if self._memory.deadline is None:
             self._look_at_memory(time.monotonic())
+        self._fetch_memory()
         if self._disk is not None:
             self._look_at_disk(self._disk)
 
@@ -275,6 +277,11 @@ class Server:
             self._client.give_back(surplus)
         if self._memory.deadline is None:
             self._client.notice_idle(self._memory.keep)
+
+    def _fetch_memory(self) -> None:
+        if self._client.stats()["ahead_bytes"]:
+            free = memory_monitor.left(memory_monitor.usages(), self._share)
+            self._client.prepare(self._memory.ahead(int(free)))
 
     def _catch_signals(self) -> int:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

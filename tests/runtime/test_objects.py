@@ -298,14 +298,42 @@ def test_as_completed(cm: ModuleType, flag) -> None:
 
 
 # ---------------------------------------------------------------- memory of the operating system
+def committed() -> int:
+    """Bytes of the segment that have pages."""
+    from cellmesh import session
+    return os.fstat(session.current().node.fd).st_blocks * 512
+
+
+def test_pages_are_fetched_ahead_of_the_next_large_object(cm: ModuleType) -> None:
+    from cellmesh import session
+    client = session.current().client
+    before = committed()
+    ref = cm.put(np.full(16 << 20, 1, dtype="u1"))
+    wait_until(lambda: client.idle_memory()[0] >= 16 << 20)
+    ahead = committed() - before
+    assert 32 << 20 <= ahead < 36 << 20 and client.check() == []
+    second = cm.put(np.full(16 << 20, 2, dtype="u1"))
+    assert [int(cm.get(r).sum()) >> 24 for r in (ref, second)] == [1, 2]
+    wait_until(lambda: committed() - before >= 48 << 20)
+
+
+def test_nothing_is_fetched_ahead_where_the_store_is_nearly_full(cm: ModuleType) -> None:
+    from cellmesh import session
+    client = session.current().client
+    refs = [cm.put(np.zeros(24 << 20, dtype="u1")) for _ in range(8)]
+    wait_until(lambda: client.stats()["ahead_bytes"] == 0)
+    used = committed()
+    refs.append(cm.put(np.zeros(24 << 20, dtype="u1")))
+    wait_until(lambda: client.stats()["ahead_bytes"] == 0)
+    assert client.idle_memory()[0] == 0 and committed() - used < 26 << 20
+    assert all(not cm.get(ref).any() for ref in refs)
+
+
 def test_idle_memory_goes_back_and_comes_again(cm: ModuleType) -> None:
     from cellmesh import session
     current = session.current()
-
-    def committed() -> int:
-        return os.fstat(current.node.fd).st_blocks * 512
-
     refs = [cm.put(np.full(4 << 20, i, dtype="u1")) for i in range(20)]
+    wait_until(lambda: current.client.idle_memory()[0] >= 4 << 20)  # fetched ahead
     kept = refs[::5]
     before = committed()
     del refs

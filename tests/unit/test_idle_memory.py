@@ -1,4 +1,4 @@
-"""What is given back after a peak, and when."""
+"""What is given back after a peak, and when; what is fetched ahead."""
 from __future__ import annotations
 
 from cellmesh.scheduler.local_scheduler.memory import KEEP_BYTES, QUIET_S, IdleMemory
@@ -30,3 +30,10 @@ def test_a_small_store_keeps_less_and_a_little_is_nobodys_concern() -> None:
     memory = IdleMemory(capacity=GIB)
     assert memory.keep == GIB // 8
     assert memory.look(0.0, GIB // 8, 0) == 0 and memory.deadline is None
+
+
+def test_no_more_is_fetched_ahead_than_is_kept_or_than_memory_has_room_for() -> None:
+    memory = IdleMemory(capacity=8 * GIB)
+    assert memory.ahead(free=16 * GIB) == KEEP_BYTES
+    assert memory.ahead(free=KEEP_BYTES) == KEEP_BYTES // 4
+    assert memory.ahead(free=0) == memory.ahead(free=-GIB) == 0
