@@ -84,6 +84,8 @@ int arena_free_emptied(struct arena *arena, unsigned char *base, uint64_t payloa
 /* Hands a chunk over to another owner, by one store. `kind` must not be ARENA_FREE. */
 void arena_set_owner(unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner);
 
+bool arena_owner_is(const unsigned char *base, uint64_t payload, uint32_t kind, uint32_t owner);
+
 /* Payload bytes of a chunk: the size asked for, rounded up to units, or one unit more. */
 uint64_t arena_chunk_size(const unsigned char *base, uint64_t payload);
 
@@ -93,9 +95,9 @@ bool arena_holds(const struct arena *arena, const unsigned char *base, uint64_t 
 /* Decides whether a chunk in use is kept. Called once per such chunk, by ascending address. Must not use the arena. */
 typedef bool (*arena_keep_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload);
 
-/* After a crash inside the allocator: derives everything from the headers, frees what `keep` rejects (NULL: keeps all).
- * May itself be interrupted and called again. OBJSTORE_OK, or OBJSTORE_CORRUPT (and nothing changed) if the headers do
- * not lead from begin to end. */
+/* After a crash inside the allocator: derives everything from the headers, frees what `keep` rejects (NULL: keeps all). May itself be
+ * interrupted and called again. OBJSTORE_OK, or OBJSTORE_CORRUPT if the headers do not lead from begin to end; then the arena
+ * is of no use any more. */
 int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, void *ctx);
 
 /* Shows every chunk by ascending address, free ones too. A result other than 0 stops the walk and is returned. */

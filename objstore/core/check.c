@@ -14,7 +14,7 @@ struct checker {
     void *context;
     uint32_t n_violations;
     uint64_t attached[CLIENT_WORDS];
-    uint32_t *pins;
+    uint32_t *pins; /* at first what objects contain */
     uint64_t (*used)[MAX_KINDS]; /* of each pool; unsigned: overwritten amounts may overflow */
     uint32_t n_away;
     uint64_t away_bytes;
@@ -67,13 +67,30 @@ static void check_task(struct checker *c, uint32_t i)
                "running task has a worker", i, t->worker, MAX_CLIENTS);
 }
 
+/* Lists through `next_1` fields: they lead to slots in use only, and end. Returns the length. */
+static uint32_t check_list(struct checker *c, uint32_t at_1, bool waiting, const char *what, uint64_t index)
+{
+    struct segment *s = c->s;
+    uint32_t n = 0;
+    for (; at_1; n++) {
+        bool sound = at_1 <= s->h->touched_tasks && n < s->h->touched_tasks && atomic_load(&s->tasks[at_1 - 1].state) != TASK_FREE;
+        expect(c, sound, what, index, at_1, s->h->touched_tasks);
+        if (!sound)
+            break;
+        at_1 = waiting ? s->tasks[at_1 - 1].next_waiting_1 : s->tasks[at_1 - 1].next_1;
+    }
+    return n;
+}
+
 static void check_object(struct checker *c, uint32_t i)
 {
     struct segment *s = c->s;
     struct object_slot *o = &s->objects[i];
     uint32_t state = object_state(o);
-    if (state == OBJECT_FREE)
+    if (state == OBJECT_FREE) {
+        expect(c, !c->pins[i], "a contained object lives", i, c->pins[i], 0);
         return;
+    }
     expect(c, state <= OBJECT_FAILED, "object state is known", i, state, OBJECT_FAILED);
     expect(c, o->pins == c->pins[i], "pins equal what refers to the object", i, o->pins, c->pins[i]);
     for (uint32_t w = 0; w < CLIENT_WORDS; w++) {
@@ -82,16 +99,13 @@ static void check_object(struct checker *c, uint32_t i)
         expect(c, !(awaited & ~c->attached[w]), "those who wait for an object are attached", i, awaited, c->attached[w]);
     }
     expect(c, o->pins || object_held(o), "a living object has a pin or a holder", i, 0, 1);
+    check_list(c, o->first_waiting_1, true, "the list of those who wait for an object ends", i);
     if (state != OBJECT_PENDING)
         expect(c, c->settling[i] || o->first_waiting_1 == 0, "no task waits for a sealed object", i, o->first_waiting_1, 0);
     else if (!(o->creator & PUT_BIT))
         expect(c, o->pins > 0, "a pending result is pinned by its task", i, o->pins, 1);
     if (state != OBJECT_READY && state != OBJECT_ERROR)
         return;
-    uint64_t chunk = object_chunk(o);
-    if (chunk)
-        expect(c, chunk + o->size <= s->size && arena_chunk_size(s->base, chunk) >= o->size, "object's bytes lie in a chunk", i,
-               chunk, o->size);
     if (object_is_away(o)) {
         c->n_away++;
         c->away_bytes += o->size;
@@ -148,27 +162,9 @@ static void check_queues(struct checker *c)
     expect(c, s->h->n_ready == total, "ready tasks are counted", 0, s->h->n_ready, total);
 }
 
-/* Lists through `next_1` fields: they lead to slots in use only, and end. Returns the length. */
-static uint32_t check_list(struct checker *c, uint32_t at_1, bool waiting, const char *what, uint64_t index)
-{
-    struct segment *s = c->s;
-    uint32_t n = 0;
-    for (; at_1; n++) {
-        bool sound = at_1 <= s->h->touched_tasks && n < s->h->touched_tasks && atomic_load(&s->tasks[at_1 - 1].state) != TASK_FREE;
-        expect(c, sound, what, index, at_1, s->h->touched_tasks);
-        if (!sound)
-            break;
-        at_1 = waiting ? s->tasks[at_1 - 1].next_waiting_1 : s->tasks[at_1 - 1].next_1;
-    }
-    return n;
-}
-
 static void check_lists(struct checker *c)
 {
     struct segment *s = c->s;
-    for (uint32_t i = 0; i < s->h->touched_objects; i++)
-        if (object_state(&s->objects[i]) != OBJECT_FREE)
-            check_list(c, s->objects[i].first_waiting_1, true, "the list of those who wait for an object ends", i);
     for (uint32_t i = 0; i < s->h->touched_actors; i++) {
         const struct actor_slot *a = &s->actors[i];
         if (atomic_load(&a->state) == ACTOR_FREE)
@@ -227,64 +223,73 @@ static void check_resources(struct checker *c)
     expect(c, s->h->n_unplaced == n_unplaced, "pending placement groups are counted", 0, s->h->n_unplaced, n_unplaced);
 }
 
-uint32_t segment_check(struct segment *s, check_report report, void *context)
+/* What verify.c decides comes first: all else follows indices and offsets. */
+static bool is_safe(struct checker *c)
 {
-    struct header *h = s->h;
-    const char *wrong;
-    uint64_t at;
-    if (!segment_is_safe(s, &wrong, &at)) {
-        if (report)
-            report(context, wrong, at, 0, 0);
-        return 1;
-    }
-    uint32_t n_objects = h->touched_objects ? h->touched_objects : 1;
-    struct checker c = {.s = s, .report = report, .context = context, .pins = calloc(n_objects, sizeof *c.pins),
-                        .used = calloc(MAX_POOLS, sizeof *c.used), .settling = calloc(n_objects, sizeof *c.settling)};
-    if (!c.pins || !c.used || !c.settling) {
-        free(c.pins);
-        free(c.used);
-        free(c.settling);
-        return 1;
-    }
-    clients_attached(s, c.attached);
-    for (uint32_t i = 0; i < h->touched_tasks; i++)
-        for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
-            c.settling[task_result(s, &s->tasks[i], k)] = true;
-    expect(&c, h->magic == LAYOUT_MAGIC && h->signature == LAYOUT_SIGNATURE, "the header is ours", 0, h->signature, LAYOUT_SIGNATURE);
-    expect(&c, arena_check(&h->arena, s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
-    for (uint32_t i = 0; i < h->touched_tasks; i++)
-        check_task(&c, i);
-    for (uint32_t i = 0; i < h->touched_objects; i++) {
-        struct object_slot *o = &s->objects[i];
-        for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
-            count_pin(&c, object_refs_at(s, o->offset, o->size)[k], "a contained object lives", i);
-    }
-    for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + h->pools[g].n))
-        count_pin(&c, h->pools[g].object_1 - 1, "a placement group's object lives", g);
-    for (uint32_t i = 0; i < h->touched_actors; i++) {
-        struct actor_slot *a = &s->actors[i];
+    struct survey survey = {c->pins, false, false};
+    const char *wrong = NULL;
+    uint64_t at = 0;
+    bool safe = header_is_safe(c->s) ? slots_are_safe(c->s, &survey, &wrong, &at) : segment_is_safe(c->s, &wrong, &at);
+    expect(c, safe, wrong, at, 0, 0);
+    return safe;
+}
+
+static void count_pins(struct checker *c)
+{
+    struct segment *s = c->s;
+    for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n))
+        count_pin(c, s->h->pools[g].object_1 - 1, "a placement group's object lives", g);
+    for (uint32_t i = 0; i < s->h->touched_actors; i++) {
+        const struct actor_slot *a = &s->actors[i];
         if (atomic_load(&a->state) == ACTOR_FREE)
             continue;
         if (a->death_object_1)
-            count_pin(&c, a->death_object_1 - 1, "an actor's cause of death lives", i);
+            count_pin(c, a->death_object_1 - 1, "an actor's cause of death lives", i);
         if (a->object_1 && (a->flags & ACTOR_FLAG_DETACHED))
-            count_pin(&c, a->object_1 - 1, "a detached actor's object lives", i);
+            count_pin(c, a->object_1 - 1, "a detached actor's object lives", i);
     }
+}
+
+static void check_everything(struct checker *c)
+{
+    struct segment *s = c->s;
+    struct header *h = s->h;
     uint32_t n_live = 0, n_tasks = 0;
+    expect(c, arena_check(&h->arena, s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
+    clients_attached(s, c->attached);
+    for (uint32_t i = 0; i < h->touched_tasks; i++)
+        for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
+            c->settling[task_result(s, &s->tasks[i], k)] = true;
+    for (uint32_t i = 0; i < h->touched_tasks; i++) {
+        fetch_slot(&s->tasks[i + FETCH_AHEAD]);
+        check_task(c, i);
+        n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
+    }
+    count_pins(c);
     for (uint32_t i = 0; i < h->touched_objects; i++) {
-        check_object(&c, i);
+        fetch_slot(&s->objects[i + FETCH_AHEAD]);
+        check_object(c, i);
         n_live += object_state(&s->objects[i]) != OBJECT_FREE;
     }
-    for (uint32_t i = 0; i < h->touched_tasks; i++)
-        n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
-    expect(&c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
-    expect(&c, h->n_away == c.n_away, "objects on disk are counted", 0, h->n_away, c.n_away);
-    expect(&c, h->away_bytes == c.away_bytes, "bytes on disk are counted", 0, h->away_bytes, c.away_bytes);
-    expect(&c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
-    check_clients(&c);
-    check_queues(&c);
-    check_lists(&c);
-    check_resources(&c);
+    expect(c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
+    expect(c, h->n_away == c->n_away, "objects on disk are counted", 0, h->n_away, c->n_away);
+    expect(c, h->away_bytes == c->away_bytes, "bytes on disk are counted", 0, h->away_bytes, c->away_bytes);
+    expect(c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
+    check_clients(c);
+    check_queues(c);
+    check_lists(c);
+    check_resources(c);
+}
+
+uint32_t segment_check(struct segment *s, check_report report, void *context)
+{
+    uint32_t n_objects = s->h->touched_objects < s->n_objects ? s->h->touched_objects + 1 : s->n_objects;
+    struct checker c = {.s = s, .report = report, .context = context, .pins = calloc(n_objects, sizeof *c.pins),
+                        .used = calloc(MAX_POOLS, sizeof *c.used), .settling = calloc(n_objects, sizeof *c.settling)};
+    if (!c.pins || !c.used || !c.settling)
+        c.n_violations = 1; /* nobody knows */
+    else if (is_safe(&c))
+        check_everything(&c);
     free(c.pins);
     free(c.used);
     free(c.settling);

@@ -42,6 +42,14 @@ static inline uint64_t object_chunk(const struct object_slot *o)
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
     return offset & OBJECT_AWAY ? 0 : offset;
 }
+/* For walks over all objects upwards, which also look at chunks' headers. */
+static inline void object_fetch_ahead(const struct segment *s, uint32_t index)
+{
+    fetch_slot(&s->objects[index + FETCH_AHEAD]);
+    uint64_t chunk = index + FETCH_AHEAD / 2 < s->h->touched_objects ? object_chunk(&s->objects[index + FETCH_AHEAD / 2]) : 0;
+    if (chunk >= ARENA_UNIT && chunk < s->size)
+        __builtin_prefetch(s->base + chunk - ARENA_UNIT, 1);
+}
 static inline bool object_is_away(const struct object_slot *o)
 {
     return (atomic_load_explicit(&o->offset, memory_order_relaxed) & OBJECT_AWAY) != 0;

@@ -12,6 +12,11 @@ void recover(struct segment *segment);
  * `wrong` says what is overwritten and `at` which one. */
 bool segment_is_safe(struct segment *segment, const char **wrong, uint64_t *at);
 
+/* The same of all slots alone, and what else a look at each tells. After header_is_safe: `contained` has an entry for each touched
+ * object, and counts how often others refer to it. */
+struct survey { uint32_t *contained; bool away, unclaimed; /* some object is on disk; some chunk in use does not name its slot */ };
+bool slots_are_safe(struct segment *segment, struct survey *survey, const char **wrong, uint64_t *at);
+
 /* The same of the header, the pools and the resource classes alone: what whoever looks counts by. Microseconds, however much
  * the segment holds. Under the lock. */
 bool header_is_safe(struct segment *segment);

@@ -85,6 +85,15 @@ void core_step(const char *file, int line);
 #define STEP() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
+/* For walks over a whole table, which wait for memory and nothing else: brings a slot (two cache lines) that comes soon. Any address
+ * is allowed, one beyond the table too. Without it a walk takes half as long again: processors do not look ahead beyond a page. */
+static inline void fetch_slot(const void *slot)
+{
+    __builtin_prefetch(slot, 1);
+    __builtin_prefetch((const char *)slot + 64, 1);
+}
+enum { FETCH_AHEAD = 16 }; /* slots */
+
 /* ---- low level, shared by the core's files */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns); /* 0 woken or changed, ETIMEDOUT, EINTR */
 void futex_wake(_Atomic uint32_t *word, int n);

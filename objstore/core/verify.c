@@ -185,18 +185,60 @@ bool slot_is_safe(struct segment *s, enum slot_kind kind, uint32_t i)
     return i < n[kind] && is_safe[kind](&v, i);
 }
 
+static void survey_object(struct verifier *v, struct survey *survey, uint32_t i)
+{
+    struct segment *s = v->s;
+    const struct object_slot *o = &s->objects[i];
+    uint32_t state = object_state(o);
+    if (state != OBJECT_READY && state != OBJECT_ERROR)
+        return;
+    uint64_t chunk = object_chunk(o);
+    survey->away |= object_is_away(o);
+    if (!chunk)
+        return;
+    survey->unclaimed |= !arena_owner_is(s->base, chunk, ARENA_OBJECT, i);
+    for (uint32_t k = 0, n = object_n_refs(s, o); k < n; k++)
+        survey->contained[object_refs_at(s, chunk, o->size)[k]]++;
+}
+
+static bool verify_slots(struct verifier *v, struct survey *survey)
+{
+    struct segment *s = v->s;
+    bool safe = true;
+    for (uint32_t i = 0; safe && i < s->h->touched_objects; i++) {
+        object_fetch_ahead(s, i);
+        safe = object_is_safe(v, i);
+        if (safe && survey)
+            survey_object(v, survey, i);
+    }
+    for (uint32_t i = 0; safe && i < s->h->touched_actors; i++)
+        safe = actor_is_safe(v, i);
+    for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++) {
+        const struct task_slot *t = &s->tasks[i];
+        fetch_slot(t + FETCH_AHEAD);
+        safe = task_is_safe(v, i);
+        if (safe && survey)
+            survey->unclaimed |= atomic_load(&t->state) != TASK_FREE && t->offset && !arena_owner_is(s->base, t->offset, ARENA_TASK, i);
+    }
+    for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
+        safe = client_is_safe(v, i);
+    return safe;
+}
+
+bool slots_are_safe(struct segment *s, struct survey *survey, const char **wrong, uint64_t *at)
+{
+    struct verifier v = {s, NULL, 0};
+    bool safe = verify_slots(&v, survey);
+    *wrong = v.wrong;
+    *at = v.at;
+    return safe;
+}
+
 bool segment_is_safe(struct segment *s, const char **wrong, uint64_t *at)
 {
     struct verifier v = {s, NULL, 0};
-    bool safe = header_is_sound(&v) && (arena_walk(&s->h->arena, s->base, look_at_nothing, NULL) == OBJSTORE_OK || fail(&v, "the arena's chunks", 0));
-    for (uint32_t i = 0; safe && i < s->h->touched_objects; i++)
-        safe = object_is_safe(&v, i);
-    for (uint32_t i = 0; safe && i < s->h->touched_actors; i++)
-        safe = actor_is_safe(&v, i);
-    for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++)
-        safe = task_is_safe(&v, i);
-    for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
-        safe = client_is_safe(&v, i);
+    bool safe = header_is_sound(&v) && verify_slots(&v, NULL) &&
+                (arena_walk(&s->h->arena, s->base, look_at_nothing, NULL) == OBJSTORE_OK || fail(&v, "the arena's chunks", 0));
     *wrong = v.wrong;
     *at = v.at;
     return safe;
