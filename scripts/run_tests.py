@@ -74,6 +74,7 @@ NIGHTLY = [
     Kind("threads as clients for long", c_tests("SAN=thread", "TESTS=threads_test", "ARGS=300", "DEADLINE_S=600"), 900),
     Kind("deaths after every death", c_tests("TESTS=crash_test", "ARGS=all", "DEADLINE_S=3400"), 3600),
     Kind("deaths at every instruction", c_tests("TESTS=stepping_test", "ARGS=again", "DEADLINE_S=3400"), 3600),
+    Kind("deaths in a full store", c_tests("TESTS=scale_test", "ARGS=1000000 150", "DEADLINE_S=900"), 1200),
     Kind("scribbled segments", c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"), 1800),
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 3600),
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),

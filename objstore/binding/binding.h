@@ -11,6 +11,7 @@
 #include <Python.h>
 
 #include "../core/actor.h"
+#include "../core/burial.h"
 #include "../core/client.h"
 #include "../core/event.h"
 #include "../core/object.h"

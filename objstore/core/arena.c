@@ -605,6 +605,39 @@ int arena_walk(const struct arena *arena, const unsigned char *base, arena_visit
     return OBJSTORE_OK;
 }
 
+/* Where a part of a walk begins, and of how many chunks it is. */
+static uint64_t begin_part(const struct arena *arena, const unsigned char *base, uint64_t at, uint32_t *most)
+{
+    if (at != 0 && is_chunk(arena, base, at))
+        return at;
+    if (at != 0)
+        *most = UINT32_MAX;
+    return arena->begin;
+}
+
+static int end_part(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    return offset == arena->end ? OBJSTORE_OK : is_chunk(arena, base, offset) ? OBJSTORE_PENDING : OBJSTORE_CORRUPT;
+}
+
+int arena_sweep(struct arena *arena, unsigned char *base, uint64_t *at, uint32_t most, arena_keep_fn keep, void *ctx)
+{
+    uint64_t offset = begin_part(arena, base, *at, &most);
+    for (; most > 0 && is_chunk(arena, base, offset); most--) {
+        const struct chunk *chunk = chunk_at(base, offset);
+        uint64_t owner = owner_of(chunk), next = end_of(chunk, offset), payload = offset + ARENA_UNIT;
+        fetch_ahead(arena, base, offset, next);
+        if (owner != 0 && !keep(ctx, (uint32_t)owner, (uint32_t)(owner >> 32), payload)) {
+            if (is_chunk(arena, base, next) && is_free(chunk_at(base, next)))
+                next = end_of(chunk_at(base, next), next); /* it is about to be joined */
+            arena_free(arena, base, payload);
+        }
+        offset = next;
+    }
+    *at = offset;
+    return end_part(arena, base, offset);
+}
+
 /* --- rebuilding --- */
 
 static void free_if_rejected(unsigned char *base, uint64_t offset, arena_keep_fn keep, void *ctx)
@@ -767,4 +800,72 @@ int arena_check(const struct arena *arena, const unsigned char *base)
     if (arena->touched_end < arena->begin || arena->touched_end < tally.used_end || arena->touched_end > arena->end)
         return OBJSTORE_CORRUPT;
     return lists_are_sound(arena, base, tally.n_listed - (top != 0)) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
+}
+
+static bool is_free_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    return is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset));
+}
+
+/* Whether every list that is marked, and no other, begins with a free chunk of its class. */
+static bool heads_are_sound(const struct arena *arena, const unsigned char *base)
+{
+    if (arena->levels >> ARENA_N_LEVELS != 0 || (arena->top != 0 && !is_free_chunk(arena, base, arena->top)))
+        return false;
+    for (unsigned level = 0; level < ARENA_N_LEVELS; level++) {
+        if ((arena->levels >> level & 1) != (arena->sublevels[level] != 0))
+            return false;
+        for (unsigned sublevel = 0; sublevel < ARENA_N_SUBLEVELS; sublevel++) {
+            uint64_t head = arena->heads[level][sublevel];
+            if ((arena->sublevels[level] >> sublevel & 1) != (head != 0))
+                return false;
+            struct size_class class = head != 0 && is_free_chunk(arena, base, head) ? class_of(size_of(chunk_seen(base, head)))
+                                                                                  : (struct size_class){ARENA_N_LEVELS, 0};
+            if (head != 0 && (class.level != level || class.sublevel != sublevel))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a free chunk's links say what its neighbours in the list say. */
+static bool is_linked(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    const struct chunk *chunk = chunk_seen(base, offset);
+    struct size_class class = class_of(size_of(chunk));
+    uint64_t before = chunk->previous_free, behind = chunk->next_free;
+    if (end_of(chunk, offset) == arena->end)
+        return arena->top == offset;
+    if ((before == 0) != (arena->heads[class.level][class.sublevel] == offset))
+        return false;
+    if (before != 0 && (!is_free_chunk(arena, base, before) || chunk_seen(base, before)->next_free != offset))
+        return false;
+    return behind == 0 || (is_free_chunk(arena, base, behind) && chunk_seen(base, behind)->previous_free == offset);
+}
+
+/* Whether a chunk knows the one in front of it, and, if it is free, its list knows it. */
+static bool is_in_place(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    const struct chunk *chunk = chunk_seen(base, offset);
+    uint64_t front = chunk->previous;
+    if (offset != arena->begin && (!is_chunk(arena, base, front) || end_of(chunk_seen(base, front), front) != offset ||
+                                   (is_free(chunk) && is_free(chunk_seen(base, front)))))
+        return false;
+    return (offset != arena->begin || front == 0) && (!is_free(chunk) || is_linked(arena, base, offset));
+}
+
+int arena_check_part(const struct arena *arena, const unsigned char *base, uint64_t *at, uint32_t most)
+{
+    if (!range_is_sound(arena) || !heads_are_sound(arena, base))
+        return OBJSTORE_CORRUPT;
+    uint64_t offset = begin_part(arena, base, *at, &most);
+    for (; most > 0 && is_chunk(arena, base, offset); most--) {
+        uint64_t next = end_of(chunk_seen(base, offset), offset);
+        fetch_ahead(arena, base, offset, next);
+        if (!is_in_place(arena, base, offset))
+            return OBJSTORE_CORRUPT;
+        offset = next;
+    }
+    *at = offset;
+    return end_part(arena, base, offset);
 }

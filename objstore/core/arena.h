@@ -100,6 +100,14 @@ typedef bool (*arena_keep_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, ui
  * is of no use any more. */
 int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, void *ctx);
 
+/* Frees what `keep` rejects, in parts: of at most `most` chunks from `*at` on (0: the first), which then says where the next part
+ * begins. Between two parts the arena may be used; if where the next one was to begin has been joined with what lies in front, that
+ * part is a whole walk. OBJSTORE_OK: the end is reached; OBJSTORE_PENDING: not yet; OBJSTORE_CORRUPT: it is not to be reached. */
+int arena_sweep(struct arena *arena, unsigned char *base, uint64_t *at, uint32_t most, arena_keep_fn keep, void *ctx);
+
+/* Verifies in the same way, and with the same results, all that arena_free follows: of each chunk its neighbours and its list. */
+int arena_check_part(const struct arena *arena, const unsigned char *base, uint64_t *at, uint32_t most);
+
 /* Shows every chunk by ascending address, free ones too. A result other than 0 stops the walk and is returned. */
 typedef int (*arena_visit_fn)(void *ctx, uint32_t owner_kind, uint32_t owner, uint64_t payload, uint64_t size);
 

@@ -358,6 +358,34 @@ static void test_rebuild_frees_what_is_rejected(void)
     CHECK(world.arena.top == world.arena.begin);
 }
 
+static bool check_in_parts(uint32_t most)
+{
+    uint64_t at = 0;
+    int result;
+    while ((result = arena_check_part(&world.arena, space, &at, most)) == OBJSTORE_PENDING)
+        ;
+    return result == OBJSTORE_OK;
+}
+
+/* Part by part, with whatever happens in between. */
+static void test_sweep(void)
+{
+    for (uint32_t most = 1; most < 40; most += 3) {
+        begin_world(65536);
+        for (unsigned n = 0; n < 300; n++)
+            random_operation(65536);
+        CHECK(check_in_parts(most));
+        unsigned n_lost = world.n_live - world.n_live / 2;
+        world.n_live -= n_lost;
+        uint64_t at = 0;
+        while (arena_sweep(&world.arena, space, &at, most, keep_live, NULL) == OBJSTORE_PENDING)
+            if (most % 2 && world.n_live > 0)
+                drop((unsigned)random_below(world.n_live));
+        check_world();
+        CHECK(check_in_parts(most));
+    }
+}
+
 /* --- killed at every step --- */
 
 static unsigned char saved_space[MAX_SPACE];
@@ -538,6 +566,7 @@ int main(int argc, char **argv)
     test_random_operations();
     test_rebuild_changes_nothing_when_sound();
     test_rebuild_frees_what_is_rejected();
+    test_sweep();
     test_killed_at_every_step();
     test_scribbled_memory();
     puts("arena: ok");

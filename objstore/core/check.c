@@ -16,7 +16,7 @@ struct checker {
     uint64_t attached[CLIENT_WORDS];
     uint32_t *pins; /* at first what objects contain */
     uint64_t (*used)[MAX_KINDS]; /* of each pool; unsigned: overwritten amounts may overflow */
-    uint32_t n_away;
+    uint32_t n_away, n_tasks;
     uint64_t away_bytes;
     bool *settling; /* results of running tasks: sealed without the lock, and those who wait moved on under it, a moment later */
 };
@@ -38,6 +38,18 @@ static void count_pin(struct checker *c, uint32_t object, const char *what, uint
         c->pins[object]++;
 }
 
+static void count_resources(struct checker *c, struct task_slot *t)
+{
+    struct segment *s = c->s;
+    int64_t scratch[MAX_KINDS];
+    uint32_t state = atomic_load(&t->state);
+    const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
+                             : state == TASK_HELD  ? s->classes[t->resource_class].hold
+                                                   : NULL;
+    for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
+        c->used[s->classes[t->resource_class].place.pool][k] += (uint64_t)amounts[k];
+}
+
 static void check_task(struct checker *c, uint32_t i)
 {
     struct segment *s = c->s;
@@ -49,6 +61,8 @@ static void check_task(struct checker *c, uint32_t i)
     expect(c, t->seq > 0 && t->seq < s->h->next_seq, "task seq was issued", i, t->seq, s->h->next_seq);
     expect(c, t->resource_class < s->h->n_classes, "task has a class", i, t->resource_class, s->h->n_classes);
     expect(c, t->offset < s->size, "task arguments lie in the segment", i, t->offset, s->size);
+    expect(c, t->next_1 <= s->h->touched_tasks && t->next_waiting_1 <= s->h->touched_tasks, "a task's links lead to tasks", i, t->next_1,
+           s->h->touched_tasks);
     count_pin(c, t->function, "task's function lives", i);
     const uint32_t *refs = task_refs(s, t);
     for (uint32_t k = 0; k < t->n_refs; k++)
@@ -63,8 +77,9 @@ static void check_task(struct checker *c, uint32_t i)
     if (state == TASK_READY)
         expect(c, t->cursor == t->n_dependencies, "ready task has all dependencies", i, t->cursor, t->n_dependencies);
     if (state == TASK_RUNNING)
-        expect(c, t->worker < MAX_CLIENTS && atomic_load(&s->clients[t->worker].state) == CLIENT_ATTACHED,
+        expect(c, t->worker < MAX_CLIENTS && atomic_load(&s->clients[t->worker].state) != CLIENT_FREE,
                "running task has a worker", i, t->worker, MAX_CLIENTS);
+    count_resources(c, t);
 }
 
 /* Lists through `next_1` fields: they lead to slots in use only, and end. Returns the length. */
@@ -137,6 +152,7 @@ static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t 
     for (; at_1 && at_1 <= s->h->touched_tasks && n_ready <= s->h->n_tasks; n_ready++) {
         const struct task_slot *t = &s->tasks[at_1 - 1];
         uint32_t state = atomic_load(&t->state);
+        fetch_slot(t + FETCH_AHEAD); /* a guess: what was submitted together lies together */
         expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
         expect(c, t->resource_class == class, "a queue holds tasks of its class", at_1 - 1, t->resource_class, class);
         expect(c, t->next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, t->next_waiting_1, last_1);
@@ -162,7 +178,7 @@ static void check_queues(struct checker *c)
     expect(c, s->h->n_ready == total, "ready tasks are counted", 0, s->h->n_ready, total);
 }
 
-static void check_lists(struct checker *c)
+static void check_mailboxes(struct checker *c)
 {
     struct segment *s = c->s;
     for (uint32_t i = 0; i < s->h->touched_actors; i++) {
@@ -175,6 +191,11 @@ static void check_lists(struct checker *c)
         uint32_t n = check_list(c, a->head_1, false, "a mailbox ends", i);
         expect(c, n == a->n_pending, "a mailbox's count is right", i, a->n_pending, n);
     }
+}
+
+static void check_free_lists(struct checker *c)
+{
+    struct segment *s = c->s;
     uint32_t n_free = 0, at_1 = s->h->free_object_1;
     for (; at_1 && at_1 <= s->h->touched_objects && n_free < s->h->touched_objects; n_free++)
         at_1 = s->objects[at_1 - 1].first_waiting_1;
@@ -201,16 +222,6 @@ static void check_resources(struct checker *c)
 {
     struct segment *s = c->s;
     uint32_t n_unplaced = 0;
-    int64_t scratch[MAX_KINDS];
-    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
-        struct task_slot *t = &s->tasks[i];
-        uint32_t state = atomic_load(&t->state);
-        const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
-                                 : state == TASK_HELD  ? s->classes[t->resource_class].hold
-                                                       : NULL;
-        for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
-            c->used[s->classes[t->resource_class].place.pool][k] += (uint64_t)amounts[k];
-    }
     for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n)) {
         n_unplaced += s->h->pools[g].state == POOL_PENDING;
         for (uint32_t i = g; placement_holds(&s->h->pools[g]) && i < g + s->h->pools[g].n; i++) {
@@ -250,21 +261,31 @@ static void count_pins(struct checker *c)
     }
 }
 
-static void check_everything(struct checker *c)
+static void check_tasks(struct checker *c)
+{
+    struct segment *s = c->s;
+    clients_attached(s, c->attached);
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        fetch_slot(&s->tasks[i + FETCH_AHEAD]);
+        for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
+            c->settling[task_result(s, &s->tasks[i], k)] = true;
+    }
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        fetch_slot(&s->tasks[i + FETCH_AHEAD]);
+        check_task(c, i);
+        c->n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
+    }
+    check_clients(c);
+    check_queues(c);
+    check_mailboxes(c);
+    check_resources(c);
+}
+
+static void check_objects(struct checker *c)
 {
     struct segment *s = c->s;
     struct header *h = s->h;
-    uint32_t n_live = 0, n_tasks = 0;
-    expect(c, arena_check(&h->arena, s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
-    clients_attached(s, c->attached);
-    for (uint32_t i = 0; i < h->touched_tasks; i++)
-        for (uint32_t k = 0; atomic_load(&s->tasks[i].state) == TASK_RUNNING && k < s->tasks[i].n_returns; k++)
-            c->settling[task_result(s, &s->tasks[i], k)] = true;
-    for (uint32_t i = 0; i < h->touched_tasks; i++) {
-        fetch_slot(&s->tasks[i + FETCH_AHEAD]);
-        check_task(c, i);
-        n_tasks += atomic_load(&s->tasks[i].state) != TASK_FREE;
-    }
+    uint32_t n_live = 0;
     count_pins(c);
     for (uint32_t i = 0; i < h->touched_objects; i++) {
         fetch_slot(&s->objects[i + FETCH_AHEAD]);
@@ -274,24 +295,63 @@ static void check_everything(struct checker *c)
     expect(c, h->n_live_objects == n_live, "living objects are counted", 0, h->n_live_objects, n_live);
     expect(c, h->n_away == c->n_away, "objects on disk are counted", 0, h->n_away, c->n_away);
     expect(c, h->away_bytes == c->away_bytes, "bytes on disk are counted", 0, h->away_bytes, c->away_bytes);
-    expect(c, h->n_live_tasks == n_tasks, "living tasks are counted", 0, h->n_live_tasks, n_tasks);
-    check_clients(c);
-    check_queues(c);
-    check_lists(c);
-    check_resources(c);
+    expect(c, h->n_live_tasks == c->n_tasks, "living tasks are counted", 0, h->n_live_tasks, c->n_tasks);
+    check_free_lists(c);
 }
 
-uint32_t segment_check(struct segment *s, check_report report, void *context)
+static void check_everything(struct checker *c)
+{
+    if (!is_safe(c))
+        return;
+    expect(c, arena_check(&c->s->h->arena, c->s->base) == OBJSTORE_OK, "the arena is sound", 0, 0, 0);
+    check_tasks(c);
+    check_objects(c);
+}
+
+/* Found by those who wait in them, not by the objects, of which there may be many more. */
+static void check_waiting_lists(struct checker *c)
+{
+    struct segment *s = c->s;
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        struct task_slot *t = &s->tasks[i];
+        uint32_t state = atomic_load(&t->state);
+        if ((state != TASK_WAITING && state != TASK_CANCELLED) || t->cursor >= t->n_dependencies)
+            continue;
+        uint32_t object = task_refs(s, t)[t->cursor];
+        if (c->pins[object] == UINT32_MAX)
+            continue;
+        c->pins[object] = UINT32_MAX; /* of no interest here; says that this list has been looked at */
+        check_list(c, s->objects[object].first_waiting_1, true, "the list of those who wait for an object ends", object);
+    }
+}
+
+static void check_tasks_alone(struct checker *c)
+{
+    check_tasks(c);
+    check_waiting_lists(c);
+}
+
+static uint32_t run_check(struct segment *s, void (*check)(struct checker *), check_report report, void *context)
 {
     uint32_t n_objects = s->h->touched_objects < s->n_objects ? s->h->touched_objects + 1 : s->n_objects;
     struct checker c = {.s = s, .report = report, .context = context, .pins = calloc(n_objects, sizeof *c.pins),
                         .used = calloc(MAX_POOLS, sizeof *c.used), .settling = calloc(n_objects, sizeof *c.settling)};
     if (!c.pins || !c.used || !c.settling)
         c.n_violations = 1; /* nobody knows */
-    else if (is_safe(&c))
-        check_everything(&c);
+    else
+        check(&c);
     free(c.pins);
     free(c.used);
     free(c.settling);
     return c.n_violations;
+}
+
+uint32_t segment_check(struct segment *s, check_report report, void *context)
+{
+    return run_check(s, check_everything, report, context);
+}
+
+bool tasks_are_sound(struct segment *s)
+{
+    return run_check(s, check_tasks_alone, NULL, NULL) == 0;
 }

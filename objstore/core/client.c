@@ -2,17 +2,10 @@
 #include "client.h"
 
 #include <sched.h>
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "actor.h"
-#include "away.h"
 #include "event.h"
-#include "placement.h"
-#include "recover.h"
 
 int client_attach(struct segment *s, uint32_t role)
 {
@@ -60,7 +53,7 @@ void clients_attached(const struct segment *s, uint64_t clients[CLIENT_WORDS])
 {
     memset(clients, 0, sizeof(uint64_t) * CLIENT_WORDS);
     for (uint32_t i = 0; i < MAX_CLIENTS; i++)
-        clients[i / 64] |= (uint64_t)(atomic_load(&s->clients[i].state) == CLIENT_ATTACHED) << (i % 64);
+        clients[i / 64] |= (uint64_t)(atomic_load(&s->clients[i].state) != CLIENT_FREE) << (i % 64);
 }
 
 bool client_look(struct segment *s, uint32_t client, struct client_view *v)
@@ -152,7 +145,7 @@ int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, _Atomic i
     return result;
 }
 
-/* ------------------------------------------------------------------ leaving */
+/* ------------------------------------------------------------------ references */
 
 void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
 {
@@ -160,194 +153,6 @@ void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         object_drop(s, objects[i], s->me);
     segment_unlock(s);
-}
-
-/* Memory that ran out is not the task's fault alone, so it has attempts of its own for that. */
-static bool may_retry(struct task_slot *t, int32_t code)
-{
-    if (code != DIED_OF_MEMORY)
-        return task_may_retry(t);
-    if (t->max_retries == 0 || t->flags >> TASK_OOM_SHIFT == TASK_OOM_MAX)
-        return false;
-    t->flags = (uint16_t)(t->flags + (1u << TASK_OOM_SHIFT));
-    return true;
-}
-
-/* A task was running on a client that is gone. */
-static void lose_task(struct segment *s, uint32_t task, int32_t code, struct client_losses *losses)
-{
-    struct task_slot *t = &s->tasks[task];
-    bool call = t->actor_1 != 0; /* whether its actor goes on, the actor tells: its fate may have been settled by one who died since */
-    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;
-    if (task_is_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
-        task_finish(s, task, object_state(&s->objects[t->result_1 - 1]) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
-    } else if (t->flags & TASK_FLAG_CANCEL) {
-        task_seal_failed(s, task, FAILURE_CANCELLED, 0);
-        task_finish(s, task, EVENT_CANCELLED);
-    } else if (!placement_lives(placement_head(s, t->resource_class))) {
-        losses->failed++;
-        task_seal_failed(s, task, FAILURE_UNPLACED, (int32_t)placement_head(s, t->resource_class)->number);
-        task_finish(s, task, EVENT_ERROR);
-    } else if ((!call || actor_restarts) && may_retry(t, code)) {
-        losses->retried++;
-        task_retry(s, task);
-    } else {
-        losses->failed++;
-        const struct actor_slot *a = call ? &s->actors[t->actor_1 - 1] : NULL;
-        uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
-        bool memory = code == DIED_OF_MEMORY;
-        if (reason == FAILURE_ACTOR_UNPLACED)
-            code = a->death_detail;
-        task_seal_failed(s, task, memory ? FAILURE_OUT_OF_MEMORY : reason, memory ? -SIGKILL : code);
-        task_finish(s, task, EVENT_CRASHED);
-    }
-}
-
-struct keep { const struct segment *s; uint32_t dead; };
-
-static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload)
-{
-    (void)payload;
-    const struct keep *k = ctx;
-    return !arena_belongs_to_client(kind) || owner != k->dead;
-}
-
-static void forget(struct segment *s, uint32_t client)
-{
-    struct header *h = s->h;
-    uint64_t bit = UINT64_C(1) << (client % 64);
-    h->idle[client / 64] &= ~bit;
-    if (h->waking_1 == client + 1)
-        h->waking_1 = 0; /* its wake-up is lost: give the credit to another */
-    if (h->scheduler_1 == client + 1)
-        h->scheduler_1 = 0;
-}
-
-static uint32_t drop_references(struct segment *s, uint32_t client)
-{
-    uint64_t bit = UINT64_C(1) << (client % 64);
-    uint32_t w = client / 64, n = 0;
-    for (uint32_t i = 0; i < s->h->touched_objects; i++) {
-        struct object_slot *o = &s->objects[i];
-        if (object_state(o) == OBJECT_FREE)
-            continue;
-        if (atomic_load_explicit(&o->waiters[w], memory_order_relaxed) & bit)
-            atomic_fetch_and(&o->waiters[w], ~bit);
-        away_forget_client(s, i, client);
-        if (atomic_load_explicit(&o->holders[w], memory_order_relaxed) & bit) {
-            object_drop(s, i, client);
-            n++;
-        }
-    }
-    return n;
-}
-
-/* The actor that this client serves or is constructing, by the constructor's task: the client's own note of it is
- * written last. A constructor belongs to the actor's fate, not to the fate of tasks. */
-static uint32_t actor_of(const struct segment *s, uint32_t client)
-{
-    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
-        const struct task_slot *t = &s->tasks[i];
-        uint32_t state = atomic_load(&t->state);
-        if ((state == TASK_RUNNING || state == TASK_HELD) && t->worker == client && (t->flags & TASK_FLAG_ACTOR_CREATION))
-            return t->actor_1;
-    }
-    return 0;
-}
-
-static bool runs_something(const struct segment *s, uint32_t client)
-{
-    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
-        uint32_t state = atomic_load(&s->tasks[i].state);
-        if ((state == TASK_RUNNING || state == TASK_HELD) && s->tasks[i].worker == client)
-            return true;
-    }
-    return false;
-}
-
-/* Any process may have written anywhere. What is derived is then built again: all of it, if one has crashed or leaves work behind;
- * of one that leaves in order, which happens more often, what its burial follows: the arena's lists. */
-static bool survives_a_look(struct segment *s, uint32_t client, int32_t code)
-{
-    const char *wrong;
-    uint64_t at;
-    if (!segment_is_safe(s, &wrong, &at)) {
-        segment_condemn(s);
-        return false;
-    }
-    bool all = code != 0 || runs_something(s, client);
-    if (all ? segment_check(s, NULL, NULL) != 0 : arena_check(&s->h->arena, s->base) != OBJSTORE_OK)
-        recover(s);
-    return true;
-}
-
-static struct client_losses bury(struct segment *s, uint32_t client, int32_t code)
-{
-    struct client_losses losses = {0, 0, 0, false};
-    struct client_slot *c = &s->clients[client];
-    if (atomic_load(&c->state) == CLIENT_ATTACHED && survives_a_look(s, client, code)) {
-        forget(s, client);
-        int32_t how = code == DIED_OF_MEMORY ? -SIGKILL : code;
-        if (c->role == ROLE_WORKER)
-            event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)how, 0, 0, s->me);
-        uint32_t actor_1 = actor_of(s, client);
-        c->actor_1 = 0;
-        if (actor_1 && (s->actors[actor_1 - 1].flags & ACTOR_FLAG_KILLED))
-            code = how = 0; /* on purpose: how the process ended tells nothing */
-        if (actor_1)
-            losses.actor_restarts = actor_worker_died(s, actor_1 - 1, how);
-        for (uint32_t i = 0; i < s->h->touched_tasks; i++)
-            if (atomic_load(&s->tasks[i].state) == TASK_RUNNING && s->tasks[i].worker == client)
-                lose_task(s, i, code, &losses);
-        placement_owner_died(s, client);
-        losses.objects = drop_references(s, client);
-        struct keep k = {s, client};
-        arena_rebuild(&s->h->arena, s->base, keep_chunk, &k);
-        STEP();
-        atomic_store(&c->state, CLIENT_FREE);
-        STEP();
-        if (client != s->me)
-            atomic_store(&c->pid, 0);
-        task_wake_workers(s);
-        wake_everybody(s); /* it may have died between a change and telling those who sleep for it */
-    }
-    return losses;
-}
-
-struct client_losses client_died(struct segment *s, uint32_t client, int32_t code)
-{
-    struct client_losses losses = {0, 0, 0, false};
-    if (client >= MAX_CLIENTS)
-        return losses;
-    segment_lock(s);
-    bool leaves = client == s->me && atomic_load(&s->clients[client].state) == CLIENT_ATTACHED;
-    losses = bury(s, client, code);
-    segment_unlock(s);
-    STEP();
-    if (leaves) /* not before: whoever waited for the lock would have taken its owner for dead */
-        atomic_store(&s->clients[client].pid, 0);
-    return losses;
-}
-
-static bool has_ended(const struct client_slot *c)
-{
-    return atomic_load(&c->state) == CLIENT_ATTACHED && process_start_time(atomic_load(&c->pid)) != atomic_load(&c->start_time);
-}
-
-uint32_t client_reap(struct segment *s, int32_t *pids)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
-        if (!has_ended(&s->clients[i]))
-            continue;
-        segment_lock(s); /* under which no slot changes hands: another may have reaped it meanwhile, and somebody else moved in */
-        if (has_ended(&s->clients[i])) {
-            pids[n++] = atomic_load(&s->clients[i].pid);
-            bury(s, i, 0);
-        }
-        segment_unlock(s);
-    }
-    return n;
 }
 
 /* ------------------------------------------------------------------ what workers start with */

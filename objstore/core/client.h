@@ -1,4 +1,4 @@
-/* Clients: processes attached to the segment. Attaching, sleeping on the inbox, and what becomes of the dead. */
+/* Clients: processes attached to the segment. Attaching, sleeping on the inbox. What becomes of the dead: burial.h. */
 #ifndef CELLMESH_CLIENT_H
 #define CELLMESH_CLIENT_H
 
@@ -8,19 +8,7 @@
  * OBJSTORE_LIMIT: there are MAX_CLIENTS. Takes the lock. */
 int client_attach(struct segment *segment, uint32_t role);
 
-#define DIED_OF_MEMORY (-1000) /* as `code`: it was ended because memory ran out */
-
-/* What `client`, whose process has ended with `code` (-signal or exit status), leaves behind: its running tasks are
- * retried or fail, its actor restarts or dies, its references and half-written objects go. Also the orderly way out for
- * a client itself (code 0). Takes the lock. */
-struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
-struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
-
-/* Does so for every client whose process has ended; for segments without a scheduler, which is told of deaths. Returns how
- * many, and their pids in `pids`, which has room for MAX_CLIENTS. */
-uint32_t client_reap(struct segment *segment, int32_t *pids);
-
-/* One bit for each client that is attached. */
+/* One bit for each client that is attached, or dying: what others are referred to by is nobody's. */
 void clients_attached(const struct segment *segment, uint64_t clients[CLIENT_WORDS]);
 
 /* What a client is and does, for whoever looks. */

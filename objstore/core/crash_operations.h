@@ -388,7 +388,7 @@ static void run_clear_up(void)
 {
     attach();
     for (uint32_t i = 0; i < MAX_CLIENTS; i++)
-        if (i != s.me && i != DRIVER && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
+        if (i != s.me && i != DRIVER && atomic_load(&s.clients[i].state) != CLIENT_FREE)
             client_died(&s, i, -SIGKILL);
 }
 

@@ -20,6 +20,7 @@ static void one_step(const char *file, int line);
 #define CELLMESH_STEPS
 #define ARENA_STEP() one_step(__FILE__, __LINE__)
 #define OBJECT_MOVABLE 256
+#define BURIAL_PAGE 16u
 
 #include "arena.c"
 #include "away.c"
@@ -38,9 +39,8 @@ static void one_step(const char *file, int line);
 #define set_state set_actor_state
 #include "actor.c"
 #undef set_state
-#define keep_chunk keep_chunk_of_living
 #include "client.c"
-#undef keep_chunk
+#include "burial.c"
 #include "recover.c"
 #include "check.c"
 #define fail fail_verifying
@@ -453,12 +453,19 @@ static void check_sound(void)
     CHECK(n == 0);
 }
 
-/* Reports every death but the caller's. */
+/* Reports every death but the caller's. A burial that its burier died over is ended by the next one. */
 static void bury_the_dead(void)
 {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < MAX_CLIENTS; i++)
-        if (i != s.me && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED)
+        if (i != s.me && atomic_load(&s.clients[i].state) == CLIENT_ATTACHED && ++n)
             client_died(&s, i, -SIGKILL);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        if (i == s.me || atomic_load(&s.clients[i].state) == CLIENT_FREE)
+            continue;
+        CHECK(n == 0); /* it died while it left */
+        client_died(&s, i, -SIGKILL);
+    }
 }
 
 /* Plays a few workers in turn until none of them finds anything; whoever constructs an actor goes on serving it. */

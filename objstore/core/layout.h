@@ -25,7 +25,7 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 2u
+#define LAYOUT_VERSION 3u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
@@ -195,14 +195,19 @@ struct actor_slot {
 };
 
 /* ---- clients: any process attached to the segment */
-enum client_state { CLIENT_FREE = 0, CLIENT_ATTACHED = 1 };
+enum client_state {
+    CLIENT_FREE = 0,
+    CLIENT_ATTACHED = 1,
+    CLIENT_DYING = 2 /* does nothing any more; what it leaves behind is being cleared away, page by page. See burial.h */
+};
 enum client_flags { CLIENT_FLAG_RETIRE = 1 };
 
 struct client_slot {
     _Atomic uint32_t inbox;    /* A  bumped by whoever has news; its sleepers' futex word */
     _Atomic uint32_t sleepers; /* A  threads asleep, or about to sleep, on inbox */
     _Atomic int32_t need;      /* A  seals to go until a wake-up is due; may be too low, never too high */
-    uint32_t line_pad[13];
+    int32_t end_code;          /* L  DYING: how its process ended */
+    uint32_t line_pad[12];
     _Atomic uint32_t state;
     uint32_t role;
     _Atomic int32_t pid;       /* A  claims the slot */

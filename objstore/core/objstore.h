@@ -48,7 +48,8 @@
 #define CELLMESH_OBJSTORE_H
 
 #include "away.h"    /* objects on disk */
-#include "client.h"  /* attaching, sleeping, the dead */
+#include "burial.h"  /* the dead */
+#include "client.h"  /* attaching, sleeping */
 #include "error.h"   /* results */
 #include "layout.h"  /* what lies where */
 #include "object.h"  /* slots and their life */

@@ -14,6 +14,7 @@ static bool keep_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payloa
     struct segment *s = ctx;
     switch (kind) {
     case ARENA_OBJECT:
+        fetch_slot(&s->objects[(uint64_t)owner + FETCH_AHEAD]); /* a guess: what was made together lies together */
         return owner < s->h->touched_objects && object_state(&s->objects[owner]) != OBJECT_FREE &&
                object_chunk(&s->objects[owner]) == payload;
     case ARENA_TASK:

@@ -21,6 +21,9 @@ bool slots_are_safe(struct segment *segment, struct survey *survey, const char *
  * the segment holds. Under the lock. */
 bool header_is_safe(struct segment *segment);
 
+/* The same, and of actors and clients. */
+bool small_tables_are_safe(struct segment *segment);
+
 /* The same of one slot, which may lie beyond its table; a free one says nothing. After header_is_safe, under the lock. */
 enum slot_kind { SLOT_OBJECT, SLOT_TASK, SLOT_ACTOR };
 bool slot_is_safe(struct segment *segment, enum slot_kind kind, uint32_t index);
@@ -30,6 +33,10 @@ void segment_condemn(struct segment *segment);
 
 /* Walks the whole segment and verifies every invariant; under the lock. Calls `report` for each violation. Returns how
  * many there are. */
+/* The part of it that concerns queues, mailboxes, waiting lists and resources: what the end of a task follows. Takes time by the
+ * number of tasks, not of objects. After all of the above has been found safe. */
+bool tasks_are_sound(struct segment *segment);
+
 typedef void (*check_report)(void *context, const char *what, uint64_t index, uint64_t found, uint64_t expected);
 uint32_t segment_check(struct segment *segment, check_report report, void *context);
 

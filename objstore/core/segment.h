@@ -92,7 +92,7 @@ static inline void fetch_slot(const void *slot)
     __builtin_prefetch(slot, 1);
     __builtin_prefetch((const char *)slot + 64, 1);
 }
-enum { FETCH_AHEAD = 16 }; /* slots */
+enum { FETCH_AHEAD = 32 }; /* slots */
 
 /* ---- low level, shared by the core's files */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns); /* 0 woken or changed, ETIMEDOUT, EINTR */

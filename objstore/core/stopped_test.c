@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "burial.h"
 #include "client.h"
 #include "expect.h"
 #include "recover.h"

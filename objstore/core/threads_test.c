@@ -12,6 +12,7 @@
 
 #include "actor.h"
 #include "away.h"
+#include "burial.h"
 #include "client.h"
 #include "event.h"
 #include "expect.h"

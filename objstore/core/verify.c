@@ -166,7 +166,7 @@ static bool client_is_safe(struct verifier *v, uint32_t i)
     const struct client_slot *c = &v->s->clients[i];
     if (atomic_load(&c->state) == CLIENT_FREE)
         return true;
-    if (atomic_load(&c->state) > CLIENT_ATTACHED || c->role > ROLE_WORKER || c->actor_1 > v->s->h->touched_actors)
+    if (atomic_load(&c->state) > CLIENT_DYING || c->role > ROLE_WORKER || c->actor_1 > v->s->h->touched_actors)
         return fail(v, "the fields of client", i);
     return true;
 }
@@ -201,6 +201,16 @@ static void survey_object(struct verifier *v, struct survey *survey, uint32_t i)
         survey->contained[object_refs_at(s, chunk, o->size)[k]]++;
 }
 
+static bool verify_small_tables(struct verifier *v)
+{
+    bool safe = true;
+    for (uint32_t i = 0; safe && i < v->s->h->touched_actors; i++)
+        safe = actor_is_safe(v, i);
+    for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
+        safe = client_is_safe(v, i);
+    return safe;
+}
+
 static bool verify_slots(struct verifier *v, struct survey *survey)
 {
     struct segment *s = v->s;
@@ -211,8 +221,7 @@ static bool verify_slots(struct verifier *v, struct survey *survey)
         if (safe && survey)
             survey_object(v, survey, i);
     }
-    for (uint32_t i = 0; safe && i < s->h->touched_actors; i++)
-        safe = actor_is_safe(v, i);
+    safe = safe && verify_small_tables(v);
     for (uint32_t i = 0; safe && i < s->h->touched_tasks; i++) {
         const struct task_slot *t = &s->tasks[i];
         fetch_slot(t + FETCH_AHEAD);
@@ -220,9 +229,13 @@ static bool verify_slots(struct verifier *v, struct survey *survey)
         if (safe && survey)
             survey->unclaimed |= atomic_load(&t->state) != TASK_FREE && t->offset && !arena_owner_is(s->base, t->offset, ARENA_TASK, i);
     }
-    for (uint32_t i = 0; safe && i < MAX_CLIENTS; i++)
-        safe = client_is_safe(v, i);
     return safe;
+}
+
+bool small_tables_are_safe(struct segment *s)
+{
+    struct verifier v = {s, NULL, 0};
+    return header_is_sound(&v) && verify_small_tables(&v);
 }
 
 bool slots_are_safe(struct segment *s, struct survey *survey, const char **wrong, uint64_t *at)

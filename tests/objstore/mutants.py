@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
-TESTS = ("stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
+TESTS = ("arena_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
 LIMIT_S = 120
 
 
@@ -42,13 +42,23 @@ MUTANTS = [
            "    for (uint32_t i = 0; i < n_refs; i++)\n        object_unpin(s, refs[i]);\n",
            "    object_unpin(s, function);\n    for (uint32_t i = 0; i < n_refs; i++)\n        object_unpin(s, refs[i]);\n"
            "    STEP();\n    atomic_store_explicit(&t->state, TASK_FREE, memory_order_release);\n    STEP();\n"),
-    Mutant("a dead client's references stay", "client.c", "        losses.objects = drop_references(s, client);\n", ""),
-    Mutant("a dead client's half-written chunks stay", "client.c", "|| owner != k->dead", "|| owner != k->dead || true"),
-    Mutant("a dead client's wake-up is not given to another", "client.c",
-           "        wake_everybody(s); /* it may have died between a change and telling those who sleep for it */\n", ""),
-    Mutant("recovery trusts old pins", "recover.c", "        o->pins = 0;\n", ""),
-    Mutant("recovery leaves away what was being moved", "recover.c", "    away_take_back(s);\n", ""),
-    Mutant("recovery does not count what is away", "recover.c", "            away_count(s, o);\n", ""),
+    Mutant("a dead client's references stay", "burial.c", "        object_drop(s, object, b->client);\n", ""),
+    Mutant("a dead client's half-written chunks stay", "burial.c", "|| owner != b->client", "|| owner != b->client || true"),
+    Mutant("a dead client's wake-up is not given to another", "burial.c", "    task_wake_workers(s);\n    wake_everybody(s);\n",
+           "    task_wake_workers(s);\n"),
+    Mutant("a slot is given away before the burial is over", "burial.c",
+           "    atomic_store(&c->state, CLIENT_DYING);\n    STEP();\n    tell_others(s);\n",
+           "    atomic_store(&c->state, CLIENT_DYING);\n    atomic_store(&c->pid, 0);\n    tell_others(s);\n"),
+    Mutant("a burial stands for ever when who buries dies", "burial.c", "        finish_others(s);\n", "        (void)0;\n"),
+    Mutant("a burial goes on in the slot of the next client", "burial.c", " && c->generation == generation", ""),
+    Mutant("a burial ends a stage too early", "burial.c", "        if (b.stage == OVER)\n", "        if (b.stage == CHUNKS)\n"),
+    Mutant("a burial ends with the first page", "burial.c", "        if (b.stage == OVER)\n", "        if (b.stage >= SEES_OBJECTS)\n"),
+    Mutant("a sweep of the arena goes on inside a chunk", "arena.c",
+           "                next = end_of(chunk_at(base, next), next); /* it is about to be joined */\n", "                (void)0;\n"),
+    Mutant("recovery trusts old pins", "recover.c", "        o->pins = notes->survey.contained[i];\n",
+           "        o->pins += notes->survey.contained[i];\n"),
+    Mutant("recovery leaves away what was being moved", "recover.c", "        away_take_back(s);\n", "        (void)0;\n"),
+    Mutant("recovery does not count what is away", "recover.c", "        away_count(s, o);\n", ""),
     Mutant("a mover does not look for readers", "away.c", "    if (is_read(s, move->slot)) {", "    if (false) {"),
     Mutant("memory is free before its object is away", "away.c",
            "    atomic_exchange(&o->offset, OBJECT_AWAY | move->file); /* a full fence: readers' bits are looked at afterwards */\n    STEP();\n",
@@ -58,8 +68,8 @@ MUTANTS = [
            "    atomic_store(&o->offset, chunk);\n    STEP();\n    arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);\n",
            "    arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);\n    STEP();\n    atomic_store(&o->offset, 0);\n    STEP();\n"
            "    atomic_store(&o->offset, chunk);\n"),
-    Mutant("a dead client reads on", "client.c", "        away_forget_client(s, i, client);\n", ""),
-    Mutant("recovery forgets chunks whose mark is missing", "recover.c", "    claim_chunks(s);\n", ""),
+    Mutant("a dead client reads on", "burial.c", "    away_forget_client(s, object, b->client);\n", ""),
+    Mutant("recovery forgets chunks whose mark is missing", "recover.c", "        claim_chunks(s);\n", "        (void)0;\n"),
     Mutant("recovery leaves half-made actors", "recover.c", "        if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->task_1)",
            "        if (false)"),
     Mutant("recovery leaves half-cancelled tasks", "recover.c", "        if (was_being_cancelled(s, t)) {", "        if (false) {"),
@@ -70,14 +80,14 @@ MUTANTS = [
     Mutant("a removed group goes before its tasks", "placement.c", "    if (!in_use && group->state != POOL_FREE)",
            "    if (group->state != POOL_FREE)"),
     Mutant("recovery does not finish a removal", "placement.c", "        if (!placement_lives(&s->h->pools[p]))\n", "        if (false)\n"),
-    Mutant("recovery does not order the queue", "recover.c", "    qsort(order, n, sizeof *order, by_seq);\n", ""),
+    Mutant("recovery does not order the queue", "recover.c", "    line = sort_by_seq(line, spare, n);\n", ""),
     Mutant("a running task loses its worker before it is ready again", "task.c",
            "    t->attempt++;\n    t->flags &= (uint16_t)~TASK_FLAG_CANCEL;\n    STEP();\n",
            "    t->attempt++;\n    t->worker = UINT16_MAX;\n    t->flags &= (uint16_t)~TASK_FLAG_CANCEL;\n    STEP();\n"),
-    Mutant("the fate of calls follows the reporter", "client.c",
+    Mutant("the fate of calls follows the reporter", "burial.c",
            "    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;\n",
            "    bool actor_restarts = call && losses->actor_restarts;\n"),
-    Mutant("who leaves gives its slot back before it unlocks", "client.c", "        if (client != s->me)\n", ""),
+    Mutant("who leaves gives its slot back before it unlocks", "burial.c", "    if (client != s->me)\n", ""),
     Mutant("a slot that stands in the lock is claimed again", "client.c",
            "        if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)\n            continue;\n", ""),
     Mutant("a split shrinks the old chunk before the new one is written", "arena.c",
