@@ -19,10 +19,8 @@
  * So the walk always closes. What may be left is a free chunk in no list, two free neighbours or wrong counters, and
  * arena_rebuild makes those anew.
  */
-#include "arena.h"
+#include "arena_chunk.h"
 
-#include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 /* Between two steps. The test redefines it to die here. */
@@ -30,116 +28,12 @@
 #define ARENA_STEP() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
-#define CHUNK_CHECK UINT64_C(0x6d736e65726141a5) /* xor'ed with the header's offset: a copied header is refused */
-#define MIN_CHUNK (2 * ARENA_UNIT)               /* a header and one unit */
-#define LARGE_SIZE (UINT64_C(1) << 20)           /* payload bytes from which the lower address beats the warmer cache */
+#define LARGE_SIZE (UINT64_C(1) << 20) /* payload bytes from which the lower address beats the warmer cache */
 #ifndef IDLE_SIZE
 #define IDLE_SIZE LARGE_SIZE /* payload bytes from which giving pages back is worth a system call */
 #endif
-#define SHORT_LOOK 4                             /* chunks of the own class tried before going to a larger one */
-#define AHEAD 12                                 /* chunks by which a walk fetches ahead */
-#define LONG_LOOK 1024                           /* ... before giving up */
-
-struct chunk {
-    uint64_t check;         /* CHUNK_CHECK ^ offset of this header */
-    _Atomic uint64_t size;  /* payload bytes, multiple of ARENA_UNIT, > 0 */
-    _Atomic uint64_t owner; /* owner << 32 | owner kind; 0 = free */
-    uint64_t previous;      /* derived: header offset of the chunk in front, 0 = none */
-    uint64_t next_free;     /* derived, if free and not top: neighbours in the list, 0 = none */
-    uint64_t previous_free;
-    uint64_t warm;          /* a hint, if free: the pages of so many payload bytes may be there, those of the rest are not */
-    uint64_t spare;
-};
-
-_Static_assert(sizeof(struct chunk) == ARENA_UNIT, "the header is one unit");
-_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2, "one store must be one store");
-_Static_assert(sizeof(struct arena) == 9 * 8 + 2 * (ARENA_N_LEVELS + 2) + 8 * ARENA_N_LEVELS * ARENA_N_SUBLEVELS,
-               "struct arena has no hidden padding");
-
-/* --- accessors --- */
-
-static struct chunk *chunk_at(unsigned char *base, uint64_t offset)
-{
-    return (struct chunk *)(void *)(base + offset);
-}
-
-static const struct chunk *chunk_seen(const unsigned char *base, uint64_t offset)
-{
-    return (const struct chunk *)(const void *)(base + offset);
-}
-
-static uint64_t size_of(const struct chunk *chunk)
-{
-    return atomic_load_explicit(&chunk->size, memory_order_relaxed);
-}
-
-static void set_size(struct chunk *chunk, uint64_t size)
-{
-    atomic_store_explicit(&chunk->size, size, memory_order_relaxed);
-}
-
-static uint64_t owner_of(const struct chunk *chunk)
-{
-    return atomic_load_explicit(&chunk->owner, memory_order_relaxed);
-}
-
-static void set_owner(struct chunk *chunk, uint64_t owner)
-{
-    atomic_store_explicit(&chunk->owner, owner, memory_order_relaxed);
-}
-
-static bool is_free(const struct chunk *chunk)
-{
-    return owner_of(chunk) == 0;
-}
-
-static uint64_t pack_owner(uint32_t kind, uint32_t owner)
-{
-    return (uint64_t)owner << 32 | kind;
-}
-
-/* Offset just behind a chunk: the next header, or the arena's end. */
-static uint64_t end_of(const struct chunk *chunk, uint64_t offset)
-{
-    return offset + ARENA_UNIT + size_of(chunk);
-}
-
-/* Of a free chunk. A death may leave the hint larger than the chunk. */
-static uint64_t warm_bytes_of(const unsigned char *base, uint64_t offset)
-{
-    const struct chunk *chunk = chunk_seen(base, offset);
-    return chunk->warm < size_of(chunk) ? chunk->warm : size_of(chunk);
-}
-
-/* --- size classes --- */
-
-struct size_class {
-    unsigned level, sublevel;
-};
-
-static unsigned highest_bit(uint64_t n)
-{
-    return 63U - (unsigned)__builtin_clzll(n);
-}
-
-/* The class whose list holds free chunks of this size. */
-static struct size_class class_of(uint64_t size)
-{
-    uint64_t units = size / ARENA_UNIT;
-    if (units < ARENA_N_SUBLEVELS)
-        return (struct size_class){0, (unsigned)units};
-    unsigned bit = highest_bit(units);
-    return (struct size_class){bit - 3, (unsigned)(units >> (bit - 4)) & (ARENA_N_SUBLEVELS - 1)};
-}
-
-/* The smallest class all of whose chunks fit. */
-static struct size_class class_that_fits(uint64_t size)
-{
-    uint64_t units = size / ARENA_UNIT;
-    if (units >= 2 * ARENA_N_SUBLEVELS)
-        units += (UINT64_C(1) << (highest_bit(units) - 4)) - 1;
-    return class_of(units * ARENA_UNIT);
-}
+#define SHORT_LOOK 4 /* chunks of the own class tried before going to a larger one */
+#define LONG_LOOK 1024 /* ... before giving up */
 
 /* --- free lists --- */
 
@@ -426,19 +320,6 @@ uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t si
     return offset + ARENA_UNIT;
 }
 
-/* Whether a header may be believed: it says so itself and does not point beyond the end. */
-static bool is_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    if (offset % ARENA_UNIT != 0 || offset < arena->begin || offset >= arena->end)
-        return false;
-    if (arena->end - offset < MIN_CHUNK)
-        return false;
-    const struct chunk *chunk = chunk_seen(base, offset);
-    uint64_t size = size_of(chunk);
-    return chunk->check == (CHUNK_CHECK ^ offset) && size % ARENA_UNIT == 0 && size != 0 &&
-           size <= arena->end - offset - ARENA_UNIT;
-}
-
 static int free_chunk(struct arena *arena, unsigned char *base, uint64_t payload, bool is_warm)
 {
     uint64_t offset = payload - ARENA_UNIT;
@@ -572,21 +453,6 @@ bool arena_holds(const struct arena *arena, const unsigned char *base, uint64_t 
 
 /* --- walking --- */
 
-static bool range_is_sound(const struct arena *arena)
-{
-    return arena->begin % ARENA_UNIT == 0 && arena->end % ARENA_UNIT == 0 && arena->begin != 0 &&
-           arena->begin <= arena->end && arena->end - arena->begin <= ARENA_MAX_SIZE;
-}
-
-/* Each header is known only from the one before, and each lies in a line of its own that comes from memory. Neighbours are often
- * of one size: then the guess is right, and a walk takes a third of the time. */
-static void fetch_ahead(const struct arena *arena, const unsigned char *base, uint64_t offset, uint64_t next)
-{
-    uint64_t guess = next + AHEAD * (next - offset);
-    if (guess < arena->end)
-        __builtin_prefetch(base + guess, 1);
-}
-
 int arena_walk(const struct arena *arena, const unsigned char *base, arena_visit_fn visit, void *ctx)
 {
     if (!range_is_sound(arena))
@@ -603,21 +469,6 @@ int arena_walk(const struct arena *arena, const unsigned char *base, arena_visit
         offset = next;
     }
     return OBJSTORE_OK;
-}
-
-/* Where a part of a walk begins, and of how many chunks it is. */
-static uint64_t begin_part(const struct arena *arena, const unsigned char *base, uint64_t at, uint32_t *most)
-{
-    if (at != 0 && is_chunk(arena, base, at))
-        return at;
-    if (at != 0)
-        *most = UINT32_MAX;
-    return arena->begin;
-}
-
-static int end_part(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    return offset == arena->end ? OBJSTORE_OK : is_chunk(arena, base, offset) ? OBJSTORE_PENDING : OBJSTORE_CORRUPT;
 }
 
 int arena_sweep(struct arena *arena, unsigned char *base, uint64_t *at, uint32_t most, arena_keep_fn keep, void *ctx)
@@ -717,155 +568,4 @@ int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, 
     memset(arena->heads, 0, sizeof arena->heads);
     ARENA_STEP();
     return settle_chunks(arena, base, keep, ctx) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
-}
-
-/* --- checking --- */
-
-/* What the headers say, to be compared with what struct arena says. */
-struct tally {
-    const unsigned char *base;
-    uint64_t previous, used_bytes, used_end, n_listed, last_free;
-    bool was_free;
-};
-
-static int tally_chunk(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
-{
-    struct tally *tally = ctx;
-    uint64_t offset = payload - ARENA_UNIT;
-    bool chunk_is_free = pack_owner(kind, owner) == 0;
-    bool kind_is_missing = kind == ARENA_FREE && owner != 0;
-    bool was_not_joined = chunk_is_free && tally->was_free;
-    if (chunk_seen(tally->base, offset)->previous != tally->previous || was_not_joined || kind_is_missing)
-        return OBJSTORE_CORRUPT;
-    tally->previous = offset;
-    tally->was_free = chunk_is_free;
-    tally->n_listed += chunk_is_free;
-    if (chunk_is_free) {
-        tally->last_free = offset;
-    } else {
-        tally->used_bytes += ARENA_UNIT + size;
-        tally->used_end = payload + size;
-    }
-    return OBJSTORE_OK;
-}
-
-/* Walks one list; every member must be a free chunk of this class that knows its predecessor. Counts down `n_left`,
- * which bounds the walk. */
-static bool list_is_sound(const struct arena *arena, const unsigned char *base, struct size_class class,
-                          uint64_t *n_left)
-{
-    uint64_t previous = 0;
-    uint64_t offset = arena->heads[class.level][class.sublevel];
-    while (offset != 0) {
-        if (*n_left == 0 || offset == arena->top || !is_chunk(arena, base, offset))
-            return false;
-        const struct chunk *chunk = chunk_seen(base, offset);
-        struct size_class own = class_of(size_of(chunk));
-        bool is_misplaced = own.level != class.level || own.sublevel != class.sublevel;
-        if (!is_free(chunk) || chunk->previous_free != previous || is_misplaced)
-            return false;
-        --*n_left;
-        previous = offset;
-        offset = chunk->next_free;
-    }
-    return true;
-}
-
-static bool lists_are_sound(const struct arena *arena, const unsigned char *base, uint64_t n_listed)
-{
-    if (arena->levels >> ARENA_N_LEVELS != 0)
-        return false;
-    for (unsigned level = 0; level < ARENA_N_LEVELS; level++) {
-        if ((arena->levels >> level & 1) != (arena->sublevels[level] != 0))
-            return false;
-        for (unsigned sublevel = 0; sublevel < ARENA_N_SUBLEVELS; sublevel++) {
-            bool marked = arena->sublevels[level] >> sublevel & 1;
-            if (marked != (arena->heads[level][sublevel] != 0))
-                return false;
-            if (!list_is_sound(arena, base, (struct size_class){level, sublevel}, &n_listed))
-                return false;
-        }
-    }
-    return n_listed == 0;
-}
-
-int arena_check(const struct arena *arena, const unsigned char *base)
-{
-    struct tally tally = {.base = base};
-    if (arena_walk(arena, base, tally_chunk, &tally) != OBJSTORE_OK)
-        return OBJSTORE_CORRUPT;
-    uint64_t top = tally.was_free ? tally.last_free : 0; /* the last chunk, if free, is the top and in no list */
-    if (top != arena->top || arena->used_bytes != tally.used_bytes || arena->peak_bytes < arena->used_bytes)
-        return OBJSTORE_CORRUPT;
-    if (arena->touched_end < arena->begin || arena->touched_end < tally.used_end || arena->touched_end > arena->end)
-        return OBJSTORE_CORRUPT;
-    return lists_are_sound(arena, base, tally.n_listed - (top != 0)) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
-}
-
-static bool is_free_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    return is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset));
-}
-
-/* Whether every list that is marked, and no other, begins with a free chunk of its class. */
-static bool heads_are_sound(const struct arena *arena, const unsigned char *base)
-{
-    if (arena->levels >> ARENA_N_LEVELS != 0 || (arena->top != 0 && !is_free_chunk(arena, base, arena->top)))
-        return false;
-    for (unsigned level = 0; level < ARENA_N_LEVELS; level++) {
-        if ((arena->levels >> level & 1) != (arena->sublevels[level] != 0))
-            return false;
-        for (unsigned sublevel = 0; sublevel < ARENA_N_SUBLEVELS; sublevel++) {
-            uint64_t head = arena->heads[level][sublevel];
-            if ((arena->sublevels[level] >> sublevel & 1) != (head != 0))
-                return false;
-            struct size_class class = head != 0 && is_free_chunk(arena, base, head) ? class_of(size_of(chunk_seen(base, head)))
-                                                                                  : (struct size_class){ARENA_N_LEVELS, 0};
-            if (head != 0 && (class.level != level || class.sublevel != sublevel))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Whether a free chunk's links say what its neighbours in the list say. */
-static bool is_linked(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    const struct chunk *chunk = chunk_seen(base, offset);
-    struct size_class class = class_of(size_of(chunk));
-    uint64_t before = chunk->previous_free, behind = chunk->next_free;
-    if (end_of(chunk, offset) == arena->end)
-        return arena->top == offset;
-    if ((before == 0) != (arena->heads[class.level][class.sublevel] == offset))
-        return false;
-    if (before != 0 && (!is_free_chunk(arena, base, before) || chunk_seen(base, before)->next_free != offset))
-        return false;
-    return behind == 0 || (is_free_chunk(arena, base, behind) && chunk_seen(base, behind)->previous_free == offset);
-}
-
-/* Whether a chunk knows the one in front of it, and, if it is free, its list knows it. */
-static bool is_in_place(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    const struct chunk *chunk = chunk_seen(base, offset);
-    uint64_t front = chunk->previous;
-    if (offset != arena->begin && (!is_chunk(arena, base, front) || end_of(chunk_seen(base, front), front) != offset ||
-                                   (is_free(chunk) && is_free(chunk_seen(base, front)))))
-        return false;
-    return (offset != arena->begin || front == 0) && (!is_free(chunk) || is_linked(arena, base, offset));
-}
-
-int arena_check_part(const struct arena *arena, const unsigned char *base, uint64_t *at, uint32_t most)
-{
-    if (!range_is_sound(arena) || !heads_are_sound(arena, base))
-        return OBJSTORE_CORRUPT;
-    uint64_t offset = begin_part(arena, base, *at, &most);
-    for (; most > 0 && is_chunk(arena, base, offset); most--) {
-        uint64_t next = end_of(chunk_seen(base, offset), offset);
-        fetch_ahead(arena, base, offset, next);
-        if (!is_in_place(arena, base, offset))
-            return OBJSTORE_CORRUPT;
-        offset = next;
-    }
-    *at = offset;
-    return end_part(arena, base, offset);
 }
