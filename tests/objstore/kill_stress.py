@@ -1,173 +1,146 @@
-"""Random task graphs while workers are killed at random instants; every result is compared with what it must be.
+"""Random task graphs while workers and drivers are killed at random instants; every result is compared with what it must be.
 
     python tests/objstore/kill_stress.py SEED N_KILLS          # everything in memory
     python tests/objstore/kill_stress.py SEED N_KILLS FOLDER   # larger arrays, a small store, which moves them to FOLDER and back
 
-Plain processes around the extension alone: this program plays driver and scheduler, and its forks are the workers. It must
-have one thread, so it runs in a process of its own. Exit status 0 and a line of figures, or a traceback with the seed.
+Plain processes around the extension alone: this program plays one driver and the scheduler; its forks are the workers and further
+drivers. Whoever is killed may be putting, getting, submitting, waiting, yielding, calling an actor, or moving values to disk
+(kill_work.py). It must have one thread, so it runs in a process of its own. Exit status 0 and a line of figures, or a traceback
+with the seed.
 """
 from __future__ import annotations
 
 import os
-import pickle
 import random
 import signal
 import sys
 import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import cloudpickle
-import numpy as np  # here, not in the task: a fresh worker would be killed before it has imported it
 from cellmesh.objstore import _core
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+import kill_work  # noqa: E402
+
 N_WORKERS = 3
-STUCK_S = 30.0
-
-
-class Hooks:
-    """The least that the extension needs."""
-
-    @staticmethod
-    def pickle(value: Any) -> tuple[bytes, list[Any]]:
-        buffers: list[Any] = []
-        data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return data, [b.raw() for b in buffers]
-
-    @staticmethod
-    def unpickle(data: bytes, buffers: list[Any]) -> Any:
-        return pickle.loads(data, buffers=buffers)
-
-    @staticmethod
-    def load_function(value: tuple[str, str, bytes]) -> Any:
-        return pickle.loads(value[2])
-
-    load_method = staticmethod(getattr)
-
-
-def number(x: Any) -> int:
-    return x if isinstance(x, int) else int(x[0])
-
-
-def add(*xs: Any) -> int:
-    return sum(x if isinstance(x, int) else int(x[0]) for x in xs)
-
-
-def spread(x: int, n: int) -> Any:
-    return np.full(n, x)  # an object in the arena
-
-
-class Echo:
-    def echo(self, x: Any) -> int:
-        return x if isinstance(x, int) else int(x[0])
-
-
-def serve(fd: int) -> None:
-    client = _core.Client(fd, _core.ROLE_WORKER, Hooks)
-    while (task := client.run()) >= 0:
-        cls, args, kwargs = client.load(task)
-        client.bind_actor(task, cls(*args, **kwargs))
+N_DRIVERS = 2
+MOST_WORKERS = 60  # some wait in a task for an actor that needs a worker, too
+STUCK_S = 60.0
 
 
 class Stress:
-    """One segment, its workers, and the kills."""
+    """One segment, its processes, and the kills."""
 
     def __init__(self, seed: int, folder: str) -> None:
+        self.seed, self.folder = seed, folder
         self.random = random.Random(seed)
-        self.seed = seed
-        self.n_kills = self.n_tasks = self.n_moved = 0
-        self.folder = folder
+        self.n_kills = self.n_drivers_killed = self.n_tasks = self.n_moved = self.n_started = 0
         self.array_length = 20_000 if folder else 3000
-        self.fd = _core.create_segment(3 << 20 if folder else 1 << 28, n_objects=1 << 16, n_tasks=1 << 16)
-        self.scheduler = _core.Client(self.fd, _core.ROLE_SCHEDULER, Hooks)
-        self.client = _core.Client(self.fd, _core.ROLE_DRIVER, Hooks)
+        self.fd = _core.create_segment(6 << 20 if folder else 1 << 28, n_objects=1 << 16, n_tasks=1 << 16)
+        self.scheduler = _core.Client(self.fd, _core.ROLE_SCHEDULER, kill_work.Hooks)
+        self.client = kill_work.attach(self.fd, _core.ROLE_DRIVER)
         self.client.set_total({"CPU": N_WORKERS + 1})
         self.client.set_offload(folder, 1 << 30)
-        one = self.client.resource_class({"CPU": 1})
-        self.placed = self.client.resource_class({"CPU": 1}, {})
-        self.add, self.spread = (self.client.submitter(self.export("function", f.__name__, f), one, max_retries=-1) for f in (add, spread))
-        self.echo_class = self.export("actor", "Echo", Echo)
-        self.echo_method = self.client.put(("method", "Echo.echo", "echo"))
-        self.one = one
-        self.pids: set[int] = set()
-        for _ in range(N_WORKERS):
-            self.spawn()
+        self.one, self.placed = self.client.resource_class({"CPU": 1}), self.client.resource_class({"CPU": 1}, {})
+        self.code = kill_work.export(self.client)
+        self.names = {name: ref.hex() for name, ref in self.code.items()}
+        self.driver = kill_work.Driver(self.client, self.code, self.one, self.placed, str(seed), self.array_length)
+        self.workers: set[int] = set()
+        self.drivers: set[int] = set()
+        self.fill_up()
 
-    def export(self, kind: str, name: str, what: Any) -> Any:
-        return self.client.put((kind, name, cloudpickle.dumps(what)))
-
-    def spawn(self) -> None:
+    # ---- processes
+    def start(self, life: Callable[[], None]) -> int:
+        self.n_started += 1
         pid = os.fork()
-        if pid == 0:
-            try:
-                serve(self.fd)
-            finally:
-                os._exit(0)
-        self.pids.add(pid)
+        if pid:
+            return pid
+        try:
+            _core.set_death_signal(signal.SIGKILL)  # goes with this program, however that ends
+            life()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    def drive(self) -> None:
+        client = kill_work.attach(self.fd, _core.ROLE_DRIVER)
+        code = {name: client.find(ref) for name, ref in self.names.items()}
+        kill_work.Driver(client, code, self.one, self.placed, f"{self.seed} {self.n_started}", self.array_length).live()
+
+    def fill_up(self, n_drivers: int = N_DRIVERS) -> None:
+        wanted = max(N_WORKERS, min(len(self.workers) + self.client.workers_wanted(), MOST_WORKERS))
+        while len(self.workers) < wanted:
+            self.workers.add(self.start(lambda: kill_work.serve(self.fd)))
+        while len(self.drivers) < n_drivers:
+            self.drivers.add(self.start(self.drive))
 
     def kill_one(self) -> None:
-        os.kill(self.random.choice(sorted(self.pids)), signal.SIGKILL)
+        pid = self.random.choice(sorted(self.workers | self.drivers))
+        os.kill(pid, signal.SIGKILL)
         self.n_kills += 1
+        self.n_drivers_killed += pid in self.drivers
 
     def reap(self) -> None:
-        for pid in sorted(self.pids):
+        """Report those that have ended, as the scheduler does."""
+        for pid in sorted(self.workers | self.drivers):
             ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                self.pids.discard(pid)
-                for index in [k["index"] for k in self.client.clients() if k["pid"] == pid]:
-                    self.scheduler.client_died(index, os.waitstatus_to_exitcode(status))
-                self.spawn()
-
-    def graph(self, actors: list[Any]) -> tuple[list[Any], list[int]]:
-        refs: list[Any] = []
-        values: list[int] = []
-        for _ in range(self.random.randint(1, 200)):
-            at = [self.random.randrange(len(refs)) for _ in range(self.random.randint(0, min(4, len(refs))))]
-            x = self.random.randint(0, 9)
-            values.append(sum(values[i] for i in at) + x)
-            kind = self.random.random()
-            if kind < 0.1:
-                refs.append(self.client.put(values[-1]))
+            if not ended:
                 continue
-            total = self.add(*[refs[i] for i in at], x)
-            if kind < 0.3:
-                total = self.spread(total, self.array_length)
-            elif kind < 0.5 and actors:
-                total = self.random.choice(actors)(total)
-            refs.append(total)
-        self.n_tasks += len(refs)
-        return refs, values
+            code = os.waitstatus_to_exitcode(status)
+            may_leave = pid in self.workers  # with its actor
+            assert code == -signal.SIGKILL or (may_leave and code == 0), f"seed {self.seed}: a process ended with {code}, see above"
+            self.workers.discard(pid)
+            self.drivers.discard(pid)
+            for index in [k["index"] for k in self.client.clients() if k["pid"] == pid]:
+                self.scheduler.client_died(index, code)
 
+    # ---- rounds
     def round(self) -> None:
-        actors = [self.client.submitter(self.echo_method, self.one, max_retries=-1, actor=self.client.create_actor(
-            self.echo_class, self.placed, (), {}, meta=("Echo",), max_restarts=-1, max_task_retries=-1))
-            for _ in range(self.random.randint(0, 2))]
-        refs, values = self.graph(actors)
-        end = time.monotonic() + STUCK_S
+        actors = self.driver.actors()
+        refs, values = self.driver.graph(actors, self.random.randint(1, 100))
+        streams = self.driver.streams()
+        self.n_tasks += len(refs)
+        began = time.monotonic()
         while True:
-            if self.random.random() < 0.7:
+            took = time.monotonic() - began
+            if self.random.random() < 0.7 / (1 + took):  # where all is slow, work would be killed for ever before it is done
                 self.kill_one()
-            if len(self.pids) < N_WORKERS + len(actors) + 2:
-                self.spawn()
             self.reap()
-            if not self.client.wait(refs, len(refs), 0.01 * self.random.random())[1]:
+            self.fill_up()
+            for stream in streams:
+                if not stream.ended:
+                    stream.read(0)
+            waits = self.client.wait(refs, len(refs), 0.01 * self.random.random())[1]
+            if not waits and all(stream.ended for stream in streams):
                 break
-            if time.monotonic() > end:
+            if took > STUCK_S:
                 raise AssertionError(f"seed {self.seed}: stuck: {self.client.check()} {self.client.tasks(5)} {self.client.actors()} "
                                      f"{self.client.clients()} {self.client.resources()}")
         self.n_moved += self.client.stats()["n_on_disk"]
-        got = [number(self.client.get(ref)) for ref in refs]
-        assert got == values, f"seed {self.seed}: wrong results"
+        self.compare(refs, values)
         assert self.client.check() == [], f"seed {self.seed}: {self.client.check()}"
 
+    def compare(self, refs: list[Any], values: list[int]) -> None:
+        got = [kill_work.number(self.client.get(ref)) for ref in refs]
+        assert got == values, f"seed {self.seed}: wrong results"
+
+    # ---- the end
     def nothing_left(self) -> bool:
         self.reap()
+        self.fill_up(n_drivers=0)  # what dead drivers have submitted is done
         for name in self.client.unwanted_files(os.listdir(self.folder)) if self.folder else ():
             os.unlink(os.path.join(self.folder, name))
         stats = self.client.stats()
-        return stats["n_tasks"] == 0 and stats["n_objects"] == 4  # two functions, the class and its method
+        return stats["n_tasks"] == 0 and stats["n_objects"] == len(self.code)
 
     def close(self) -> None:
-        end = time.monotonic() + 10
+        for pid in self.drivers:
+            os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + STUCK_S
         while not self.nothing_left():
             assert time.monotonic() < end, f"seed {self.seed}: left behind: {self.client.stats()} {self.client.objects()}"
             time.sleep(0.01)
@@ -176,10 +149,10 @@ class Stress:
         assert n_files == 0, f"seed {self.seed}: {n_files} files left behind"
         moved = f", {self.n_moved} objects on disk at the ends of rounds" if self.folder else ""
         self.client.end_session()
-        for pid in self.pids:
+        for pid in self.workers:
             os.waitpid(pid, 0)
-        print(f"seed {self.seed}: {self.n_kills} kills, {self.n_tasks} tasks, {takeovers} deaths inside the lock{moved}: nothing wrong, "
-              "nothing left")
+        print(f"seed {self.seed}: {self.n_kills} kills, {self.n_drivers_killed} of them of drivers, {self.n_tasks} pieces of work, "
+              f"{takeovers} deaths inside the lock{moved}: nothing wrong, nothing left")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Workers killed at random instants: nothing lost, nothing wrong, nothing left. `make nightly` kills ten thousand."""
+"""Workers and drivers killed at random instants: nothing lost, nothing wrong, nothing left. `make nightly` kills ten thousand."""
 from __future__ import annotations
 
 import os
@@ -17,6 +17,7 @@ def run(*arguments: object) -> str:
                             timeout=60 + N_KILLS)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing left" in result.stdout
+    print(result.stdout, end="")
     return result.stdout
 
 
