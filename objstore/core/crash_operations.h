@@ -70,6 +70,60 @@ static void run_move_about(void)
     drop(c);
 }
 
+/* What comes to nothing, on both ways. */
+static void run_give_up(void)
+{
+    struct away_move m;
+    bool away = object_is_away(&s.objects[c]);
+    if (!away)
+        CHECK(away_choose(&s, 0, &m) == OBJSTORE_OK && m.slot == c);
+    segment_lock(&s);
+    if (away)
+        CHECK(away_claim(&s, c, &m) == OBJSTORE_OK);
+    away_give_up(&s, c);
+    away_keep(&s, c);
+    segment_unlock(&s);
+}
+
+/* Pages that were used before. */
+static void warm_pages(void)
+{
+    attach();
+    drop(put_arena(6 * ARENA_PAGE, NULL, 0));
+}
+static void run_give_memory_back(void)
+{
+    for (int i = 0; i < 2; i++) {
+        segment_lock(&s);
+        uint64_t idle = arena_take_idle(&s.h->arena, s.base, 4096, ARENA_BUILDING, s.me);
+        segment_unlock(&s);
+        CHECK(idle);
+        segment_lock(&s);
+        CHECK(arena_free_emptied(&s.h->arena, s.base, idle) == OBJSTORE_OK);
+        segment_unlock(&s);
+    }
+}
+static uint64_t take_array(void)
+{
+    segment_lock(&s);
+    uint64_t array = arena_alloc_pages(&s.h->arena, s.base, ARENA_PAGE, ARENA_ARRAY, s.me);
+    segment_unlock(&s);
+    CHECK(array);
+    return array;
+}
+static void run_seal_array(void) /* one becomes an object as it lies there, one does not */
+{
+    uint64_t sealed = take_array(), lost = take_array();
+    segment_lock(&s);
+    CHECK(object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &b) == OBJSTORE_OK);
+    segment_unlock(&s);
+    CHECK(object_seal_arena(&s, b, OBJECT_READY, sealed, ARENA_PAGE, 0)); /* without the lock, as it has no references */
+    segment_lock(&s);
+    CHECK(arena_free(&s.h->arena, s.base, lost) == OBJSTORE_OK);
+    segment_unlock(&s);
+    drop(b);
+}
+
 static void run_put_inline(void) { put_inline(); }
 static void run_put(void) { put_arena(200, &c, 1); }
 static void run_drop(void) { drop(c); } /* and all it contained */
@@ -316,6 +370,21 @@ static void a_dead_actor(void)
     leave_corpse(one_life);
 }
 static void run_client_died(void) { client_died(&s, other, -SIGKILL); }
+static void run_client_crashed(void) { client_died(&s, other, -SIGSEGV); }
+static void run_client_died_of_memory(void) { client_died(&s, other, DIED_OF_MEMORY); }
+static void run_reap(void)
+{
+    int32_t pids[MAX_CLIENTS];
+    CHECK(client_reap(&s, pids) == 1 && client_reap(&s, pids) == 0);
+}
+static void run_context(void)
+{
+    uint32_t object;
+    client_set_context(&s, c);
+    CHECK(client_context(&s, &object) && object == c);
+    drop(c);
+    CHECK(!client_context(&s, &object));
+}
 static void locked_and_gone(void)
 {
     segment_lock(&s);
@@ -406,12 +475,15 @@ static const struct operation operations[] = {
     {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
     {"actor takes", an_actors_worker, run_pop}, {"actor finishes", a_running_call, run_serve}, {"actor retries", a_running_call, run_retry},
     {"client died", a_dead_worker, run_client_died}, {"client died after sealing", a_sealer, run_client_died},
-    {"client died with its actor", a_dead_actor, run_client_died},
+    {"client died with its actor", a_dead_actor, run_client_died}, {"client crashed", a_dead_worker, run_client_crashed},
+    {"client died of memory", a_dead_worker, run_client_died_of_memory}, {"reap", a_dead_worker, run_reap}, {"context", some_objects, run_context},
     {"place", a_former_group, run_place}, {"unplace", two_groups, run_unplace}, {"unplace pending", two_groups, run_unplace_pending},
     {"work in a group", a_task_in_a_group, run_in_group}, {"unplace running", a_task_in_a_group, run_unplace_running},
     {"client died with its groups", a_dead_owner_of_groups, run_client_died},
     {"to disk", a_movable_object, run_move_away}, {"to disk, but read", a_late_reader, run_move_what_is_read},
     {"from disk", an_object_on_disk, run_read}, {"drop, on disk", an_object_on_disk, run_drop},
-    {"to disk and back", a_movable_object, run_move_about},
+    {"to disk and back", a_movable_object, run_move_about}, {"not to disk", a_movable_object, run_give_up},
+    {"not from disk", an_object_on_disk, run_give_up}, {"give memory back", warm_pages, run_give_memory_back},
+    {"seal array", warm_pages, run_seal_array},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

@@ -21,6 +21,7 @@ static void one_step(const char *file, int line);
 #define ARENA_STEP() one_step(__FILE__, __LINE__)
 #define OBJECT_MOVABLE 256
 #define BURIAL_PAGE 16u
+#define IDLE_SIZE 1024
 
 #include "arena.c"
 #include "away.c"
