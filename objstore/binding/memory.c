@@ -25,7 +25,7 @@ PyObject *client_notice_idle(ClientObject *c, PyObject *bytes)
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
     segment_lock(&c->s);
-    c->s.h->idle_notice = n;
+    object_notice_idle(&c->s, n);
     segment_unlock(&c->s);
     Py_RETURN_NONE;
 }

@@ -171,6 +171,12 @@ static void notice_idle_memory(struct segment *s)
     request_attention(s);
 }
 
+void object_notice_idle(struct segment *s, uint64_t bytes)
+{
+    s->h->idle_notice = bytes;
+    notice_idle_memory(s);
+}
+
 /* Frees `first` and everything that only it kept alive. Slots to be freed are chained through first_waiting_1, so
  * a list a million deep needs no stack. Nobody else can reach them: no holder, no pin, and we have the lock. */
 static void free_unreferenced(struct segment *s, uint32_t first)

@@ -77,7 +77,10 @@ static inline uint32_t object_n_refs(const struct segment *s, const struct objec
     return o->u.arena.n_refs == REFS_OF_STREAM ? stream_at(s, chunk)->n : o->u.arena.n_refs;
 }
 
-/* Seals and notifies the waiters. No lock needed, except with references: they are pinned here, so then under it.
+/* Under the lock: the scheduler is to look, now or once it is so, when more than `bytes` lie idle: with pages, in nobody's use. */
+void object_notice_idle(struct segment *segment, uint64_t bytes);
+
+/* Seals and notifies the waiters. No lock needed, except with references, which are pinned here, and for OBJECT_LARGE: then under it.
  * Sealing a sealed object does nothing (a retried task): returns false, and the caller frees its allocation (arena_free, under the
  * lock). inline: OBJECT_READY or OBJECT_ERROR with at most OBJECT_INLINE_SIZE bytes, which are copied. arena: with what the caller
  * has written at `offset` of object_allocate, which is the object's from now on. failed: OBJECT_FAILED, see failure_code. */
