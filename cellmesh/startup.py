@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .session import Config, Session
 
 LEAST_STORE_BYTES = 1 << 20
-MOST_STORE_BYTES = 1 << 46
+MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
 # Arguments of ray.init() that programs are full of and that have no meaning here.

@@ -21,7 +21,7 @@ from . import _core
 from .serialization import pickle, unpickle
 
 DEFAULT_BYTES, DEFAULT_MAX_OBJECTS = 1 << 30, 1 << 24
-BYTES, OBJECTS = (1 << 16, 1 << 46), (1, 2**31 - 1)  # least and most of each; an index and the sign for none fit into 32 bits
+BYTES, OBJECTS = (1 << 16, 1 << 45), (1, 2**31 - 1)  # least and most of each; an index and the sign for none fit into 32 bits
 
 
 FULL = "Let go of refs and values that are not needed any more, or make the store with a larger size."
@@ -79,7 +79,7 @@ class Store:
 
         Parameters
         ----------
-        size : int, bytes, 65,536 to 2**46
+        size : int, bytes, 65,536 to 2**45
             For values. Memory is used as it fills.
         max_objects : int, 1 to 2,147,483,647
             How many objects it can hold at a time. A larger number costs nothing until there are so many; then each takes

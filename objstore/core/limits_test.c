@@ -23,6 +23,9 @@ int main(void)
     struct segment_config larger = config;
     larger.n_objects++;
     CHECK(segment_create(&larger) == OBJSTORE_INVALID);
+    struct segment_config huge = {.size = ARENA_MAX_SIZE * 2, .n_objects = 1, .n_tasks = 1, .n_actors = 1, .n_events = 1};
+    unsigned char untouched[1];
+    CHECK(segment_format(untouched, &huge) == OBJSTORE_INVALID); /* more than a process can map */
     int fd = segment_create(&config);
     CHECK(fd >= 0);
     struct segment s;

@@ -110,7 +110,8 @@ int segment_format(unsigned char *base, const struct segment_config *c)
 {
     struct plan p = plan_of(c);
     if (c->n_events == 0 || (c->n_events & (c->n_events - 1)) || !c->n_objects || !c->n_tasks || !c->n_actors ||
-        c->n_objects > MAX_SLOTS || c->n_tasks > MAX_SLOTS || c->size < p.arena + 65536)
+        c->n_objects > MAX_SLOTS || c->n_tasks > MAX_SLOTS ||
+        c->size < p.arena + 65536 || c->size - p.arena > ARENA_MAX_SIZE)
         return OBJSTORE_INVALID;
     struct header *h = (struct header *)base;
     h->version = LAYOUT_VERSION;

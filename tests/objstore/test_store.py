@@ -176,7 +176,7 @@ def test_wrong_calls_say_what_is_right(store: Store) -> None:
 
 
 @pytest.mark.parametrize("sizes, words", [
-    ({"size": 1000}, "size=1000): must be a whole number, 65,536 to"), ({"size": -1}, "size=-1"), ({"size": 1 << 47}, "size="),
+    ({"size": 1000}, "size=1000): must be a whole number, 65,536 to"), ({"size": -1}, "size=-1"), ({"size": (1 << 45) + 1}, "size="),
     ({"max_objects": 0}, "max_objects=0): must be a whole number, 1 to 2,147,483,647"), ({"max_objects": 2**31}, "max_objects=")])
 def test_sizes_that_cannot_be_are_refused_by_name(sizes: dict[str, int], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):

@@ -110,6 +110,14 @@ def test_what_is_listed_are_the_largest_however_many_there_are() -> None:
 
 
 @pytest.mark.slow
+def test_the_largest_session_there_can_be_is_one_like_the_others() -> None:
+    with running(num_cpus=1, max_objects=2**31 - 1, max_tasks=2**31 - 1, object_store_memory=1 << 45) as cm:
+        assert cm.get([double.remote(i) for i in range(100)]) == list(range(0, 200, 2))
+        assert cm.get(cm.put(np.arange(1 << 17))).sum() == sum(range(1 << 17))
+        assert os.fstat(session.current().node.fd).st_blocks * 512 < 64 << 20
+
+
+@pytest.mark.slow
 def test_ten_million_objects_at_once() -> None:
     n = 10 * MILLION
     with running(num_cpus=1) as cm:
