@@ -213,7 +213,7 @@ void actor_wake(struct segment *s, uint32_t actor)
 uint32_t actor_take(struct segment *s, uint32_t actor)
 {
     struct actor_slot *a = &s->actors[actor];
-    uint64_t blocked[CLIENT_WORDS] = {0};
+    uint64_t blocked[CLIENT_WORDS + 1] = {0}; /* the dead are one caller */
     bool ordered = a->flags & ACTOR_FLAG_ORDERED;
     uint32_t previous_1 = 0, next_1;
     for (uint32_t at_1 = a->head_1; at_1; at_1 = next_1) {

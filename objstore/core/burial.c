@@ -108,6 +108,8 @@ static void bury_constructor(struct burial *b, uint32_t task)
 static void bury_task(struct burial *b, uint32_t task)
 {
     struct segment *s = b->s;
+    if (atomic_load(&s->tasks[task].state) != TASK_FREE && s->tasks[task].caller == b->client)
+        s->tasks[task].caller = MAX_CLIENTS;
     if (runs(s, task, b->client) && atomic_load(&s->tasks[task].state) == TASK_RUNNING)
         lose_task(s, task, s->clients[b->client].end_code, &b->losses);
 }

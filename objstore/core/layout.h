@@ -151,7 +151,7 @@ struct task_slot {
     int16_t max_retries;     /*    -1: for ever */
     uint16_t flags;          /* L  task_flags */
     uint32_t arguments_size;
-    uint16_t caller;         /*    submitting client */
+    uint16_t caller;         /* L  submitting client; once that has died, MAX_CLIENTS: its slot's next client is another caller */
     uint16_t group;          /*    of a call: its concurrency group; of a task: calls after which its worker leaves, 0: never */
     uint32_t gpu_mask;       /* L  devices held while running */
     uint64_t offset;         /*    of refs + further returns + arguments in the arena, 0: inline */

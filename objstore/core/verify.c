@@ -131,7 +131,7 @@ static bool task_is_safe(struct verifier *v, uint32_t i)
     bool streams = t->flags & TASK_FLAG_STREAM, creates = t->flags & TASK_FLAG_ACTOR_CREATION;
     if (t->n_dependencies > t->n_refs || t->cursor > t->n_dependencies || t->resource_class >= s->h->n_classes ||
         (t->worker >= MAX_CLIENTS && (t->worker != UINT16_MAX || state == TASK_RUNNING || state == TASK_HELD)) ||
-        t->caller >= MAX_CLIENTS || (streams && !t->n_refs) || (t->n_returns && !t->result_1) || !is_slot(s, t->function))
+        t->caller > MAX_CLIENTS || (streams && !t->n_refs) || (t->n_returns && !t->result_1) || !is_slot(s, t->function))
         return fail(v, "the fields of task", i);
     for (uint32_t k = 0; k < t->n_refs; k++)
         if (!is_slot(s, task_refs(s, t)[k]))
