@@ -318,6 +318,13 @@ def _instance_of_both(cause: BaseException) -> TaskError:
         return TaskError()
 
 
+@lru_cache(maxsize=512)
+def _fields_of(cls: type[BaseException]) -> tuple[str, ...]:
+    """What its instances keep outside their `__dict__`: in C structs (OSError.filename) and `__slots__`."""
+    bases = cls.__mro__[:cls.__mro__.index(BaseException)]
+    return tuple(name for base in bases for name, member in vars(base).items() if isinstance(member, types.MemberDescriptorType))
+
+
 def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
     """An instance that carries everything the cause carries, made without calling the user's `__new__` and
     `__init__`."""
@@ -328,13 +335,11 @@ def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
     error = builtin.__new__(both, *cause.args)
     builtin.__init__(error, *cause.args)
     error.args = cause.args
-    for cls in type(cause).__mro__[:type(cause).__mro__.index(BaseException)]:
-        for name, member in vars(cls).items():  # fields in C structs (OSError.filename) and __slots__
-            if isinstance(member, types.MemberDescriptorType):
-                try:
-                    setattr(error, name, getattr(cause, name))
-                except (AttributeError, TypeError):  # unset or read-only: __new__ has made it
-                    continue
+    for name in _fields_of(type(cause)):
+        try:
+            setattr(error, name, getattr(cause, name))
+        except (AttributeError, TypeError):  # unset or read-only: __new__ has made it
+            continue
     error.__dict__.update(vars(cause))
     return error
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from . import surroundings
+from .exceptions import TaskError
 from .tracebacks import is_ours
 
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
@@ -31,7 +32,6 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
         "task_error", the function's name, the exception's type, its message, the traceback, the pickled exception or
         None, the pid, a note; where they are kept, the frames of `failed_frames.describe`.
     """
-    from .exceptions import TaskError
     pickled, note = _pickled(error)
     cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
     record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
@@ -42,7 +42,6 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
 
 
 def _message(error: BaseException) -> str:
-    from .exceptions import TaskError
     if isinstance(error, TaskError):  # of a task that this one waited for: its str() would repeat the whole traceback
         return _shortened(error.message)
     try:

@@ -19,7 +19,7 @@ from . import environment, exceptions, surroundings
 from .scheduler.budget import Budget
 from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
-from .unfetched import KnownErrors, Unfetched
+from .unfetched import KnownErrors, Unfetched, key_of, summary_of, text_of
 
 if TYPE_CHECKING:
     from .objstore._core import Client, Ref
@@ -224,13 +224,11 @@ class Session:
     def task_failed(self, record: tuple[Any, ...], task: int) -> None:
         """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""
         from .scheduler.messages import TaskFailed
-        from .unfetched import key_of, summary_of, text_of
         if self._notices.take(1, time.monotonic()):
             self._send(TaskFailed(key_of(record), record[1][:256], text_of(record), summary_of(record), task))
 
     def error_fetched(self, record: tuple[Any, ...], task: int) -> None:
         """Somebody has got the error of a task."""
-        from .unfetched import key_of, summary_of, text_of
         if not self.is_worker:
             self.unfetched.fetched(key_of(record))
             self.errors.note(task, summary_of(record), text_of(record))

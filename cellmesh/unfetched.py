@@ -24,7 +24,7 @@ N_KNOWN = 1000       # errors kept for cards
 
 def key_of(record: tuple[Any, ...]) -> int:
     """The same for the same error in every process, and for all those that do not differ in what they say and where."""
-    return zlib.crc32(repr((record[1:5], record[6])).encode("utf-8", "replace"))
+    return zlib.crc32("\0".join((*record[1:5], str(record[6]))).encode("utf-8", "replace"))
 
 
 def text_of(record: tuple[Any, ...]) -> str:
