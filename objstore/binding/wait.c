@@ -16,10 +16,11 @@ int parse_timeout(PyObject *timeout, double *seconds)
     if (!timeout || timeout == Py_None)
         return 0;
     *seconds = PyFloat_AsDouble(timeout);
-    if (*seconds == -1.0 && PyErr_Occurred())
+    bool is_number = *seconds != -1.0 || !PyErr_Occurred();
+    if (!is_number && !PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     if (!(*seconds >= 0)) {
-        PyErr_Format(PyExc_ValueError, "timeout must be None or a number of seconds >= 0, not %R", timeout);
+        PyErr_Format(is_number ? PyExc_ValueError : PyExc_TypeError, "timeout must be None or a number of seconds >= 0, not %R", timeout);
         return -1;
     }
     return 0;

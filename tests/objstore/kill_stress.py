@@ -22,7 +22,8 @@ from typing import Any
 
 from cellmesh.objstore import _core
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # PYTHONSAFEPATH leaves the one out
 import kill_work  # noqa: E402
 
 N_WORKERS = 3

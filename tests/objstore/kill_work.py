@@ -12,24 +12,15 @@ from typing import Any
 import cloudpickle
 import numpy as np  # here, not in a task: a fresh worker would be killed before it has imported it
 from cellmesh.objstore import _core
+from plain_hooks import PlainHooks
 
 CLIENT: Any = None  # of this process
 MAX_ITEMS = 6
 LARGEST = 1 << 50  # as many times as tasks multiply it, it fits into an array's number
 
 
-class Hooks:
-    """The least that the extension needs."""
-
-    @staticmethod
-    def pickle(value: Any) -> tuple[bytes, list[Any]]:
-        buffers: list[Any] = []
-        data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return data, [b.raw() for b in buffers]
-
-    @staticmethod
-    def unpickle(data: bytes, buffers: list[Any]) -> Any:
-        return pickle.loads(data, buffers=buffers)
+class Hooks(PlainHooks):
+    """And functions and streams."""
 
     @staticmethod
     def load_function(value: tuple[str, str, bytes]) -> Any:

@@ -20,23 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from cellmesh.objstore import _core
+from plain_hooks import PlainHooks
 
 N_EXAMPLES = int(os.environ.get("CELLMESH_MACHINE_EXAMPLES", "25"))
 STORE_BYTES = 8 << 20
-
-
-class Hooks:
-    """The least that the extension needs."""
-
-    @staticmethod
-    def pickle(value: Any) -> tuple[bytes, list[Any]]:
-        buffers: list[Any] = []
-        data = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return data, [b.raw() for b in buffers]
-
-    @staticmethod
-    def unpickle(data: bytes, buffers: list[Any]) -> Any:
-        return pickle.loads(data, buffers=buffers)
 
 
 def describe(value: Any) -> Any:
@@ -52,7 +39,7 @@ def describe(value: Any) -> Any:
 
 def other_process(fd: int, link: Connection) -> None:
     """A client that keeps the values it is told to keep: (slot of the command, argument) -> answer."""
-    client = _core.Client(fd, _core.ROLE_DRIVER, Hooks)
+    client = _core.Client(fd, _core.ROLE_DRIVER, PlainHooks)
     kept: dict[int, Any] = {}
     link.send(client.index)
     while True:
@@ -85,7 +72,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.fd = _core.create_segment(STORE_BYTES, n_objects=4096, n_tasks=64, n_actors=4, n_events=256)
-        self.clients = [_core.Client(self.fd, _core.ROLE_DRIVER, Hooks) for _ in range(2)]
+        self.clients = [_core.Client(self.fd, _core.ROLE_DRIVER, PlainHooks) for _ in range(2)]
         self.model: dict[str, Any] = {}   # what each object must give, by id
         self.refs: dict[int, tuple[int, Any]] = {}  # client number, Ref
         self.n_refs = 0

@@ -179,11 +179,11 @@ def test_get_of_a_list_with_something_else(cm: ModuleType) -> None:
         cm.get([cm.put(1), 3])
 
 
-@pytest.mark.parametrize("timeout", [-1, "1", float("nan")])
+@pytest.mark.parametrize("timeout", [-1, "1", float("nan"), [1]])
 def test_wrong_timeouts(cm: ModuleType, timeout: object) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError), match="timeout must be None or a number of seconds >= 0, not"):
         cm.get(cm.put(1), timeout=timeout)
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError), match="timeout must be None or a number of seconds >= 0, not"):
         cm.wait([cm.put(1)], timeout=timeout)
 
 
