@@ -116,8 +116,11 @@ static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status, 
 {
     step_aside(c, m);
     segment_lock(&c->s);
-    task_finish(&c->s, task, status);
-    uint32_t next = should_leave(c) ? UINT32_MAX : task_pop(&c->s);
+    uint32_t next = UINT32_MAX;
+    if (should_leave(c))
+        task_finish(&c->s, task, status);
+    else
+        next = task_finish_and_pop(&c->s, task, status);
     m->is_busy = c->s.h->next_seq != m->seq;
     m->seq = c->s.h->next_seq;
     segment_unlock(&c->s);

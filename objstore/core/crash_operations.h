@@ -173,6 +173,12 @@ static void a_sealed_task(void)
 static void run_pop(void) { pop(); }
 static void run_seal(void) { seal_results(task); }
 static void run_finish(void) { finish(task); }
+static void run_finish_and_pop(void)
+{
+    segment_lock(&s);
+    task_finish_and_pop(&s, task, EVENT_OK);
+    segment_unlock(&s);
+}
 static void run_work(void) { work_until_idle(); }
 static void run_retry(void)
 {
@@ -466,7 +472,7 @@ static const struct operation operations[] = {
     {"put, inline", attach, run_put_inline}, {"put", some_objects, run_put}, {"drop", some_objects, run_drop},
     {"get", attach, run_get}, {"wait", attach, run_wait},
     {"submit", some_objects, run_submit}, {"submit, small", attach, run_submit_small}, {"submit, waiting", some_objects, run_submit_waiting},
-    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"finish what owns its arguments", a_sole_owner, run_finish}, {"work", a_task, run_work},
+    {"pop", a_task, run_pop}, {"seal", a_task, run_seal}, {"finish", a_sealed_task, run_finish}, {"finish and pop", a_sealed_task, run_finish_and_pop}, {"finish what owns its arguments", a_sole_owner, run_finish}, {"work", a_task, run_work},
     {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
     {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
     {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},

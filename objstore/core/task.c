@@ -528,6 +528,16 @@ void task_finish(struct segment *s, uint32_t task, uint32_t status)
     task_wake_workers(s);
 }
 
+uint32_t task_finish_and_pop(struct segment *s, uint32_t task, uint32_t status)
+{
+    /* Nobody is woken for what we may take ourselves, nor the scheduler asked for more workers. */
+    if (!s->clients[s->me].actor_1 && !s->h->waking_1)
+        s->h->waking_1 = s->me + 1;
+    STEP();
+    task_finish(s, task, status);
+    return task_pop(s);
+}
+
 void task_retry(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];

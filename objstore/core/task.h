@@ -51,6 +51,9 @@ uint32_t task_claim(struct segment *segment, uint32_t object, uint32_t waiter);
  * gives back its resources and references, and makes dependents ready. Under the lock. */
 void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
 
+/* Ends a task and takes the next, see task_pop: a chain stays on one worker without a wake-up. Under the lock. */
+uint32_t task_finish_and_pop(struct segment *segment, uint32_t task, uint32_t event_status);
+
 /* Under the lock: puts a running task back at the head of its queue as the next attempt. */
 void task_retry(struct segment *segment, uint32_t task);
 
