@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 from types import ModuleType
 
 import cellmesh
@@ -222,6 +223,15 @@ def test_the_local_scheduler_dies(cm: ModuleType, flag) -> None:
     assert cm.get(add.remote(1), timeout=20) == 2
 
 
+@pytest.fixture
+def stop_button() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests run in the background and it would be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("stop_button")
 def test_interrupting_a_get(cm: ModuleType, flag) -> None:
     ref = wait_for.remote(flag("started"), flag("go"))
     flag("started").wait()
