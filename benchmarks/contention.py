@@ -18,7 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CORE = os.path.join(HERE, "..", "objstore", "core")
 LENGTHS_US = (0, 1, 10, 100, 1000)  # of tasks
 CORES = (2, 4, 8, 16, 32, 64, 128)
-OWN_NS = 250      # of a worker for each task besides: decode, call, encode (DECISIONS 35: 0.4 us less what is below the lock)
+OWN_NS = 250  # of a worker for each task besides: decode, call, encode
+VISIT = 4     # tasks taken, and ended, while the lock is held once
 
 
 def mva(n: int, think: float, service: float) -> float:
@@ -56,21 +57,22 @@ def main() -> None:
     f = measure(p.parse_args().windows)
     for name, ns in f.items():
         print(f"{name:<20} {ns:10.1f} ns")
-    line = (f["lines_16"] - f["lines_0"]) / 16
+    handover, line = f["lines_0"], (f["lines_16"] - f["lines_0"]) / 16
     local = f["submit"] + f["finish_and_take"] + f["drop"]
-    moved = max(0.0, f["both_at_once"] - local) / line
-    print(f"\na line that another core has written: {line:.0f} ns; handing over a lock: {f['lines_0']:.0f} ns\n"
-          f"the lock for a task: {local:.0f} ns with all lines at hand, {f['both_at_once']:.0f} ns between two cores: {moved:.0f} lines' worth\n")
-    # Slots and memory out of a stock of one's own: they leave the lock, and the lines of their lists and slots with them.
-    stock = f["object_slot"] + f["chunk"]
-    variants = {"one lock": f["both_at_once"],
-                "stocks of slots and memory per client": f["both_at_once"] * (1 - stock / local),
-                "and several tasks a visit": f["both_at_once"] * (1 - stock / local) / 4}
-    print(f"tasks/s by cores, half of them beyond two thirds of the lock are marked *\n{'':<40}{'task':>8}" + "".join(f"{n:>10}" for n in CORES))
+    both = f["both_at_once"]
+    print(f"\nhanding over the lock: {handover:.0f} ns; each further line that the other has written: {line:.0f} ns\n"
+          f"the lock for a task: {local:.0f} ns with all lines at hand, {both:.0f} ns between two cores; two hand-overs would be "
+          f"{local + 2 * handover:.0f}\n")
+    stock = f["object_slot"] + f["chunk"]  # of one's own, they leave the lock
+    visits = 2 * handover * (1 - 1 / VISIT)
+    variants = {"one lock": both, "own stocks of slots and memory": both - stock, f"{VISIT} tasks a visit": both - visits,
+                "both": both - stock - visits}
+    print(f"tasks/s by cores; * where the lock is busy for more than two thirds of the time\n{'':<32}{'task':>8}"
+          + "".join(f"{n:>10}" for n in CORES))
     for name, service in variants.items():
         for us in LENGTHS_US:
             rates = [mva(n, us * 1000 + OWN_NS, service) * 1e9 for n in CORES]
-            print(f"{name:<40}{us:>5} us" + "".join(f"{r:>9,.0f}{'*' if r * service / 1e9 > 2 / 3 else ' '}" for r in rates))
+            print(f"{name:<32}{us:>5} us" + "".join(f"{r:>9,.0f}{'*' if r * service / 1e9 > 2 / 3 else ' '}" for r in rates))
 
 
 if __name__ == "__main__":
