@@ -52,8 +52,8 @@ typedef struct {
     bool closed;
     uint32_t origin;
     uint32_t *local; /* references of this process per object slot, sparse */
-    uint8_t *mapped; /* blocks of the segment whose pages this process has mapped, as far as copies know (copy.c) */
     uint32_t *views; /* likewise: what in this process looks at the bytes of an object that may go to disk */
+    _Atomic bool *mapped; /* blocks of the segment whose pages this process has mapped, as far as copies know (copy.c) */
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting;  /* threads inside a wait, and one for good once there is a watcher */
     bool watching;

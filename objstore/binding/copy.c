@@ -21,13 +21,12 @@
 enum { COPY_THREADS_MAX = 4 };
 #define COPY_WITHOUT_GIL (256u << 10)
 #define COPY_PER_THREAD (4u << 20)
-#define PAGE UINT64_C(4096)
 #define MAP_BLOCK (UINT64_C(64) << 10) /* bytes for which one entry of `mapped` stands */
 #define RUN_MAX (UINT64_C(1) << 20)    /* bytes whose pages are treated alike: those of one in their middle are looked at */
 
 bool copy_init(ClientObject *c)
 {
-    return (c->mapped = PyMem_Calloc(c->s.size / MAP_BLOCK + 1, 1)) != NULL;
+    return (c->mapped = PyMem_Calloc(c->s.size / MAP_BLOCK + 1, sizeof *c->mapped)) != NULL;
 }
 
 struct copy {
@@ -40,7 +39,7 @@ struct copy {
 static bool is_there(unsigned char *at)
 {
     unsigned char there = 1;
-    mincore((void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1)), 1, &there);
+    mincore((void *)((uintptr_t)at & ~(uintptr_t)(ARENA_PAGE - 1)), 1, &there);
     return there & 1;
 }
 
@@ -58,11 +57,22 @@ static bool write_run(const struct segment *s, const unsigned char *to, const un
     return true;
 }
 
+static bool is_mapped(const ClientObject *c, uint64_t at) { return atomic_load_explicit(&c->mapped[at / MAP_BLOCK], memory_order_relaxed); }
+
+/* Threads whose parts meet in a block both mark it. */
+static void map_run(ClientObject *c, uint64_t at, size_t n)
+{
+    uint64_t begin = at / ARENA_PAGE * ARENA_PAGE;
+    madvise(c->s.base + begin, at + n - begin, MADV_POPULATE_WRITE);
+    for (uint64_t block = at / MAP_BLOCK; block <= (at + n - 1) / MAP_BLOCK; block++)
+        atomic_store_explicit(&c->mapped[block], true, memory_order_relaxed);
+}
+
 /* How far from `at` on pages are mapped here, or are not; as far as is known. */
 static size_t run_of(const ClientObject *c, uint64_t at, size_t n, bool mapped)
 {
     uint64_t end = at;
-    while (end < at + n && c->mapped[end / MAP_BLOCK] == mapped)
+    while (end < at + n && is_mapped(c, end) == mapped)
         end = (end / MAP_BLOCK + 1) * MAP_BLOCK;
     return end < at + n ? end - at : n;
 }
@@ -71,17 +81,14 @@ static void copy_in(ClientObject *c, unsigned char *to, const unsigned char *fro
 {
     while (n) {
         uint64_t at = (uint64_t)(to - c->s.base);
-        bool mapped = c->mapped[at / MAP_BLOCK];
+        bool mapped = is_mapped(c, at);
         size_t run = run_of(c, at, n, mapped);
         if (!mapped && run > RUN_MAX)
             run = RUN_MAX;
-        if (mapped) {
+        if (mapped || is_there(to + run / 2) || !write_run(&c->s, to, from, run)) {
+            if (!mapped)
+                map_run(c, at, run);
             memcpy(to, from, run);
-        } else if (is_there(to + run / 2) || !write_run(&c->s, to, from, run)) {
-            uint64_t begin = at / PAGE * PAGE;
-            madvise(c->s.base + begin, at + run - begin, MADV_POPULATE_WRITE);
-            memcpy(to, from, run);
-            memset(c->mapped + at / MAP_BLOCK, true, (at + run - 1) / MAP_BLOCK - at / MAP_BLOCK + 1);
         }
         to += run;
         from += run;
@@ -109,7 +116,7 @@ static void copy_in_parallel(struct copy whole)
     pthread_t threads[COPY_THREADS_MAX];
     struct copy jobs[COPY_THREADS_MAX];
     bool started[COPY_THREADS_MAX] = {false};
-    size_t step = parts > 1 ? (n / parts + PAGE - 1) & ~(size_t)(PAGE - 1) : n, done = step;
+    size_t step = parts > 1 ? (n / parts + ARENA_PAGE - 1) & ~(size_t)(ARENA_PAGE - 1) : n, done = step;
     for (size_t i = 1; i < parts && done < n; i++, done += step) {
         jobs[i] = (struct copy){whole.client, whole.to + done, whole.from + done, n - done < step ? n - done : step};
         started[i] = pthread_create(&threads[i], NULL, copy_part, &jobs[i]) == 0;

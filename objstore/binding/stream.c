@@ -7,6 +7,11 @@
 
 enum { GO_ON = 1, CLOSED = 0 }; /* or -1 with an exception */
 
+static void raise_item_error(ClientObject *c, int error)
+{
+    raise_core_error(c, error, error == OBJSTORE_LIMIT ? "objects" : "items of a stream");
+}
+
 static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *value)
 {
     Encoded e;
@@ -20,7 +25,7 @@ static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *va
     if (error == OBJSTORE_CLOSED || error == OBJSTORE_EXISTS)
         return error == OBJSTORE_EXISTS ? GO_ON : CLOSED;
     if (error && !PyErr_Occurred())
-        raise_core_error(c, error, error == OBJSTORE_LIMIT ? "objects" : "items of a stream");
+        raise_item_error(c, error);
     if (error)
         return -1;
     if (encode_value(c, &e, value) < 0)
@@ -199,7 +204,7 @@ static PyObject *peek(ClientObject *c, PyObject *ref, bool *taken)
         segment_unlock(&c->s);
     }
     if (error && error != OBJSTORE_NOT_FOUND && !PyErr_Occurred())
-        raise_core_error(c, error, error == OBJSTORE_LIMIT ? "objects" : "items of a stream");
+        raise_item_error(c, error);
     return error ? NULL : ref_new(c, item, true);
 }
 

@@ -85,11 +85,13 @@ bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const
     return true;
 }
 
+/* What is free and has pages. As cold_bytes is an estimate, it may come out below zero. */
+static int64_t idle_bytes(const struct arena *a) { return (int64_t)(a->end - a->begin - a->used_bytes - a->cold_bytes); }
+
 /* Who makes a large object may soon make another, and pages are better fetched between than meanwhile. */
 static void notice_scarce_memory(struct segment *s, uint64_t bytes)
 {
-    const struct arena *a = &s->h->arena;
-    if ((int64_t)(a->end - a->begin - a->used_bytes - a->cold_bytes) >= (int64_t)bytes)
+    if (idle_bytes(&s->h->arena) >= (int64_t)bytes)
         return;
     s->h->ahead_bytes = bytes;
     request_attention(s);
@@ -163,9 +165,7 @@ bool object_held(const struct object_slot *o)
 
 static void notice_idle_memory(struct segment *s)
 {
-    const struct arena *a = &s->h->arena;
-    int64_t idle = (int64_t)(a->end - a->begin - a->used_bytes - a->cold_bytes);
-    if (!s->h->idle_notice || idle <= (int64_t)s->h->idle_notice)
+    if (!s->h->idle_notice || idle_bytes(&s->h->arena) <= (int64_t)s->h->idle_notice)
         return;
     s->h->idle_notice = 0;
     request_attention(s);

@@ -35,9 +35,9 @@ struct segment_config {
 };
 
 /* Makes a sealed memfd that holds an empty segment. Returns the descriptor, which is the caller's to close, or OBJSTORE_SYSTEM (errno
- * says why) / OBJSTORE_INVALID (a table is empty or has more than MAX_SLOTS, n_events is no power of two, `size` is less than
- * the tables and 64 kB, or more than ARENA_MAX_SIZE beyond them). The file is sparse: memory is committed when touched, and returns by itself with the last mapping and
- * descriptor. */
+ * says why) / OBJSTORE_INVALID (a table is empty or has more than MAX_SLOTS, n_events is no power of two, `size` is less than the
+ * tables and 64 kB, or more than ARENA_MAX_SIZE beyond them). The file is sparse: memory is committed when touched, and returns
+ * by itself with the last mapping and descriptor. */
 int segment_create(const struct segment_config *config);
 
 /* Formats caller-supplied zeroed memory; used by segment_create and by tests without a memfd. */

@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from ...objstore import _core
 from .. import messages, offload_dir, processes, session_dir, transport
@@ -121,7 +122,7 @@ class Server:
         self._watch(self._driver_fd, self._owner_ended)
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
-        self._fetch_memory()                            # a driver need not wait for us with its first large object
+        self._fetch_memory(self._client.stats())        # a driver need not wait for us with its first large object
         try:
             self._serve()
         except _core.StoreError as error:  # overwritten by somebody: there is nothing left to serve
@@ -255,12 +256,12 @@ class Server:
         self._look = True
         if self._memory.deadline is None:
             self._look_at_memory(time.monotonic())
-        self._fetch_memory()
-        if self._disk is not None:
-            self._look_at_disk(self._disk)
-
-    def _look_at_disk(self, disk: Sweeper) -> None:
         stats = self._client.stats()
+        self._fetch_memory(stats)
+        if self._disk is not None:
+            self._look_at_disk(self._disk, stats)
+
+    def _look_at_disk(self, disk: Sweeper, stats: dict[str, Any]) -> None:
         if stats["n_freed_on_disk"] != self._n_freed_on_disk:
             self._n_freed_on_disk = stats["n_freed_on_disk"]
             disk.ask()
@@ -278,8 +279,8 @@ class Server:
         if self._memory.deadline is None:
             self._client.notice_idle(self._memory.keep)
 
-    def _fetch_memory(self) -> None:
-        if self._client.stats()["ahead_bytes"]:
+    def _fetch_memory(self, stats: dict[str, Any]) -> None:
+        if stats["ahead_bytes"]:
             free = memory_monitor.left(memory_monitor.usages(), self._share)
             self._client.prepare(self._memory.ahead(int(free)))
 

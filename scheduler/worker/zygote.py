@@ -110,7 +110,7 @@ class Zygote:
             if self._imports_after_first:
                 preload(self._imports_after_first)
                 self._imports_after_first = []
-                transport.decoder(FromScheduler)  # likewise
+                transport.decoder(FromScheduler)  # made once, here, for all the others
                 _settle()
 
     def _fork(self) -> None:

@@ -18,8 +18,9 @@ N = 1 << 18  # float64: 2 MiB
 
 @pytest.fixture
 def cm() -> Iterator[ModuleType]:
-    """One worker, so that it is known who has learned what."""
+    """One worker, so that it is known who has learned what, and free memory with pages, as arrays are not placed elsewhere."""
     cellmesh.init(num_cpus=1, object_store_memory=256 << 20)
+    cellmesh.put(np.ones(16 * N))
     yield cellmesh
     cellmesh.shutdown()
 
