@@ -188,6 +188,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     host.install(shell)
     magics.events.start()
     magics.tracebacks.install()
+    shell.events.register("post_run_cell", magics.tracebacks.forget)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
@@ -197,6 +198,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
         return
     magics.events.stop()
     magics.tracebacks.uninstall()
+    shell.events.unregister("post_run_cell", magics.tracebacks.forget)
     magics.keep_frames = False
     shell.configurables.remove(magics)
     host.uninstall(shell)

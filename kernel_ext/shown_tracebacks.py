@@ -4,6 +4,8 @@ TypeError for a call that does not fit.
 Our own exceptions have IPython's hook `_render_traceback_` and need no extension. For Python's exceptions there is no
 hook that several libraries could share, so the two methods through which IPython's formatter is given tracebacks are
 wrapped in the one object of the shell. `%debug` and `sys.last_traceback` still have every frame.
+
+IPython formats the error of a cell twice, to show it and to remember it; that takes 10 ms and more, so it is done once.
 """
 from __future__ import annotations
 
@@ -13,6 +15,9 @@ from types import TracebackType
 from typing import Any
 
 from ..tracebacks import up_to_users_frame
+
+
+INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
 
 
 class ShownTracebacks:
@@ -27,6 +32,7 @@ class ShownTracebacks:
     def __init__(self, formatter: Any) -> None:
         self._formatter = formatter
         self._installed: dict[str, tuple[Callable[..., Any], Any]] = {}  # name: ours, what the object had before
+        self._last: tuple[Any, ...] = ()  # what has been formatted, and the lines
 
     def install(self) -> None:
         """Begin."""
@@ -43,6 +49,11 @@ class ShownTracebacks:
             else:
                 setattr(self._formatter, name, before)
         self._installed.clear()
+        self.forget()
+
+    def forget(self, result: object = None) -> None:
+        """A cell has ended: its error is not formatted any more, and may go."""
+        self._last = ()
 
     def _wrap(self, name: str, change: Callable[..., Any]) -> None:
         original, before = getattr(self._formatter, name), vars(self._formatter).get(name)
@@ -53,18 +64,33 @@ class ShownTracebacks:
         self._installed[name] = wrapper, before
         setattr(self._formatter, name, wrapper)
 
-    def _structured(self, original: Callable[..., Any], etype: Any, evalue: Any, etb: Any = None, *args: Any,
-                    **kwargs: Any) -> Any:
-        lines = original(etype, evalue, _shortened(etb), *args, **kwargs)
-        if isinstance(evalue, KeyboardInterrupt | asyncio.CancelledError) and not str(evalue) and len(lines) > 1:
-            return lines[:-1]  # "KeyboardInterrupt: " once more, and nothing behind it
-        return lines
+    def _structured(self, original: Callable[..., Any], etype: Any, evalue: Any, etb: Any = None,
+                    tb_offset: int | None = None, *args: Any, **kwargs: Any) -> Any:
+        etb = _shortened(etb, evalue)
+        what = (evalue, _places(etb), self._formatter.tb_offset if tb_offset is None else tb_offset, args, kwargs)
+        if not (self._last and self._last[0] is evalue and self._last[1:-1] == what[1:]):
+            lines = original(etype, evalue, etb, tb_offset, *args, **kwargs)
+            if isinstance(evalue, INTERRUPTS) and not str(evalue) and len(lines) > 1:
+                lines = lines[:-1]  # "KeyboardInterrupt: " once more, and nothing behind it
+            self._last = (*what, lines)
+        return self._last[-1]
 
     def _parts(self, original: Callable[..., Any], evalue: Any) -> Any:
         """Of an exception's cause: its class, itself, its traceback."""
         parts = original(evalue)
-        return (*parts[:2], _shortened(parts[2])) if parts else parts
+        return (*parts[:2], _shortened(parts[2], parts[1])) if parts else parts
 
 
-def _shortened(tb: Any) -> Any:
-    return up_to_users_frame(tb) if isinstance(tb, TracebackType) else tb  # IPython passes lists and tuples as well
+def _shortened(tb: Any, error: Any) -> Any:
+    if not isinstance(tb, TracebackType):  # IPython passes lists and tuples as well
+        return tb
+    return up_to_users_frame(tb, interrupted=isinstance(error, INTERRUPTS))
+
+
+def _places(tb: Any) -> Any:
+    """What tells a traceback from another of the same exception."""
+    places = []
+    while isinstance(tb, TracebackType):
+        places.append((tb.tb_frame, tb.tb_lasti))
+        tb = tb.tb_next
+    return places or tb

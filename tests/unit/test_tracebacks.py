@@ -1,13 +1,16 @@
 """Tracebacks and stacks as people read them."""
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
+import sysconfig
 import traceback
-from types import ModuleType
+from types import ModuleType, TracebackType
 
 import pytest
 from cellmesh.exceptions import CellmeshError, GetTimeoutError
+from cellmesh.kernel_ext.shown_tracebacks import ShownTracebacks
 from cellmesh.tracebacks import readable_stack, up_to_users_frame
 
 RAISES = """
@@ -23,8 +26,9 @@ def module(name: str) -> ModuleType:
     return made
 
 
-def names(error: BaseException) -> list[str]:
-    return [frame.name for frame in traceback.extract_tb(up_to_users_frame(error.__traceback__))]
+def names(error: BaseException, interrupted: bool = False) -> list[str]:
+    shown = up_to_users_frame(error.__traceback__, interrupted=interrupted)
+    return [frame.name for frame in traceback.extract_tb(shown)]
 
 
 def test_only_the_frames_at_the_end_that_are_ours_go() -> None:
@@ -46,6 +50,69 @@ def test_magics_above_us_and_waits_below_us_go_with_us() -> None:
     with pytest.raises(CellmeshError) as late:
         users.outer(threading.inner)
     assert names(late.value)[-1] == "inner", "a wait of the user's own"
+
+
+def test_of_an_interrupt_what_we_called_goes_too() -> None:
+    ours, users, main, threading = map(module, ("cellmesh.something", "users", "__main__", "threading"))
+    library = module("library")
+    users.__file__ = main.__file__ = "/home/somebody/work.py"
+    library.__file__ = f"{sysconfig.get_path('stdlib')}/library.py"
+
+    def shown(*callers: ModuleType) -> list[str]:
+        function = callers[-1].inner
+        for caller in reversed(callers[:-1]):
+            function = functools.partial(caller.outer, function)
+        with pytest.raises(CellmeshError) as late:
+            function()
+        assert names(late.value)[-1] == "inner" or callers[-1] in (ours, threading)
+        return names(late.value, interrupted=True)[1:]  # without this test's own
+
+    assert shown(users, ours, library, ours, library) == ["outer"]
+    assert shown(main, ours, library) == ["outer"]
+    assert shown(users, library, ours, library) == ["outer", "outer"], "what called us stays"
+    assert shown(users, ours, library, users, library) == ["outer"] * 4 + ["inner"], "code of the user's in it is news"
+    assert shown(users, library) == ["outer", "inner"], "it is nothing of ours"
+    assert shown(users, threading) == ["outer"], "where in a wait says nothing"
+
+
+class Formatter:
+    """As IPython's, as far as we touch it."""
+
+    tb_offset = 1
+
+    def __init__(self) -> None:
+        self.formatted: list[BaseException] = []
+
+    def structured_traceback(self, etype: type, evalue: BaseException, etb: TracebackType | None = None,
+                             tb_offset: int | None = None, context: int = 5) -> list[str]:
+        self.formatted.append(evalue)
+        return [*traceback.format_tb(etb), f"{etype.__name__}: {evalue}"]
+
+    def get_parts_of_chained_exception(self, evalue: BaseException) -> None:
+        return None
+
+
+def test_a_cells_error_is_formatted_once() -> None:
+    formatter = Formatter()
+    shown = ShownTracebacks(formatter)
+    shown.install()
+    with pytest.raises(CellmeshError) as late:
+        module("users").inner()
+    error, tb = late.value, late.value.__traceback__
+    first = formatter.structured_traceback(type(error), error, tb)
+    assert formatter.structured_traceback(type(error), error, tb, tb_offset=1) == first and len(formatter.formatted) == 1
+    assert formatter.structured_traceback(type(error), error, tb, tb_offset=2) == first and len(formatter.formatted) == 2
+    assert formatter.structured_traceback(type(error), error, tb.tb_next) == first[1:], "another traceback"
+    equal = ValueError()
+    for error in (ValueError(), equal, equal):
+        formatter.structured_traceback(ValueError, error)
+    shown.forget()
+    formatter.structured_traceback(ValueError, equal)
+    assert len(formatter.formatted) == 6, "what is only equal, and what is of an earlier cell, is formatted anew"
+    shown.uninstall()
+    formatter.structured_traceback(ValueError, equal)
+    formatter.structured_traceback(ValueError, equal)
+    assert len(formatter.formatted) == 8
 
 
 def test_without_ipython_the_hook_gives_pythons_own_text(monkeypatch: pytest.MonkeyPatch) -> None:
