@@ -59,8 +59,9 @@ def remote(*targets: Any, **options: Any) -> Any:
         with GPUs 1.
     namespace, get_if_exists, lifetime, max_restarts, max_task_retries, max_concurrency
         Actors: where the name is looked up; whether to return the actor of that name if it is alive; "detached" to
-        outlive its handles; how often to start it anew when its process dies, default 0; how often to repeat a call
-        then, default 0; how many calls run at a time, default 1, with async methods 1000.
+        outlive its handles, and this process too, whose next run finds it again (see `init`); how often to start it anew
+        when its process dies, default 0; how often to repeat a call then, default 0; how many calls run at a time, default
+        1, with async methods 1000.
     concurrency_groups : dict of str to int
         Actors: how many calls of each group run at a time, beside `max_concurrency` of those in none; a method's group is
         set by `@method(concurrency_group=...)` or `.options(concurrency_group=...)`.

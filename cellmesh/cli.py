@@ -160,14 +160,17 @@ def _status(folder: str) -> dict[str, Any]:
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
             "tasks": {**tasks, "finished": tasks["finished"] + stats["n_finished"]},
-            "actors": Counter(row["state"] for row in state.list_actors(limit=state.EVERY))}
+            "actors": Counter(row["state"] for row in state.list_actors(limit=state.EVERY)),
+            "detached": running().detached_actors()}
 
 
 def _print_status(found: dict[str, Any]) -> None:
+    from .session import detached_in_words
     from .text import in_bytes, in_resources
     store = found["store"]
     print(f"session {found['session']}  ({found['folder']})")
-    print(f"  driver   pid {', '.join(map(str, found['drivers'])) or 'none'}")
+    drivers = ", ".join(map(str, found["drivers"]))
+    print("  driver   " + (f"pid {drivers}" if drivers else f"none; kept for {detached_in_words(found['detached'])}"))
     print(f"  free     {in_resources(found['free'])}  of  {in_resources(found['total'])}")
     print(f"  store    {in_bytes(store['used'])} of {in_bytes(store['capacity'])}, {store['objects']} objects")
     for name in ("workers", "tasks", "actors"):

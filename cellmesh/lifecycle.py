@@ -25,7 +25,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
          ignore_reinit_error: bool = False, **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
-    The first use of the API does it too, with the defaults.
+    The first use of the API does it too, with the defaults. If an earlier run of this notebook or script has ended and left
+    detached actors, its session is taken over, unless something else is asked for than it has, or address="local".
 
     Parameters
     ----------
@@ -99,16 +100,21 @@ def _started(asked: Mapping[str, Any], launched: Launch | None, ignore_reinit_er
     if running is not None and running.lost:
         sessions.shutdown()
     elif running is not None:
-        startup.compare(running, asked, ignore_reinit_error)
+        startup.compare(running.config, asked, ignore_reinit_error)
         if not ignore_reinit_error and not running.is_worker:
             print("cellmesh runs already; init() has returned the same session.", file=sys.stderr)
         return Context(running)
-    return Context(sessions.start(startup.make_config(asked), launched))
+    left = None if launched else startup.left_session(asked)
+    adopted = sessions.adopt(*left) if left else None
+    return Context(adopted or sessions.start(startup.make_config(asked), launched))
 
 
 def _launch_early(asked: Mapping[str, Any]) -> Launch | None:
     """For this process's first session: its first process, which imports what it needs while we do, too."""
     if f"{__package__}.session" in sys.modules or not startup.is_local(asked):
+        return None
+    from .scheduler import session_dir
+    if session_dir.left():  # one of them may be ours
         return None
     from .scheduler.launch import launch
     return launch(startup.store_bytes(asked), **startup.table_sizes(asked))

@@ -272,8 +272,8 @@ class Session:
         for bound in list(self.bound):
             bound.unbind()
 
-    def close(self) -> None:
-        """Detach; a driver that started the session ends all its processes."""
+    def close(self, leave: bool = False) -> None:
+        """Detach; a driver whose session it is ends all its processes, unless it is to `leave` them."""
         self._unbind()
         self.exports.clear()
         self.exported_uses.clear()
@@ -282,12 +282,22 @@ class Session:
         self.unfetched.close()
         if self._notifier is not None:
             self._notifier.close()
-        self.node.close()
-        if not self.config.address and not self.is_worker:
+        self.node.close(leave=leave)
+        if not self.config.address and not self.is_worker and not leave:
             self.client.leave_memory()
         if self._prints:  # after the processes have ended: what they printed last is shown too
             from . import driver_output
             driver_output.stop(self)
+
+    def detached_actors(self) -> list[str]:
+        """What those that live are called: their names, or their classes' names."""
+        return [row["meta"][1] or row["meta"][0] if row["meta"] else "?" for row in self.client.actors()
+                if row["detached"] and row["state"] != "dead"]
+
+    def take_over(self) -> None:
+        """Give the workers of an earlier driver's session this one's surroundings, and say so."""
+        self._context = self.client.set_context(place())
+        print(f"cellmesh: an earlier run's session goes on, with {detached_in_words(self.detached_actors())}.", file=sys.stderr)
 
     def print_output(self) -> None:
         """Show what tasks print, until the session ends."""
@@ -378,27 +388,53 @@ def start(config: Config, launched: Launch | None = None) -> Session:
 
     `launched`: the beginning of one, when it has been made already.
     """
+    from .scheduler.node import Node
+    from .startup import left_note
     with process.starting:
         refuse_after_fork()
         if process.session is not None:  # by another thread, while this one was on its way here
             return process.session
-        from .scheduler.node import Node
         if config.address:
             node = Node.connect(config.address)
         else:
             node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
                               log_to_driver=config.log_to_driver, namespace=config.namespace, log_dir=config.log_dir,
                               offload_dir=config.offload_dir, offload_limit=config.offload_limit, max_objects=config.max_objects,
-                              max_tasks=config.max_tasks, launched=launched)
-        try:
-            from .objstore import _core
-            from .hooks import Hooks
-            session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
-        except BaseException:
-            node.close()
-            raise
-        process.session = session
-        return session
+                              max_tasks=config.max_tasks, left_note=left_note(config), launched=launched)
+        return _begin(node, config)
+
+
+def adopt(address: str, config: Config) -> Session | None:
+    """Make the session that an earlier driver has left this process's; None: it has ended, or somebody else has it.
+
+    `config`: as it was started with.
+    """
+    from .scheduler.node import Node
+    with process.starting:
+        refuse_after_fork()
+        if process.session is not None:
+            return process.session
+        node = Node.adopt(address)
+        if node is None:
+            return None
+        _begin(node, config).take_over()
+        return process.session
+
+
+def _begin(node: Any, config: Config) -> Session:
+    from .hooks import Hooks
+    from .objstore import _core
+    try:
+        process.session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
+    except BaseException:
+        node.close()
+        raise
+    return process.session
+
+
+def detached_in_words(detached: list[str]) -> str:
+    """'the detached actor 'a'', by what `Session.detached_actors` returns."""
+    return f"the detached actor{'s' * (len(detached) != 1)} {', '.join(map(repr, detached))}"
 
 
 def _attach(node: Any, client: Client, config: Config) -> Session:
@@ -466,6 +502,20 @@ def shutdown() -> None:
         session.close()
 
 
+def leave() -> None:
+    """At the end of this process: end its session, unless a detached actor lives, which goes on then."""
+    session = process.session
+    if session is None or session.is_worker or session.config.address or session.lost:
+        return shutdown()
+    detached = session.detached_actors()
+    if not detached:
+        return shutdown()
+    print(f"cellmesh: the session goes on, with {detached_in_words(detached)}. The next run finds it again; `cellmesh stop "
+          f"{session.node.session_id}` ends it.", file=sys.stderr)
+    process.session = None
+    session.close(leave=True)
+
+
 def lost_error(session: Session) -> exceptions.SessionLostError:
     """Why nothing works any more."""
     return exceptions.SessionLostError(
@@ -497,4 +547,4 @@ def _after_fork_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(shutdown)
+atexit.register(leave)

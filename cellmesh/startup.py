@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import sys
 from collections.abc import Mapping
 
 from . import machine
@@ -12,7 +13,7 @@ TYPE_CHECKING = False  # see `lifecycle`, which imports this module
 if TYPE_CHECKING:
     from typing import Any
 
-    from .session import Config, Session
+    from .session import Config
 
 LEAST_STORE_BYTES = 1 << 20
 MOST_STORE_BYTES = 1 << 45
@@ -151,7 +152,51 @@ def _address(address: str) -> str:
     return os.path.join(alive[0], session_dir.SOCKET_NAME)
 
 
-def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
+def home() -> str:
+    """What this process runs: a script, or a notebook, or whatever is typed in some folder.
+
+    Who runs it again finds the session again that the earlier process has left.
+    """
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.abspath(script) if script else os.environ.get("JPY_SESSION_NAME") or os.getcwd()
+
+
+def left_note(config: Config) -> bytes:
+    """What is found where this process's session is, should it go on without it."""
+    from dataclasses import asdict
+
+    from msgspec import msgpack
+    return msgpack.encode({"home": home(), "config": asdict(config)})
+
+
+def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
+    """The address of a session that an earlier run of this notebook or script has left, with what it was started with.
+
+    A session of which something else is asked for is told of, and left alone.
+    """
+    from .scheduler import session_dir
+    found = session_dir.left() if "address" not in given and is_local(given) else []
+    if not found:
+        return None
+    from msgspec import msgpack
+
+    from .session import Config
+    for folder, data in found:
+        note = msgpack.decode(data)
+        if note["home"] != home():
+            continue
+        config = Config(**note["config"])
+        address = os.path.join(folder, session_dir.SOCKET_NAME)
+        if other := _difference(config, given):
+            print(f"cellmesh: an earlier run of this has left a session, where detached actors live. It has {other[0]}={other[1]!r}, and "
+                  f"init() asks for {other[0]}={other[2]!r}, so this session is a new one. init({address!r}) joins the other, "
+                  f"`cellmesh stop {session_dir.id_of(folder)}` ends it.", file=sys.stderr)
+            continue
+        return address, config
+    return None
+
+
+def compare(config: Config, given: Mapping[str, Any], ignore: bool) -> None:
     """See to it that the session that runs is the one that is asked for.
 
     Raises
@@ -159,10 +204,19 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
     AlreadyInitializedError
         Names the first argument that differs.
     """
-    if ignore:
-        return
+    found = None if ignore else _difference(config, given)
+    if found:
+        from .exceptions import AlreadyInitializedError
+        name, has, asked = found
+        raise AlreadyInitializedError(
+            f"a session with {name}={has!r} runs already, and init() asks for {name}={asked!r}: call "
+            "cellmesh.shutdown() first, leave the argument out, or pass ignore_reinit_error=True to keep what "
+            "runs")
+
+
+def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first argument that asks for something else, with what the session has and what is asked for."""
     from . import environment
-    config = running.config
     has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0),
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
            "object_store_memory": config.object_store_memory,
@@ -176,8 +230,5 @@ def compare(running: Session, given: Mapping[str, Any], ignore: bool) -> None:
             wanted = "" if asked == "local" else _address(asked)
         wanted = os.path.abspath(asked) if name in ("log_dir", "offload_dir") else wanted
         if wanted != has[name]:
-            from .exceptions import AlreadyInitializedError
-            raise AlreadyInitializedError(
-                f"a session with {name}={has[name]!r} runs already, and init() asks for {name}={asked!r}: call "
-                "cellmesh.shutdown() first, leave the argument out, or pass ignore_reinit_error=True to keep what "
-                "runs")
+            return name, has[name], asked
+    return None

@@ -91,12 +91,13 @@ def _task_row(seq: int, name: str, state: str, attempt: int, pid: int, origin: i
 
 def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """Actors, dead ones that still have handles included: index, id, class_name, name, namespace, state, pid, calls,
-    restarts left."""
+    restarts left, whether detached."""
     def row(actor: Row) -> Row:
         class_name, name, namespace, *_ = actor["meta"] or ("", "", "")
         return {"actor": actor["index"], "id": actor["id"], "class_name": class_name, "name": name,
                 "namespace": namespace, "state": actor["state"], "pid": actor["pid"],
-                "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"]}
+                "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"],
+                "detached": actor["detached"]}
     return _select(map(row, running().client.actors()), filters, limit)
 
 

@@ -29,13 +29,15 @@ def start(cell: Definitions | Body, code: CellCode, namespace: dict[str, Any], r
         The cell has no class, or an option is wrong.
     """
     __tracebackhide__ = True
-    from ..actor import ActorHandle
+    from ..actor import ActorHandle, find_actor
     from ..session import current
     variable = options.variable
     if variable is None or not variable.isidentifier():
         raise CellError("%%actor needs a variable for the actor's handle: %%actor counter")
     if not isinstance(cell, Definitions) or not cell.classes:
         raise CellError("%%actor is for a cell that defines a class (and imports and functions that it needs)")
+    if options.detached and not options.name:
+        options.name = variable  # by which it is found when the kernel has been restarted
     execute(code.source, namespace, code.filename, code.flags)
     class_name = cell.classes[-1]
     actor_class = namespace[class_name] = _actor_class(namespace[class_name], options)
@@ -43,6 +45,11 @@ def start(cell: Definitions | Body, code: CellCode, namespace: dict[str, Any], r
     old = namespace.get(variable)
     if options.name and isinstance(old, ActorHandle):
         _end_named(old, options.name)
+    elif options.detached and (left := find_actor(current(), options.name, None)) is not None:
+        namespace[variable] = left
+        print(f"{variable} is the detached actor {options.name!r} that was made before, as it is. For a new one: "
+              f"cellmesh.kill({variable}), then this cell again.")
+        return
     try:
         handle = namespace[variable] = actor_class.remote(*args, **kwargs)
     except (TypeError, ValueError) as error:  # arguments that the constructor does not take, a name that is taken

@@ -238,7 +238,7 @@ ACTOR = Magic("%%actor", "Start an actor of the class that the cell defines, and
                    "replaced.", "NAME"),
     Flag("--restarts", "How often it is started anew when its process dies (0); -1 for no limit.", "N", count),
     Flag("--concurrency", "How many calls run at a time (1; 1000 with async methods).", "N", count),
-    Flag("--detached", "Let it outlive the variable; it ends with kill() or with the session."),
+    Flag("--detached", "Let it outlive the variable and the kernel: after a restart this cell, or get_actor(NAME), finds it. It ends with kill() or shutdown()."),
 ), """
     The cell is run here as any cell is; the last class that it defines becomes an actor class under its own name. What
     else it defines stays plain, for the class to use. Running the cell again starts a new actor; the old one ends when

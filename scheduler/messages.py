@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, msgpack
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -57,22 +57,25 @@ class Hello(Message, frozen=True, tag="hello"):
     """Driver or worker -> local scheduler, first on every connection; a second one ends it.
 
     A driver is answered by `Welcome` or `Refused`. A worker greets when it is ready for tasks, with its client slot
-    as `index`, and is not answered. The segment's descriptor rides along with the answer if `want_fd`.
+    as `index`, and is not answered. The segment's descriptor rides along with the answer if `want_fd`. `adopt`: the
+    session is to be this driver's from now on, if it has none.
     """
     role: Literal["driver", "worker"]
     pid: Pid
     version: int = PROTOCOL_VERSION
     index: Index = -1
     want_fd: bool = False
+    adopt: bool = False
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """Local scheduler -> driver: the answer to `Hello`, once."""
+    """Local scheduler -> driver: the answer to `Hello`, once. `adopted`: the session is this driver's now."""
     session: Name
     scheduler_pid: Pid
     namespace: Name
     total: dict[Name, float]
     version: int = PROTOCOL_VERSION
+    adopted: bool = False
 
 
 class Refused(Message, frozen=True, tag="refused"):
@@ -131,7 +134,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
-                  "output_lost", "session_ends", "unfetched_error", "tasks_wait", "objects_on_disk"]
+                  "output_lost", "session_ends", "driver_left", "unfetched_error", "tasks_wait", "objects_on_disk"]
     text: Text
 
 
@@ -176,7 +179,7 @@ class MetricsReply(Message, frozen=True, tag="metrics_reply"):
 
 
 class Shutdown(Message, frozen=True, tag="shutdown"):
-    """Driver that started the session -> local scheduler: end it. The connection's end is the answer."""
+    """Driver whose session it is -> local scheduler: end it, detached actors too. The connection's end is the answer."""
 
 
 FromPeer = Hello | WorkerOutput | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown
@@ -216,7 +219,7 @@ class SessionConfig(Struct, frozen=True):
     """
     session: str                    # hex
     session_dir: str
-    driver_pid: int                 # of the owner: when it ends, so does the session
+    driver_pid: int                 # of the owner: when it ends, so does the session, unless a detached actor lives
     namespace: str
     total: dict[str, float]         # resources of the node
     log_to_driver: bool
@@ -228,6 +231,7 @@ class SessionConfig(Struct, frozen=True):
     preload_idle: list[str]         # and when there is nothing else to do
     log_dir: str = ""               # where workers write all that tasks print; "" for nowhere
     offload_dir: str = ""           # where objects go when memory is full; "" for nowhere
+    left_note: bytes = b""          # for who looks for the session when its driver has left it, see `session_dir.leave`
     version: int = PROTOCOL_VERSION
 
     @property

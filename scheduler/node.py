@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -59,7 +60,8 @@ class Node:
     """
 
     def __init__(self, *, fd: int, directory: str, link: Link, scheduler_pid: int, namespace: str,
-                 resources: dict[str, float], process: subprocess.Popen[bytes] | None) -> None:
+                 resources: dict[str, float], scheduler_fd: int = -1,
+                 process: subprocess.Popen[bytes] | None = None) -> None:
         self.fd = fd
         self.session_dir = directory
         self.session_id = session_dir.id_of(directory)
@@ -68,10 +70,11 @@ class Node:
         self.namespace = namespace
         self.resources = resources
         self.link = link
-        self._process = process  # None: the session is somebody else's
+        self._scheduler_fd = scheduler_fd  # a pidfd of the local scheduler; -1: the session is somebody else's
+        self._process = process            # if it is a child of this process
         self._pid = os.getpid()
         self._closed = False
-        if process is not None:
+        if scheduler_fd >= 0:
             link.on_lost(self._scheduler_lost)
 
     # ---- beginning
@@ -79,7 +82,7 @@ class Node:
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None,
               max_objects: int = DEFAULT_MAX_OBJECTS, max_tasks: int = DEFAULT_MAX_TASKS, log_to_driver: bool = True,
               namespace: str = "", log_dir: str = "", offload_dir: str | None = None,
-              offload_limit: int | None = None, hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
+              offload_limit: int | None = None, left_note: bytes = b"", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
               preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
@@ -102,6 +105,8 @@ class Node:
             `offload_dir.default_parent`; "": they do not go to disk.
         offload_limit : int, bytes, optional
             How much may lie there; default: half of what is free on that disk now.
+        left_note : bytes
+            What is to be found where the session is, should it go on when this process has ended, see `session_dir.left`.
         hooks, worker_setup : str
             As in `messages.SessionConfig`.
         preload : sequence of str
@@ -115,32 +120,50 @@ class Node:
             If the operating system refuses a process, memory or a socket; nothing is left behind then.
         """
         launched = launched or launch(object_store_memory, max_objects, max_tasks)
+        scheduler_fd = -1
         try:
+            scheduler_fd = os.pidfd_open(launched.process.pid)
             objects, limit = _offload_to(launched.directory, offload_dir, offload_limit)
             config = SessionConfig(session=launched.session, session_dir=launched.directory, driver_pid=os.getpid(),
                                    namespace=namespace, total=resources, log_to_driver=log_to_driver,
                                    sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
                                    worker_setup=worker_setup, preload=list(preload),
                                    preload_idle=[*PRELOAD_IDLE, *(name for name in PRELOAD_IF_USED if name in sys.modules)],
-                                   log_dir=log_dir, offload_dir=objects)
+                                   log_dir=log_dir, offload_dir=objects, left_note=left_note)
             _offer(launched.segment_fd, resources, objects, limit)
             launched.tell(config.to_bytes())
-            link = _greet_own(launched.directory, launched.process)
+            link = _greet_own(launched.directory, launched.process, scheduler_fd)
             launched.is_taken = True
         except BaseException:
             launched.abandon()
+            if scheduler_fd >= 0:
+                os.close(scheduler_fd)
             raise
         return cls(fd=launched.segment_fd, directory=launched.directory, link=link, scheduler_pid=launched.process.pid,
-                   namespace=namespace, resources=resources, process=launched.process)
+                   namespace=namespace, resources=resources, scheduler_fd=scheduler_fd, process=launched.process)
 
     @classmethod
-    def connect(cls, address: str) -> Node:
+    def adopt(cls, address: str) -> Node | None:
+        """Take over the session at `address`, whose driver has left it; None: there is none any more, or it has a driver."""
+        try:
+            node = cls.connect(address, adopt=True)
+        except JoinError:
+            return None
+        if node._scheduler_fd < 0:
+            node.close()
+            return None
+        return node
+
+    @classmethod
+    def connect(cls, address: str, adopt: bool = False) -> Node:
         """Join a session of this user on this machine.
 
         Parameters
         ----------
         address : str
             Of the session's socket (`Node.address`), or "auto": the youngest session there is.
+        adopt : bool
+            Make it this process's own, if it has no driver.
 
         Raises
         ------
@@ -158,7 +181,7 @@ class Node:
         except OSError as error:
             raise JoinError(f"no cellmesh session is served at {address}: {error.strerror or error}") from error
         try:
-            channel.send(Hello("driver", os.getpid(), want_fd=True))
+            channel.send(Hello("driver", os.getpid(), want_fd=True, adopt=adopt))
             answer, fds = channel.receive()
             if isinstance(answer, Refused):
                 raise JoinError(answer.reason)
@@ -171,36 +194,41 @@ class Node:
             channel.close()
             raise
         channel.set_timeout(None)
+        scheduler_fd = os.pidfd_open(answer.scheduler_pid) if answer.adopted else -1
         return cls(fd=fds[0], directory=os.path.dirname(address), link=Link(channel), scheduler_pid=answer.scheduler_pid,
-                   namespace=answer.namespace, resources=dict(answer.total), process=None)
+                   namespace=answer.namespace, resources=dict(answer.total), scheduler_fd=scheduler_fd)
 
     # ---- end
-    def close(self, timeout_s: float = 3.0) -> None:
-        """End the session if this process started it, otherwise leave it. Harmless when repeated.
+    def close(self, timeout_s: float = 3.0, leave: bool = False) -> None:
+        """End the session if it is this process's, otherwise leave it. Harmless when repeated.
 
         When it returns, every process of the session is gone and its folder removed. A local scheduler that does not
-        end by itself within `timeout_s` is killed, and what it leaves is cleaned up here.
+        end by itself within `timeout_s` is killed, and what it leaves is cleaned up here. `leave`: leave it in any case;
+        if a detached actor lives, it goes on when this process ends.
         """
         if self._closed:
             return
         self._closed = True
         if self._pid != os.getpid():  # a forked child has nothing to end; its copies of descriptors end with it
             return
-        if self._process is not None:
+        if self._scheduler_fd >= 0 and not leave:
             self._end_session(timeout_s)
         self.link.close()
         os.close(self.fd)
+        if self._scheduler_fd >= 0:
+            os.close(self._scheduler_fd)
 
     def _end_session(self, timeout_s: float) -> None:
-        assert self._process is not None
         self.link.expect_end()
         try:
             self.link.send(Shutdown())
         except ConnectionLost:  # it is ending, or has ended
             pass
-        if not _has_ended(self._process, timeout_s):
-            self._process.kill()
-        self._process.wait()
+        if not _has_ended(self._scheduler_fd, timeout_s):
+            signal.pidfd_send_signal(self._scheduler_fd, signal.SIGKILL)
+            _has_ended(self._scheduler_fd, timeout_s)
+        if self._process is not None:
+            self._process.wait()
         if os.path.exists(self.session_dir):  # it was killed before it could clean up
             self._clean_up()
 
@@ -239,12 +267,12 @@ def _offer(fd: int, resources: dict[str, float], objects: str, limit: int) -> No
         client.close()
 
 
-def _greet_own(directory: str, process: subprocess.Popen[bytes]) -> Link:
+def _greet_own(directory: str, process: subprocess.Popen[bytes], scheduler_fd: int) -> Link:
     channel = transport.connect(os.path.join(directory, session_dir.SOCKET_NAME), FromScheduler)
     channel.send(Hello("driver", os.getpid()))
 
     def explain(reason: str) -> str:
-        if not _has_ended(process, 1.0):
+        if not _has_ended(scheduler_fd, 1.0):
             return f"process {process.pid}: {reason}"
         code = process.wait()
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
@@ -258,15 +286,8 @@ def _absolute_sys_path() -> list[str]:
     return [os.path.abspath(path) for path in sys.path]
 
 
-def _has_ended(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    """Wait for a child to end, without polling and without reaping it."""
-    try:
-        pidfd = os.pidfd_open(process.pid)
-    except ProcessLookupError:  # another thread has reaped it
-        return True
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(timeout_s * 1000))
-    finally:
-        os.close(pidfd)
+def _has_ended(pidfd: int, timeout_s: float) -> bool:
+    """Wait for a process to end, without polling and without reaping it."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

@@ -3,6 +3,7 @@
     <runtime root>/cellmesh-<uid>/session-<id>/node.sock       everything of mode 0700
                                               /scheduler.log   what the local scheduler had to say on stderr
                                               /objects         a link to the folder of objects on disk, see offload_dir
+                                              /left            while no driver has the session: for who may adopt it
 
 Who listens on the socket is alive, whoever does not is dead: the kernel keeps that book, there are no pid files and no
 lock files. The memory of a session has no name at all, so a folder is all that a killed session can leave behind.
@@ -19,6 +20,7 @@ from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, NoSessionSocket, is_alive
 
 LOG_NAME = "scheduler.log"
 OBJECTS_NAME = "objects"
+LEFT_NAME = "left"
 _PREFIX = "session-"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
 NEWBORN_S = 60.0
@@ -81,6 +83,31 @@ def remove(path: str) -> None:
     if os.path.basename(objects) == os.path.basename(path):
         shutil.rmtree(objects, ignore_errors=True)
     shutil.rmtree(path, ignore_errors=True)
+
+
+def leave(path: str, note: bytes) -> None:
+    """Note for those who look that the session has no driver any more."""
+    fd = os.open(os.path.join(path, LEFT_NAME + "~"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(note)
+    os.rename(os.path.join(path, LEFT_NAME + "~"), os.path.join(path, LEFT_NAME))
+
+
+def return_to(path: str) -> None:
+    """A driver has it again."""
+    os.unlink(os.path.join(path, LEFT_NAME))
+
+
+def left() -> list[tuple[str, bytes]]:
+    """Sessions of this user that have no driver, the youngest first: their folders, and what was noted."""
+    found = []
+    for path in _folders():
+        try:
+            with open(os.path.join(path, LEFT_NAME), "rb") as file:
+                found.append((os.stat(path).st_mtime, path, file.read()))
+        except (FileNotFoundError, NotADirectoryError):  # it has one, or ends at this moment; it is none
+            continue
+    return [(path, note) for _, path, note in sorted(found, reverse=True)]
 
 
 def log_tail(path: str) -> str:

@@ -96,6 +96,8 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
          "runtime/test_actors.py::a_constructor_that_raises"),
         ("Names, get_if_exists", "must", "get_actor, get_if_exists", "the same",
          "runtime/test_actors.py::get_if_exists"),
+        ("Detached actors outlive their driver; namespaces", "should", 'lifetime="detached"', "the same",
+         "runtime/test_detached.py::the_next_run_finds_it"),
         ("Async actors", "must", "async def", "the same",
          "runtime/test_actors.py::async_actors_run_calls_together_in_one_thread"),
         ("asyncio over refs", "must", "await, gather, wait", "the same; as_completed",

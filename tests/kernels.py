@@ -38,8 +38,16 @@ class Kernel:
         self.client.wait_for_ready(timeout=START_TIMEOUT_S)
         self.messages: list[Message] = []
         self._stopped = threading.Event()
+        self._start_reading()
+
+    def _start_reading(self) -> None:
+        self._stopped.clear()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _stop_reading(self) -> None:
+        self._stopped.set()
+        self._reader.join()
 
     def _read(self) -> None:
         # jupyter_client runs on an event loop of the thread's own, and leaves its end to the garbage collector; but another
@@ -53,11 +61,17 @@ class Kernel:
 
     def close(self) -> None:
         """End the kernel."""
-        self._stopped.set()
-        self._reader.join()
+        self._stop_reading()
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=False)
         self.manager.cleanup_resources()
+
+    def restart(self) -> None:
+        """A new kernel in place of this one, as the button of a front end makes it."""
+        self.manager.restart_kernel(now=False)
+        self._stop_reading()  # a socket is for one thread
+        self.client.wait_for_ready(timeout=START_TIMEOUT_S)
+        self._start_reading()
 
     # --- doing
 

@@ -246,7 +246,7 @@ PyObject *client_detach(ClientObject *c, PyObject *unused);
 /* ---- look.c */
 extern PyMethodDef look_methods[];
 #define LOOK(name) PyObject *client_##name(ClientObject *c, PyObject *args)
-LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(info); LOOK(stats); LOOK(stopped_owner); LOOK(check); LOOK(peek);
+LOOK(clients); LOOK(tasks); LOOK(objects); LOOK(actors); LOOK(n_detached); LOOK(info); LOOK(stats); LOOK(stopped_owner); LOOK(check); LOOK(peek);
 LOOK(events); LOOK(follow_events); LOOK(clock); LOOK(resources); LOOK(assigned); LOOK(children); LOOK(ref_of); LOOK(idle_workers); LOOK(why);
 LOOK(placements);
 

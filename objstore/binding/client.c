@@ -603,6 +603,7 @@ static PyMethodDef client_methods[] = {
     {"tasks", (PyCFunction)client_tasks, METH_VARARGS, "tasks(limit=10000)\n--\n\nUnfinished tasks."},
     {"objects", (PyCFunction)client_objects, METH_VARARGS, "objects(limit=10000)\n--\n\nLiving objects."},
     {"actors", (PyCFunction)client_actors, METH_NOARGS, "actors()\n--\n\nActors, dead ones that are still referenced included."},
+    {"n_detached", (PyCFunction)client_n_detached, METH_NOARGS, "n_detached()\n--\n\nHow many detached actors live."},
     {"children", (PyCFunction)client_children, METH_O, "children(task_number)\n--\n\nRefs of unfinished tasks that a task submitted."},
     {"ref_of", (PyCFunction)client_ref_of, METH_O, "ref_of(number)\n--\n\nThe first living object that a task or put made, or None."},
     {"info", (PyCFunction)client_info, METH_O, "info(ref)\n--\n\nWhat is known of an object and its task."},

@@ -361,9 +361,10 @@ LOOK(actors)
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
         if (ok && meta && id && state != ACTOR_FREE)
-            ok = add(list, Py_BuildValue("{sIsOsisssisIsIsisO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
+            ok = add(list, Py_BuildValue("{sIsOsisssisIsIsisOsO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
                                          a->worker_1 ? (int)atomic_load(&c->s.clients[a->worker_1 - 1].pid) : 0, "pending_calls",
-                                         a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "meta", meta));
+                                         a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "detached",
+                                         a->flags & ACTOR_FLAG_DETACHED ? Py_True : Py_False, "meta", meta));
         else
             ok = ok && meta && id;
         Py_XDECREF(meta);
@@ -371,6 +372,16 @@ LOOK(actors)
     }
     PyMem_Free(copy);
     return done(list, ok);
+}
+
+LOOK(n_detached)
+{
+    (void)args;
+    if (lock_to_look(c) < 0)
+        return NULL;
+    uint32_t n = actors_detached(&c->s);
+    segment_unlock(&c->s);
+    return PyLong_FromUnsignedLong(n);
 }
 
 LOOK(info)

@@ -424,3 +424,13 @@ bool actor_ended(const struct segment *s, uint32_t actor)
     const struct actor_slot *a = &s->actors[actor];
     return (a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED)) && !a->head_1 && !a->n_running;
 }
+
+uint32_t actors_detached(const struct segment *s)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->h->touched_actors; i++) {
+        const struct actor_slot *a = &s->actors[i];
+        n += actor_state(a) != ACTOR_FREE && actor_state(a) != ACTOR_DEAD && a->flags & ACTOR_FLAG_DETACHED;
+    }
+    return n;
+}

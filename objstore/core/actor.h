@@ -70,4 +70,7 @@ static inline uint32_t actor_failure(const struct actor_slot *a)
 /* Should the worker leave? */
 bool actor_ended(const struct segment *segment, uint32_t actor);
 
+/* How many detached ones live. Under the lock. */
+uint32_t actors_detached(const struct segment *segment);
+
 #endif

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "abandon.h"
 #include "actor.h"
 #include "away.h"
 #include "client.h"
@@ -11,7 +12,7 @@
 #include "placement.h"
 #include "recover.h"
 
-enum stage { SEES_OBJECTS, SEES_TASKS, SEES_ARENA, ACTOR, TASKS, REFERENCES, CHUNKS, OVER };
+enum stage { SEES_OBJECTS, SEES_TASKS, SEES_ARENA, FINDS, ABANDONS, ACTOR, TASKS, REFERENCES, CHUNKS, OVER };
 
 struct burial {
     struct segment *s;
@@ -19,6 +20,8 @@ struct burial {
     enum stage stage;
     uint64_t at;   /* slots, or bytes of the arena, below it are done in this stage */
     bool is_sound; /* what has been seen so far */
+    bool again;    /* others have become makers */
+    uint64_t makers[CLIENT_WORDS]; /* of what is abandoned, see abandon.h */
     struct client_losses losses;
 };
 
@@ -39,6 +42,10 @@ static void see_task(struct burial *b, uint32_t task)
     fetch_slot(&b->s->tasks[task + FETCH_AHEAD]);
     b->is_sound = b->is_sound && slot_is_safe(b->s, SLOT_TASK, task);
 }
+
+/* ------------------------------------------------------------------ what a driver has begun */
+
+static void abandon(struct burial *b, uint32_t task) { b->again |= abandon_task(b->s, task, b->makers); }
 
 /* ------------------------------------------------------------------ its tasks and its actor */
 
@@ -173,6 +180,12 @@ static bool bury_stage(struct burial *b, uint32_t *left)
     case SEES_ARENA:
         *left = 0;
         return see_arena(b, most);
+    case FINDS:
+        b->again = false;
+        abandon_find(s, b->client, b->makers);
+        return true;
+    case ABANDONS:
+        return bury_slots(b, s->h->touched_tasks, left, abandon);
     case ACTOR:
         return bury_slots(b, s->h->touched_tasks, left, bury_constructor);
     case TASKS:
@@ -188,6 +201,13 @@ static bool bury_stage(struct burial *b, uint32_t *left)
     }
 }
 
+static enum stage next_stage(const struct burial *b)
+{
+    if (b->stage == SEES_ARENA && b->s->clients[b->client].role != ROLE_DRIVER)
+        return ACTOR; /* what a worker has made, others may want */
+    return b->stage == ABANDONS && b->again ? FINDS : b->stage + 1;
+}
+
 static void bury_page(struct burial *b)
 {
     for (uint32_t left = BURIAL_PAGE; left && b->stage < OVER;) {
@@ -196,12 +216,13 @@ static void bury_page(struct burial *b)
         if (!b->is_sound) {
             recover(b->s); /* which looks at everything */
             b->is_sound = true;
-            b->stage = ACTOR;
+            b->stage = SEES_ARENA;
+            b->stage = next_stage(b);
             b->at = 0;
             return;
         }
         if (done) {
-            b->stage++;
+            b->stage = next_stage(b);
             b->at = 0;
         }
     }

@@ -13,6 +13,7 @@
  *   at once      others no longer count on it: idle, on its way, scheduler
  *   looking      objects, tasks, the arena: any process may have written anywhere. What leads nowhere, or was not told as it is, is
  *                found here, before anything is followed
+ *   abandoning   what a driver has begun ends, see abandon.h
  *   actor        the fate of the actor that it serves or constructs, which decides on the calls
  *   tasks        what it runs is retried or fails; at the end its placement groups go
  *   references   to objects; waiting; reading
@@ -33,8 +34,8 @@
 #define DIED_OF_MEMORY (-1000) /* as `code`: it was ended because memory ran out */
 
 /* What `client`, whose process has ended with `code` (-signal or exit status), leaves behind: its running tasks are
- * retried or fail, its actor restarts or dies, its references and half-written objects go. Also the orderly way out for
- * a client itself (code 0). Takes the lock, again and again for a moment. */
+ * retried or fail, its actor restarts or dies, its references and half-written objects go; what
+ * a driver has begun ends. Also the orderly way out for a client itself (code 0). Takes the lock, again and again for a moment. */
 struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
 struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
 

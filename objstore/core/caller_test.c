@@ -2,110 +2,20 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
 
-#include "actor.h"
-#include "burial.h"
-#include "client.h"
-#include "event.h"
-#include "expect.h"
-#include "object.h"
-#include "placement.h"
-#include "recover.h"
-#include "resource.h"
-#include "task.h"
-
-enum { SIZE = 1 << 20 };
-static unsigned char *base;
-static uint32_t class_small, function;
-
-static struct segment attached(uint32_t role)
-{
-    struct segment s;
-    CHECK(segment_use(&s, base, SIZE) == OBJSTORE_OK && client_attach(&s, role) == OBJSTORE_OK);
-    return s;
-}
-
-static uint32_t created(struct segment *s)
-{
-    uint32_t object;
-    segment_lock(s);
-    CHECK(object_create(s, s->me, s->h->next_seq++ | PUT_BIT, &object) == OBJSTORE_OK);
-    segment_unlock(s);
-    return object;
-}
-
-static uint32_t submitted(struct segment *s, struct task_spec spec)
-{
-    uint32_t result, task;
-    spec.function = function;
-    spec.resource_class = class_small;
-    spec.n_returns = 1;
-    segment_lock(s);
-    CHECK(task_submit(s, &spec, &result, &task) == OBJSTORE_OK);
-    segment_unlock(s);
-    return task;
-}
-
-static uint32_t popped(struct segment *s)
-{
-    segment_lock(s);
-    uint32_t task = task_pop(s);
-    segment_unlock(s);
-    return task;
-}
-
-static void finish(struct segment *s, uint32_t task)
-{
-    object_seal_inline(s, task_result(s, &s->tasks[task], 0), OBJECT_READY, "", 0);
-    segment_lock(s);
-    task_finish(s, task, EVENT_OK);
-    segment_unlock(s);
-}
-
-/* An actor that `worker` serves. */
-static uint32_t made_actor(struct segment *driver, struct segment *worker)
-{
-    struct actor_spec a = {.max_concurrency = 1, .flags = ACTOR_FLAG_ORDERED};
-    uint32_t object = created(driver), actor;
-    CHECK(object_seal_inline(driver, object, OBJECT_READY, "", 0));
-    segment_lock(driver);
-    CHECK(actor_create(driver, &a, object, &actor) == OBJSTORE_OK);
-    segment_unlock(driver);
-    uint32_t task = submitted(driver, (struct task_spec){.actor_1 = actor + 1, .flags = TASK_FLAG_ACTOR_CREATION});
-    segment_lock(driver);
-    actor_constructed_by(driver, actor, task);
-    segment_unlock(driver);
-    CHECK(popped(worker) == task);
-    object_seal_inline(worker, task_result(worker, &worker->tasks[task], 0), OBJECT_READY, "", 0);
-    segment_lock(worker);
-    actor_bind(worker, actor, task);
-    task_release_results(worker, task);
-    segment_unlock(worker);
-    return actor;
-}
+#include "small_world.h"
 
 int main(void)
 {
-    struct segment_config config = {.size = SIZE, .n_objects = 64, .n_tasks = 64, .n_actors = 4, .n_events = 64};
-    int64_t one[MAX_KINDS] = {RESOURCE_UNIT}, total[MAX_KINDS] = {4 * RESOURCE_UNIT};
-    base = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(base != MAP_FAILED && segment_format(base, &config) == OBJSTORE_OK);
-    struct segment keeper = attached(ROLE_DRIVER), worker = attached(ROLE_WORKER), caller = attached(ROLE_DRIVER);
-    segment_lock(&keeper);
-    CHECK(resource_class(&keeper, one, one, 0, ON_NODE, &class_small) == OBJSTORE_OK);
-    resource_set_total(&keeper, total);
-    segment_unlock(&keeper);
-    function = created(&keeper);
-    CHECK(object_seal_inline(&keeper, function, OBJECT_READY, "", 0));
-    uint32_t actor = made_actor(&keeper, &worker), first = submitted(&keeper, (struct task_spec){0});
+    struct segment keeper = new_world(), worker = attached(ROLE_WORKER), caller = attached(ROLE_WORKER);
+    uint32_t actor = made_actor(&keeper, &worker, 0), first = submitted(&keeper, (struct task_spec){0});
     uint32_t later = task_result(&keeper, &keeper.tasks[first], 0);
 
     uint32_t waiting = submitted(&caller, (struct task_spec){.actor_1 = actor + 1, .refs = &later, .n_refs = 1, .n_dependencies = 1});
     uint32_t behind = submitted(&caller, (struct task_spec){.actor_1 = actor + 1});
     CHECK(popped(&worker) == UINT32_MAX); /* the second call of a caller waits for the first */
     client_died(&keeper, caller.me, -SIGKILL);
-    struct segment next = attached(ROLE_DRIVER);
+    struct segment next = attached(ROLE_WORKER);
     CHECK(next.me == caller.me);
     uint32_t call = submitted(&next, (struct task_spec){.actor_1 = actor + 1});
     CHECK(popped(&worker) == call); /* not for that of a dead one whose slot this was */

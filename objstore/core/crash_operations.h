@@ -9,11 +9,11 @@ static uint32_t a, b, c, task, other, actor_1; /* what `ready` leaves to `run` *
 static uint32_t results[4];
 
 /* A process that did `life` and ended without a word, still attached. */
-static void leave_corpse(void (*life)(void))
+static void leave_corpse_of(uint32_t role, void (*life)(void))
 {
     pid_t pid = fork();
     if (pid == 0) {
-        CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
+        CHECK(client_attach(&s, role) == OBJSTORE_OK);
         life();
         _exit(0);
     }
@@ -22,6 +22,8 @@ static void leave_corpse(void (*life)(void))
     for (other = 0; atomic_load(&s.clients[other].pid) != pid; other++)
         ;
 }
+
+static void leave_corpse(void (*life)(void)) { leave_corpse_of(ROLE_WORKER, life); }
 
 static void attach(void) { CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK); }
 static void detach(void) { client_died(&s, s.me, 0); }
@@ -375,6 +377,19 @@ static void a_dead_actor(void)
     until_constructor(); /* of the driver's: the corpse gets its own */
     leave_corpse(one_life);
 }
+static void a_drivers_life(void)
+{
+    uint32_t ready = submit_one(70, 0), result;
+    submit(&ready, (struct shape){1, 1, 0, 1, 0}, &result);
+    actor_1 = submit_actor(1, 0, &a);
+    submit_one(0, actor_1);
+    put_arena(300, NULL, 0);
+}
+static void a_dead_driver(void)
+{
+    attach();
+    leave_corpse_of(ROLE_DRIVER, a_drivers_life);
+}
 static void run_client_died(void) { client_died(&s, other, -SIGKILL); }
 static void run_client_crashed(void) { client_died(&s, other, -SIGSEGV); }
 static void run_client_died_of_memory(void) { client_died(&s, other, DIED_OF_MEMORY); }
@@ -481,7 +496,7 @@ static const struct operation operations[] = {
     {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
     {"actor takes", an_actors_worker, run_pop}, {"actor finishes", a_running_call, run_serve}, {"actor retries", a_running_call, run_retry},
     {"client died", a_dead_worker, run_client_died}, {"client died after sealing", a_sealer, run_client_died},
-    {"client died with its actor", a_dead_actor, run_client_died}, {"client crashed", a_dead_worker, run_client_crashed},
+    {"client died with its actor", a_dead_actor, run_client_died}, {"driver died", a_dead_driver, run_client_died}, {"client crashed", a_dead_worker, run_client_crashed},
     {"client died of memory", a_dead_worker, run_client_died_of_memory}, {"reap", a_dead_worker, run_reap}, {"context", some_objects, run_context},
     {"place", a_former_group, run_place}, {"unplace", two_groups, run_unplace}, {"unplace pending", two_groups, run_unplace_pending},
     {"work in a group", a_task_in_a_group, run_in_group}, {"unplace running", a_task_in_a_group, run_unplace_running},

@@ -23,10 +23,11 @@ N_STORY = 200  # events kept for reports
 # ---- events
 class DemandSeen(Struct, frozen=True):
     """What the segment says: tasks that could run if there were workers for them (beyond the idle ones), the indices of
-    idle workers, and how many workers serve an actor."""
+    idle workers, how many workers serve an actor, and whether a driver or a detached actor is left to keep the session for."""
     n_wanted: int
     idle: frozenset[int] = frozenset()
     n_actors: int = 0
+    is_kept: bool = True
 
 
 class WorkerForked(Struct, frozen=True):
@@ -64,13 +65,19 @@ class ZygoteLost(Struct, frozen=True):
 
 
 class DriverLost(Struct, frozen=True):
-    """A driver's process has ended; the one that started the session (`owner`) may also have let go of its connection.
+    """A driver's process has ended. `owner`: the one whose session it is, which may also have let go of its connection.
 
-    `index` from the segment: the client slot it holds, None if none.
+    `index` from the segment: the client slot it holds, None if none. `n_detached`: how many detached actors live.
     """
     pid: int
     index: int | None
     owner: bool
+    n_detached: int = 0
+
+
+class DriverCame(Struct, frozen=True):
+    """A driver has adopted the session that another one has left."""
+    pid: int
 
 
 class ShutdownAsked(Struct, frozen=True):
@@ -79,7 +86,7 @@ class ShutdownAsked(Struct, frozen=True):
 
 
 Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost
-         | DriverLost | ShutdownAsked)
+         | DriverLost | DriverCame | ShutdownAsked)
 
 
 # ---- actions
@@ -112,12 +119,16 @@ class RestartZygote(Struct, frozen=True):
     """Start another zygote."""
 
 
+class KeepSession(Struct, frozen=True):
+    """Have the session, which has no owner any more, found by who may adopt it."""
+
+
 class EndSession(Struct, frozen=True):
     """Kill every process of the session, remove its folder, end."""
     reason: str
 
 
-Action = Fork | Retire | DeclareDead | Notify | RestartZygote | EndSession
+Action = Fork | Retire | DeclareDead | Notify | RestartZygote | KeepSession | EndSession
 
 
 # ---- state
@@ -141,6 +152,7 @@ class Pool(Struct):
     n_failures: int = 0                                          # starts in a row that failed
     no_start_before: float = 0.0
     zygote_restarts: list[float] = field(default_factory=list)   # times, within RESTART_WINDOW_S
+    has_owner: bool = True
     ended: bool = False
     story: deque[str] = field(default_factory=lambda: deque(maxlen=N_STORY))
 
@@ -189,6 +201,8 @@ def _n_missing(pool: Pool) -> int:
 
 # ---- one handler per event
 def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
+    if not pool.has_owner and not event.is_kept:
+        return _end(pool, "its driver has left it, and no detached actor is alive any more")
     pool.demand, pool.looked_at = event, now
     ready = {index for index in event.idle if index in pool.pid_of and _worker(pool, index).state is WorkerState.READY}
     pool.idle_since = {index: pool.idle_since.get(index, now) for index in sorted(ready)}
@@ -275,15 +289,26 @@ def _zygote_lost(pool: Pool, event: ZygoteLost, now: float) -> list[Action]:
 
 
 def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
-    if event.owner:
-        return _end(pool, f"the driver that started the session (process {event.pid}) has ended")
-    return [] if event.index is None else [DeclareDead(event.index, event.pid, 0, unexpected=False)]
+    died: list[Action] = [] if event.index is None else [DeclareDead(event.index, event.pid, 0, unexpected=False)]
+    if not event.owner:
+        return died
+    whose = f"the driver whose session it is (process {event.pid})"
+    if not event.n_detached:
+        return _end(pool, f"{whose} has ended")
+    pool.has_owner = False
+    what = "a detached actor lives" if event.n_detached == 1 else f"{event.n_detached} detached actors live"
+    return [*died, KeepSession(), Notify("driver_left", f"{whose[0].upper()}{whose[1:]} has ended. The session goes on, as {what}.")]
+
+
+def _driver_came(pool: Pool, event: DriverCame, now: float) -> list[Action]:
+    pool.has_owner = True
+    return []
 
 
 def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
     if event.by:
         return _end(pool, f"{event.by} has ended it")
-    return _end(pool, "the driver that started it has shut it down", owner_too=False)
+    return _end(pool, "the driver whose session it is has shut it down", owner_too=False)
 
 
 def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
@@ -293,7 +318,7 @@ def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
 
 _HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed,
              WorkerAttached: _worker_attached, WorkerRetired: _worker_retired, WorkerExited: _worker_exited,
-             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, ShutdownAsked: _shutdown_asked}
+             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, ShutdownAsked: _shutdown_asked}
 
 
 def _worker(pool: Pool, index: int) -> Worker:

@@ -86,6 +86,7 @@ class Server:
                  zygote_link: Channel) -> None:
         self._config, self._listener = config, listener
         self._segment_fd, self._driver_fd = segment_fd, driver_fd
+        self._driver_pid = config.driver_pid
         self._zygote, self._zygote_link = zygote, zygote_link
         self._client = _core.Client(segment_fd, _core.ROLE_SCHEDULER, None)
         self._selector = selectors.DefaultSelector()
@@ -174,7 +175,8 @@ class Server:
     def _see_demand(self) -> None:
         self._tell_of_stopped_owner()
         n_actors = sum(entry["role"] == "worker" and entry["actor"] >= 0 for entry in self._client.clients())
-        self._step(core.DemandSeen(self._client.workers_wanted(), frozenset(self._client.idle_workers()), n_actors))
+        is_kept = self.pool.has_owner or bool(self._guests) or self._client.n_detached() > 0
+        self._step(core.DemandSeen(self._client.workers_wanted(), frozenset(self._client.idle_workers()), n_actors, is_kept))
 
     # ---- actions
     def _perform(self, action: core.Action) -> None:
@@ -190,6 +192,8 @@ class Server:
                 self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]), owner_too=owner_too)
             case core.RestartZygote():
                 self._restart_zygote()
+            case core.KeepSession():
+                session_dir.leave(self._config.session_dir, self._config.left_note)
             case core.EndSession(reason):
                 print(f"the session ends: {reason}", file=sys.stderr)
                 self._done = True
@@ -307,7 +311,28 @@ class Server:
 
     def _owner_ended(self, fd: int) -> None:
         self._selector.unregister(fd)
-        self._step(core.DriverLost(self._config.driver_pid, None, owner=True))
+        os.close(fd)
+        self._lose_owner()
+
+    def _lose_owner(self) -> None:
+        for peer in self._peers.values():
+            peer.is_owner = False
+        index = self._index_of(self._driver_pid)
+        self._step(core.DriverLost(self._driver_pid, index, owner=True, n_detached=self._client.n_detached()))
+
+    def _adopt(self, peer: Peer) -> bool:
+        """Make the session the peer's, unless it has an owner."""
+        if self.pool.has_owner:
+            return False
+        try:
+            pidfd = os.pidfd_open(peer.pid)
+        except ProcessLookupError:  # it has ended already
+            return False
+        self._driver_pid, self._owner_known, peer.is_owner = peer.pid, True, True
+        self._watch(pidfd, self._owner_ended)
+        session_dir.return_to(self._config.session_dir)
+        self._step(core.DriverCame(peer.pid))
+        return True
 
     # ---- the zygote
     def _read_zygote(self, fd: int) -> None:
@@ -498,11 +523,12 @@ class Server:
         if hello.role == "worker":
             self._step(core.WorkerAttached(peer.pid, hello.index))
             return
-        if peer.pid == self._config.driver_pid:
-            peer.is_owner, self._owner_known = not self._owner_known, True
-        else:
+        adopted = hello.adopt and self._adopt(peer)
+        if peer.pid != self._driver_pid:
             self._watch_guest(peer.pid)
-        welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total)
+        elif not adopted:
+            peer.is_owner, self._owner_known = not self._owner_known, True
+        welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total, adopted=adopted)
         peer.channel.post(welcome, (self._segment_fd,) if hello.want_fd else ())
 
     def _forget(self, peer: Peer) -> None:
@@ -510,8 +536,8 @@ class Server:
         self._selector.unregister(fd)
         del self._peers[fd]
         peer.channel.close()
-        if peer.is_owner and not self._done:
-            self._step(core.DriverLost(peer.pid, None, owner=True))
+        if peer.is_owner and not self._done and not self._client.n_detached():  # else what is its ends with its process
+            self._lose_owner()
 
     def _watch_guest(self, pid: int) -> None:
         """A driver that joined keeps its place in the segment until its process ends: connections come and go."""
@@ -533,6 +559,7 @@ class Server:
         self._watch(pidfd, ended)
 
     def _guest_ended(self, pid: int) -> None:
+        self._look = True  # it may have been the last for whom the session was kept
         for entry in self._client.clients():
             if entry["pid"] == pid and entry["role"] == "driver":
                 self._step(core.DriverLost(pid, entry["index"], owner=False))

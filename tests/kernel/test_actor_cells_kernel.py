@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 from kernels import Kernel, error, plain, value
+from support import wait_until
 
 COUNTER = """%%actor counter --args "start, step=2"
 import json
@@ -87,3 +88,27 @@ def test_a_constructor_that_fails_is_told_under_the_cell(kernel: Kernel) -> None
 def test_mistakes_are_sentences(kernel: Kernel, cell: str, words: str) -> None:
     name, text = error(kernel, cell)
     assert name == "UsageError" and words in text, text
+
+
+def test_a_detached_actor_survives_the_kernel(fresh_kernel: Kernel) -> None:
+    cell = "%%actor kept --detached\nclass Kept:\n    n = 0\n    def add(self):\n        self.n += 1\n        return self.n"
+    begin = "%load_ext cellmesh\nimport cellmesh as cm, os\ncm.init(num_cpus=2)"
+    fresh_kernel.run(begin)
+    fresh_kernel.run(cell)
+    assert value(fresh_kernel, "cm.get(kept.add.remote())") == 1
+    fresh_kernel.run("@cm.remote\ndef forever():\n    while True: pass\nref = forever.remote()")
+    for n, end in enumerate(("", "os.kill(os.getpid(), 9)"), 2):
+        if end:
+            fresh_kernel.start(end)
+            wait_until(lambda: not fresh_kernel.manager.is_alive(), what="the kernel's end")
+        fresh_kernel.restart()
+        request = fresh_kernel.run(begin)
+        assert "an earlier run's session goes on, with the detached actor 'kept'" in fresh_kernel.text(request, "stderr")
+        assert value(fresh_kernel, "cm.available_resources()['CPU']") == 2, "the task has ended"
+        request = fresh_kernel.run(cell)
+        assert "that was made before" in fresh_kernel.text(request)
+        assert value(fresh_kernel, "cm.get(kept.add.remote())") == n
+    fresh_kernel.run("cm.kill(kept)")
+    fresh_kernel.run(cell)
+    assert value(fresh_kernel, "cm.get(kept.add.remote())") == 1
+    fresh_kernel.run("cm.shutdown()")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
-TESTS = ("arena_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
+TESTS = ("arena_test", "abandon_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
 LIMIT_S = 120
 
 
@@ -114,6 +114,9 @@ MUTANTS = [
     Mutant("a stream counts an item before it is listed", "stream.c",
            "    refs_of(s, object)[stream->n] = *item;\n    STEP();\n    stream->n++;\n",
            "    stream->n++;\n    STEP();\n    refs_of(s, object)[stream->n - 1] = *item;\n"),
+    Mutant("what runs for a dead driver is tried again", "abandon.c",
+           "            t->flags |= TASK_FLAG_CANCEL; /* else it would be retried */\n", "            (void)t;\n"),
+    Mutant("calls of a detached actor end with the driver", "abandon.c", " && !detached;", " && (detached || !detached);"),
     Mutant("the lock is not taken over", "segment.c", "    if (now == 0 || now != start_time)\n        return true;\n", ""),
     Mutant("references are dropped without the lock", "client.c",
            "    segment_lock(s);\n    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n    segment_unlock(s);\n",

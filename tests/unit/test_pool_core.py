@@ -6,8 +6,8 @@ import random
 import pytest
 
 from cellmesh.scheduler.local_scheduler import core, policy
-from cellmesh.scheduler.local_scheduler.core import (DeclareDead, DemandSeen, DriverLost, EndSession, Fork, ForkFailed,
-                                                     Notify, Pool, RestartZygote, Retire, ShutdownAsked, WorkerAttached,
+from cellmesh.scheduler.local_scheduler.core import (DeclareDead, DemandSeen, DriverCame, DriverLost, EndSession, Fork,
+                                                     ForkFailed, KeepSession, Notify, Pool, RestartZygote, Retire, ShutdownAsked, WorkerAttached,
                                                      WorkerExited, WorkerForked, WorkerRetired, ZygoteLost)
 from cellmesh.scheduler.local_scheduler.policy import Limits
 from cellmesh.scheduler.states import TRANSITIONS, ForbiddenTransition, WorkerState, next_state
@@ -176,6 +176,23 @@ def test_the_session_ends_with_its_owner_only() -> None:
     assert pool(DriverLost(301, None, owner=False)) == []
     assert isinstance(pool(DriverLost(302, 8, owner=True))[-1], EndSession)
     assert pool(DemandSeen(5)) == [] and core.next_deadline(pool.pool) is None
+
+
+def test_with_a_detached_actor_it_goes_on_without_its_owner() -> None:
+    pool = Driven().with_workers(1)
+    died, keep, notice = pool(DriverLost(302, 8, owner=True, n_detached=1))
+    assert died == DeclareDead(8, 302, 0, unexpected=False) and isinstance(keep, KeepSession)
+    assert isinstance(notice, Notify) and "302" in notice.text
+    assert not any(isinstance(action, EndSession) for action in pool(DemandSeen(0))), "it is kept for somebody"
+    assert isinstance(pool(DemandSeen(0, is_kept=False))[-1], EndSession)
+
+
+def test_who_adopts_it_is_its_owner() -> None:
+    pool = Driven().with_workers(1)
+    pool(DriverLost(302, 8, owner=True, n_detached=2))
+    pool(DriverCame(400))
+    assert not any(isinstance(action, EndSession) for action in pool(DemandSeen(0, is_kept=False))), "its driver keeps it"
+    assert isinstance(pool(DriverLost(400, 8, owner=True))[-1], EndSession)
 
 
 def test_shutdown_ends_it_once() -> None:

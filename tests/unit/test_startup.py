@@ -1,7 +1,6 @@
 """The arguments of init: refused by name, filled in, compared with what runs."""
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
         startup.make_config({"address": "/x/node.sock"})
 
 
-RUNNING = SimpleNamespace(config=Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here", max_objects=5000))
+RUNNING = Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here", max_objects=5000)
 
 
 @pytest.mark.parametrize("given", [{}, {"num_cpus": 2},
