@@ -1,4 +1,4 @@
-"""`cellmesh status | list | memory | timeline | stack | logs | stop | doctor`: looks at this user's sessions on this
+"""`cellmesh status | list | memory | timeline | export | stack | logs | stop | doctor`: looks at this user's sessions on this
 machine, and ends them.
 
 Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if
@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     command("metrics", metrics, "what the sessions' programs count and measure, as Prometheus reads it", one, as_json)
     timeline_command = command("timeline", timeline, "the recent tasks as a trace for https://ui.perfetto.dev", one)
     timeline_command.add_argument("-o", "--output", metavar="FILE", help="default: cellmesh-timeline-ID.json")
+    export_command = command("export", export, "a recording (run.cellmesh) as a web page that needs nothing else")
+    export_command.add_argument("recording", metavar="FILE", help="as the panel or %%graph --save have written it")
+    export_command.add_argument("-o", "--output", metavar="FILE", help="default: the recording's name with .html")
     stack_command = command("stack", stack, "where the workers are now", one, as_json)
     stack_command.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that are not idle")
     logs_command = command("logs", logs, "what a session's own processes had to say", one)
@@ -239,6 +242,22 @@ def timeline(options: argparse.Namespace) -> int:
                 raise UsageError(f"cannot write {path}: {error.strerror}") from None
         print(f"{path}: open it at https://ui.perfetto.dev")
     return 0 if folders else 1
+
+
+def export(options: argparse.Namespace) -> int:
+    """Make a web page of a recording."""
+    from .recording import RecordingError, open_recording
+    path = options.output or f"{options.recording.removesuffix('.cellmesh')}.html"
+    try:
+        if not path.endswith((".html", ".htm")):
+            raise UsageError(f"{path}: a page's name ends in .html")
+        open_recording(options.recording).save(path)
+    except OSError as error:
+        raise UsageError(f"{error.filename}: {error.strerror}") from None
+    except RecordingError as error:
+        raise UsageError(str(error)) from None
+    print(f"{path}: open it in a browser")
+    return 0
 
 
 def logs(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import api, attached
 from .history import PUT_BIT, read_history
@@ -20,6 +20,9 @@ from .holders import Places, holders
 from .session import running
 from .stacks import stack_of
 from .text import in_bytes
+
+if TYPE_CHECKING:
+    from .objstore._core import Client
 
 Row = dict[str, Any]
 Filter = tuple[str, str, Any]
@@ -104,12 +107,11 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """Living objects, the largest first: id, state, bytes, place (memory, disk, slot: too small for either), made by,
     the pids that hold refs, uses by tasks and other objects."""
-    return Rows(row for row, _ in _largest_objects(filters, limit))
+    return Rows(row for row, _ in _largest_rows(filters, limit))
 
 
-def _largest_objects(filters: Sequence[Filter], limit: int, place: str = "") -> list[tuple[Row, Row]]:
-    """Rows of the largest objects that pass, and what the client tells of each. Of ten million no list is made: a page at a
-    time, and once there are `limit` of them only larger ones are asked for."""
+def _largest_rows(filters: Sequence[Filter], limit: int, place: str = "") -> list[tuple[Row, Row]]:
+    """Rows of the largest objects that pass, and what the client tells of each."""
     _check(filters, limit)
     client = running().client
     pids = {c["index"]: c["pid"] for c in client.clients()}
@@ -118,19 +120,26 @@ def _largest_objects(filters: Sequence[Filter], limit: int, place: str = "") -> 
         made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
         return {"id": o["id"], "state": o["state"], "size": o["size"], "place": o["place"], "made_by": made_by,
                 "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
-    kept: list[tuple[Row, Row]] = []
+    found = largest_objects(client, limit, place, lambda o: all(_passes(row(o), *each) for each in filters))
+    return [(row(o), o) for o in found]
+
+
+def largest_objects(client: Client, limit: int, place: str = "", passes: Callable[[Row], bool] = lambda o: True) -> list[Row]:
+    """What the client tells of the largest objects that pass. Of ten million no list is made: a page at a time, and once
+    there are `limit` of them only larger ones are asked for."""
+    kept: list[Row] = []
     first = at_least = 0
     while page := client.objects(PAGE, at_least, first, place):
         first = page[-1]["slot"] + 1
-        kept += ((shown, o) for shown, o in zip(map(row, page), page) if all(_passes(shown, *each) for each in filters))
+        kept += filter(passes, page)
         if len(kept) >= 2 * limit:
             kept = nlargest(limit, kept, key=_size)
             at_least = _size(kept[-1]) + 1
     return nlargest(limit, kept, key=_size)
 
 
-def _size(pair: tuple[Row, Row]) -> int:
-    return pair[1]["size"]
+def _size(o: Row) -> int:
+    return o["size"]
 
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -213,7 +222,7 @@ def memory(limit: int = 20, place: str = "") -> str:
     which processes and what they run, and in this one which variables, attributes, closures and frames of the last traceback.
     `place`: only the objects there, "memory", "disk" or "slot"."""
     stats = running().client.stats()
-    found = _largest_objects((), limit, place)
+    found = _largest_rows((), limit, place)
     names = holders(Places([o for _, o in found]))
     processes = {row["index"]: row for row in attached.rows(running().client)}
     head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "

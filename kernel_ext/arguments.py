@@ -284,7 +284,12 @@ INSPECT = Magic("%inspect", "Show all about a future or an actor: its card, wher
     earlier failure again. Actors that live already go on without.
 """)
 
-GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.")
+GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.", (
+    Flag("--save", "Save the session as it is now in place of showing it: run.cellmesh, which JupyterLab opens without a "
+                   "kernel, or run.html, a page for any browser.", "FILE"),
+), """
+    Saved is what happened when, names, what tasks have printed, and the tracebacks of those that failed; no values.
+""")
 
 CANCEL = Magic("%cancel", "Cancel the tasks of the last cell that has any, or those that are named.", (
     Flag("what", "Numbers of cells (%cancel 3), or variables that hold futures (%cancel a b).", many=True),

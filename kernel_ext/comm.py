@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .host import Host
 
 FETCH_TIMEOUT_S = 60.0
+LOGS_CHARS = 400_000  # in one answer; at one a second that leaves room for everything else
 N_JOBS_MAX = 16  # requests under way that take a while
 
 Reply = Callable[[dict[str, Any]], None]
@@ -149,6 +150,13 @@ class Panels:
                 return self._fetch(recorder, row, name)
             case pm.Stack(row):
                 return self._stack(recorder, row)
+            case pm.Logs(after):
+                return self._logs(recorder, after)
+            case pm.Memory():
+                return self._memory(recorder)
+            case pm.Save(path):
+                from .saving import record
+                return pm.SaveReply(path, record(recorder, self._host.cards).save(path))
         raise AssertionError(f"unhandled request {request}")
 
     def _cancel(self, recorder: Recorder, number: int, force: bool) -> pm.CancelReply:
@@ -193,6 +201,19 @@ class Panels:
             return pm.StackReply(readable_stack(stack_of(recorder.session.node.link, row["pid"])))
         except LookupError as reason:
             raise RequestError(str(reason)) from None
+
+    def _logs(self, recorder: Recorder, after: int) -> pm.LogsReply:
+        first, lines = recorder.lines.since(after, recorder.now_s(), LOGS_CHARS)
+        with recorder.lock:
+            rows = {task: recorder.graph.row_of(task) for task in {line.task for line in lines}}
+        return pm.LogsReply(first, [pm.LogLine(round(line.at, 3), rows[line.task], line.stream, line.pid, line.text)
+                                    for line in lines])
+
+    def _memory(self, recorder: Recorder) -> pm.MemoryReply:
+        from .store_map import store_map
+        if not recorder.is_live:
+            raise RequestError("The session has ended, and its memory has been given back.")
+        return store_map(recorder)
 
     def _find(self, recorder: Recorder, number: int) -> tuple[dict[str, Any], Ref | None]:
         row = row_of(recorder, number)

@@ -353,7 +353,7 @@ class Graph:
 
     def workers(self) -> dict[int, WorkerLabel]:
         """Every worker by client index."""
-        return self._workers.labels(self.entries)
+        return self._workers.labels(self.entries, self.seconds)
 
     def row_of(self, number: int) -> int:
         """The row of a task or put number, -1 if it has none (yet)."""

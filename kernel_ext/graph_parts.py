@@ -168,19 +168,23 @@ class Workers:
     def end(self, time: int) -> None:
         self._died[:] = time
 
-    def labels(self, entries: Columns) -> dict[int, WorkerLabel]:
+    def labels(self, entries: Columns, seconds: Callable[[np.ndarray], np.ndarray]) -> dict[int, WorkerLabel]:
         found = {}
         known = np.flatnonzero(self._since > NEVER)
+        # To the hundredth: the clock's rate becomes better known, and a label that changes is sent again.
+        begun, over = (seconds(times[known]).round(2).tolist() for times in (self._since, self._died))
         columns = (self.pid, self._entry, self._since, self._busy, self._died, self._blocked, self._unblocked)
         facts = zip(*(column[known].tolist() for column in columns), strict=True)
-        for index, (pid, entry, since, busy, died, blocked, unblocked) in zip(known.tolist(), facts, strict=True):
+        for at, (index, (pid, entry, since, busy, died, blocked, unblocked)) in enumerate(
+                zip(known.tolist(), facts, strict=True)):
+            ended = None
             if died >= since:
-                state = "dead"
+                state, ended = "dead", over[at]
             elif blocked > max(unblocked, busy):
                 state = "blocked"
             elif entry >= 0 and entries.worker[entry] == index and entries.state[entry] == _RUNNING:
                 state = "busy"
             else:
                 state = "actor" if entry >= 0 and entries.kind[entry] in _OF_ACTORS else "idle"
-            found[index] = WorkerLabel(pid, state)
+            found[index] = WorkerLabel(pid, state, begun[at], ended)
         return found

@@ -15,12 +15,14 @@ from .panel_messages import (
     Delta,
     GraphMessage,
     Kind,
+    NodeLabel,
     Resources,
     Snapshot,
     State,
     Store,
     WorkerLabel,
 )
+from .samples import Samples
 
 
 class GraphView:
@@ -50,6 +52,8 @@ class GraphView:
         self._cells_told: set[int] = set()
         self._actors_told: dict[int, ActorLabel] = {}
         self._workers_told: dict[int, WorkerLabel] = {}
+        self._nodes_told: dict[int, NodeLabel] = {}
+        self._n_samples = 0
         self._facts_told: tuple[object, ...] = ()
 
     def mark(self, rows: np.ndarray) -> None:
@@ -57,7 +61,7 @@ class GraphView:
         self._pending.add(rows)
 
     def next(self, now_s: float, budget_bytes: int = 2**62, resources: Resources = Resources(),
-             store: Store = Store()) -> tuple[GraphMessage, Arrays] | None:
+             store: Store = Store(), samples: Samples = Samples(), n_lines: int = 0) -> tuple[GraphMessage, Arrays] | None:
         """The next message, or None when the front end knows everything.
 
         Parameters
@@ -69,6 +73,10 @@ class GraphView:
             steady stream a row takes as much as its one update and one or two edges.
         resources, store : Resources, Store
             As of now; a change in them alone is worth a message.
+        samples : Samples
+            Of the machines.
+        n_lines : int
+            How many lines tasks have printed.
         """
         graph = self._graph
         first = self._n_rows
@@ -91,14 +99,16 @@ class GraphView:
         cells = [(number, label) for number, label in graph.cells.items() if number not in self._cells_told]
         actors = [(k, label) for k, label in graph.actors().items() if self._actors_told.get(k) != label]
         workers = [(k, label) for k, label in graph.workers().items() if self._workers_told.get(k) != label]
+        nodes = [(k, label) for k, label in samples.nodes.items() if self._nodes_told.get(k) != label]
         functions = list(enumerate(graph.functions))[self._n_functions:]
-        facts = (counts, resources, store, graph.n_dropped, graph.n_tasks, behind)
+        facts = (counts, resources, store, graph.n_dropped, graph.n_tasks, behind, samples.count, n_lines)
         if (self._n and facts == self._facts_told
                 and not (n_new or len(changed) or n_edges or cells or actors or workers or functions)):
             return None
         message = (Delta if self._n else Snapshot)(
             n=self._n, session=self._session, now=now_s, tasks=graph.n_tasks, aggregated=graph.n_aggregated,
             dropped=graph.n_dropped, behind=behind, functions=functions, cells=cells, actors=actors, workers=workers,
+            nodes=nodes, samples=samples.since(self._n_samples), lines=n_lines,
             counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges)
         arrays = Arrays(*self._new_columns(new), *self._update_columns(changed), self._edge_pairs(n_edges))
         self._n += 1
@@ -106,6 +116,8 @@ class GraphView:
         self._cells_told.update(number for number, _ in cells)
         self._actors_told.update(actors)
         self._workers_told.update(workers)
+        self._nodes_told.update(nodes)
+        self._n_samples = samples.count
         self._facts_told = facts
         return message, arrays
 

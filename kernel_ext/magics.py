@@ -92,8 +92,14 @@ class CellmeshMagics(Magics):
     @line_magic
     def graph(self, line: str) -> Any:
         from .widget import graph_view
-        arguments.GRAPH.parse(line)
-        return graph_view()
+        __tracebackhide__ = True
+        options = arguments.GRAPH.parse(line)
+        if not options.save:
+            return graph_view()
+        from .saving import save
+        with _Mistakes(self.shell):
+            print(save(host.install(self.shell), options.save))
+        return None
 
     @line_magic
     def cancel(self, line: str) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -115,10 +115,41 @@ class ActorLabel(msgspec.Struct, frozen=True):
 
 
 class WorkerLabel(msgspec.Struct, frozen=True):
-    """A worker process and what it does: idle, busy, blocked (in get or wait), actor, dead."""
+    """A worker process and what it does: idle, busy, blocked (in get or wait), actor, dead; seconds of the session at
+    which it began and ended, None while it has not.
+    """
 
     pid: int
     state: str
+    since: float = 0.0
+    ended: float | None = None
+
+
+class NodeLabel(msgspec.Struct, frozen=True):
+    """A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values."""
+
+    name: str
+    cpus: float = 0.0
+    gpus: float = 0.0
+    memory: Count = 0
+    store: Count = 0
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """What a machine was doing at one time.
+
+    `load`: share of its processors' time that was used, by anybody, since the sample before; `cpus`, `gpus`: what tasks
+    had taken; `memory`, `store`, `disk`: bytes in use by anybody, by values, and by values that were moved to disk.
+    """
+
+    node: Count
+    at: float
+    load: float = 0.0
+    cpus: float = 0.0
+    gpus: float = 0.0
+    memory: Count = 0
+    store: Count = 0
+    disk: Count = 0
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -152,7 +183,8 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
 
     `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than
     the graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait
-    for their turn. `functions`, `cells`, `actors` and `workers` hold only entries that are new or have changed.
+    for their turn. `functions`, `cells`, `actors`, `workers` and `nodes` hold only entries that are new or have changed,
+    `samples` those that the front end has not had. `lines` have been printed by tasks; `Logs` asks for them.
     """
 
     v: int = VERSION
@@ -167,6 +199,9 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     cells: list[tuple[Count, CellLabel]] = []
     actors: list[tuple[Count, ActorLabel]] = []
     workers: list[tuple[Count, WorkerLabel]] = []
+    nodes: list[tuple[Count, NodeLabel]] = []
+    samples: list[Sample] = []
+    lines: Count = 0
     counts: Counts = Counts()
     resources: Resources = Resources()
     store: Store = Store()
@@ -241,7 +276,8 @@ def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arra
 
 
 class Request(msgspec.Struct, tag_field="op", frozen=True):
-    """Panel -> kernel, on user action only: each one makes JupyterLab believe for a moment that the kernel is idle."""
+    """Panel -> kernel, when the user does something: each one makes JupyterLab believe for a moment that the kernel is
+    idle."""
 
 
 class Hello(Request, tag="hello"):
@@ -298,7 +334,29 @@ class Stack(Request, tag="stack"):
     row: Row
 
 
-AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Retry | Fetch | Stack
+class Logs(Request, tag="logs"):
+    """What have tasks printed, from the line of this number on? Answered by `LogsReply`.
+
+    Like `Memory`, asked at most once a second, while a view that shows it is open and the header's numbers have changed.
+    """
+
+    after: Count = 0
+
+
+class Memory(Request, tag="memory"):
+    """What holds the store's memory, and who holds that? Answered by `MemoryReply`."""
+
+
+class Save(Request, tag="save"):
+    """Write the session as it is known into a file, relative to the kernel's working folder. Answered by `SaveReply`.
+
+    The name's ending says what: ``.cellmesh`` (a recording that the panel opens) or ``.html`` (one that a browser does).
+    """
+
+    path: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+
+
+AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Retry | Fetch | Stack | Logs | Memory | Save
 
 
 class Ok(msgspec.Struct, tag_field="status", tag="ok"):
@@ -340,6 +398,59 @@ class StackReply(Ok, tag="ok"):
     text: str
 
 
+class LogLine(msgspec.Struct, frozen=True, array_like=True):
+    """One line: seconds of the session, the row that printed it (-1: none that is known), stream, process, text."""
+
+    at: float
+    row: int
+    stream: str
+    pid: int
+    text: str
+
+
+class LogsReply(Ok, tag="ok"):
+    """`first` is the number of the first line here: larger than asked for when older ones have been forgotten. There are
+    more if `lines` in the header is larger than the number of the last.
+    """
+
+    first: Count
+    lines: list[LogLine]
+
+
+class ObjectFacts(msgspec.Struct, frozen=True, array_like=True):
+    """One value of the store: its row (-1 if it has none), bytes, place (memory, disk, slot), state, who made it, the
+    processes and the notebook's variables that hold it, in words, and how many tasks and values use it.
+    """
+
+    row: int
+    size: Count
+    place: str
+    state: str
+    made_by: str
+    holders: list[str]
+    variables: list[str]
+    users: Count
+
+
+class MemoryReply(Ok, tag="ok"):
+    """The largest `objects`, of `n_objects`; `used` of `capacity` bytes of memory are in use, and `disk` on disk."""
+
+    objects: list[ObjectFacts]
+    n_objects: Count
+    used: Count
+    capacity: Count
+    peak: Count
+    disk: Count
+    n_on_disk: Count
+
+
+class SaveReply(Ok, tag="ok"):
+    """The file as it was asked for, and its bytes."""
+
+    path: str
+    size: Count
+
+
 class Refusal(msgspec.Struct, tag_field="status", tag="error"):
     """It could not be done: the error's type, and a sentence for people."""
 
@@ -360,9 +471,9 @@ def parse_request(content: dict[str, Any]) -> AnyRequest:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of every message, with the buffers and enumerations beside it."""
-    replies = (Ok, HelloReply, CardReply, CancelReply, RetryReply, StackReply, Refusal)
+    replies = (Ok, HelloReply, CardReply, CancelReply, RetryReply, StackReply, LogsReply, MemoryReply, SaveReply, Refusal)
     _, definitions = msgspec.json.schema_components(
-        [Snapshot, Delta, Hello, Open, Close, Resync, Card, Cancel, Retry, Fetch, Stack, *replies],
+        [Snapshot, Delta, *get_args(AnyRequest), *replies],
         ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

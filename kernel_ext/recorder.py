@@ -18,9 +18,11 @@ import numpy as np
 
 from ..exceptions import SessionError
 from ..function_names import name_of
+from ..scheduler.messages import Message, WorkerOutput
 from .events import EVENT_DTYPE
 from .graph import Graph
 from .graph_view import GraphView
+from .log_lines import LogLines
 from .panel_messages import (
     BURST_BYTES,
     BYTES_PER_SECOND,
@@ -30,6 +32,7 @@ from .panel_messages import (
     Store,
     encode,
 )
+from .samples import THIS_NODE, Machine, Samples
 
 if TYPE_CHECKING:
     from ..session import Session
@@ -46,6 +49,8 @@ UNWATCHED_INTERVAL_S = 0.3  # between folds while no front end looks, and at mos
 # Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
 LOOK_INTERVAL_S = 3.0
 RECONCILE_INTERVAL_S = 2.0
+# While tasks run, and once more when they have ended; an idle session costs nothing.
+SAMPLE_INTERVAL_S = 1.0
 RECONCILE_TASKS = 20_000  # more unfinished tasks than that are not listed, which would hold up the kernel
 MESSAGE_BYTES_MIN = 20_000  # not worth a message
 
@@ -120,6 +125,10 @@ class Recorder:
     ----------
     graph : Graph
         To be used under `lock`.
+    samples : Samples
+        Likewise.
+    lines : LogLines
+        What tasks have printed since the recorder began.
     """
 
     def __init__(self, session: Session, registry: CellRegistry, on_change: Callable[[], None] = lambda: None) -> None:
@@ -133,6 +142,10 @@ class Recorder:
         self._unix_ns0 = 0
         self._set_clock()
         self._facts = (Resources(), Store())
+        self.samples, self.lines = Samples(), LogLines()
+        self._machine = Machine()
+        self._sampled_at, self._is_busy = -SAMPLE_INTERVAL_S, False
+        self._forget = session.node.link.add_listener(self._note_output)
         self._subscribers: dict[Any, Subscriber] = {}
         self._changed = threading.Condition()
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
@@ -147,6 +160,11 @@ class Recorder:
             thread.start()
 
     # --- for others
+
+    @property
+    def facts(self) -> tuple[Resources, Store]:
+        """What was found in the segment when it was last looked at."""
+        return self._facts
 
     @property
     def is_live(self) -> bool:
@@ -191,9 +209,14 @@ class Recorder:
 
     def stop(self) -> None:
         """End the threads although the session goes on."""
+        self._forget()
         with self._changed:
             self._stopped = True
             self._changed.notify()
+
+    def _note_output(self, message: Message) -> None:
+        if isinstance(message, WorkerOutput) and message.text:
+            self.lines.add(self.now_s(), message.task, message.stream, message.pid, message.text)
 
     # --- the reader
 
@@ -239,8 +262,9 @@ class Recorder:
                     if self._client.closed:
                         self.graph.end(self.now_s())
                 self._publish()
+                self._forget()
                 return
-            pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else None
+            pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else SAMPLE_INTERVAL_S if self._is_busy else None
             interval = UNWATCHED_INTERVAL_S
             if self._subscribers:
                 interval = min(max(pace.wait(time.thread_time(), started), 1 / MESSAGES_PER_SECOND), interval)
@@ -287,7 +311,7 @@ class Recorder:
             return True
         if subscriber.view is None:
             subscriber.view = GraphView(self.graph, self.session_id)
-        message = subscriber.view.next(self.now_s(), allowed, *self._facts)
+        message = subscriber.view.next(self.now_s(), allowed, *self._facts, self.samples, self.lines.count)
         if message is None:
             return False
         data, buffers = encode(*message)
@@ -304,6 +328,7 @@ class Recorder:
             self._facts = (Resources(total, available),
                            Store(stats["used_bytes"], stats["capacity_bytes"], stats["n_objects"]))
             now = time.monotonic()
+            self._sample(now, total, available, stats)
             if self._reconciled_at is not None and now > self._reconciled_at + RECONCILE_INTERVAL_S:
                 if stats["n_tasks"] <= RECONCILE_TASKS:
                     at_s = self.now_s()
@@ -315,6 +340,16 @@ class Recorder:
         except SessionError:
             if not self._client.closed:
                 raise
+
+    def _sample(self, now: float, total: dict[str, float], available: dict[str, float], stats: dict[str, Any]) -> None:
+        """Note what the machine is doing, from the first task of a stretch of work until just after its last."""
+        counts = self.graph.counts()
+        was_busy, self._is_busy = self._is_busy, counts.running + counts.ready + counts.waiting > 0
+        if (self._is_busy or was_busy) and (now >= self._sampled_at + SAMPLE_INTERVAL_S or not self._is_busy):
+            self._sampled_at = now
+            if not self.samples.nodes:
+                self.samples.nodes[THIS_NODE] = self._machine.label(total, stats)
+            self.samples.add(self._machine.sample(self.now_s(), total, available, stats))
 
     def _set_clock(self) -> None:
         ticks0, self._unix_ns0, ns_per_tick = self._client.clock()

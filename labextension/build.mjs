@@ -1,6 +1,7 @@
 // Bundles the TypeScript sources: the panel's plugins for the labextension builder, and the notebook widget.
 //
-//     node labextension/build.mjs          lib/index.js, and widget.js with its loader in ../kernel_ext/static
+//     node labextension/build.mjs          lib/index.js; and in ../kernel_ext/static widget.js with its loader, and page.js,
+//                                          the code of a page that holds a recording
 //     node labextension/build.mjs --dev    serves dev/index.html, the graph on a synthetic trace, and rebuilds on request
 //
 // Both bundles are made from the same modules. JupyterLab's and Lumino's packages are never bundled: the running
@@ -49,6 +50,7 @@ if (process.argv.includes('--dev')) {
   });
   const widget = here('../kernel_ext/static/widget.js');
   await build({ ...common, entryPoints: [here('src/widget.ts')], outfile: widget, minify: true });
+  await build({ ...common, entryPoints: [here('src/page.ts')], outfile: here('../kernel_ext/static/page.js'), minify: true, format: 'iife' });
   const digest = createHash('sha256').update(await readFile(widget)).digest('hex').slice(0, 16);
   await build({
     ...common,

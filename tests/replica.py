@@ -15,7 +15,8 @@ class Replica:
         self.rows: list[tuple[Any, ...]] = []
         self.states: dict[int, tuple[Any, ...]] = {}
         self.edges: set[tuple[int, int]] = set()
-        self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}}
+        self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}, "nodes": {}}
+        self.samples: list[Any] = []
         self.header: GraphMessage | None = None
 
     def apply(self, header: GraphMessage, arrays: Arrays) -> None:
@@ -25,6 +26,7 @@ class Replica:
         self.n, self.header = header.n, header
         for name, known in self.labels.items():
             known.update(dict(getattr(header, name)))
+        self.samples += header.samples
         columns = arrays.new_u32.reshape(5, header.new).T.tolist()
         for row, submitted in zip(columns, arrays.new_submitted.tolist(), strict=True):
             function, cell, actor, parent, kind = row

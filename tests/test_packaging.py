@@ -28,6 +28,7 @@ def installed_files() -> list[str]:
 def check_contents(names: list[str]) -> None:
     text = "\n".join(names)
     for wanted in ("cellmesh/objstore/_core.", "cellmesh/kernel_ext/_fold.", "cellmesh/scheduler/", "cellmesh/kernel_ext/static/widget.js", "cellmesh/kernel_ext/static/loader.js",
+                   "cellmesh/kernel_ext/static/page.js",
                    "labextensions/cellmesh-labextension/package.json", "labextensions/cellmesh-labextension/install.json"):
         assert wanted in text, f"{wanted} is missing"
     unwanted = [name for name in names if name.endswith((".c", ".h", ".o", ".ts", ".tsx"))

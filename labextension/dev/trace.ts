@@ -9,6 +9,7 @@ import {
   Kind,
   NO_WORKER,
   State,
+  type Sample,
   type WorkerLabel
 } from '../src/protocol';
 
@@ -69,6 +70,7 @@ export class Simulation {
   private isFirst = true;
   private readonly counts: Counts = { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 };
   private bytes = 0;
+  private sampledAt = Number.NEGATIVE_INFINITY;
   private sentActors = '';
 
   constructor(private readonly scenario: Scenario) {
@@ -211,6 +213,16 @@ export class Simulation {
     this.dirty.add(plan);
   }
 
+  /** Once a second, as a kernel does it. */
+  private sample(cpus: number): Sample[] {
+    if (this.now < this.sampledAt + 1) {
+      return [];
+    }
+    this.sampledAt = this.now;
+    const load = Math.min(1, cpus / Math.max(1, this.scenario.nWorkers));
+    return [{ node: 0, at: this.now, load, cpus, gpus: 0, memory: 2e9 + this.bytes, store: this.bytes, disk: 0 }];
+  }
+
   private message(): GraphMessage {
     const { plans, cells, actors, nWorkers } = this.scenario;
     const functions: [number, string][] = [];
@@ -254,7 +266,10 @@ export class Simulation {
         functions,
         cells: this.isFirst ? cells : [],
         actors: sendActors ? liveActors : [],
-        workers: this.isFirst ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [i + 1, { pid: 4200 + i, state: 'idle' }]) : [],
+        workers: this.isFirst ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [i + 1, { pid: 4200 + i, state: 'idle', since: 0, ended: Number.POSITIVE_INFINITY }]) : [],
+        nodes: this.isFirst ? [[0, { name: 'this machine', cpus: nWorkers, gpus: 0, memory: 8e9, store: 2e9 }]] : [],
+        samples: this.sample(used),
+        lines: 0,
         counts: { ...this.counts },
         resources: { total: { CPU: nWorkers }, available: { CPU: nWorkers - used } },
         store: { used: this.bytes, capacity: 2e9, objects: this.n },

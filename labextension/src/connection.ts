@@ -43,6 +43,10 @@ export interface Transport {
   load?(): Promise<void>;
   /** Show a cell of the notebook; absent where nobody can. */
   reveal?(cellId: string): void;
+  /** Open a file that the kernel has written beside the notebook; absent where nobody can. */
+  open?(path: string): void;
+  /** There is no kernel: nothing moves on, nothing can be done. */
+  readonly isRecording?: boolean;
 }
 
 const TAB_KEY = 'cellmesh-tab';
@@ -93,7 +97,9 @@ export class Connection {
   constructor(
     readonly transport: Transport,
     private readonly commId = tabId()
-  ) {}
+  ) {
+    this.graph.isStill = transport.isRecording === true;
+  }
 
   /** Say hello and open the subscription; may be called again at any time (the kernel has restarted, was announced). */
   async start(): Promise<void> {

@@ -7,9 +7,14 @@ import {
   type Counts,
   type GraphHeader,
   type GraphMessage,
+  type LogLine,
+  type NodeLabel,
   ProtocolError,
   Refusal,
   type ReplyContent,
+  type Sample,
+  type StoreMap,
+  type StoredObject,
   VERSION,
   type WorkerLabel
 } from './protocol';
@@ -58,11 +63,7 @@ function amounts(value: unknown, what: string): Record<string, number> {
 }
 
 function entries<T>(from: Json, key: string, decodeEntry: (value: unknown) => T): [number, T][] {
-  const value = from[key];
-  if (!Array.isArray(value)) {
-    throw new ProtocolError(`${key} is no list`);
-  }
-  return value.map(entry => {
+  return list(from[key], key).map(entry => {
     if (!Array.isArray(entry) || !Number.isInteger(entry[0])) {
       throw new ProtocolError(`${key} has an entry without an index`);
     }
@@ -86,7 +87,42 @@ function decodeActor(value: unknown): ActorLabel {
 
 function decodeWorker(value: unknown): WorkerLabel {
   const from = object(value, 'worker');
-  return { pid: number(from, 'pid'), state: text(from, 'state') };
+  const ended = from['ended'];
+  return {
+    pid: number(from, 'pid'),
+    state: text(from, 'state'),
+    since: number(from, 'since'),
+    ended: ended === null ? Number.POSITIVE_INFINITY : number(from, 'ended')
+  };
+}
+
+function decodeNode(value: unknown): NodeLabel {
+  const from = object(value, 'node');
+  return {
+    name: text(from, 'name'),
+    cpus: number(from, 'cpus'),
+    gpus: number(from, 'gpus'),
+    memory: count(from, 'memory'),
+    store: count(from, 'store')
+  };
+}
+
+const SAMPLE_FIELDS = ['node', 'at', 'load', 'cpus', 'gpus', 'memory', 'store', 'disk'] as const;
+
+function decodeSample(value: unknown): Sample {
+  const fields = list(value, 'sample');
+  return Object.fromEntries(SAMPLE_FIELDS.map((name, i) => [name, number({ [name]: fields[i] }, name)])) as unknown as Sample;
+}
+
+function list(value: unknown, what: string): unknown[] {
+  if (!Array.isArray(value)) {
+    throw new ProtocolError(`${what} is no list`);
+  }
+  return value;
+}
+
+function texts(value: unknown, what: string): string[] {
+  return list(value, what).map(each => text({ [what]: each }, what));
 }
 
 function decodeCounts(value: unknown): Counts {
@@ -125,6 +161,9 @@ function decodeHeader(data: unknown): GraphHeader {
     cells: entries(from, 'cells', decodeCell),
     actors: entries(from, 'actors', decodeActor),
     workers: entries(from, 'workers', decodeWorker),
+    nodes: entries(from, 'nodes', decodeNode),
+    samples: list(from['samples'], 'samples').map(decodeSample),
+    lines: count(from, 'lines'),
     counts: decodeCounts(from['counts']),
     resources: { total: amounts(resources['total'], 'total'), available: amounts(resources['available'], 'available') },
     store: { used: count(store, 'used'), capacity: count(store, 'capacity'), objects: count(store, 'objects') },
@@ -175,6 +214,43 @@ export function decodeGraphMessage(data: unknown, buffers: readonly Buffer[]): G
       updateSize: f8('update_size', header.updates),
       edges: u4('edges', 2 * header.edges)
     }
+  };
+}
+
+/** The lines of a reply to `logs`, and the number of the first. */
+export function decodeLogs(reply: ReplyContent): { first: number; lines: LogLine[] } {
+  const lines = list(reply['lines'], 'lines').map(each => {
+    const [at, row, stream, pid, words] = list(each, 'line');
+    const from = { at, row, stream, pid, words };
+    return { at: number(from, 'at'), row: number(from, 'row'), stream: text(from, 'stream'), pid: number(from, 'pid'), text: text(from, 'words') };
+  });
+  return { first: count(reply, 'first'), lines };
+}
+
+/** A reply to `memory`. */
+export function decodeStoreMap(reply: ReplyContent): StoreMap {
+  const objects = list(reply['objects'], 'objects').map((each): StoredObject => {
+    const [row, size, place, state, madeBy, holders, variables, users] = list(each, 'object');
+    const from = { row, size, place, state, madeBy, users };
+    return {
+      row: number(from, 'row'),
+      size: count(from, 'size'),
+      place: text(from, 'place'),
+      state: text(from, 'state'),
+      madeBy: text(from, 'madeBy'),
+      holders: texts(holders, 'holders'),
+      variables: texts(variables, 'variables'),
+      users: count(from, 'users')
+    };
+  });
+  return {
+    objects,
+    nObjects: count(reply, 'n_objects'),
+    used: count(reply, 'used'),
+    capacity: count(reply, 'capacity'),
+    peak: count(reply, 'peak'),
+    disk: count(reply, 'disk'),
+    nOnDisk: count(reply, 'n_on_disk')
   };
 }
 

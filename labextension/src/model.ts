@@ -12,8 +12,10 @@ import {
   Kind,
   N_STATES,
   NO_WORKER,
+  type NodeLabel,
   ProtocolError,
   type Resources,
+  type Sample,
   State,
   type Store,
   type WorkerLabel
@@ -25,6 +27,8 @@ const FIRST_CAPACITY = 1024;
 export const HISTORY_S = 60;
 /** Work that goes on after no more than this, as the rounds of a loop do, is one stretch. */
 const PAUSE_S = 2;
+/** As many samples are kept; of more every second one goes. The kernel keeps about as many. */
+const N_SAMPLES_MAX = 2400;
 
 export interface RateSample {
   /** Seconds since the session began. */
@@ -48,7 +52,7 @@ function grown<T extends Uint8Array | Uint32Array | Int32Array | Float64Array>(c
   return larger;
 }
 
-function noCounts(): Counts {
+export function noCounts(): Counts {
   return { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 };
 }
 
@@ -99,11 +103,18 @@ export class TaskGraph {
   cells = new Map<number, CellLabel>();
   actors = new Map<number, ActorLabel>();
   workers = new Map<number, WorkerLabel>();
+  nodes = new Map<number, NodeLabel>();
+  /** What the machines were doing, by time. */
+  samples: Sample[] = [];
+  /** How many lines tasks have printed. */
+  lines = 0;
   /** What each actor was asked to do, by actor index. */
   readonly calls = new Map<number, ActorCalls>();
 
   // ---- the latest header
   session = '';
+  /** Time stands still: it is a recording, or a moment of the past. */
+  isStill = false;
   now = 0;
   /** The caller's clock when `now` was true, milliseconds. */
   receivedAt = 0;
@@ -142,6 +153,14 @@ export class TaskGraph {
     for (const [index, label] of header.workers) {
       this.workers.set(index, label);
     }
+    for (const [index, label] of header.nodes) {
+      this.nodes.set(index, label);
+    }
+    this.samples.push(...header.samples);
+    if (this.samples.length > N_SAMPLES_MAX) {
+      this.samples = this.samples.filter((_, i) => i % 2 === 0 || i === this.samples.length - 1);
+    }
+    this.lines = header.lines;
     this.session = header.session;
     this.now = header.now;
     this.receivedAt = clockMs;
@@ -161,6 +180,9 @@ export class TaskGraph {
 
   /** The session's clock at this moment of the caller's clock. */
   time(clockMs: number): number {
+    if (this.isStill) {
+      return this.now;
+    }
     return this.n || this.session ? this.now + Math.max(0, clockMs - this.receivedAt) / 1000 : 0;
   }
 
@@ -182,6 +204,22 @@ export class TaskGraph {
     }
     const seconds = last.now - first.now;
     return seconds > 0 ? (last.ended - first.ended) / seconds : 0;
+  }
+
+  /** What the first machine was doing at a time; the present where nothing was noted. */
+  resourcesAt(at: number): Sample {
+    let [low, high] = [0, this.samples.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.samples[middle]!.at <= at) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    const found = this.samples[low - 1] ?? this.samples[0];
+    const { total, available } = this.resources;
+    return found ?? { node: 0, at, load: 0, cpus: (total['CPU'] ?? 0) - (available['CPU'] ?? 0), gpus: 0, memory: 0, store: this.store.used, disk: 0 };
   }
 
   name(row: number): string {
@@ -288,6 +326,8 @@ export class TaskGraph {
     this.cells = new Map();
     this.actors = new Map();
     this.workers = new Map();
+    this.nodes = new Map();
+    this.samples = [];
     this.calls.clear();
     this.history.length = 0;
     this.busySince = this.busyUntil = 0;

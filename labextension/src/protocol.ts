@@ -60,6 +60,30 @@ export interface ActorLabel {
 export interface WorkerLabel {
   pid: number;
   state: string;
+  /** Seconds since the session began; `ended` is Infinity while it lives. */
+  since: number;
+  ended: number;
+}
+
+/** A machine: what tasks may use of it together, and bytes of memory and of the store. */
+export interface NodeLabel {
+  name: string;
+  cpus: number;
+  gpus: number;
+  memory: number;
+  store: number;
+}
+
+/** What a machine was doing at one time; `load` is a share of all processors, the sizes are bytes. */
+export interface Sample {
+  node: number;
+  at: number;
+  load: number;
+  cpus: number;
+  gpus: number;
+  memory: number;
+  store: number;
+  disk: number;
 }
 
 /** Tasks by state; retrying ones count as ready, and puts are no tasks. */
@@ -101,6 +125,10 @@ export interface GraphHeader {
   cells: [number, CellLabel][];
   actors: [number, ActorLabel][];
   workers: [number, WorkerLabel][];
+  nodes: [number, NodeLabel][];
+  samples: Sample[];
+  /** How many lines tasks have printed. */
+  lines: number;
   counts: Counts;
   resources: Resources;
   store: Store;
@@ -136,7 +164,41 @@ export type Request =
   | { op: 'cancel'; row: number; force: boolean }
   | { op: 'retry'; row: number }
   | { op: 'fetch'; row: number; name: string }
-  | { op: 'stack'; row: number };
+  | { op: 'stack'; row: number }
+  | { op: 'logs'; after: number }
+  | { op: 'memory' }
+  | { op: 'save'; path: string };
+
+/** A line that a task has printed; `row` is -1 where nobody knows which task it was. */
+export interface LogLine {
+  at: number;
+  row: number;
+  stream: string;
+  pid: number;
+  text: string;
+}
+
+/** A value of the store, and who holds it. */
+export interface StoredObject {
+  row: number;
+  size: number;
+  place: string;
+  state: string;
+  madeBy: string;
+  holders: string[];
+  variables: string[];
+  users: number;
+}
+
+export interface StoreMap {
+  objects: StoredObject[];
+  nObjects: number;
+  used: number;
+  capacity: number;
+  peak: number;
+  disk: number;
+  nOnDisk: number;
+}
 
 /** A successful reply's fields; which ones depends on the request, so they are narrowed where they are used. */
 export type ReplyContent = Record<string, unknown>;

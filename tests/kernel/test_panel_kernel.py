@@ -4,6 +4,7 @@ from __future__ import annotations
 import gzip
 import json
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from replica import Replica
 from support import wait_until
 
 from cellmesh.kernel_ext.panel_messages import BURST_BYTES, BYTES_PER_SECOND, MESSAGES_PER_SECOND, VERSION, decode
+from cellmesh.recording import open_recording
 
 DEFINITIONS = """
 import numpy as np
@@ -405,3 +407,54 @@ def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
     kernel.start("cm.get(add.remote(3, 3))")
     wait_until(lambda: read().states_of("add")["finished"] > n_before)
     kernel.run("graph.close()")
+
+
+def test_what_tasks_print_can_be_asked_for_by_line(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("@cm.remote\ndef say(n):\n    print('said', n)\n    print('loudly', n, file=sys.stderr)\n"
+               "import sys\ncm.get([say.remote(n) for n in range(3)])")
+    replica = panel.until(lambda replica: replica.header.lines >= 6 and replica.states_of("say")["finished"] == 3)
+    reply = kernel.ask(op="logs", after=0)
+    own = [line for line in reply["lines"] if line[4].startswith(("said", "loudly"))]
+    assert sorted(line[4] for line in own) == sorted(f"{word} {n}" for word in ("said", "loudly") for n in range(3))
+    assert {line[2] for line in own if line[4].startswith("loudly")} == {"stderr"}
+    names = {number: name for number, name in replica.labels["functions"].items()}
+    assert {names[replica.rows[line[1]][0]] for line in own} == {"say"}
+    last = reply["first"] + len(reply["lines"])
+    assert kernel.ask(op="logs", after=last) == {"status": "ok", "first": last, "lines": []}
+
+
+def test_what_holds_memory_is_named_with_its_holders(kernel: Kernel) -> None:
+    kernel.run("held = cm.put(np.ones(500_000))\nviewed = cm.get(held)\ncm.wait([add.remote(1, 2)]);")
+    reply = kernel.ask(op="memory")
+    row, size, place, state, made_by, holders, variables, users = next(o for o in reply["objects"] if "held" in o[6])
+    assert size >= 4_000_000 and (place, state, made_by) == ("memory", "ready", "put") and variables == ["held", "viewed"]
+    assert any("this driver" in words for words in holders) and reply["used"] >= size and reply["n_objects"] >= 1
+    assert reply["objects"] == sorted(reply["objects"], key=lambda o: -o[1])
+    kernel.run("del held, viewed")
+
+
+def test_the_machine_is_looked_at_while_tasks_run(kernel: Kernel, panel: Panel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    request = kernel.start(f"cm.get(hold.remote({str(gate)!r}))")
+    replica = panel.until(lambda replica: any(sample.cpus >= 1 for sample in replica.samples))
+    assert replica.labels["nodes"][0].cpus >= 1
+    gate.touch()
+    kernel.wait(request)
+
+
+@pytest.mark.parametrize("name", ["run.cellmesh", "run.html"])
+def test_a_session_is_saved_from_the_panel_and_by_the_magic(kernel: Kernel, panel: Panel, tmp_path: Path, name: str) -> None:
+    if name.endswith("html") and not files("cellmesh").joinpath("kernel_ext/static/page.js").is_file():
+        pytest.skip("the front end has not been built")
+    kernel.run("cm.get(add.remote(20, 2)); cm.wait([divide.remote(1, 0)]);")
+    panel.until(lambda replica: replica.states_of("divide")["failed"] >= 1)
+    path = tmp_path / name
+    reply = kernel.ask(op="save", path=str(path))
+    assert reply == {"status": "ok", "path": str(path), "size": path.stat().st_size}
+    assert f"Saved {path}" in kernel.text(kernel.run(f"%graph --save {path}"))
+    if name.endswith("html"):
+        return
+    saved = open_recording(path)
+    assert {"add", "divide"} <= set(saved.tasks["name"].to_pylist())
+    assert any("ZeroDivisionError" in text for text in saved.tables["cards"]["text"].to_pylist())
+    assert kernel.ask(op="save", path=str(tmp_path / "run.txt"))["status"] == "error"

@@ -298,6 +298,7 @@ def test_the_command_line_without_a_session(capsys: pytest.CaptureFixture[str]) 
         assert cli.main([command]) == status
         heard = capsys.readouterr()
         assert "No cellmesh session" in heard.out + heard.err
+    assert cli.main(["export", "nowhere.cellmesh"]) == 2 and "nowhere.cellmesh: No such file" in capsys.readouterr().err
     assert cli.main(["status", "--json"]) == 0 and json.loads(capsys.readouterr().out) == []
     assert cli.main(["doctor", "--json"]) == 0
     assert all(not row["problem"] for row in json.loads(capsys.readouterr().out))

@@ -157,7 +157,7 @@ def test_a_narrow_panel_keeps_all_its_views_in_reach(lab: Lab, panel: Panel) -> 
     panel.expect_tasks(7)
     width = panel.root.bounding_box()["width"]
     assert width < 360, f"the panel has {width} px: this tests nothing"
-    for view in ("Groups", "Tasks", "Timeline", "Tables"):
+    for view in ("Groups", "Tasks", "Timeline", "Tables", "Memory", "Machine", "Logs", "Tables"):
         panel.root.get_by_role("radio", name=view).first.click(timeout=PATIENCE_MS)  # fails if something lies over it
         tabs = panel.root.locator(".cm-tabs").bounding_box()
         for tools in panel.root.locator(".cm-zoom").all():

@@ -61,6 +61,7 @@ def test_a_buffer_of_the_wrong_size_is_named() -> None:
     ({"op": "hello"}, pm.Hello()), ({"op": "open", "comm_id": "c"}, pm.Open("c")),
     ({"op": "cancel", "row": 3, "force": True}, pm.Cancel(3, True)), ({"op": "cancel", "row": 3}, pm.Cancel(3)),
     ({"op": "fetch", "row": 0, "name": "x", "request": 7}, pm.Fetch(0, "x")),
+    ({"op": "logs", "after": 3}, pm.Logs(3)), ({"op": "memory"}, pm.Memory()), ({"op": "save", "path": "a"}, pm.Save("a")),
 ])
 def test_requests_are_typed(request_: dict, expected: pm.Request) -> None:
     assert pm.parse_request(request_) == expected
@@ -69,7 +70,7 @@ def test_requests_are_typed(request_: dict, expected: pm.Request) -> None:
 @pytest.mark.parametrize("request_", [
     {}, {"op": "explode"}, {"op": "card"}, {"op": "card", "row": -1}, {"op": "card", "row": "1"},
     {"op": "card", "row": 2**40}, {"op": "open", "comm_id": ""}, {"op": "open", "comm_id": "x" * 1000},
-    {"op": "cancel", "row": 1, "force": "yes"},
+    {"op": "cancel", "row": 1, "force": "yes"}, {"op": "logs", "after": -1}, {"op": "save", "path": ""},
 ])
 def test_what_is_no_request_is_refused(request_: dict) -> None:
     with pytest.raises(msgspec.ValidationError):

@@ -1,7 +1,7 @@
 // What the tests share: messages built by hand, and a pen that writes down what it is told.
 
 import type { Pen } from '../draw/pen';
-import { type GraphHeader, type GraphMessage, Kind, VERSION } from '../protocol';
+import { type GraphHeader, type GraphMessage, Kind, VERSION, type WorkerLabel } from '../protocol';
 import type { TaskGraph } from '../model';
 import { type Scenario, Simulation } from '../../dev/trace';
 
@@ -45,6 +45,9 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       cells: [],
       actors: [],
       workers: [],
+      nodes: [],
+      samples: [],
+      lines: 0,
       counts: { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 },
       resources: { total: {}, available: {} },
       store: { used: 0, capacity: 0, objects: 0 },
@@ -71,6 +74,11 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       edges: Uint32Array.from(edges.flat())
     }
   };
+}
+
+/** A worker that lives. */
+export function workerLabel(pid: number, state: string): WorkerLabel {
+  return { pid, state, since: 0, ended: Number.POSITIVE_INFINITY };
 }
 
 /** A message as it travels. */

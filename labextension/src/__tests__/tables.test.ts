@@ -3,7 +3,7 @@ import { mapReduce, parameterServer, quickstart } from '../../dev/trace';
 import { TaskGraph } from '../model';
 import { State } from '../protocol';
 import { NEWEST, type TableName, search, sorted, tableOf } from '../tables';
-import { message, play } from './helpers';
+import { message, play, workerLabel } from './helpers';
 
 function graphOf(): TaskGraph {
   const graph = new TaskGraph();
@@ -17,7 +17,7 @@ function graphOf(): TaskGraph {
       header: {
         functions: [[1, 'simulate'], [2, 'plot']],
         cells: [[1, { label: 'In [1]', id: 'a' }], [2, { label: 'In [2]', id: 'b' }]],
-        workers: [[1, { pid: 71, state: 'idle' }], [2, { pid: 72, state: 'idle' }]]
+        workers: [[1, workerLabel(71, 'idle')], [2, workerLabel(72, 'idle')]]
       }
     }),
     0
@@ -79,7 +79,7 @@ test('workers: what they run, and what they have done', () => {
 
 test('a worker that is gone has ended: it was idle for too long, as a rule', () => {
   const graph = graphOf();
-  graph.workers.set(2, { pid: 72, state: 'dead' });
+  graph.workers.set(2, workerLabel(72, 'dead'));
   expect(texts(graph, 'workers', { key: 'pid', isDescending: false }).map(([pid, state]) => [pid, state])).toEqual([['71', 'idle'], ['72', 'ended']]);
   expect(search(table(graph, 'workers'), 'ended')).toEqual([2]);
 });

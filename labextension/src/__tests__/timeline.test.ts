@@ -7,7 +7,7 @@ import { TaskGraph } from '../model';
 import { State } from '../protocol';
 import { arrange, extent, fitTime, gapReason, readyAt, spanOf, story, tickLabel, ticks, zoomTime } from '../timeline';
 import { chromeTrace } from '../trace';
-import { message, play } from './helpers';
+import { message, play, workerLabel } from './helpers';
 
 /** Rows that ran on worker 1 at these times, with the dependencies given. */
 function ran(times: [start: number, end: number][], edges: [number, number][] = []): TaskGraph {
@@ -17,7 +17,7 @@ function ran(times: [start: number, end: number][], edges: [number, number][] = 
       rows: times.map(() => ({ submitted: 0 })),
       updates: times.map(([started, finished], row) => ({ row, state: State.finished, worker: 1, started, finished })),
       edges,
-      header: { now: 10, workers: [[1, { pid: 7, state: 'idle' }]] }
+      header: { now: 10, workers: [[1, workerLabel(7, 'idle')]] }
     }),
     0
   );
@@ -113,7 +113,7 @@ test('a trace for Chrome has every task once, in microseconds, on its worker', (
 
 test('the name of a lane has room for a process number and what became of it', () => {
   const graph = ran([[1, 2]]);
-  graph.workers.set(1, { pid: 4_194_304, state: 'dead' });
+  graph.workers.set(1, workerLabel(4_194_304, 'dead'));
   const scale = { t0: 0, pxPerS: 100 };
   const view = { width: 900, height: 300 };
   const scene = { graph, theme: makeTheme(() => '', false), arranged: arrange(graph, scale, 790, 10), scale, view, top: 0, now: 10, hovered: -1, selected: -1, brush: null, lit: null };

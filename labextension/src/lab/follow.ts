@@ -21,7 +21,8 @@ export class NotebookFollower {
 
   constructor(
     private readonly tracker: INotebookTracker,
-    private readonly state: PanelState
+    private readonly state: PanelState,
+    private readonly openFile: (path: string) => void
   ) {
     tracker.currentChanged.connect(this.update, this);
   }
@@ -85,7 +86,7 @@ export class NotebookFollower {
   private connect(kernel: Kernel.IKernelConnection | null): void {
     this.connection?.dispose();
     this.kernel = kernel;
-    this.connection = kernel && this.notebook ? new Connection(new KernelTransport(kernel, this.notebook)) : null;
+    this.connection = kernel && this.notebook ? new Connection(new KernelTransport(kernel, this.notebook, this.openFile)) : null;
     this.state.connect(this.connection);
     this.isLost = true; // so that it begins as soon as there is a way
     this.statusChanged();

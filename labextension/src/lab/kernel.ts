@@ -23,7 +23,9 @@ export function forgetHello(kernel: Kernel.IKernelConnection): void {
 export class KernelTransport implements Transport {
   constructor(
     private readonly kernel: Kernel.IKernelConnection,
-    private readonly notebook: NotebookPanel
+    private readonly notebook: NotebookPanel,
+    /** Opens a file of the server, where the application can. */
+    private readonly openFile: (path: string) => void
   ) {}
 
   get label(): string {
@@ -94,6 +96,12 @@ export class KernelTransport implements Transport {
         isMissing ? "cellmesh is not installed in this kernel's environment; there, pip install cellmesh brings it." : `${ename}: ${evalue}`
       );
     }
+  }
+
+  /** Kernels work in the folder of their notebook, unless somebody tells them otherwise. */
+  open(path: string): void {
+    const folder = this.notebook.context.path.replace(/[^/]*$/, '');
+    this.openFile(`${folder}${path}`);
   }
 
   reveal(cellId: string): void {

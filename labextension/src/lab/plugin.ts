@@ -45,7 +45,9 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       made.title.caption = 'The tasks, puts and actors of the notebook in front';
       made.title.icon = icon;
       made.title.closable = true;
-      const following = (follower = new NotebookFollower(notebooks, made.state));
+      const following = (follower = new NotebookFollower(notebooks, made.state, path => {
+        void app.commands.execute('docmanager:open', { path });
+      }));
       made.onVisible = isVisible => {
         following.watching = isVisible;
       };

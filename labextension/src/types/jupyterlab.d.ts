@@ -37,6 +37,8 @@ declare module '@lumino/commands' {
   }
   export class CommandRegistry {
     addCommand(id: string, options: CommandRegistry.ICommandOptions): unknown;
+    execute(id: string, args?: Record<string, unknown>): Promise<unknown>;
+    hasCommand(id: string): boolean;
   }
 }
 
@@ -184,7 +186,62 @@ declare module '@jupyterlab/apputils' {
   }
 }
 
+declare module '@jupyterlab/docregistry' {
+  import type { Widget } from '@lumino/widgets';
+
+  export namespace DocumentRegistry {
+    interface IFileType {
+      name: string;
+      displayName: string;
+      extensions: readonly string[];
+      mimeTypes: readonly string[];
+      contentType: 'file';
+      fileFormat: 'base64';
+      icon: object;
+    }
+    interface Context {
+      readonly path: string;
+      readonly ready: Promise<void>;
+      readonly model: { toString(): string };
+    }
+    interface IWidgetFactoryOptions {
+      name: string;
+      label: string;
+      modelName: string;
+      fileTypes: readonly string[];
+      defaultFor: readonly string[];
+      readOnly: boolean;
+    }
+  }
+  export class DocumentRegistry {
+    addFileType(type: DocumentRegistry.IFileType): unknown;
+    addWidgetFactory(factory: ABCWidgetFactory): unknown;
+  }
+  export class DocumentWidget extends Widget {
+    constructor(options: { content: Widget; context: DocumentRegistry.Context });
+    readonly content: Widget;
+  }
+  export abstract class ABCWidgetFactory {
+    constructor(options: DocumentRegistry.IWidgetFactoryOptions);
+    protected abstract createNewWidget(context: DocumentRegistry.Context): DocumentWidget;
+  }
+}
+
+declare module '@jupyterlab/translation' {
+  import type { Token } from '@lumino/coreutils';
+
+  export interface TranslationBundle {
+    __(msgid: string, ...args: string[]): string;
+    _n(msgid: string, plural: string, n: number, ...args: string[]): string;
+  }
+  export interface ITranslator {
+    load(domain: string): TranslationBundle;
+  }
+  export const ITranslator: Token<ITranslator>;
+}
+
 declare module '@jupyterlab/application' {
+  import type { DocumentRegistry } from '@jupyterlab/docregistry';
   import type { IWidgetTracker } from '@jupyterlab/apputils';
   import type { CommandRegistry } from '@lumino/commands';
   import type { Token } from '@lumino/coreutils';
@@ -209,6 +266,7 @@ declare module '@jupyterlab/application' {
   }
   export interface JupyterFrontEnd {
     readonly commands: CommandRegistry;
+    readonly docRegistry: DocumentRegistry;
     readonly shell: JupyterFrontEnd.IShell;
     readonly restored: Promise<void>;
   }
@@ -243,6 +301,7 @@ declare module '@jupyterlab/notebook' {
 
   export interface NotebookPanel extends Widget {
     readonly sessionContext: ISessionContext;
+    readonly context: { readonly path: string };
     readonly content: Notebook;
   }
   export interface Notebook extends Widget {

@@ -3,6 +3,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { TaskGraph } from '../../model';
 import { Actors } from './actors';
+import { HistoryBar } from '../history/bar';
 import { bind } from './bind';
 import { type CanvasOptions, GraphCanvas, type Show } from './canvas';
 import { Card } from './card';
@@ -14,6 +15,9 @@ import type { PanelState, ViewProps } from './state';
 
 const Timeline = lazily<ViewProps>(async () => (await import('../timeline/view')).Timeline);
 const Tables = lazily<ViewProps>(async () => (await import('../tables/view')).Tables);
+const Memory = lazily<ViewProps>(async () => (await import('../memory/view')).Memory);
+const Machine = lazily<ViewProps>(async () => (await import('../machine/view')).Machine);
+const Logs = lazily<ViewProps>(async () => (await import('../logs/view')).Logs);
 
 /** A screen reader is told of progress this often. */
 const SPOKEN_MS = 6000;
@@ -38,8 +42,8 @@ export function Body({ state, options, isDark }: BodyProps) {
   }, [state]);
   const hasPicture = connection !== null && connection.graph.n > 0 && (status === 'live' || status === 'lost' || status === 'connecting');
   return (
-    <div class={`cm-panel cm-is-${status}${isDark ? ' cm-dark' : ''}`}>
-      {hasPicture ? <Live state={state} graph={connection.graph} options={options} /> : <Nothing state={state} />}
+    <div class={`cm-panel cm-is-${status}${isDark ? ' cm-dark' : ''}${state.graph?.isStill ? ' cm-still' : ''}`}>
+      {hasPicture ? <Live state={state} graph={state.graph!} options={options} /> : <Nothing state={state} />}
       <Spoken state={state} />
     </div>
   );
@@ -59,9 +63,13 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
         {state.view.value === 'graph' && <Graph state={state} graph={graph} options={options} />}
         {state.view.value === 'timeline' && <Timeline state={state} graph={graph} options={options} />}
         {state.view.value === 'tables' && <Tables state={state} graph={graph} options={options} />}
+        {state.view.value === 'memory' && <Memory state={state} graph={graph} options={options} />}
+        {state.view.value === 'machine' && <Machine state={state} graph={graph} options={options} />}
+        {state.view.value === 'logs' && <Logs state={state} graph={graph} options={options} />}
         <Tools state={state} />
         <Card state={state} graph={graph} />
       </div>
+      <HistoryBar state={state} graph={state.connection.value!.graph} />
       <Actors state={state} graph={graph} />
     </>
   );
@@ -125,6 +133,9 @@ function Tools({ state }: { state: PanelState }) {
         {tab('Tasks', view === 'graph' && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
         {tab('Timeline', view === 'timeline', () => (state.view.value = 'timeline'), 'When tasks ran, worker by worker')}
         {tab('Tables', view === 'tables', () => (state.view.value = 'tables'), 'Tasks, objects, actors and workers, to sort and search')}
+        {tab('Memory', view === 'memory', () => (state.view.value = 'memory'), 'What holds the memory of the store, and who holds that')}
+        {tab('Machine', view === 'machine', () => (state.view.value = 'machine'), 'CPU, memory and store over time')}
+        {tab('Logs', view === 'logs', () => (state.view.value = 'logs'), 'What tasks have printed, to search')}
       </div>
       {view === 'graph' && canvas && (
         <div class="cm-zoom" role="toolbar" aria-label="Point of view">
@@ -161,7 +172,7 @@ function Nothing({ state }: { state: PanelState }) {
     absent: 'This kernel does not use cellmesh yet.',
     live: 'Nothing has run yet. Tasks, puts and actors appear here the moment they are made.',
     lost: 'The kernel has gone; this panel comes back with it.',
-    failed: connection?.problem.value ?? ''
+    failed: state.problem.value || (connection?.problem.value ?? '')
   }[state.status.value];
   return (
     <div class="cm-nothing">
@@ -172,7 +183,7 @@ function Nothing({ state }: { state: PanelState }) {
           Load cellmesh
         </button>
       )}
-      {state.status.value === 'failed' && (
+      {state.status.value === 'failed' && connection && (
         <button type="button" class="cm-primary" onClick={() => void connection?.start()}>
           Try again
         </button>
@@ -191,7 +202,7 @@ function Spoken({ state }: { state: PanelState }) {
   const tick = state.tick.value;
   const picked = state.selection.value;
   useEffect(() => {
-    const graph = state.connection.peek()?.graph;
+    const graph = state.graph;
     if (!region.current || !graph) {
       return;
     }
@@ -203,7 +214,7 @@ function Spoken({ state }: { state: PanelState }) {
     }
   }, [picked]);
   useEffect(() => {
-    const graph = state.connection.peek()?.graph;
+    const graph = state.graph;
     const now = performance.now();
     if (!region.current) {
       return;

@@ -88,7 +88,7 @@ export class GraphCanvas extends CanvasView {
       this.shown.epoch = NONE;
       this.litKey = '';
       this.selection = null;
-      this.viewpoint.aim = 'follow';
+      this.viewpoint.aim = graph.isStill ? this.viewpoint.aim : 'follow';
     }
     this.refresh();
   }
@@ -179,7 +179,7 @@ export class GraphCanvas extends CanvasView {
     const isAnimated = this.draw(this.scene(layout, clockMs, isMoving));
     if (isTravelling || isGliding || (isMoving && !isSettled(clockMs, this.changedMs))) {
       this.schedule();
-    } else if (isAnimated && isMoving) {
+    } else if (isAnimated && isMoving && !this.graph.isStill) {
       this.scheduleIn(IDLE_FRAME_MS);
     }
   }

@@ -2,9 +2,10 @@
 // frame in which nothing runs and from which nothing can be loaded.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { duration, integer } from '../../format';
+import { duration, integer, stopwatch } from '../../format';
 import { type TaskGraph, isEnded } from '../../model';
 import { Kind, State } from '../../protocol';
+import { __ } from '../../text';
 import { describeGroup, describeRow, rowState, rowTitle } from './describe';
 import { Glyph, Mark, ObjectMark } from './icons';
 import type { Card as CardData, PanelState } from './state';
@@ -86,6 +87,8 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
   const isObject = graph.kind[row] === Kind.object;
   const cell = graph.cellLabel(row);
   const reveal = connection?.transport.reveal;
+  const isPast = state.moment.value !== null;
+  const canAct = !isPast && connection?.transport.isRecording !== true;
   const [, , ...details] = describeRow(graph, row, graph.time(performance.now()));
   return (
     <section class="cm-card" aria-label={`Card of ${rowTitle(graph, row)}`}>
@@ -98,6 +101,7 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
         <CloseButton state={state} />
       </div>
       <div class="cm-card-details">{details.join('  ·  ')}</div>
+      {isPast && <div class="cm-notice">{__('As it was at %1.', stopwatch(graph.now))}</div>}
       <div class="cm-actions">
         {cell && reveal && (
           <button type="button" disabled={!cell.id} onClick={() => connection?.transport.reveal?.(cell.id)}>
@@ -105,19 +109,19 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
             {cell.label ? `Go to ${cell.label}` : 'Go to cell'}
           </button>
         )}
-        {!isEnded(current) && !isObject && (
+        {canAct && !isEnded(current) && !isObject && (
           <button type="button" onClick={() => void state.cancel(row, false)}>
             <Glyph name="stop" />
             Cancel
           </button>
         )}
-        {(current === State.failed || current === State.cancelled) && graph.kind[row] === Kind.task && (
+        {canAct && (current === State.failed || current === State.cancelled) && graph.kind[row] === Kind.task && (
           <button type="button" onClick={() => void state.retry(row)}>
             <Glyph name="retry" />
             Retry
           </button>
         )}
-        {(current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
+        {canAct && (current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
           <button type="button" aria-expanded={isNaming} onClick={() => setNaming(!isNaming)}>
             <Glyph name="fetch" />
             Fetch …
@@ -130,7 +134,7 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
           {state.notice.value}
         </div>
       )}
-      <CardBody card={state.card.value} look={state.look.value} />
+      {!isPast && <CardBody card={state.card.value} look={state.look.value} />}
     </section>
   );
 }

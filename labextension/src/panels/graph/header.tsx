@@ -51,14 +51,14 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
   const { counts } = graph;
   const ended = counts.finished + counts.failed + counts.cancelled;
   const open = counts.waiting + counts.ready + counts.running;
-  useSeconds(open > 0);
+  useSeconds(open > 0 && !graph.isStill);
   return (
     <header class="cm-header">
       <div class="cm-headline">
         <span class="cm-big">{integer(ended)}</span>
         <span class="cm-of">of {plural(ended + open, 'task')}</span>
         <span class="cm-spring" />
-        <Rate graph={graph} isBusy={open > 0} />
+        {!graph.isStill && <Rate graph={graph} isBusy={open > 0} />}
         <span class="cm-clock" title="Time this work has taken">
           {stopwatch(graph.elapsed(performance.now()))}
         </span>

@@ -21,6 +21,10 @@ const paths = {
   fetch: 'M8 2.5v7M5 7l3 3 3-3M3 13h10',
   retry: 'M12.5 8a4.5 4.5 0 1 1-1.4-3.2M12.5 2.5v3h-3',
   stop: 'M4.5 4.5h7v7h-7z',
+  play: 'M5 3.5v9l7.5-4.5z',
+  pause: 'M5.5 3.5v9M10.5 3.5v9',
+  save: 'M3 3h8l2 2v8H3zM5.5 3v3.5h4V3M5.5 13V9.5h5V13',
+  refresh: 'M12.5 8a4.5 4.5 0 1 1-1.4-3.2M12.5 2.5v3h-3',
   expand: 'M9.5 3H13v3.5M13 3 9 7M6.5 13H3V9.5M3 13l4-4'
 };
 

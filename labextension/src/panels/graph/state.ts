@@ -3,14 +3,18 @@
 
 import { batch, computed, signal } from '@preact/signals';
 import { type Connection, message } from '../../connection';
+import { size } from '../../format';
+import { TaskGraph } from '../../model';
+import { Moments } from '../../moments';
 import type { State } from '../../protocol';
-import type { TaskGraph } from '../../model';
 import type { CanvasOptions, GraphCanvas, Picked, Show } from './canvas';
 
 /** Numbers in the header change at most this often; faster could not be read. */
 const TICK_MS = 120;
+/** What changed so long ago is drawn without a transition. */
+const FADED_MS = 60_000;
 
-export type View = 'graph' | 'timeline' | 'tables';
+export type View = 'graph' | 'timeline' | 'tables' | 'memory' | 'machine' | 'logs';
 
 export interface Card {
   row: number;
@@ -56,12 +60,48 @@ export class PanelState {
   readonly tick = signal(0);
   /** Changes when the page wears another theme. */
   readonly look = signal(0);
-  readonly status = computed(() => this.connection.value?.status.value ?? 'none');
+  /** The moment of the past that is shown, in seconds since the session began; null: the present. */
+  readonly moment = signal<number | null>(null);
+  /** What came of saving the session. */
+  readonly saved = signal<{ path: string; text: string; isDone: boolean } | null>(null);
+  /** Why there is nothing to show, where no connection could say it: a file that is no recording. */
+  readonly problem = signal('');
+  readonly status = computed(() => (this.problem.value ? 'failed' : (this.connection.value?.status.value ?? 'none')));
   /** Called after each message; the canvas draws. */
   onChange: (() => void) | null = null;
+  /** The session as it was at `moment`. */
+  private readonly past = new TaskGraph();
+  private moments: Moments | null = null;
   private timer = 0;
   private session = '';
   private wanted: { picked: Picked; session: string } | null = null;
+
+  constructor() {
+    this.past.isStill = true;
+  }
+
+  /** What the views show: the session as it is, or as it was. */
+  get graph(): TaskGraph | null {
+    return this.moment.value === null ? (this.connection.value?.graph ?? null) : this.past;
+  }
+
+  /** Show the session as it was at a time, or with null as it is. */
+  goTo(at: number | null): void {
+    const live = this.connection.peek()?.graph;
+    if (!live || at === null) {
+      this.moment.value = null;
+    } else {
+      const from = this.moment.peek();
+      this.moments ??= new Moments(live);
+      const canGoOn = from !== null && from <= at && this.past.session === live.session && this.moments.rowsAt(from) === this.past.n;
+      // What has been there before does not fade in.
+      const clockMs = performance.now() - (canGoOn ? 0 : FADED_MS);
+      this.past.apply(this.moments.message(at, canGoOn ? from : null), clockMs);
+      this.moment.value = at;
+    }
+    this.onChange?.();
+    this.tick.value++;
+  }
 
   connect(connection: Connection | null): void {
     const before = this.connection.peek();
@@ -76,6 +116,9 @@ export class PanelState {
     }
     batch(() => {
       this.connection.value = connection;
+      this.moments = null;
+      this.moment.value = null;
+      this.saved.value = null;
       this.choose(null);
       this.stateFilter.value = null;
       this.brush.value = null;
@@ -166,6 +209,21 @@ export class PanelState {
     });
   }
 
+  /** Have the kernel write the session into a file. */
+  async save(path: string): Promise<void> {
+    const connection = this.connection.peek();
+    if (!connection) {
+      return;
+    }
+    this.saved.value = { path, text: `Saving ${path} …`, isDone: false };
+    try {
+      const reply = await connection.ask({ op: 'save', path });
+      this.saved.value = { path, text: `Saved ${path}, ${size(Number(reply['size']))}.`, isDone: true };
+    } catch (error) {
+      this.saved.value = { path, text: message(error), isDone: false };
+    }
+  }
+
   private async act(action: (connection: Connection) => Promise<string>): Promise<void> {
     const connection = this.connection.peek();
     if (!connection) {
@@ -201,6 +259,7 @@ export class PanelState {
     const session = this.connection.peek()?.graph.session ?? '';
     if (session !== this.session) {
       this.session = session;
+      this.goTo(null);
       this.choose(null); // rows of another session are other rows
     }
     this.chooseWanted();

@@ -1,11 +1,12 @@
 // The tables: everything reachable by key and readable aloud. Only what is in view exists in the page.
 
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { integer } from '../../format';
 import { NONE } from '../../layout';
 import { NEWEST, type Order, type TableName, search, sorted, tableOf } from '../../tables';
 import { Mark, ObjectMark } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
+import { useScroll } from '../scroll';
 
 const ROW_PX = 30;
 const SLACK = 6;
@@ -17,22 +18,11 @@ const NAMES: Record<TableName, string> = { tasks: 'Tasks', objects: 'Objects', a
 export function Tables({ state, graph }: ViewProps) {
   const tick = state.tick.value;
   const box = useRef<HTMLDivElement>(null);
-  const [scroll, setScroll] = useState({ top: 0, height: 400, width: 500 });
+  const scroll = useScroll(box);
   const [name, setName] = useState<TableName>('tasks');
   const [query, setQuery] = useState('');
   const [order, setOrder] = useState<Order>(NEWEST);
   const [at, setAt] = useState(NONE);
-  useLayoutEffect(() => {
-    const element = box.current!;
-    const read = () => setScroll({ top: element.scrollTop, height: element.clientHeight, width: element.clientWidth });
-    const observer = new ResizeObserver(read);
-    observer.observe(element);
-    element.addEventListener('scroll', read, { passive: true });
-    return () => {
-      observer.disconnect();
-      element.removeEventListener('scroll', read);
-    };
-  }, []);
 
   const filter = state.stateFilter.value;
   const brush = state.brush.value;

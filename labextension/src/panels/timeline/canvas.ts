@@ -126,7 +126,7 @@ export class TimelineCanvas extends CanvasView {
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     drawTimeline(this.pen, this.scene(this.arranged));
     const { counts } = this.graph;
-    if (counts.running > 0 && this.aim !== 'free') {
+    if (counts.running > 0 && this.aim !== 'free' && !this.graph.isStill) {
       this.scheduleIn(FRAME_MS);
     }
   }

@@ -1,0 +1,85 @@
+"""The session as it is known now, for a file: what a panel that has just been opened would get, and what it could ask for."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from ..recording import Recording, table_of
+from ..text import in_bytes
+from .card_html import card_html, card_text
+from .cells import CellError
+from .graph_view import GraphView
+from .panel_messages import Arrays, GraphMessage, State
+
+if TYPE_CHECKING:
+    from .card import Cards
+    from .host import Host
+    from .log_lines import Line
+    from .recorder import Recorder
+
+N_CARDS_MAX = 200  # of tasks that failed: the text of most errors comes again and again
+LOGS_CHARS_MAX = 1 << 30  # all that are kept
+
+
+def record(recorder: Recorder, cards: Cards) -> Recording:
+    """Everything that is known of a session; of values only what cards of failed tasks say."""
+    with recorder.fresh() as graph:
+        message = GraphView(graph, recorder.session_id).next(
+            recorder.now_s(), 2**62, *recorder.facts, recorder.samples, recorder.lines.count)
+        assert message is not None  # the first one is a snapshot, which there always is
+        _, lines = recorder.lines.since(0, recorder.now_s(), LOGS_CHARS_MAX)
+        rows = {task: graph.row_of(task) for task in {line.task for line in lines}}
+    header, arrays = message
+    failed = np.flatnonzero(_states(header, arrays) == State.FAILED)[:N_CARDS_MAX]
+    known = [(int(row), cards.of_row(recorder, int(row))) for row in failed]
+    return Recording(msgspec.to_builtins(header), {
+        "tasks": table_of("tasks", tasks_of(header, arrays)),
+        "edges": table_of("edges", {"source": arrays.edges[0::2], "target": arrays.edges[1::2]}),
+        "lines": table_of("lines", columns_of(lines, rows)),
+        "cards": table_of("cards", {"row": [row for row, _ in known], "html": [card_html(facts) for _, facts in known],
+                                    "text": [card_text(facts) for _, facts in known]}),
+    })
+
+
+def save(host: Host, path: str) -> str:
+    """Save the session of a notebook; what was saved, in words.
+
+    Raises
+    ------
+    CellError
+        Nothing has run, the name says no format, or the file cannot be written.
+    """
+    if host.recorder is None:
+        raise CellError("%graph --save: no cellmesh session has run in this kernel yet")
+    try:
+        return f"Saved {path}, {in_bytes(record(host.recorder, host.cards).save(path))}."
+    except (OSError, ValueError) as error:
+        raise CellError(f"%graph --save: {error}") from None
+
+
+def tasks_of(header: GraphMessage, arrays: Arrays) -> dict[str, np.ndarray]:
+    """The columns of the table of tasks. A snapshot tells rows as they are born, and then what has become of them."""
+    new = arrays.new_u32.reshape(5, header.new)
+    columns = dict(zip(("function", "cell", "actor", "parent", "kind"), new, strict=True))
+    columns["submitted"] = arrays.new_submitted
+    columns["state"] = _states(header, arrays)
+    for name, none, values in (("worker", np.uint8(255), arrays.update_worker), ("started", np.nan, arrays.update_started),
+                               ("finished", np.nan, arrays.update_finished), ("size", np.nan, arrays.update_size)):
+        columns[name] = np.full(header.new, none)
+        columns[name][arrays.update_row] = values
+    return columns
+
+
+def _states(header: GraphMessage, arrays: Arrays) -> np.ndarray:
+    states = np.full(header.new, State.WAITING, np.uint8)
+    states[arrays.update_row] = arrays.update_state
+    return states
+
+
+def columns_of(lines: list[Line], rows: dict[int, int]) -> dict[str, list[object]]:
+    """The columns of the table of lines."""
+    return {"at": [line.at for line in lines], "row": [rows[line.task] for line in lines],
+            "stream": [line.stream for line in lines], "pid": [line.pid for line in lines],
+            "text": [line.text for line in lines]}

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { Connection } from '../connection';
+import { decodeLogs } from '../decode';
+import { ProtocolError, State } from '../protocol';
+import { fromBase64, readRecording } from '../recording';
+import written from './recording.json';
+
+/** Written by the Python side, whose tests see to it that it is what it writes today. */
+const file = () => fromBase64(written.base64);
+
+async function opened() {
+  const transport = await readRecording(file(), 'run.cellmesh');
+  const connection = new Connection(transport, 'recording');
+  await connection.start();
+  return { transport, connection, graph: connection.graph };
+}
+
+test('a recording is shown without a kernel', async () => {
+  const { connection, graph } = await opened();
+  expect(connection.status.value).toBe('live');
+  expect([0, 1, 2].map(row => graph.name(row))).toEqual(['load', 'line', 'put']);
+  expect([...graph.state.subarray(0, 3)]).toEqual([State.finished, State.failed, State.finished]);
+  expect([graph.started[1], graph.finished[1], graph.size[2]]).toEqual([4, 5, 1e6]);
+  expect([...graph.dependencies(1)]).toEqual([0]);
+  expect(graph.time(1e9)).toBe(9);
+  expect(graph.resourcesAt(2).store).toBe(2);
+  expect(graph.workers.get(3)).toEqual({ pid: 7, state: 'idle', since: 0.5, ended: Number.POSITIVE_INFINITY });
+});
+
+test('it knows the cards of what failed and what was printed, and does nothing', async () => {
+  const { transport } = await opened();
+  expect(await transport.request({ op: 'card', row: 1 })).toMatchObject({ text: 'ValueError' });
+  expect(await transport.request({ op: 'card', row: 0 })).toMatchObject({ text: '' });
+  const { first, lines } = decodeLogs(await transport.request({ op: 'logs', after: 1 }));
+  expect([first, lines]).toEqual([1, [{ at: 4.5, row: 1, stream: 'stderr', pid: 7, text: '日本語' }]]);
+  await expect(transport.request({ op: 'cancel', row: 0, force: false })).rejects.toThrow('no kernel');
+});
+
+test('a damaged file is refused, wherever the damage is', async () => {
+  const whole = file();
+  await expect(readRecording(new Uint8Array(0), 'x')).rejects.toThrow(ProtocolError);
+  for (let cut = 1; cut < whole.length; cut += 97) {
+    await expect(readRecording(whole.slice(0, cut), 'x')).rejects.toThrow(ProtocolError);
+  }
+  // Any byte may be another one: what comes out is a recording or a refusal, never another error.
+  let refused = 0;
+  for (let at = 0; at < whole.length; at += 13) {
+    const changed = whole.slice();
+    changed[at] = changed[at]! ^ 0xff;
+    try {
+      const transport = await readRecording(changed, 'x');
+      const connection = new Connection(transport, 'damaged');
+      await connection.start();
+    } catch (error) {
+      expect(error).toBeInstanceOf(ProtocolError);
+      refused++;
+    }
+  }
+  expect(refused).toBeGreaterThan(20);
+});

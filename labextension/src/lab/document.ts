@@ -1,0 +1,65 @@
+// Recordings as documents: a double click on a `.cellmesh` file shows it, without any kernel.
+
+import { type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ABCWidgetFactory, type DocumentRegistry, DocumentWidget } from '@jupyterlab/docregistry';
+import { LabIcon } from '@jupyterlab/ui-components';
+import panelIcon from '../../style/panel.svg';
+import { Connection, message } from '../connection';
+import { GraphPanel } from '../panels/graph';
+import { __ } from '../text';
+
+const FILE_TYPE = 'cellmesh-recording';
+
+class RecordingFactory extends ABCWidgetFactory {
+  protected createNewWidget(context: DocumentRegistry.Context): DocumentWidget {
+    const content = new GraphPanel();
+    void show(content, context);
+    return new DocumentWidget({ content, context });
+  }
+}
+
+async function show(panel: GraphPanel, context: DocumentRegistry.Context): Promise<void> {
+  try {
+    await context.ready;
+    const { fromBase64, readRecording } = await import('../recording');
+    const label = context.path.replace(/^.*\//, '');
+    const transport = await readRecording(fromBase64(context.model.toString()), label);
+    if (panel.isDisposed) {
+      return;
+    }
+    const connection = new Connection(transport);
+    panel.state.connect(connection);
+    panel.disposed.connect(() => connection.dispose());
+    await connection.start();
+  } catch (error) {
+    panel.state.problem.value = message(error);
+  }
+}
+
+export const recordingPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'cellmesh-labextension:recording',
+  description: 'Opens recorded sessions of cellmesh.',
+  autoStart: true,
+  activate: (app: JupyterFrontEnd) => {
+    const icon = new LabIcon({ name: 'cellmesh:recording', svgstr: panelIcon });
+    app.docRegistry.addFileType({
+      name: FILE_TYPE,
+      displayName: __('Recording of cellmesh'),
+      extensions: ['.cellmesh'],
+      mimeTypes: ['application/vnd.cellmesh.run+zip'],
+      contentType: 'file',
+      fileFormat: 'base64',
+      icon
+    });
+    app.docRegistry.addWidgetFactory(
+      new RecordingFactory({
+        name: 'cellmesh-recording',
+        label: __('Task graph'),
+        modelName: 'base64',
+        fileTypes: [FILE_TYPE],
+        defaultFor: [FILE_TYPE],
+        readOnly: true
+      })
+    );
+  }
+};

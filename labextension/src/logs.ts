@@ -1,0 +1,59 @@
+// What tasks have printed, as far as it was asked for. Pure.
+
+import type { TaskGraph } from './model';
+import type { LogLine } from './protocol';
+
+/** As many lines are kept here as the kernel keeps. */
+const N_LINES_MAX = 50_000;
+
+export type Sort = 'time' | 'task';
+
+export class LogBook {
+  lines: LogLine[] = [];
+  /** Number of the next line. */
+  next = 0;
+  /** Lines that were forgotten before anybody asked for them. */
+  nMissing = 0;
+  /** Changes with the lines. */
+  version = 0;
+
+  /** Take an answer in; whether there was anything in it. */
+  add({ first, lines }: { first: number; lines: LogLine[] }): boolean {
+    this.nMissing += Math.max(0, first - this.next);
+    this.next = Math.max(this.next, first) + lines.length;
+    if (!lines.length) {
+      return false;
+    }
+    this.lines = this.lines.length + lines.length > N_LINES_MAX ? [...this.lines, ...lines].slice(-N_LINES_MAX) : [...this.lines, ...lines];
+    this.version++;
+    return true;
+  }
+}
+
+export interface LogQuery {
+  /** Words, all of which are in the text or in the task's name. */
+  words: string;
+  /** Only this row's lines; null: of all. */
+  row: number | null;
+  stream: 'stdout' | 'stderr' | null;
+  /** Nothing that was printed later. */
+  until: number | null;
+  sort: Sort;
+}
+
+export function select(book: LogBook, graph: TaskGraph, { words, row, stream, until, sort }: LogQuery): LogLine[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = book.lines.filter(line => {
+    if ((row !== null && line.row !== row) || (stream !== null && line.stream !== stream) || (until !== null && line.at > until)) {
+      return false;
+    }
+    const text = wanted.length ? `${nameOf(graph, line)} ${line.text}`.toLowerCase() : '';
+    return wanted.every(word => text.includes(word));
+  });
+  return sort === 'time' ? found : [...found].sort((a, b) => a.row - b.row); // sorting is stable: of a task in order
+}
+
+/** The task that printed a line; '' where nobody knows. */
+export function nameOf(graph: TaskGraph, { row }: LogLine): string {
+  return row >= 0 && row < graph.n ? graph.name(row) : '';
+}

@@ -1,0 +1,307 @@
+// The session at any moment of its past, and the way through its time. Pure.
+//
+// Rows know when they were submitted, started and finished, so what a front end would have seen at a moment follows from
+// them: as the message that a kernel would have sent then, applied to a graph of its own. Numbers of rows stay what they
+// are. What rows do not know is not invented: of a task that was retried only the last attempt is shown, and actors and
+// workers are there from the first thing they did.
+
+import { type TaskGraph, isEnded, noCounts } from './model';
+import { type Counts, type GraphMessage, Kind, State } from './protocol';
+
+/** Pauses longer than this share of all work are drawn as a notch. */
+const PAUSE_SHARE = 0.03;
+const PAUSE_MIN_S = 0.3;
+/** What such a pause takes of the slider, as a share of all work. */
+const NOTCH_SHARE = 0.012;
+
+export class Moments {
+  private version = -1;
+  private epoch = -1;
+  /** For each row the time from which it is there: rows appear in order. */
+  private seen = new Float64Array(0);
+  private ready = new Float64Array(0);
+
+  constructor(private readonly graph: TaskGraph) {}
+
+  /** The message that leads from what was shown `since` to the moment `at`; with null a snapshot of it. */
+  message(at: number, since: number | null): GraphMessage {
+    const { graph } = this;
+    const n = this.rowsAt(at);
+    const before = since === null ? 0 : this.rowsAt(since);
+    const counts = noCounts();
+    const changed: number[] = [];
+    const states = new Uint8Array(n);
+    for (let row = 0; row < n; row++) {
+      const state = (states[row] = this.stateAt(row, at));
+      const was = since !== null && row < before ? this.stateAt(row, since) : graph.kind[row] === Kind.object ? -1 : State.waiting;
+      if (state !== was) {
+        changed.push(row);
+      }
+      count(counts, graph.kind[row]!, state);
+    }
+    const edges: number[] = [];
+    for (let e = 0; e < graph.nEdges; e++) {
+      const [source, target] = [graph.source[e]!, graph.target[e]!];
+      const last = Math.max(source, target);
+      if (last < n && last >= before) {
+        edges.push(source, target);
+      }
+    }
+    return {
+      header: this.header(at, since === null, n, n - before, changed.length, edges.length / 2, counts, states),
+      arrays: {
+        newU32: columns([graph.fn, graph.cell, graph.actor, graph.parent, graph.kind], before, n),
+        newSubmitted: graph.submitted.slice(before, n),
+        updateRow: Uint32Array.from(changed),
+        updateState: Uint8Array.from(changed, row => states[row]!),
+        updateWorker: Uint8Array.from(changed, row => (hasBegun(states[row]!) ? graph.worker[row]! : 255)),
+        updateStarted: Float64Array.from(changed, row => (hasBegun(states[row]!) ? graph.started[row]! : Number.NaN)),
+        updateFinished: Float64Array.from(changed, row => (isEnded(states[row]!) ? graph.finished[row]! : Number.NaN)),
+        updateSize: Float64Array.from(changed, row => (isEnded(states[row]!) ? graph.size[row]! : Number.NaN)),
+        edges: Uint32Array.from(edges)
+      }
+    };
+  }
+
+  /** What a row was at a moment from which on it was there. */
+  stateAt(row: number, at: number): State {
+    const { graph } = this;
+    const state = graph.state[row] as State;
+    const started = graph.started[row]!;
+    const finished = graph.finished[row]!;
+    if (graph.kind[row] === Kind.object || at >= graph.now || finished <= at || (isEnded(state) && Number.isNaN(finished))) {
+      return state;
+    }
+    if (started <= at) {
+      return State.running;
+    }
+    return this.ready[row]! <= at ? State.ready : State.waiting;
+  }
+
+  private header(at: number, isSnapshot: boolean, n: number, nNew: number, updates: number, edges: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
+    const { graph } = this;
+    const busy = new Set<number>();
+    const used = new Set<number>();
+    const actorStates = new Map<number, string>();
+    for (let row = 0; row < n; row++) {
+      const state = states[row]!;
+      if (hasBegun(state)) {
+        used.add(graph.worker[row]!);
+      }
+      if (state === State.running) {
+        busy.add(graph.worker[row]!);
+      }
+      const actor = graph.actor[row]! - 1;
+      if (actor >= 0 && !actorStates.has(actor)) {
+        actorStates.set(actor, graph.kind[row] === Kind.actor_creation && !isEnded(state) ? 'pending' : 'alive');
+      }
+    }
+    const isNow = at >= graph.now;
+    const sample = graph.resourcesAt(at);
+    return {
+      type: isSnapshot ? 'snapshot' : 'delta',
+      n: isSnapshot ? 0 : 1,
+      session: graph.session,
+      now: Math.min(at, graph.now),
+      tasks: Object.values(counts).reduce((sum, each) => sum + each, 0),
+      aggregated: 0,
+      dropped: graph.dropped,
+      behind: 0,
+      functions: [...graph.functions],
+      cells: [...graph.cells],
+      actors: [...graph.actors]
+        .filter(([actor]) => actorStates.has(actor))
+        .map(([actor, label]) => [actor, isNow ? label : { ...label, state: actorStates.get(actor)!, crashed: false }]),
+      workers: [...graph.workers]
+        .filter(([worker, { since }]) => used.has(worker) || since <= at)
+        .map(([worker, label]) => [worker, isNow ? label : { ...label, state: label.ended <= at ? 'dead' : busy.has(worker) ? 'busy' : 'idle' }]),
+      counts,
+      resources: { total: graph.resources.total, available: { ...graph.resources.total, CPU: (graph.resources.total['CPU'] ?? 0) - sample.cpus } },
+      store: { ...graph.store, used: sample.store },
+      nodes: [...graph.nodes],
+      samples: [],
+      lines: 0,
+      new: nNew,
+      updates,
+      edges
+    };
+  }
+
+  /** How many rows there were at a moment: they come in order. */
+  rowsAt(at: number): number {
+    this.read();
+    let [low, high] = [0, this.graph.n];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.seen[middle]! <= at) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  /** Catch up with the graph. */
+  private read(): void {
+    const { graph } = this;
+    if (graph.version === this.version && graph.epoch === this.epoch) {
+      return;
+    }
+    [this.version, this.epoch] = [graph.version, graph.epoch];
+    const { n, submitted } = graph;
+    this.seen = new Float64Array(n);
+    this.ready = new Float64Array(n);
+    let last = Number.NEGATIVE_INFINITY;
+    for (let row = 0; row < n; row++) {
+      const at = Number.isNaN(submitted[row]!) ? graph.started[row]! : submitted[row]!;
+      last = at > last ? at : last;
+      this.seen[row] = last;
+      this.ready[row] = at;
+    }
+    for (let e = 0; e < graph.nEdges; e++) {
+      const [source, target] = [graph.source[e]!, graph.target[e]!];
+      const end = isEnded(graph.state[source]!) ? graph.finished[source]! : Number.POSITIVE_INFINITY;
+      this.ready[target] = end > this.ready[target]! ? end : this.ready[target]!;
+    }
+  }
+}
+
+function hasBegun(state: number): boolean {
+  return state === State.running || isEnded(state);
+}
+
+function columns(all: (Uint32Array | Uint8Array)[], from: number, to: number): Uint32Array {
+  const joined = new Uint32Array(all.length * (to - from));
+  all.forEach((column, i) => joined.set(column.subarray(from, to), i * (to - from)));
+  return joined;
+}
+
+const COUNTED: Record<State, keyof Counts> = {
+  [State.waiting]: 'waiting',
+  [State.ready]: 'ready',
+  [State.running]: 'running',
+  [State.finished]: 'finished',
+  [State.failed]: 'failed',
+  [State.cancelled]: 'cancelled',
+  [State.retrying]: 'ready'
+};
+
+function count(counts: Counts, kind: number, state: State): void {
+  if (kind !== Kind.object) {
+    counts[COUNTED[state]]++;
+  }
+}
+
+// ---- the way through time
+
+/** A stretch of the session in which there was work, and where it lies on the slider, from 0 to 1. */
+export interface Stretch {
+  from: number;
+  to: number;
+  start: number;
+  end: number;
+}
+
+/** The stretches of work, with the pauses between them drawn as notches: nobody wants to watch a notebook being read. */
+export function stretchesOf(graph: TaskGraph, now: number): Stretch[] {
+  const found: [number, number][] = [];
+  let total = 0;
+  // Rows come in the order of their submission, nearly; a late one is caught by the stretch that is open.
+  for (let row = 0; row < graph.n; row++) {
+    const from = graph.submitted[row]!;
+    const end = isEnded(graph.state[row]!) ? graph.finished[row]! : now;
+    if (Number.isNaN(from)) {
+      continue;
+    }
+    const to = end > from ? end : from;
+    const last = found[found.length - 1];
+    if (last && from <= last[1]) {
+      last[1] = Math.max(last[1], to);
+    } else {
+      found.push([from, to]);
+    }
+  }
+  for (const [from, to] of found) {
+    total += to - from;
+  }
+  const pause = Math.max(PAUSE_MIN_S, PAUSE_SHARE * total);
+  const joined: [number, number][] = [];
+  for (const [from, to] of found) {
+    const last = joined[joined.length - 1];
+    if (last && from - last[1] <= pause) {
+      last[1] = Math.max(last[1], to);
+    } else {
+      joined.push([from, to]);
+    }
+  }
+  const work = joined.reduce((sum, [from, to]) => sum + to - from, 0) || 1;
+  const notch = NOTCH_SHARE * work;
+  const whole = work + notch * Math.max(0, joined.length - 1);
+  let at = 0;
+  return joined.map(([from, to]) => {
+    const start = at / whole;
+    at += to - from;
+    const end = at / whole;
+    at += notch;
+    return { from, to, start, end };
+  });
+}
+
+/** Where a moment lies on the slider. */
+export function placeOf(stretches: readonly Stretch[], at: number): number {
+  let place = 0;
+  for (const { from, to, start, end } of stretches) {
+    if (at < from) {
+      break;
+    }
+    place = at >= to ? end : start + ((at - from) / (to - from)) * (end - start);
+  }
+  return place;
+}
+
+/** The moment at a place of the slider. */
+export function momentAt(stretches: readonly Stretch[], place: number): number {
+  let last = stretches[0]?.from ?? 0;
+  for (const { from, to, start, end } of stretches) {
+    if (place <= start) {
+      return place < start ? last : from;
+    }
+    if (place < end) {
+      return from + ((place - start) / (end - start)) * (to - from);
+    }
+    last = to;
+  }
+  return last;
+}
+
+/** How many tasks ran, on average, in each of `n` steps along the slider. */
+export function activity(graph: TaskGraph, stretches: readonly Stretch[], now: number, n: number): Float64Array {
+  const change = new Float64Array(n + 2);
+  for (let row = 0; row < graph.n; row++) {
+    const started = graph.started[row]!;
+    const end = graph.state[row] === State.running ? now : graph.finished[row]!;
+    if (graph.kind[row] === Kind.object || !(end >= started)) {
+      continue;
+    }
+    const from = n * placeOf(stretches, started);
+    const to = n * placeOf(stretches, end);
+    const [first, last] = [Math.min(n - 1, Math.floor(from)), Math.min(n - 1, Math.floor(to))];
+    if (first === last) {
+      change[first] = change[first]! + (to - from);
+      change[first + 1] = change[first + 1]! - (to - from);
+    } else {
+      change[first] = change[first]! + (first + 1 - from);
+      change[first + 1] = change[first + 1]! + (from - first);
+      change[last] = change[last]! - (last + 1 - to);
+      change[last + 1] = change[last + 1]! - (to - last);
+    }
+  }
+  const steps = new Float64Array(n);
+  let sum = 0;
+  for (let i = 0; i < n; i++) {
+    sum += change[i]!;
+    steps[i] = Math.max(0, sum);
+  }
+  return steps;
+}

@@ -1,0 +1,32 @@
+// The code of a page that holds a recording: one file, no kernel, no network (`cellmesh/recording.py` makes it).
+
+import { h, render } from 'preact';
+import { Connection, message } from './connection';
+import { Body } from './panels/graph/body';
+import { PanelState } from './panels/graph/state';
+import { fromBase64, readRecording } from './recording';
+import { installStyles } from './styles';
+
+async function main(): Promise<void> {
+  const host = document.getElementById('run')!;
+  const data = document.getElementById('recording')!;
+  installStyles(host);
+  const state = new PanelState();
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const show = () => {
+    render(h(Body, { state, options: { wheel: 'always' }, isDark: dark.matches }), host);
+    state.look.value++;
+  };
+  dark.addEventListener('change', show);
+  show();
+  try {
+    const connection = new Connection(await readRecording(fromBase64(data.textContent), data.dataset['title'] ?? ''));
+    data.remove(); // unpacked by now
+    state.connect(connection);
+    await connection.start();
+  } catch (error) {
+    state.problem.value = message(error);
+  }
+}
+
+void main();

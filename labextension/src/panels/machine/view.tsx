@@ -1,0 +1,116 @@
+// What each machine was doing over time. Loaded when it is opened for the first time.
+
+import { useMemo, useRef } from 'preact/hooks';
+import { curveOf } from '../../curves';
+import { short, size } from '../../format';
+import { momentAt, placeOf, stretchesOf } from '../../moments';
+import type { NodeLabel, Sample } from '../../protocol';
+import { __ } from '../../text';
+import type { ViewProps } from '../graph/state';
+import { useScroll } from '../scroll';
+
+const HEIGHT = 64;
+const MARGIN = 32;
+
+interface Measure {
+  key: string;
+  title: string;
+  hint: string;
+  top: number;
+  value(sample: Sample): number;
+  /** A second curve in the same box. */
+  taken?(sample: Sample): number;
+  show(sample: Sample): string;
+}
+
+function measuresOf(node: NodeLabel, samples: readonly Sample[]): Measure[] {
+  const disk = Math.max(0, ...samples.map(sample => sample.disk));
+  return [
+    {
+      key: 'cpu',
+      title: __('CPU'),
+      hint: __('Share of all processors that was busy, by whoever; the line: what tasks had taken of %1 CPUs', short(node.cpus)),
+      top: 1,
+      value: ({ load }) => load,
+      taken: ({ cpus }) => (node.cpus ? cpus / node.cpus : 0),
+      show: ({ load, cpus }) => __('%1 % busy, tasks have %2 of %3', Math.round(100 * load), short(cpus), short(node.cpus))
+    },
+    ...(node.gpus
+      ? [{ key: 'gpu', title: __('GPU'), hint: __('GPUs that tasks had taken'), top: node.gpus, value: ({ gpus }: Sample) => gpus, show: ({ gpus }: Sample) => __('tasks have %1 of %2', short(gpus), short(node.gpus)) }]
+      : []),
+    {
+      key: 'memory',
+      title: __('Memory'),
+      hint: __('What all processes of the machine use, values included'),
+      top: node.memory,
+      value: ({ memory }) => memory,
+      show: ({ memory }) => __('%1 of %2', size(memory), size(node.memory))
+    },
+    {
+      key: 'store',
+      title: __('Store'),
+      hint: __('Memory that values take'),
+      top: node.store,
+      value: ({ store }) => store,
+      show: ({ store }) => __('%1 of %2', size(store), size(node.store))
+    },
+    ...(disk
+      ? [{ key: 'disk', title: __('On disk'), hint: __('Values for which memory had no room'), top: disk, value: (sample: Sample) => sample.disk, show: (sample: Sample) => size(sample.disk) }]
+      : [])
+  ];
+}
+
+export function Machine({ state, graph }: ViewProps) {
+  state.tick.value;
+  const live = state.connection.value?.graph ?? graph;
+  const box = useRef<HTMLDivElement>(null);
+  const width = Math.max(80, useScroll(box).width - MARGIN);
+  const { samples } = live;
+  const latest = samples[samples.length - 1];
+  const stretches = useMemo(() => stretchesOf(live, live.time(performance.now())), [live, latest?.at, live.epoch]);
+  const moment = state.moment.value;
+  return (
+    <div class="cm-tables cm-machine" ref={box} tabIndex={0} aria-label={__('Machines')}>
+      {[...live.nodes].map(([number, node]) => {
+        const own = samples.filter(sample => sample.node === number);
+        const now = moment === null ? own[own.length - 1] : live.resourcesAt(moment);
+        return (
+          <section key={number}>
+            <h3>
+              {node.name}
+              <span class="cm-soft">{__('%1 CPUs, %2 of memory', short(node.cpus), size(node.memory))}</span>
+            </h3>
+            {measuresOf(node, own).map(measure => {
+              const { line, area } = curveOf(own, stretches, measure.value, measure.top, width, HEIGHT);
+              return (
+                <figure key={measure.key} class={`cm-curve cm-curve-${measure.key}`} title={measure.hint}>
+                  <figcaption>
+                    <b>{measure.title}</b>
+                    <span>{now ? measure.show(now) : ''}</span>
+                  </figcaption>
+                  <svg
+                    width={width}
+                    height={HEIGHT}
+                    role="img"
+                    aria-label={`${measure.title}: ${now ? measure.show(now) : ''}`}
+                    onClick={event => state.goTo(momentAt(stretches, event.offsetX / width))}
+                  >
+                    <path class="cm-curve-base" d={`M0,${HEIGHT - 0.5} H${width}`} />
+                    {stretches.slice(1).map(({ start }) => (
+                      <path key={start} class="cm-curve-base cm-dashed" d={`M${(start * width).toFixed(1)},0 V${HEIGHT}`} />
+                    ))}
+                    <path class="cm-curve-area" d={area} />
+                    <path class="cm-curve-line" d={line} />
+                    {measure.taken && <path class="cm-curve-taken" d={curveOf(own, stretches, measure.taken, measure.top, width, HEIGHT).line} />}
+                    {moment !== null && <path class="cm-curve-moment" d={`M${(placeOf(stretches, moment) * width).toFixed(1)},0 V${HEIGHT}`} />}
+                  </svg>
+                </figure>
+              );
+            })}
+          </section>
+        );
+      })}
+      {!live.nodes.size && <p class="cm-empty cm-soft">{__('Nothing has been noted yet: the machine is looked at while tasks run.')}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,148 @@
+// A recorded session, in place of a kernel: it says hello, sends its one snapshot, and knows the cards of what failed.
+
+import type { Transport } from './connection';
+import { type Column, readArrow } from './arrow';
+import { type Buffer, isObject } from './decode';
+import { type LogLine, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
+import { unzip } from './zip';
+
+const FORMAT = 'cellmesh run';
+const FORMAT_VERSION = 1;
+const NO_WORKER = 255;
+const WAITING = 0;
+
+interface Card {
+  html: string;
+  text: string;
+}
+
+export class RecordedTransport implements Transport {
+  readonly isRecording = true;
+  private receive: ((data: unknown, buffers: readonly Buffer[]) => void) | null = null;
+
+  constructor(
+    readonly label: string,
+    private readonly header: Record<string, unknown>,
+    private readonly buffers: readonly Buffer[],
+    private readonly lines: readonly LogLine[],
+    private readonly cards: ReadonlyMap<number, Card>
+  ) {}
+
+  async request(request: Request): Promise<ReplyContent> {
+    switch (request.op) {
+      case 'hello':
+        return { status: 'ok', version: '', active: false, session: '', protocol: VERSION };
+      case 'open':
+      case 'resync':
+        this.receive?.(this.header, this.buffers);
+        return { status: 'ok' };
+      case 'close':
+        return { status: 'ok' };
+      case 'card':
+        return { status: 'ok', ...(this.cards.get(request.row) ?? { html: '', text: '' }), data: {} };
+      case 'logs':
+        return {
+          status: 'ok',
+          first: Math.min(request.after, this.lines.length),
+          lines: this.lines.slice(request.after).map(({ at, row, stream, pid, text }) => [at, row, stream, pid, text])
+        };
+      default:
+        throw new Refusal('Recording', 'This is a recording: there is no kernel that could do that.');
+    }
+  }
+
+  subscribe(_commId: string, receive: (data: unknown, buffers: readonly Buffer[]) => void): () => void {
+    this.receive = receive;
+    return () => {
+      this.receive = null;
+    };
+  }
+}
+
+/** Read a `.cellmesh` file. Throws `ProtocolError` when it is none, or of another version. */
+export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string): Promise<RecordedTransport> {
+  const members = await unzip(file);
+  const member = (name: string) => {
+    const found = members.get(name);
+    if (!found) {
+      throw new ProtocolError(`the file has no ${name}: it is no recording of cellmesh`);
+    }
+    return found;
+  };
+  const about = parse(member('run.json'));
+  if (!isObject(about) || about['format'] !== FORMAT || !isObject(about['header'])) {
+    throw new ProtocolError('the file is no recording of cellmesh');
+  }
+  if (about['version'] !== FORMAT_VERSION) {
+    throw new ProtocolError(`the recording is of version ${String(about['version'])}, and this panel reads version ${FORMAT_VERSION}`);
+  }
+  const table = (name: string, columns: readonly string[]) => columnsOf(readArrow(member(`${name}.arrow`)), name, columns);
+  const tasks = table('tasks', TASKS);
+  const edges = table('edges', ['source', 'target']);
+  const lines = table('lines', ['at', 'row', 'stream', 'pid', 'text']);
+  const cards = table('cards', ['row', 'html', 'text']);
+  const { updates, buffers } = snapshotOf(tasks, edges);
+  const header = { ...about['header'], type: 'snapshot', n: 0, v: VERSION, new: tasks[0]!.length, updates, edges: edges[0]!.length, behind: 0 };
+  const rows = (columns: Column[]) => Array.from({ length: columns[0]!.length }, (_, i) => columns.map(column => column[i]));
+  return new RecordedTransport(
+    label,
+    header,
+    buffers,
+    rows(lines).map(([at, row, stream, pid, text]) => ({ at, row, stream, pid, text }) as LogLine),
+    new Map(rows(cards).map(([row, html, text]) => [row as number, { html, text } as Card]))
+  );
+}
+
+const TASKS = ['function', 'cell', 'actor', 'parent', 'kind', 'submitted', 'state', 'worker', 'started', 'finished', 'size'] as const;
+
+function parse(json: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder().decode(json));
+  } catch {
+    throw new ProtocolError('the file is no recording of cellmesh');
+  }
+}
+
+function columnsOf(table: Map<string, Column>, name: string, wanted: readonly string[]): Column[] {
+  const found = wanted.map(column => table.get(column));
+  if (found.some(column => column === undefined || column.length !== found[0]!.length)) {
+    throw new ProtocolError(`the recording's table of ${name} is not complete`);
+  }
+  return found as Column[];
+}
+
+/** The buffers of a snapshot that tells all rows as they are born, and then what has become of those that changed. */
+function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, started, finished, size]: Column[], edges: Column[]) {
+  const n = fn!.length;
+  const changed: number[] = [];
+  for (let row = 0; row < n; row++) {
+    if (state![row] !== WAITING || worker![row] !== NO_WORKER) {
+      changed.push(row);
+    }
+  }
+  const pick = <T extends Uint8Array | Float64Array>(type: { from(of: number[], map: (row: number) => number): T }, column: Column) =>
+    type.from(changed, row => column[row] as number);
+  const pairs = new Uint32Array(2 * edges[0]!.length);
+  for (let e = 0; e < edges[0]!.length; e++) {
+    pairs[2 * e] = edges[0]![e] as number;
+    pairs[2 * e + 1] = edges[1]![e] as number;
+  }
+  const columns = new Uint32Array(5 * n);
+  [fn!, cell!, actor!, parent!, kind!].forEach((column, i) => columns.set(column as Uint32Array, i * n));
+  const buffers = [
+    columns,
+    submitted as Float64Array,
+    Uint32Array.from(changed),
+    pick(Uint8Array, state!),
+    pick(Uint8Array, worker!),
+    pick(Float64Array, started!),
+    pick(Float64Array, finished!),
+    pick(Float64Array, size!),
+    pairs
+  ];
+  return { updates: changed.length, buffers };
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text.replace(/\s+/g, '')), letter => letter.charCodeAt(0));
+}

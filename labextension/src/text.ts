@@ -1,0 +1,43 @@
+// Every text that a reader sees, in the reader's language. JupyterLab's translator is put in place by the plugin; where
+// there is none (a widget elsewhere, a page without a kernel, tests) texts stay as they are written: in English.
+//
+// Texts are whole phrases with numbered gaps (%1), never put together from words: other languages order them otherwise.
+
+import { integer } from './format';
+
+/** What JupyterLab's `ITranslator.load` gives. */
+export interface Translations {
+  __(msgid: string, ...args: string[]): string;
+  _n(msgid: string, plural: string, n: number, ...args: string[]): string;
+}
+
+let translations: Translations | null = null;
+
+/** Take texts from here from now on. */
+export function translateWith(bundle: Translations | null): void {
+  translations = bundle;
+}
+
+function fill(text: string, args: readonly string[]): string {
+  return text.replace(/%(\d)/g, (gap, number: string) => args[Number(number) - 1] ?? gap);
+}
+
+/** A text; %1, %2 … are what follows it. */
+export function __(text: string, ...args: (string | number)[]): string {
+  const given = args.map(String);
+  return translations ? translations.__(text, ...given) : fill(text, given);
+}
+
+/** A text that counts something: %2 is the number as the reader writes it, %3 … are what follows (%1 is the bare number). */
+export function _n(one: string, many: string, n: number, ...args: (string | number)[]): string {
+  const given = [integer(n), ...args.map(String)];
+  return translations ? translations._n(one, many, n, ...given) : fill(n === 1 ? one : many, [String(n), ...given]);
+}
+
+export function nTasks(n: number): string {
+  return _n('%2 task', '%2 tasks', n);
+}
+
+export function nObjects(n: number): string {
+  return _n('%2 object', '%2 objects', n);
+}

@@ -1,0 +1,136 @@
+"""Time travel, recordings, logs, memory and machine, in a real JupyterLab; a recording as a page in a browser alone."""
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from lab import Lab
+from panel import PATIENCE_MS, Panel
+from playwright.sync_api import Browser, Page, expect
+from support import wait_until
+from test_panel import ADD, TREE, start
+
+HOSTILE = "<img src=x onerror=\"window.hostile=1\"></script><script>window.hostile=1</script>"
+WORK = f"""import numpy as np
+@cm.remote
+def say(word):
+    print(word)
+    return np.ones(300_000)
+held = [say.remote(word) for word in ("one", "two", {HOSTILE!r})]
+@cm.remote
+def fail():
+    raise ValueError({HOSTILE!r})
+cm.wait([fail.remote()])
+cm.wait(held, num_returns=3)
+len(held)"""
+
+
+@pytest.fixture
+def panel(lab: Lab) -> Panel:
+    return Panel(lab.page)
+
+
+def track(panel: Panel, share: float) -> None:
+    """Press on the slider."""
+    box = panel.root.get_by_role("slider").bounding_box()
+    assert box
+    panel.page.mouse.click(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+
+
+def test_the_slider_shows_the_session_as_it_was(lab: Lab, panel: Panel) -> None:
+    start(lab, "import time\n@cm.remote(num_cpus=2)\ndef nap(i):\n    time.sleep(0.2)\ncm.get([nap.remote(i) for i in range(5)])")
+    lab.run_cell(1)
+    panel.expect_tasks(5)
+    panel.tasks()
+    track(panel, 0.5)
+    big = panel.root.locator(".cm-big")
+    expect(big).not_to_have_text("5", timeout=PATIENCE_MS)
+    ended = int(big.inner_text())
+    assert 0 < ended < 5
+    panel.expect_count("running", 1)
+    slider = panel.root.get_by_role("slider")
+    slider.press("ArrowRight")
+    assert int(big.inner_text()) >= ended
+    slider.press("Home")
+    panel.expect_tasks(0)
+    panel.root.get_by_role("button", name="Play the session from here").click()
+    panel.expect_tasks(5)
+    expect(panel.root.get_by_role("button", name="Now")).to_have_attribute("aria-pressed", "true", timeout=PATIENCE_MS)
+    # In the past nothing can be done to a task, and its value of today is not shown.
+    track(panel, 0.5)
+    panel.list().first.click()
+    expect(panel.card).to_contain_text("As it was at")
+    expect(panel.card.get_by_role("button", name="Cancel")).to_have_count(0)
+    panel.root.get_by_role("button", name="Now").click()
+    expect(panel.card).not_to_contain_text("As it was at")
+
+
+def test_a_session_is_saved_and_opened_without_its_kernel(lab: Lab, panel: Panel, browser: Browser) -> None:
+    start(lab, ADD, TREE, WORK)
+    for index in (1, 2, 3):
+        lab.run_cell(index)
+    panel.expect_tasks(11)
+    for name in ("work.html", "work.cellmesh"):
+        panel.root.get_by_role("button", name="Save the session").click()
+        field = panel.root.locator(".cm-history input")
+        assert field.input_value() == "work.cellmesh"
+        field.fill(name)
+        field.press("Enter")
+        expect(panel.root).to_contain_text(f"Saved {name}", timeout=PATIENCE_MS)
+    panel.root.get_by_role("button", name="Open", exact=True).click()
+    lab.page.evaluate("() => window.notebookPanel.sessionContext.shutdown()")
+    document = Panel(lab.page, within=".jp-Document:not(.jp-NotebookPanel)")
+    document.expect_tasks(11)
+    document.list().first.click()
+    expect(document.card).to_be_visible()
+    for action in ("Cancel", "Retry", "Fetch"):
+        expect(document.card.get_by_role("button", name=action)).to_have_count(0)
+    check_page(browser, lab.server.root / "work.html")
+
+
+def check_page(browser: Browser, path: Path) -> None:
+    """The saved page shows the session, runs nothing of what tasks said, and asks nobody for anything."""
+    context = browser.new_context(viewport={"width": 1000, "height": 760})
+    page: Page = context.new_page()
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    shown = Panel(page, within="#run")
+    shown.expect_tasks(11)
+    wait_until(lambda: shown.colours_drawn() > 5, what="a picture in the page")
+    for view in ("Timeline", "Memory", "Machine", "Logs"):
+        shown.root.get_by_role("radio", name=view).click()
+    expect(shown.root.locator(".cm-said", has_text="window.hostile")).to_have_count(1)
+    shown.root.get_by_role("searchbox").fill("say two")
+    expect(shown.root.locator(".cm-said")).to_have_text(["two"])
+    rows = shown.list()
+    rows.filter(has_text="fail").click()
+    expect(shown.card.frame_locator("iframe").locator("body")).to_contain_text("ValueError", timeout=PATIENCE_MS)
+    assert page.evaluate("() => window.hostile") is None and not errors
+    assert [url for url in asked if not re.match(r"file:|about:|data:|blob:", url)] == []
+    context.close()
+
+
+def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> None:
+    start(lab, WORK)
+    lab.run_cell(1)
+    panel.expect_tasks(4)
+    panel.root.get_by_role("radio", name="Logs").click()
+    said = panel.root.locator(".cm-said")
+    expect(said).to_have_count(3, timeout=PATIENCE_MS)
+    panel.root.get_by_role("searchbox").fill("two")
+    expect(said).to_have_text(["two"])
+    said.click()
+    expect(panel.card).to_contain_text("say")
+    lab.page.keyboard.press("Escape")
+    panel.root.get_by_role("radio", name="Memory").click()
+    boxes = panel.root.locator(".cm-value-box")
+    boxes.first.click(timeout=PATIENCE_MS)
+    expect(panel.root.locator(".cm-held")).to_contain_text("variable held")
+    expect(panel.root.locator(".cm-held")).to_contain_text("this driver")
+    panel.root.get_by_role("radio", name="Machine").click()
+    expect(panel.root.get_by_role("img", name=re.compile("CPU: "))).to_be_visible()
+    assert lab.page.evaluate("() => window.hostile") is None

@@ -1,0 +1,112 @@
+"""Recordings: what is written is read again, what is none is refused, and a page runs nothing but its own code."""
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cellmesh.recording import POLICY, TABLES, Recording, RecordingError, open_recording, read_recording, table_of
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+# What the front end's tests read; written anew by the test below when it is gone.
+FIXTURE = Path(__file__).resolve().parents[2] / "labextension/src/__tests__/recording.json"
+
+
+def a_recording(text: str = "line") -> Recording:
+    header = {"type": "snapshot", "v": 1, "n": 0, "session": "s", "now": 9.0, "tasks": 2, "aggregated": 0, "dropped": 0,
+              "behind": 0, "functions": [[1, "load"], [2, text]], "cells": [[1, {"label": "In [1]", "id": "a"}]],
+              "actors": [], "workers": [[3, {"pid": 7, "state": "idle", "since": 0.5, "ended": None}]],
+              "nodes": [[0, {"name": "here", "cpus": 2.0, "gpus": 0.0, "memory": 10, "store": 5}]],
+              "samples": [[0, 1.0, 0.5, 1.0, 0.0, 4, 2, 0]], "lines": 2,
+              "counts": {"waiting": 0, "ready": 0, "running": 0, "finished": 1, "failed": 1, "cancelled": 0},
+              "resources": {"total": {"CPU": 2.0}, "available": {"CPU": 2.0}},
+              "store": {"used": 8, "capacity": 100, "objects": 1}, "new": 2, "updates": 2, "edges": 1}
+    nan = np.nan
+    return Recording(header, {
+        "tasks": table_of("tasks", {"function": [1, 2, 0], "cell": [1, 1, 1], "actor": [0, 0, 0], "parent": [0, 0, 0],
+                                    "kind": [0, 0, 3], "submitted": [1.0, 1.5, 2.0], "state": [3, 4, 3],
+                                    "worker": [3, 3, 255], "started": [2.0, 4.0, nan], "finished": [3.0, 5.0, 2.0],
+                                    "size": [8.0, nan, 1e6]}),
+        "edges": table_of("edges", {"source": [0], "target": [1]}),
+        "lines": table_of("lines", {"at": [2.5, 4.5], "row": [0, 1], "stream": ["stdout", "stderr"], "pid": [7, 7],
+                                    "text": [text, "日本語"]}),
+        "cards": table_of("cards", {"row": [1], "html": [f"<pre>{text}</pre>"], "text": ["ValueError"]}),
+    })
+
+
+def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
+    recording, path = a_recording(), tmp_path / "run.cellmesh"
+    assert recording.save(path) == path.stat().st_size
+    again = open_recording(path)
+    assert again.header == recording.header
+    assert all(again.tables[name].equals(recording.tables[name]) or name == "tasks" for name in TABLES)
+    assert again.tasks.to_pylist()[0] == {"name": "load", "kind": "task", "cell": "In [1]", "state": "finished",
+                                          "submitted": 1.0, "started": 2.0, "finished": 3.0, "size": 8.0}
+    assert again.tasks["state"].to_pylist() == ["finished", "failed", "finished"]
+
+
+def test_the_front_ends_tests_read_what_is_written_today() -> None:
+    if not FIXTURE.exists():
+        FIXTURE.write_text(json.dumps({"base64": base64.b64encode(a_recording().pack()).decode()}) + "\n")
+    kept = read_recording(base64.b64decode(json.loads(FIXTURE.read_text())["base64"]))
+    made = read_recording(a_recording().pack())
+    assert kept.header == made.header, f"remove {FIXTURE} and run this test again"
+    assert all(kept.tables[name].schema == made.tables[name].schema for name in TABLES)
+
+
+def without(member: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(a_recording().pack())) as source, zipfile.ZipFile(buffer, "w") as target:
+        for name in source.namelist():
+            if name != member:
+                target.writestr(name, source.read(name))
+    return buffer.getvalue()
+
+
+def replaced(member: str, content: bytes) -> bytes:
+    buffer = io.BytesIO(without(member))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr(member, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("content, reason", [
+    (b"", "no cellmesh recording"), (b"PK nonsense", "no cellmesh recording"), (without("edges.arrow"), "edges.arrow"),
+    (replaced("run.json", b"{"), "no cellmesh recording"), (replaced("run.json", b"[]"), "no cellmesh recording"),
+    (replaced("run.json", b'{"format": "cellmesh run", "version": 99}'), "version 99"),
+    (replaced("lines.arrow", b"ARROW1 is not enough"), "no cellmesh recording"),
+    (replaced("edges.arrow", zipfile.ZipFile(io.BytesIO(a_recording().pack())).read("cards.arrow")), "other columns"),
+    (a_recording().pack()[:200], "no cellmesh recording"),
+])
+def test_what_is_no_recording_is_refused_with_a_reason(content: bytes, reason: str) -> None:
+    with pytest.raises(RecordingError, match=reason):
+        read_recording(content)
+
+
+def test_a_page_runs_its_own_code_alone_and_loads_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "cellmesh"
+    (package / "kernel_ext/static").mkdir(parents=True)
+    (package / "kernel_ext/static/page.js").write_text('console.log("</script>")')
+    monkeypatch.setattr("cellmesh.recording.files", lambda name: package)
+    page = a_recording(HOSTILE).page(f"run{HOSTILE}")
+    assert HOSTILE not in page and "onerror=alert" not in page.replace("onerror=alert(2)&gt;", "")
+    scripts = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+    assert len(scripts) == 1 and page.count("</script>") == 2
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f'content="{POLICY.format(digest=digest)}"' in page
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", page)
+    data = re.search(r'id="recording"[^>]*>([^<]*)<', page)
+    assert data and read_recording(base64.b64decode(data[1])).header["functions"][1][1] == HOSTILE
+
+
+def test_a_name_that_says_no_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="NAME.cellmesh"):
+        a_recording().save(tmp_path / "run.txt")
+    assert not list(tmp_path.iterdir())

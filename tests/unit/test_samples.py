@@ -1,0 +1,34 @@
+"""What the machine was doing: a history that is bounded, and one look that finds plausible numbers."""
+from __future__ import annotations
+
+from cellmesh.kernel_ext import samples as module
+from cellmesh.kernel_ext.panel_messages import NodeLabel, Sample
+from cellmesh.kernel_ext.samples import Machine, Samples
+
+
+def test_a_full_history_becomes_coarser_and_keeps_its_ends(monkeypatch) -> None:
+    monkeypatch.setattr(module, "N_SAMPLES_MAX", 8)
+    samples = Samples()
+    samples.nodes[0] = NodeLabel("a")
+    for at in range(100):
+        samples.add(Sample(0, float(at)))
+        kept = [sample.at for sample in samples.since(0)]
+        assert len(kept) <= 8 and kept[0] == 0.0 and kept[-1] == at and kept == sorted(kept)
+    assert samples.count == 100
+
+
+def test_a_front_end_gets_what_it_has_not_had() -> None:
+    samples = Samples()
+    for at in range(5):
+        samples.add(Sample(0, float(at)))
+    assert [sample.at for sample in samples.since(3)] == [3.0, 4.0] and samples.since(5) == []
+
+
+def test_this_machine_is_looked_at() -> None:
+    machine = Machine()
+    stats = {"used_bytes": 5, "capacity_bytes": 50, "disk_bytes": 7}
+    label = machine.label({"CPU": 2.0}, stats)
+    assert label.name and label.cpus == 2.0 and label.memory > 1e6 and label.store == 50
+    sample = machine.sample(1.234, {"CPU": 2.0}, {"CPU": 0.5}, stats)
+    assert (sample.node, sample.at, sample.cpus, sample.gpus, sample.store, sample.disk) == (0, 1.23, 1.5, 0.0, 5, 7)
+    assert 0 <= sample.load <= 1 and 1e6 < sample.memory <= label.memory
