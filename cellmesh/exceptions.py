@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import signal
 import types
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -250,7 +251,8 @@ class LargeClosureWarning(UserWarning):
 # exception or None, pid, note) with kind "task_error" or "actor_init"; from the core: ("system", code, detail, task
 # number).
 
-def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0) -> BaseException:
+def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0,
+               spelled: Callable[[str], str] = lambda option: f"option {option}") -> BaseException:
     """The exception that a failed object's tuple describes.
 
     Parameters
@@ -261,10 +263,12 @@ def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0) -> B
         For records of the core, which know only the task's number.
     task : int
         The number of the task whose result failed.
+    spelled : callable
+        How whoever submitted the task writes one of its options.
     """
     kind = record[0]
     if kind == "system":
-        return _system_error(record, task_name)
+        return _system_error(record, task_name, spelled)
     if kind == "actor_init":
         return _constructor_error(record)
     return _error_of(record, task)
@@ -355,17 +359,17 @@ def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
     return error
 
 
-def _system_error(record: tuple[Any, ...], name: str) -> CellmeshError:
+def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], str]) -> CellmeshError:
     _, code, detail, seq = record
     task = f"the task {name!r}" if name else f"task number {seq}"
     if code == "worker_crashed":
         return _with_exit_code(WorkerCrashedError(
-            f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left (option "
-            "max_retries)"), detail)
+            f"the worker that ran {task} {how_it_ended(detail)}, and the task has no retries left "
+            f"({spelled('max_retries')})"), detail)
     if code == "out_of_memory":
         return _with_exit_code(OutOfMemoryError(
             f"the worker that ran {task} was killed because memory ran out: let it hold less at a time, or run fewer "
-            "at once (option memory or num_cpus)"), detail)
+            f"at once ({spelled('memory')}, {spelled('num_cpus')})"), detail)
     if code == "cancelled":
         return TaskCancelledError(f"{task} was cancelled")
     if code == "actor_died":

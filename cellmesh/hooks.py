@@ -25,6 +25,14 @@ display_ref: Callable[[Any], Any] | None = None
 # from the second call on updates it.
 live_display: Callable[[str], Callable[[dict[str, Any]], None]] | None = None
 
+
+def as_option(option: str, name: str, origin: int) -> str:
+    """How an option is written by whoever submitted the task called so, with that origin."""
+    return f"option {option}"
+
+
+spell_option = as_option  # the notebook, where tasks come from cells that have flags, puts its own here
+
 # In a worker: the GPUs of the task or actor that it runs, as CUDA_VISIBLE_DEVICES names them.
 gpu_ids: list[str] = []
 
@@ -116,13 +124,13 @@ class Hooks:
     def make_error(self, record: tuple[Any, ...], ref: Ref) -> BaseException:
         seq = record[3] if record[0] == "system" else ref.creator
         of = session.current_or_none()
-        name = ""
+        name, origin = "", 0
         if record[0] == "system":
-            from .history import name_of_task
-            name = name_of_task(ref.client, seq)
+            from .history import submission_of
+            name, origin = submission_of(ref.client, seq)
         elif of is not None:
             of.error_fetched(record, seq)
-        error = exceptions.make_error(record, name, seq)
+        error = exceptions.make_error(record, name, seq, lambda option: spell_option(option, name, origin))
         if record[0] == "system" and of is not None:
             of.errors.note(seq, f"{type(error).__name__}: {error}")
             if (record[1] in ("worker_crashed", "actor_died", "out_of_memory") and record[2]

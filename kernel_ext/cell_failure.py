@@ -5,11 +5,12 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .cell_registry import Cell
+from .cell_registry import Cell, registry
 
 if TYPE_CHECKING:
     from ..session import Session
 
+FLAGS = {"max_retries": "--retries", "memory": "--memory", "num_cpus": "--cpus"}
 _CELL_BODY = re.compile(r'File "Cell In\[(\d+)\]", line \d+, in <module>')
 
 
@@ -26,6 +27,12 @@ def tell_failure(session: Session, ref: Any, run: Cell, name: str) -> None:
         What the task is called.
     """
     session.notifier.add(ref, None, lambda: _tell(ref, run, name))
+
+
+def as_flag(option: str, name: str, origin: int) -> str:
+    """How an option of a task is written where the task comes from: what a cell has become has flags."""
+    flag = FLAGS.get(option)
+    return f"%%remote {flag}" if flag and name and name == registry.body(origin) else f"option {option}"
 
 
 def _tell(ref: Any, run: Cell, name: str) -> None:

@@ -17,6 +17,7 @@ from .. import driver_output, hooks
 from .. import session as sessions
 from ..refs import ObjectRef
 from . import panel_messages as pm
+from .cell_failure import as_flag
 from .cell_registry import CellRegistry, registry
 from .kept_calls import prune
 from .output import CellOutput
@@ -68,6 +69,7 @@ class Host:
     def install(self) -> None:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
         hooks.display_ref = self._display_ref
+        hooks.spell_option = as_flag
         if self.kernel is None:
             return
         hooks.live_display = self._live_display
@@ -85,6 +87,7 @@ class Host:
     def uninstall(self) -> None:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
         hooks.display_ref = None
+        hooks.spell_option = hooks.as_option
         if self.kernel is None:
             return
         hooks.live_display = None

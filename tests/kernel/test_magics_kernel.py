@@ -217,6 +217,14 @@ def test_top_level_await(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(both)") == [1, 2]
 
 
+def test_a_remedy_is_what_can_be_typed(kernel: Kernel) -> None:
+    kernel.run("%%remote --retries 0\nimport os\nos._exit(3)\nlost = 1")
+    name, text = error(kernel, "cm.get(lost)")
+    assert name == "WorkerCrashedError" and "no retries left (%%remote --retries)" in text, text
+    kernel.run("@cm.remote(max_retries=0)\ndef crash(): os._exit(3)")
+    assert "no retries left (option max_retries)" in error(kernel, "cm.get(crash.remote())")[1]
+
+
 def test_wait_raises_here(kernel: Kernel) -> None:
     name, text = error(kernel, "%%remote --wait\nq = 1 / 0")
     assert name.endswith("(ZeroDivisionError)") and "q = 1 / 0" in text
