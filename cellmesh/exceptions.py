@@ -36,7 +36,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from .tracebacks import rendered, with_source_lines
+from .tracebacks import rendered, readable_traceback
 
 __all__ = [
     "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
@@ -100,7 +100,7 @@ class TaskError(CellmeshError):
     def __str__(self) -> str:
         note = f"\n\n({self.note})" if self.note else ""
         return (f"{self.message or self.cause_type}\n\n{self._where()} Its traceback there:\n\n"
-                f"{with_source_lines(self.remote_traceback).rstrip()}{note}")
+                f"{readable_traceback(self.remote_traceback).rstrip()}{note}")
 
     # Ray's names, for programs that handle its RayTaskError.
     @property
@@ -118,7 +118,9 @@ class TaskError(CellmeshError):
         return self
 
     def _where(self) -> str:
-        return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}."
+        from . import hooks
+        inputs = hooks.inputs_in_words(self.task, self.task_name)
+        return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}.{' ' if inputs else ''}{inputs}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _error_of, (self._record, self.task)
@@ -353,7 +355,7 @@ def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
     cause, problem = _load_cause(pickled)
     notes = "; ".join(filter(None, (note, problem)))
     text = (f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with pid "
-            f"{pid}:\n\n{with_source_lines(remote_traceback).rstrip()}")
+            f"{pid}:\n\n{readable_traceback(remote_traceback).rstrip()}")
     error = ActorDiedError(f"{text}\n\n({notes})" if notes else text)
     error.cause, error.remote_traceback = cause, remote_traceback
     return error

@@ -55,14 +55,15 @@ def _variables(variables: Mapping[str, Any], is_enough: Callable[[], bool]) -> s
 
 
 class _Repr(reprlib.Repr):
-    def __init__(self) -> None:
+    def __init__(self, shape_above: int) -> None:
         super().__init__()
+        self.shape_above = shape_above
         self.maxstring = self.maxother = VALUE_CHARS
         self.maxlist = self.maxtuple = self.maxset = self.maxfrozenset = self.maxdict = 20
         self.maxlevel = 4
 
     def repr1(self, x: Any, level: int) -> str:
-        return _shape_of(x) or super().repr1(x, level)
+        return _shape_of(x, self.shape_above) or super().repr1(x, level)
 
     def repr_instance(self, x: Any, level: int) -> str:
         try:
@@ -71,23 +72,23 @@ class _Repr(reprlib.Repr):
             return f"<{type(x).__name__} whose __repr__ raised {type(problem).__name__}>"
 
 
-_repr = _Repr()
+def value_in_words(value: Any, shape_above: int = 100) -> str:
+    """A value in at most `VALUE_CHARS` characters; of arrays and tables with more items than so many, the shape.
+
+    Never raises what an `Exception` is.
+    """
+    return _cut(_Repr(shape_above).repr(value))
 
 
-def value_in_words(value: Any) -> str:
-    """A value in at most `VALUE_CHARS` characters; never raises what an `Exception` is."""
-    return _cut(_repr.repr(value))
-
-
-def _shape_of(value: Any) -> str:
-    """Of an array or a table that is not small: what it is."""
+def _shape_of(value: Any, above: int) -> str:
+    """Of an array or a table with more than so many items: what it is."""
     shape = getattr(type(value), "shape", None) and getattr(value, "shape", None)
     if not isinstance(shape, tuple) or not all(type(n) is int for n in shape):
         return ""
     n_items = 1
     for n in shape:
         n_items *= n
-    if n_items <= 100:
+    if not shape or n_items <= above:
         return ""
     kind = getattr(value, "dtype", "")
     return f"<{type(value).__name__} of shape {' × '.join(map(str, shape))}{f', {kind}' if str(kind) else ''}>"

@@ -31,7 +31,13 @@ def as_option(option: str, name: str, origin: int) -> str:
     return f"option {option}"
 
 
-spell_option = as_option  # the notebook, where tasks come from cells that have flags, puts its own here
+def no_inputs(task: int, name: str) -> str:
+    """A sentence about what a failed task was given, "" if that is not known."""
+    return ""
+
+
+# The notebook, where tasks come from cells that have flags, and which keeps inputs for a while, puts its own here.
+spell_option, inputs_in_words = as_option, no_inputs
 
 # In a worker: the GPUs of the task or actor that it runs, as CUDA_VISIBLE_DEVICES names them.
 gpu_ids: list[str] = []

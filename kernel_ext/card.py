@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .. import exceptions
 from ..history import submission_of
 from ..refs import ObjectRef
-from ..tracebacks import with_source_lines
+from ..tracebacks import readable_traceback
 from .card_html import STATES, CardFacts, card_html, card_text
 from .cell_registry import CellRegistry
 from .graph_parts import UNKNOWN
@@ -259,7 +259,7 @@ class Cards:
                 return self._previewer.preview(ref)
             client.get(ref, 1.0)
         except exceptions.TaskError as error:
-            traceback = with_source_lines(error.remote_traceback)
+            traceback = readable_traceback(error.remote_traceback)
             return ValueFacts(error=_first_line(f"{error.cause_type}: {error.message}"), traceback=traceback)
         except exceptions.CellmeshError as error:
             return ValueFacts(error=_first_line(f"{type(error).__name__}: {error}"))
@@ -285,7 +285,7 @@ class Cards:
         made = self.facts(ref) if ref is not None else self._facts_of_row(row, recorder, row["state"], "")
         if row["state"] == "failed":
             error, traceback = recorder.session.errors.of(row["seq"])
-            return replace(made, error=error, traceback=with_source_lines(traceback))
+            return replace(made, error=error, traceback=readable_traceback(traceback))
         note = "Nobody holds a reference to the value any more." if ref is None and row["state"] == "finished" else ""
         return replace(made, note=note)
 

@@ -60,7 +60,8 @@ def _error_of(ref: Any) -> Exception | None:
 
 def _in_words(error: Exception, run: Cell, name: str) -> str:
     from ..exceptions import TaskError
-    from ..tracebacks import with_source_lines
+    from ..tracebacks import readable_traceback
+    from .failed_inputs import inputs_in_words
     label = run.label or "The cell"
     if not isinstance(error, TaskError):
         return f"{label} has failed: {type(error).__name__}: {error}\n"
@@ -68,4 +69,5 @@ def _in_words(error: Exception, run: Cell, name: str) -> str:
     if failed is not None and (other := f"In [{failed[1]}]") != label:  # which has told it already
         return f"{label} has not run, because {other} has failed: {error.cause_type}: {error.message}\n"
     what = "failed" if error.task_name == name else f"not run, because the task {error.task_name!r} has failed"
-    return f"{label} has {what} in the worker with pid {error.pid}.\n{with_source_lines(error.remote_traceback)}"
+    inputs = inputs_in_words(error.task, error.task_name)
+    return f"{label} has {what} in the worker with pid {error.pid}.{' ' if inputs else ''}{inputs}\n{readable_traceback(error.remote_traceback)}"

@@ -69,7 +69,7 @@ class Host:
     def install(self) -> None:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
         hooks.display_ref = self._display_ref
-        hooks.spell_option = as_flag
+        hooks.spell_option, hooks.inputs_in_words = as_flag, _inputs_in_words
         if self.kernel is None:
             return
         hooks.live_display = self._live_display
@@ -87,7 +87,7 @@ class Host:
     def uninstall(self) -> None:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
         hooks.display_ref = None
-        hooks.spell_option = hooks.as_option
+        hooks.spell_option, hooks.inputs_in_words = hooks.as_option, hooks.no_inputs
         if self.kernel is None:
             return
         hooks.live_display = None
@@ -243,6 +243,11 @@ class Host:
         with self._running_lock:
             if self._running is not None:
                 self.send("status", {"execution_state": "busy"}, self._running)
+
+
+def _inputs_in_words(task: int, name: str) -> str:
+    from .failed_inputs import inputs_in_words
+    return inputs_in_words(task, name)
 
 
 _hosts: dict[InteractiveShell, Host] = {}

@@ -8,8 +8,9 @@ import signal
 import pytest
 from cellmesh import exceptions
 from cellmesh.exceptions import (ActorDiedError, CellmeshError, GetTimeoutError, ObjectStoreFullError,
-                                 TaskCancelledError, TaskError, WorkerCrashedError, make_error, with_source_lines)
+                                 TaskCancelledError, TaskError, WorkerCrashedError, make_error)
 from cellmesh.failures import describe
+from cellmesh.tracebacks import with_source_lines
 
 
 def through_the_store(error: BaseException, name: str = "f") -> BaseException:

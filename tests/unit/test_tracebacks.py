@@ -11,7 +11,7 @@ from types import ModuleType, TracebackType
 import pytest
 from cellmesh.exceptions import CellmeshError, GetTimeoutError
 from cellmesh.kernel_ext.shown_tracebacks import ShownTracebacks
-from cellmesh.tracebacks import readable_stack, up_to_users_frame
+from cellmesh.tracebacks import readable_stack, readable_traceback, up_to_users_frame
 
 RAISES = """
 def outer(f): f()
@@ -19,10 +19,10 @@ def inner(): raise GetTimeoutError("late")
 """
 
 
-def module(name: str) -> ModuleType:
+def module(name: str, folder: str = "/home/somebody") -> ModuleType:
     made = ModuleType(name)
     made.GetTimeoutError = GetTimeoutError
-    exec(compile(RAISES, f"<{name}>", "exec"), made.__dict__)
+    exec(compile(RAISES, f"{folder}/{name}.py", "exec"), made.__dict__)
     return made
 
 
@@ -54,9 +54,7 @@ def test_magics_above_us_and_waits_below_us_go_with_us() -> None:
 
 def test_of_an_interrupt_what_we_called_goes_too() -> None:
     ours, users, main, threading = map(module, ("cellmesh.something", "users", "__main__", "threading"))
-    library = module("library")
-    users.__file__ = main.__file__ = "/home/somebody/work.py"
-    library.__file__ = f"{sysconfig.get_path('stdlib')}/library.py"
+    library = module("library", sysconfig.get_path("stdlib"))
 
     def shown(*callers: ModuleType) -> list[str]:
         function = callers[-1].inner
@@ -121,6 +119,50 @@ def test_without_ipython_the_hook_gives_pythons_own_text(monkeypatch: pytest.Mon
         module("cellmesh.something").inner()
     text = "".join(late.value._render_traceback_())
     assert "in inner" not in text and text.endswith("GetTimeoutError: late\n")
+
+
+def test_frames_of_libraries_are_folded_except_the_one_that_raised() -> None:
+    site, python = sysconfig.get_path("purelib"), sysconfig.get_path("stdlib")
+    text = f"""Traceback (most recent call last):
+  File "{site}/tables/index.py", line 9999999, in get_loc
+    return self.engine.get_loc(key)
+           ^^^^^^^^^^^^^^^^^^^^^^^^
+  File "tables/_libs/index.pyx", line 172, in tables._libs.IndexEngine.get_loc
+  File "tables/_libs/hashed.pxi", line 7726, in tables._libs.get_item
+KeyError: 'nope'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "Cell In[9]", line 2, in <module>
+    table.apply(work)
+  File "{site}/tables/frame.py", line 9999999, in apply
+  File "{python}/functools.py", line 9999999, in wrapper
+  [Previous line repeated 9 more times]
+  File "Cell In[9]", line 3, in work
+    total()
+  File "{site}/single.py", line 9999999, in total
+    raise KeyError(key)
+KeyError: 'nope'
+"""
+    assert readable_traceback(text) == """Traceback (most recent call last):
+  [... 2 frames of tables]
+  File "tables/_libs/hashed.pxi", line 7726, in tables._libs.get_item
+KeyError: 'nope'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "Cell In[9]", line 2, in <module>
+    table.apply(work)
+  [... 2 frames of tables, Python]
+  File "Cell In[9]", line 3, in work
+    total()
+  File "%s/single.py", line 9999999, in total
+    raise KeyError(key)
+KeyError: 'nope'
+""" % site
+    assert readable_traceback("no traceback\n") == "no traceback\n" and readable_traceback("") == ""
 
 
 def test_a_stack_begins_with_the_users_code_and_has_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,53 @@
+"""What an error of a task says, in a real kernel."""
+from __future__ import annotations
+
+import pytest
+from kernels import Kernel, error
+
+FUNCTIONS = "@cm.remote\ndef share(total, n=1): return total / n\n@cm.remote\ndef load(): return 3\n"
+
+
+@pytest.fixture(autouse=True)
+def functions(kernel: Kernel) -> None:
+    kernel.run(FUNCTIONS)
+
+
+@pytest.mark.parametrize(("call", "inputs"), [
+    ("share.remote(10, n=0)", "total = 10, n = 0"),
+    ("share.remote(load.remote(), 0)", "total = <result of load>, n = 0"),
+    ("share.remote(cm.put(1), 0)", "total = <a value in the store>, n = 0"),
+    ("share.remote(np.zeros((2, 3)), 'two\\nlines\\u202e')", "total = <ndarray of shape 2 × 3, float64>, n = 'two\\nlines\\u202e'"),
+    ("share.remote(share.remote(7, 0), 2)", "total = 7, n = 0"),
+])
+def test_the_inputs_of_what_failed_are_named(kernel: Kernel, call: str, inputs: str) -> None:
+    text = error(kernel, f"import numpy as np\nfut = {call}\ncm.get(fut)")[1]
+    assert f"The task 'share' raised it in the worker with pid {pid_in(text)}. Its inputs: {inputs}. Its" in text, text
+
+
+def pid_in(text: str) -> int:
+    return int(text.partition("with pid ")[2].partition(".")[0])
+
+
+def test_inputs_that_are_not_kept_or_cannot_be_shown_are_not_named(kernel: Kernel) -> None:
+    text = error(kernel, "cm.get(share.remote(1, 'x' * 100_000))")[1]
+    assert "raised it in the worker" in text and "Its inputs" not in text
+    kernel.run("class Shy:\n    def __reduce__(self): return int, ('no number',)")
+    text = error(kernel, "cm.get(share.remote([Shy()]))")[1]
+    assert "no number" in text and "Its inputs" not in text
+
+
+def test_a_cell_that_fails_names_its_inputs_and_folds_libraries(kernel: Kernel) -> None:
+    pytest.importorskip("pandas")
+    kernel.run("import pandas as pd\ntable = pd.DataFrame({'a': [1, 2]})\ncolumn = 'nope'")
+    request = kernel.run("%%remote\nbad = table[column].sum()")
+    text = kernel.until_text(request, lambda text: "KeyError: 'nope'\n" in text.partition("cause of")[2], "stderr")
+    assert "Its inputs: " in text and "column = 'nope'" in text and "table = <DataFrame of shape 2 × 1>" in text, text
+    assert "frames of pandas]\n" in text and "bad = table[column].sum()" in text, text
+    assert text.count("site-packages/pandas/") <= 2, text
+
+
+def test_unloading_leaves_errors_as_they_are_without_it(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport cellmesh as cm\n" + FUNCTIONS + "fut = share.remote(1, 0)")
+    assert "Its inputs: total = 1" in error(fresh_kernel, "cm.get(fut)")[1]
+    fresh_kernel.run("%unload_ext cellmesh")
+    assert "Its inputs" not in error(fresh_kernel, "cm.get(fut)")[1]
