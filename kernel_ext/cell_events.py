@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # From IPython 9.8 on, the counter has already moved on when `pre_run_cell` tells of a cell.
 COUNTS_BEFORE = IPython.version_info[:2] >= (9, 8)
 N_CELLS_NAMED = 5
+LITTER_AFTER_S = 0.5  # after a cell; who runs the next one at once does not wait for the garbage collector
 
 
 class CellEvents:
@@ -33,6 +34,7 @@ class CellEvents:
         self._cancels = cancels  # whether the tasks of a stopped cell are cancelled
         self.raw_cell = ""
         self._wakeup = SignalWakeup()
+        self._litter: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         self.shell.events.register("pre_run_cell", self.before)
@@ -47,12 +49,14 @@ class CellEvents:
         self.shell.events.unregister("post_run_cell", self.after)
         sessions.when_started.remove(attach)
         self._wakeup.disarm()
+        self._leave_litter()
         session = sessions.current_or_none()
         if session is not None:
             session.keep_calls(None)
 
     def before(self, info: ExecutionInfo) -> None:
         """A cell begins."""
+        self._leave_litter()
         self.shell.events.unregister("pre_run_cell", self.before)  # behind %autoreload, which reloads modules there
         self.shell.events.register("pre_run_cell", self.before)
         self._wakeup.arm()
@@ -76,6 +80,7 @@ class CellEvents:
 
     def after(self, result: ExecutionResult | None) -> None:
         """A cell has ended; None: it was cancelled before it could say how."""
+        self._collect_litter_soon()
         run = registry.current
         registry.leave(result.info if result is not None else None)
         if result is None or isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError):
@@ -85,6 +90,26 @@ class CellEvents:
                 cancel_runs([run.number])
             elif left:
                 print(what_goes_on(left, run.number))
+
+
+    def _collect_litter_soon(self) -> None:
+        """Values that only reference cycles hold, as old tracebacks do, are to leave the object store soon."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # in a terminal nothing runs between cells
+            return
+        self._litter = loop.call_later(LITTER_AFTER_S, _collect_litter)
+
+    def _leave_litter(self) -> None:
+        if self._litter is not None:
+            self._litter.cancel()
+            self._litter = None
+
+
+def _collect_litter() -> None:
+    session = sessions.current_or_none()
+    if session is not None and not session.client.closed:
+        session.client.collect_litter()
 
 
 def what_goes_on(left: Counter[int], number: int) -> str:

@@ -66,6 +66,8 @@ typedef struct {
     codec_hooks codec;
     CachedFunction *functions;
     PyObject *instance; /* the actor served */
+    bool has_run;             /* tasks, since litter was last collected */
+    int64_t no_litter_before; /* monotonic, ns */
     PyObject *store_error_type;
     PyObject *weakrefs;
 } ClientObject;
@@ -127,6 +129,11 @@ PyObject *ref_new(ClientObject *c, uint32_t slot, bool held); /* held: this clie
 PyObject *ref_make(void *client, uint32_t slot);              /* for codec_source */
 int ref_slot(void *client, PyObject *ref, uint32_t *slot);
 static inline bool is_ref(const ClientObject *c, PyObject *o) { return Py_TYPE(o) == c->codec.ref_type; }
+
+/* ---- litter.c: what only reference cycles hold */
+bool litter_collect(ClientObject *c, bool at_once); /* false: it did so lately, or the collector is off */
+bool litter_is_worth_it(const ClientObject *c);
+PyObject *client_collect_litter(ClientObject *c, PyObject *unused);
 
 /* ---- copy.c */
 bool copy_init(ClientObject *c); /* false: no memory */

@@ -597,6 +597,8 @@ static PyMethodDef client_methods[] = {
     {"detach", (PyCFunction)client_detach, METH_NOARGS, "detach()\n--\n\nGives up its place in the segment, unless values are in use here."},
     {"set_context", (PyCFunction)client_set_context_object, METH_O, "set_context(value)\n--\n\nPuts what workers find when they start, and replaces those there are; keep the ref."},
     {"context", (PyCFunction)client_context_object, METH_NOARGS, "context()\n--\n\nWhat set_context has put, or None."},
+    {"collect_litter", (PyCFunction)client_collect_litter, METH_NOARGS,
+     "collect_litter()\n--\n\nHas the garbage collector look for values of the store, if it is worth it; whether it did."},
     {"retire", (PyCFunction)client_retire, METH_O, "retire(index)\n--\n\nAsks an idle worker to leave; False: it is not idle."},
     {"clients", (PyCFunction)client_clients, METH_NOARGS, "clients()\n--\n\nThe attached processes."},
     {"idle_workers", (PyCFunction)client_idle_workers, METH_NOARGS, "idle_workers()\n--\n\nIndices of idle workers."},

@@ -7,6 +7,7 @@
 
 enum { LEAVE = -1, TIMED_OUT = -2, FAILED = -3 };
 #define IDLE_SLICE_NS (INT64_C(10) * 1000 * 1000 * 1000)
+#define LITTER_AFTER_NS (INT64_C(500) * 1000 * 1000)
 
 _Thread_local ClientObject *current_client;
 _Thread_local uint32_t current_task_1;
@@ -15,6 +16,7 @@ static void set_current(ClientObject *c, uint32_t task_1)
 {
     current_client = c;
     current_task_1 = task_1;
+    c->has_run = true;
 }
 
 uint32_t current_call_of(const ClientObject *c)
@@ -47,9 +49,15 @@ static bool should_leave(ClientObject *c)
 static int idle(ClientObject *c, uint32_t seen, int64_t ns)
 {
     flush_drops(c);
+    int64_t slice = c->has_run ? LITTER_AFTER_NS : IDLE_SLICE_NS;
     Py_BEGIN_ALLOW_THREADS
-    client_sleep(&c->s, seen, ns < IDLE_SLICE_NS ? ns : IDLE_SLICE_NS, &c->trust);
+    client_sleep(&c->s, seen, ns < slice ? ns : slice, &c->trust);
     Py_END_ALLOW_THREADS
+    if (c->has_run && ns >= slice && client_inbox(&c->s) == seen) {
+        c->has_run = false;
+        if (litter_is_worth_it(c))
+            litter_collect(c, true);
+    }
     return PyErr_CheckSignals() < 0 ? FAILED : 0; /* the end of the session is a reason to leave, not an error */
 }
 

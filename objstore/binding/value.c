@@ -77,6 +77,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     if (offset)
         return offset;
     flush_drops(c);
+    bool collected = litter_collect(c, false);
     char why[OFFLOAD_WHY_SIZE] = "";
     int64_t end = monotonic_ns() + FULL_PATIENCE_NS, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
@@ -99,6 +100,8 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return 0;
     }
+    if (!offset && fits && !collected && litter_collect(c, true))
+        offset = try_allocate(c, size, n_refs);
     if (!offset)
         raise_full(c, size, why);
     return offset;

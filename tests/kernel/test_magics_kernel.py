@@ -388,3 +388,15 @@ def test_modules_edited_under_autoreload_reach_workers_within_the_cell(kernel: K
     os.utime(module, ns=(stat.st_atime_ns, stat.st_mtime_ns + 2_000_000_000))  # autoreload looks at whole seconds
     assert value(kernel, "(cm.get(look.remote()), cm_edited.VALUE)") == ("edited", "edited")
     kernel.run("%autoreload 0\nsys.path.pop(0); del sys.modules['cm_edited']")
+
+
+def test_what_only_cycles_hold_leaves_the_store_when_the_kernel_is_idle(kernel: Kernel, tmp_path: Path) -> None:
+    """The kernel itself looks, in a thread: a cell that looked would be one that keeps it busy."""
+    kernel.run("import numpy as np, threading, pathlib, cellmesh.session as sessions\n"
+               "def look():\n"
+               "    while sessions.current().client.stats()['used_bytes'] > 1 << 20:\n"
+               "        time.sleep(0.05)\n"
+               f"    pathlib.Path({str(tmp_path / 'freed')!r}).touch()\n"
+               "cycle = [cm.put(np.ones(4 << 20))]; cycle.append(cycle); del cycle\n"
+               "threading.Thread(target=look).start()")
+    wait_until((tmp_path / "freed").exists, what="the array is freed")

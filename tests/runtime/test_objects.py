@@ -8,6 +8,7 @@ import pickle
 from types import ModuleType, SimpleNamespace
 
 import cellmesh
+import cloudpickle
 import numpy as np
 import pytest
 from cellmesh import session
@@ -142,6 +143,37 @@ def test_memory_is_freed_with_the_last_ref(cm: ModuleType) -> None:
     wait_until(lambda: used(cm) - before < 1 << 20, 10)
 
 
+def in_a_cycle(value: object) -> None:
+    cycle: list = [value]
+    cycle.append(cycle)
+
+
+def test_what_only_cycles_hold_goes_before_the_store_is_full() -> None:
+    """The collector counts Python objects, of which there are few here."""
+    @cellmesh.remote
+    def fill() -> bool:
+        for _ in range(10):
+            in_a_cycle(cellmesh.put(np.ones(4 << 20)))
+        return True
+
+    with cellmesh.init(num_cpus=1, object_store_memory=128 << 20, offload_limit=0):
+        for _ in range(10):
+            in_a_cycle(cellmesh.put(np.ones(4 << 20)))
+        gc.collect()
+        assert cellmesh.get(fill.remote())
+
+
+def test_an_idle_worker_lets_go_of_what_only_cycles_hold(cm: ModuleType) -> None:
+    @cm.remote
+    def keep(array: np.ndarray) -> None:
+        in_a_cycle(array)
+
+    ref = cm.put(np.ones(4 << 20))
+    cm.get([keep.remote(ref), keep.remote(ref)])
+    del ref
+    wait_until(lambda: used(cm) < 1 << 20, what="the array is freed")
+
+
 def test_refs_inside_objects_count(cm: ModuleType) -> None:
     before = used(cm)
     outer = cm.put([cm.put(np.ones(1 << 20))])
@@ -242,6 +274,11 @@ def test_refs_have_ids(cm: ModuleType) -> None:
     one, two = cm.put(1), cm.put(1)
     assert len(one.hex()) == 32 and one.hex() != two.hex() and one != two
     assert repr(one) == f"ObjectRef({one.hex()})" and {one: 1}[one] == 1
+
+
+def test_a_ref_pickled_by_others_is_refused(cm: ModuleType) -> None:
+    with pytest.raises(TypeError, match="only be pickled by cellmesh itself.*cellmesh.get"):
+        cloudpickle.dumps([cm.put(1)])
 
 
 # ---------------------------------------------------------------- wait
