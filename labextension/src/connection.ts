@@ -7,6 +7,7 @@ import { signal } from '@preact/signals';
 import { type Buffer, decodeGraphMessage } from './decode';
 import { TaskGraph } from './model';
 import { NoAnswer, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
+import { __ } from './text';
 
 /** Without an answer to `hello` after this time the kernel counts as one without cellmesh, which never answers. */
 const HELLO_MS = 2000;
@@ -114,7 +115,7 @@ export class Connection {
         return;
       }
       if (hello['protocol'] !== undefined && hello['protocol'] !== VERSION) {
-        this.fail(`The kernel's cellmesh ${String(hello['version'])} and this panel do not understand each other. Install the same version for both.`);
+        this.fail(__('The cellmesh of the kernel (%1) and this panel do not understand each other. Install the same version for both.', String(hello['version'])));
         return;
       }
       if (!this.graph.n) {

@@ -19,8 +19,13 @@ export function curveOf(samples: readonly Sample[], stretches: readonly Stretch[
   const parts: [number, number][][] = [];
   const usual = usualStep(samples);
   let before: Sample | null = null;
+  let stretch = 0;
   for (const sample of samples) {
-    if (!before || sample.at - before.at > GAP * usual) {
+    const isNext = stretch < stretches.length && stretches[stretch]!.from <= sample.at;
+    while (stretch < stretches.length && stretches[stretch]!.from <= sample.at) {
+      stretch++;
+    }
+    if (!before || isNext || sample.at - before.at > GAP * usual) {
       parts.push([]);
     }
     before = sample;

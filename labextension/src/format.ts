@@ -66,8 +66,3 @@ export function short(value: number): string {
   }
   return value >= 9.95 || Number.isInteger(value) ? integer(value) : String(Number(value.toFixed(1)));
 }
-
-/** "1 task", "2 tasks". */
-export function plural(n: number, one: string, many = `${one}s`): string {
-  return `${integer(n)} ${n === 1 ? one : many}`;
-}

@@ -20,6 +20,7 @@ import {
   type Store,
   type WorkerLabel
 } from './protocol';
+import { __ } from './text';
 
 const NONE = -1;
 const FIRST_CAPACITY = 1024;
@@ -224,7 +225,7 @@ export class TaskGraph {
 
   name(row: number): string {
     if (this.kind[row] === Kind.object) {
-      return 'put';
+      return __('put');
     }
     return this.functionName(this.fn[row]!);
   }
@@ -232,7 +233,7 @@ export class TaskGraph {
   /** A function's name; the kernel writes a question mark where the event that named it was lost. */
   functionName(fn: number): string {
     const name = this.functions.get(fn) ?? '?';
-    return name === '?' ? 'unknown' : name;
+    return name === '?' ? __('unknown') : name;
   }
 
   cellLabel(row: number): CellLabel | undefined {

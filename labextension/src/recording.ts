@@ -4,6 +4,7 @@ import type { Transport } from './connection';
 import { type Column, readArrow } from './arrow';
 import { type Buffer, isObject } from './decode';
 import { type LogLine, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
+import { __ } from './text';
 import { unzip } from './zip';
 
 const FORMAT = 'cellmesh run';
@@ -47,7 +48,7 @@ export class RecordedTransport implements Transport {
           lines: this.lines.slice(request.after).map(({ at, row, stream, pid, text }) => [at, row, stream, pid, text])
         };
       default:
-        throw new Refusal('Recording', 'This is a recording: there is no kernel that could do that.');
+        throw new Refusal('Recording', __('This is a recording: there is no kernel that could do that.'));
     }
   }
 

@@ -6,7 +6,9 @@
 import { duration, integer, size } from './format';
 import { type TaskGraph, isEnded } from './model';
 import { Kind, NO_WORKER, State } from './protocol';
+import { __ } from './text';
 import { readyAt } from './timeline';
+import { lifeInWords, stateName } from './words';
 
 export type TableName = 'tasks' | 'objects' | 'actors' | 'workers';
 
@@ -40,10 +42,6 @@ export interface Order {
 }
 
 const NONE = -1;
-const STATE_WORDS = Object.fromEntries(
-  Object.entries(State).map(([name, state]) => [state, state === State.ready ? 'queued' : name])
-) as Record<State, string>;
-
 /** The latest first: how a table is ordered unless the reader asks otherwise. */
 export const NEWEST: Order = { key: '', isDescending: true };
 
@@ -78,7 +76,7 @@ function actorName(graph: TaskGraph, actor: number): string {
 
 /** Words of a row that many rows share; looked up once for each. */
 function wordsOf(graph: TaskGraph): (row: number) => string[] {
-  return row => [graph.name(row), graph.cellLabel(row)?.label ?? '', actorName(graph, graph.actor[row]! - 1), STATE_WORDS[graph.state[row] as State]];
+  return row => [graph.name(row), graph.cellLabel(row)?.label ?? '', actorName(graph, graph.actor[row]! - 1), stateName(graph.state[row] as State)];
 }
 
 function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean): Table {
@@ -93,13 +91,13 @@ function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean
     row: row => row,
     state: row => graph.state[row] as State,
     columns: [
-      { key: 'name', title: 'Task', grow: 1.6, from: 0, text: row => graph.name(row), value: rank(graph, row => graph.fn[row]!, row => graph.name(row)) },
-      { key: 'cell', title: 'Cell', grow: 0.7, from: 420, text: row => graph.cellLabel(row)?.label ?? '', value: row => graph.cell[row]! },
-      { key: 'state', title: 'State', grow: 0.9, from: 0, text: row => STATE_WORDS[graph.state[row] as State], value: row => graph.state[row]! },
-      { key: 'queued', title: 'Queued', grow: 0.7, from: 520, isNumber: true, text: row => duration(Math.max(0, queued(row))), value: queued },
-      { key: 'ran', title: 'Ran', grow: 0.7, from: 0, isNumber: true, text: row => duration(graph.duration(row, now)), value: row => graph.duration(row, now) },
-      { key: 'size', title: 'Result', grow: 0.7, from: 460, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
-      { key: 'worker', title: 'Worker', grow: 0.7, from: 600, isNumber: true, text: row => pidOf(graph, row), value: row => graph.worker[row]! }
+      { key: 'name', title: __('Task'), grow: 1.6, from: 0, text: row => graph.name(row), value: rank(graph, row => graph.fn[row]!, row => graph.name(row)) },
+      { key: 'cell', title: __('Cell'), grow: 0.7, from: 420, text: row => graph.cellLabel(row)?.label ?? '', value: row => graph.cell[row]! },
+      { key: 'state', title: __('State'), grow: 0.9, from: 0, text: row => stateName(graph.state[row] as State), value: row => graph.state[row]! },
+      { key: 'queued', title: __('Queued'), grow: 0.7, from: 520, isNumber: true, text: row => duration(Math.max(0, queued(row))), value: queued },
+      { key: 'ran', title: __('Ran'), grow: 0.7, from: 0, isNumber: true, text: row => duration(graph.duration(row, now)), value: row => graph.duration(row, now) },
+      { key: 'size', title: __('Result'), grow: 0.7, from: 460, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
+      { key: 'worker', title: __('Worker'), grow: 0.7, from: 600, isNumber: true, text: row => pidOf(graph, row), value: row => graph.worker[row]! }
     ]
   };
 }
@@ -136,11 +134,11 @@ function objects(graph: TaskGraph, isWanted: (row: number) => boolean): Table {
     words: wordsOf(graph),
     row: row => row,
     columns: [
-      { key: 'name', title: 'Made by', grow: 1.6, from: 0, text: row => graph.name(row), value: rank(graph, row => (isPut(row) ? NONE : graph.fn[row]!), row => graph.name(row)) },
-      { key: 'cell', title: 'Cell', grow: 0.8, from: 380, text: row => graph.cellLabel(row)?.label ?? '', value: row => graph.cell[row]! },
-      { key: 'size', title: 'Size', grow: 0.8, from: 0, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
-      { key: 'made', title: 'Made at', grow: 0.8, from: 0, isNumber: true, text: row => duration(graph.finished[row]!), value: row => graph.finished[row]! },
-      { key: 'users', title: 'Needed by', grow: 0.8, from: 480, isNumber: true, text: row => integer(count(graph.dependents(row))), value: row => count(graph.dependents(row)) }
+      { key: 'name', title: __('Made by'), grow: 1.6, from: 0, text: row => graph.name(row), value: rank(graph, row => (isPut(row) ? NONE : graph.fn[row]!), row => graph.name(row)) },
+      { key: 'cell', title: __('Cell'), grow: 0.8, from: 380, text: row => graph.cellLabel(row)?.label ?? '', value: row => graph.cell[row]! },
+      { key: 'size', title: __('Size'), grow: 0.8, from: 0, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
+      { key: 'made', title: __('Made at'), grow: 0.8, from: 0, isNumber: true, text: row => duration(graph.finished[row]!), value: row => graph.finished[row]! },
+      { key: 'users', title: __('Needed by'), grow: 0.8, from: 480, isNumber: true, text: row => integer(count(graph.dependents(row))), value: row => count(graph.dependents(row)) }
     ]
   };
 }
@@ -161,19 +159,14 @@ function actors(graph: TaskGraph): Table {
     words: actor => [graph.actors.get(actor)!.name, graph.actors.get(actor)!.cls, lifeInWords(graph.actors.get(actor)!)],
     row: actor => currentCall(graph, actor) ?? calls(actor)?.last ?? NONE,
     columns: [
-      { key: 'name', title: 'Actor', grow: 1.4, from: 0, text: actor => graph.actors.get(actor)!.name || graph.actors.get(actor)!.cls },
-      { key: 'cls', title: 'Class', grow: 1, from: 460, text: actor => graph.actors.get(actor)!.cls },
-      { key: 'state', title: 'State', grow: 0.8, from: 0, text: actor => lifeInWords(graph.actors.get(actor)!) },
-      { key: 'now', title: 'Now', grow: 1, from: 400, text: actor => nameOf(graph, currentCall(graph, actor)) },
-      { key: 'calls', title: 'Calls', grow: 0.6, from: 0, isNumber: true, text: actor => integer(calls(actor)?.n ?? 0), value: actor => calls(actor)?.n ?? 0 },
-      { key: 'open', title: 'Open', grow: 0.6, from: 0, isNumber: true, text: actor => integer(open(actor)), value: open }
+      { key: 'name', title: __('Actor'), grow: 1.4, from: 0, text: actor => graph.actors.get(actor)!.name || graph.actors.get(actor)!.cls },
+      { key: 'cls', title: __('Class'), grow: 1, from: 460, text: actor => graph.actors.get(actor)!.cls },
+      { key: 'state', title: __('State'), grow: 0.8, from: 0, text: actor => lifeInWords(graph.actors.get(actor)!) },
+      { key: 'now', title: __('Now'), grow: 1, from: 400, text: actor => nameOf(graph, currentCall(graph, actor)) },
+      { key: 'calls', title: __('Calls'), grow: 0.6, from: 0, isNumber: true, text: actor => integer(calls(actor)?.n ?? 0), value: actor => calls(actor)?.n ?? 0 },
+      { key: 'open', title: __('Open calls'), grow: 0.6, from: 0, isNumber: true, text: actor => integer(open(actor)), value: open }
     ]
   };
-}
-
-/** What is said of the state of an actor or a worker: most that are dead were meant to end. */
-export function lifeInWords({ state, crashed = false }: { state: string; crashed?: boolean }): string {
-  return crashed ? 'crashed' : state === 'dead' ? 'ended' : state;
 }
 
 /** The call that an actor works on; the oldest if there are several. */
@@ -211,11 +204,11 @@ function workers(graph: TaskGraph, now: number): Table {
     words: worker => [String(label(worker).pid), lifeInWords(label(worker)), nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
     row: worker => current[worker]!,
     columns: [
-      { key: 'pid', title: 'Process', grow: 0.8, from: 0, text: worker => String(label(worker).pid), value: worker => label(worker).pid },
-      { key: 'state', title: 'State', grow: 0.8, from: 0, text: worker => lifeInWords(label(worker)) },
-      { key: 'now', title: 'Runs', grow: 1.4, from: 0, text: worker => (current[worker]! < 0 ? '' : graph.name(current[worker]!)) },
-      { key: 'done', title: 'Tasks done', grow: 0.8, from: 0, isNumber: true, text: worker => integer(done[worker]!), value: worker => done[worker]! },
-      { key: 'busy', title: 'Busy', grow: 0.8, from: 380, isNumber: true, text: worker => duration(busy[worker]!), value: worker => busy[worker]! }
+      { key: 'pid', title: __('Process'), grow: 0.8, from: 0, text: worker => String(label(worker).pid), value: worker => label(worker).pid },
+      { key: 'state', title: __('State'), grow: 0.8, from: 0, text: worker => lifeInWords(label(worker)) },
+      { key: 'now', title: __('Runs'), grow: 1.4, from: 0, text: worker => (current[worker]! < 0 ? '' : graph.name(current[worker]!)) },
+      { key: 'done', title: __('Tasks done'), grow: 0.8, from: 0, isNumber: true, text: worker => integer(done[worker]!), value: worker => done[worker]! },
+      { key: 'busy', title: __('Busy'), grow: 0.8, from: 380, isNumber: true, text: worker => duration(busy[worker]!), value: worker => busy[worker]! }
     ]
   };
 }

@@ -11,11 +11,12 @@ export interface Translations {
   _n(msgid: string, plural: string, n: number, ...args: string[]): string;
 }
 
-let translations: Translations | null = null;
+/** Shared by all code of ours in a page: the widget's is another bundle than the panel's. */
+const page = globalThis as { cellmeshTranslations?: Translations | null };
 
 /** Take texts from here from now on. */
 export function translateWith(bundle: Translations | null): void {
-  translations = bundle;
+  page.cellmeshTranslations = bundle;
 }
 
 function fill(text: string, args: readonly string[]): string {
@@ -25,13 +26,13 @@ function fill(text: string, args: readonly string[]): string {
 /** A text; %1, %2 … are what follows it. */
 export function __(text: string, ...args: (string | number)[]): string {
   const given = args.map(String);
-  return translations ? translations.__(text, ...given) : fill(text, given);
+  return page.cellmeshTranslations?.__(text, ...given) ?? fill(text, given);
 }
 
 /** A text that counts something: %2 is the number as the reader writes it, %3 … are what follows (%1 is the bare number). */
 export function _n(one: string, many: string, n: number, ...args: (string | number)[]): string {
   const given = [integer(n), ...args.map(String)];
-  return translations ? translations._n(one, many, n, ...given) : fill(n === 1 ? one : many, [String(n), ...given]);
+  return page.cellmeshTranslations?._n(one, many, n, ...given) ?? fill(n === 1 ? one : many, [String(n), ...given]);
 }
 
 export function nTasks(n: number): string {

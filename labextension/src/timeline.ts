@@ -4,9 +4,10 @@
 // own or, narrower than that, as a share of the pixels it covers. That is fast enough for a million rows, and cannot be
 // out of date.
 
-import { duration } from './format';
+import { duration, size } from './format';
 import type { TaskGraph } from './model';
 import { Kind, NO_WORKER, State } from './protocol';
+import { __, _n } from './text';
 
 /** Seconds since the session began at the left edge, and how many pixels a second takes. */
 export interface Scale {
@@ -73,8 +74,8 @@ function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[
     .sort(([a], [b]) => a - b)
     .map(([worker, { pid, state }]) => {
       const actor = graph.actors.get(actorOf[worker]!);
-      const title = actor ? actor.name || actor.cls : 'worker';
-      return { worker, title, detail: `${pid}${state === 'dead' ? ', ended' : state === 'blocked' ? ', waits' : ''}` };
+      const title = actor ? actor.name || actor.cls : __('worker');
+      return { worker, title, detail: state === 'dead' ? __('%1, ended', pid) : state === 'blocked' ? __('%1, waits', pid) : String(pid) };
     });
 }
 
@@ -165,21 +166,29 @@ export function story(graph: TaskGraph, row: number, now: number): string[] {
   const started = graph.started[row]!;
   const ready = readyAt(graph, row);
   if (ready > submitted) {
-    lines.push(`${duration(Math.min(ready, started) - submitted)} until its inputs were there`);
+    lines.push(__('%1 until its inputs were there', duration(Math.min(ready, started) - submitted)));
   }
   if (started > ready) {
-    lines.push(`${duration(started - ready)} in the queue`);
+    lines.push(__('%1 in the queue', duration(started - ready)));
   }
   const ran = graph.duration(row, now);
   if (!Number.isNaN(ran)) {
-    lines.push(`${graph.state[row] === State.running ? 'runs for' : 'ran'} ${duration(ran)}`);
+    lines.push(graph.state[row] === State.running ? __('runs for %1', duration(ran)) : __('ran %1', duration(ran)));
   }
   return lines;
 }
 
-/** Why a worker did nothing at a time. */
-export function gapReason(graph: TaskGraph, at: number): string[] {
+/** Memory that is fuller than that holds tasks up, or has some of them ended. */
+const TIGHT = 0.93;
+
+/** Why a worker did nothing at a time: it was not there, or what was ready wanted more than was free, or nothing was ready. */
+export function gapReason(graph: TaskGraph, at: number, worker = NO_WORKER): string[] {
+  const life = graph.workers.get(worker);
+  if (life && (life.since > at || life.ended < at)) {
+    return [life.since > at ? __('this process had not begun yet') : __('this process had ended')];
+  }
   let [waiting, queued, running] = [0, 0, 0];
+  const awaited = new Map<string, number>();
   for (let row = 0; row < graph.n; row++) {
     const started = graph.started[row]!;
     const finished = graph.finished[row]!;
@@ -192,16 +201,41 @@ export function gapReason(graph: TaskGraph, at: number): string[] {
       queued++;
     } else {
       waiting++;
+      for (const source of graph.dependencies(row)) {
+        if (!(graph.finished[source]! <= at)) {
+          awaited.set(graph.name(source), (awaited.get(graph.name(source)) ?? 0) + 1);
+        }
+      }
     }
   }
-  const tasks = (n: number) => `${n} ${n === 1 ? 'task' : 'tasks'}`;
   if (queued) {
-    return [`${tasks(queued)} queued:`, `what they ask for was taken by the ${running} that ran`];
+    return [_n('%2 task queued:', '%2 tasks queued:', queued), held(graph, at, running)];
   }
   if (waiting) {
-    return ['nothing was ready:', `${tasks(waiting)} waited for what ${running === 1 ? 'one' : running} had yet to finish`];
+    const [name] = [...awaited].sort(([, a], [, b]) => b - a)[0] ?? [__('what had yet to finish')];
+    return [__('nothing was ready:'), _n('%2 task waited for %3', '%2 tasks waited for %3', waiting, name)];
   }
-  return [running ? `nothing else was to do while ${tasks(running)} ran` : 'nothing was to do'];
+  return [running ? _n('nothing else was to do while %2 task ran', 'nothing else was to do while %2 tasks ran', running) : __('nothing was to do')];
+}
+
+/** What held queued tasks up, as far as it was noted: a resource that was all taken, or memory. */
+function held(graph: TaskGraph, at: number, running: number): string {
+  const { cpus, gpus, memory } = graph.resourcesAt(at);
+  const node = graph.nodes.get(0);
+  const total = graph.resources.total;
+  if (node && memory > TIGHT * node.memory) {
+    return __('memory was nearly full: %1 of %2', size(memory), size(node.memory));
+  }
+  if (!running) {
+    return __('what they ask for was not free');
+  }
+  if ((total['CPU'] ?? 0) > 0 && cpus >= total['CPU']!) {
+    return _n('all CPUs were taken by the %2 that ran', 'all CPUs were taken by the %2 that ran', running);
+  }
+  if ((total['GPU'] ?? 0) > 0 && gpus >= total['GPU']!) {
+    return __('all GPUs were taken');
+  }
+  return _n('what they ask for was taken by the %2 that ran', 'what they ask for was taken by the %2 that ran', running);
 }
 
 // ---- the scale

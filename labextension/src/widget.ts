@@ -8,6 +8,7 @@ import { Body } from './panels/graph/body';
 import { type Choice, PanelState } from './panels/graph/state';
 import { NoAnswer, type ReplyContent, type Request } from './protocol';
 import { installStyles } from './styles';
+import { __ } from './text';
 
 type Listener = (content: unknown, buffers: readonly Buffer[]) => void;
 
@@ -51,7 +52,7 @@ class WidgetTransport implements Transport {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.waiting.delete(id);
-        reject(new NoAnswer('The kernel does not answer; it may be busy, or it was restarted.'));
+        reject(new NoAnswer(__('The kernel does not answer; it may be busy, or it was restarted.')));
       }, timeoutMs);
       this.waiting.set(id, { resolve, reject, timer });
       this.model.send({ ...request, request: id });

@@ -135,7 +135,7 @@ def test_text_from_tasks_is_text(lab: Lab, evil: tuple[str, list[str]]) -> None:
     panel.expect_count("failed", len(PAYLOADS))
     panel.list()
     look_at_all(panel)
-    for view in ("Timeline", "Groups", "Tasks"):
+    for view in ("Timeline", "Groups", "Memory", "Machine", "Logs", "Tasks"):
         panel.root.get_by_role("radio", name=view).click()
         lab.settle()
     panel.click_a_box()

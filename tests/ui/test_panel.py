@@ -216,6 +216,9 @@ def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, pan
     with lab.page.expect_download() as saved:
         panel.root.get_by_role("button", name="Save SVG").click()
     assert "nap</text>" in saved.value.path().read_text()
+    with lab.page.expect_download() as saved:
+        panel.root.get_by_role("button", name="Save PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG") and saved.value.path().stat().st_size > 3000
     lanes.focus()
     lab.page.keyboard.press("ArrowRight")
     expect(panel.card).to_contain_text("nap")

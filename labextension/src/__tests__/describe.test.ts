@@ -38,7 +38,7 @@ test('a group in words', () => {
 
 test('the whole in one sentence', () => {
   const counts = { waiting: 2, ready: 3, running: 4, finished: 5, failed: 1, cancelled: 0 };
-  expect(summary(counts, 15, 75)).toBe('5 of 15 tasks finished; 4 running, 5 to come, 1 failed. Elapsed 1:15.');
+  expect(summary(counts, 15, 75)).toBe('5 of 15 tasks finished. 4 running. 5 to come. 1 failed. Elapsed 1:15.');
   expect(summary(counts, 0, 0)).toBe('No tasks yet.');
 });
 

@@ -72,10 +72,25 @@ test('waiting is told apart: for inputs, and for a place', () => {
 
 test('a gap says why nothing was done', () => {
   const graph = ran([[0, 2], [3, 4]], [[0, 1]]);
-  expect(gapReason(graph, 1).join(' ')).toContain('1 task waited for what one had yet to finish');
+  expect(gapReason(graph, 1).join(' ')).toContain('1 task waited for unknown');
   expect(gapReason(graph, 2.5).join(' ')).toContain('1 task queued');
   expect(gapReason(graph, 3.5).join(' ')).toContain('nothing else was to do while 1 task ran');
   expect(gapReason(graph, 5)).toEqual(['nothing was to do']);
+});
+
+test('a gap says which process was not there, what was all taken, and when memory was short', () => {
+  const graph = ran([[0, 2], [3, 4]]);
+  graph.workers.set(4, { pid: 4, state: 'dead', since: 1, ended: 3 });
+  expect([0.5, 2.5, 3.5].map(at => gapReason(graph, at, 4)[0])).toEqual(['this process had not begun yet', '1 task queued:', 'this process had ended']);
+  graph.resources = { total: { CPU: 2 }, available: { CPU: 2 } };
+  graph.nodes.set(0, { name: 'here', cpus: 2, gpus: 0, memory: 1000, store: 500 });
+  const sample = { node: 0, at: 1, load: 1, cpus: 1, gpus: 0, memory: 100, store: 0, disk: 0 };
+  graph.samples = [sample, { ...sample, at: 2.2, cpus: 2 }, { ...sample, at: 2.7, cpus: 2, memory: 990 }];
+  expect(gapReason(graph, 1.5)[1]).toContain('what they ask for was taken by the 1');
+  expect(gapReason(graph, 2.5)[1]).toBe('what they ask for was not free');
+  graph.finished[0] = 2.9;
+  expect(gapReason(graph, 2.5)[1]).toBe('all CPUs were taken by the 1 that ran');
+  expect(gapReason(graph, 2.8)[1]).toBe('memory was nearly full: 990\u00a0B of 1\u00a0kB');
 });
 
 describe('the scale', () => {

@@ -1,7 +1,8 @@
 // The graph as a few boxes, one per cell and function: a ring of progress, the numbers, and a waffle of states in which
 // the front of the work is seen moving.
 
-import { duration, plural, short, size } from '../format';
+import { duration, short, size } from '../format';
+import { __, nObjects, nTasks } from '../text';
 import { type Group, WAFFLE_CELLS } from '../groups';
 import { NONE } from '../layout';
 import { Kind, N_STATES, State } from '../protocol';
@@ -112,19 +113,19 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   pen.textAlign = 'left';
   pen.fillStyle = theme.text;
   pen.font = `600 14px ${theme.font}`;
-  const name = group.kind === Kind.object ? 'put' : graph.functionName(group.fn);
+  const name = group.kind === Kind.object ? __('put') : graph.functionName(group.fn);
   pen.fillText(shortName(pen, name, room), left, y + 27);
   drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }
 
 function numbers(group: Group): string[] {
   if (group.kind === Kind.object) {
-    return [plural(group.n, 'object'), size(group.bytes)];
+    return [nObjects(group.n), size(group.bytes)];
   }
   const nFailed = group.counts[State.failed]!;
   const mean = duration(group.meanSeconds);
-  const all = group.ended === group.n ? plural(group.n, 'task') : `${short(group.ended)} of ${short(group.n)}`;
-  return [all, nFailed ? `${short(nFailed)} failed` : mean && group.n > 1 ? `${mean} each` : mean];
+  const all = group.ended === group.n ? nTasks(group.n) : __('%1 of %2', short(group.ended), short(group.n));
+  return [all, nFailed ? __('%1 failed', short(nFailed)) : mean && group.n > 1 ? __('%1 each', mean) : mean];
 }
 
 function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): void {

@@ -7,6 +7,7 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Transport } from '../connection';
 import { type Buffer, decodeReply } from '../decode';
 import { NoAnswer, REQUEST_TYPE, Refusal, type ReplyContent, type Request } from '../protocol';
+import { __ } from '../text';
 import { revealCell } from './reveal';
 
 /**
@@ -56,7 +57,7 @@ export class KernelTransport implements Transport {
     return new Promise((resolve, reject) => {
       const future = kernel.sendControlMessage(message, true, true);
       const timer = setTimeout(() => {
-        reject(new NoAnswer('The kernel does not answer.'));
+        reject(new NoAnswer(__('The kernel does not answer.')));
         future.dispose();
       }, timeoutMs);
       future.onReply = reply => {
@@ -70,7 +71,7 @@ export class KernelTransport implements Transport {
       // Disposed before it was answered: the kernel restarted.
       future.done.catch(() => {
         clearTimeout(timer);
-        reject(new NoAnswer('The kernel was restarted before it could answer.'));
+        reject(new NoAnswer(__('The kernel was restarted before it could answer.')));
       });
     });
   }
@@ -93,7 +94,7 @@ export class KernelTransport implements Transport {
       const isMissing = ename === 'ModuleNotFoundError';
       throw new Refusal(
         ename,
-        isMissing ? "cellmesh is not installed in this kernel's environment; there, pip install cellmesh brings it." : `${ename}: ${evalue}`
+        isMissing ? __('cellmesh is not installed in the environment of this kernel; there, pip install cellmesh brings it.') : `${ename}: ${evalue}`
       );
     }
   }

@@ -5,8 +5,10 @@ import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import panelIcon from '../../style/panel.svg';
+import { translateWith, __ } from '../text';
 import { GraphPanel } from '../panels/graph';
 import { keepClear } from './area';
 import { NotebookFollower, listenForAnnouncements } from './follow';
@@ -22,16 +24,18 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
   description: 'The live task graph of cellmesh beside the notebook.',
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ILabShell, ILayoutRestorer, ISettingRegistry, ICommandPalette, ILauncher],
+  optional: [ITranslator, ILabShell, ILayoutRestorer, ISettingRegistry, ICommandPalette, ILauncher],
   activate: (
     app: JupyterFrontEnd,
     notebooks: INotebookTracker,
+    translator: ITranslator | null,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null,
     settings: ISettingRegistry | null,
     palette: ICommandPalette | null,
     launcher: ILauncher | null
   ) => {
+    translateWith(translator?.load('cellmesh') ?? null);
     const icon = new LabIcon({ name: 'cellmesh:panel', svgstr: panelIcon });
     const tracker = new WidgetTracker<GraphPanel>({ namespace: 'cellmesh' });
     let panel: GraphPanel | null = null;
@@ -41,8 +45,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     const makePanel = (): GraphPanel => {
       const made = new GraphPanel();
       made.id = WIDGET_ID;
-      made.title.label = 'Task graph';
-      made.title.caption = 'The tasks, puts and actors of the notebook in front';
+      made.title.label = __('Task graph');
+      made.title.caption = __('The tasks, puts and actors of the notebook in front');
       made.title.icon = icon;
       made.title.closable = true;
       const following = (follower = new NotebookFollower(notebooks, made.state, path => {
@@ -97,8 +101,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     };
 
     app.commands.addCommand(OPEN_COMMAND, {
-      label: args => (args['toolbar'] ? '' : 'Task graph'),
-      caption: 'Show the live task graph of this notebook (cellmesh)',
+      label: args => (args['toolbar'] ? '' : __('Task graph')),
+      caption: __('Show the live task graph of this notebook (cellmesh)'),
       icon,
       describedBy: {
         args: {

@@ -2,10 +2,11 @@
 
 import { useState } from 'preact/hooks';
 import { actorColour, makeTheme } from '../../draw/theme';
-import { integer, plural } from '../../format';
+import { integer } from '../../format';
 import type { TaskGraph } from '../../model';
 import type { ActorLabel } from '../../protocol';
-import { lifeInWords } from '../../tables';
+import { __, _n } from '../../text';
+import { lifeInWords } from '../../words';
 import type { PanelState } from './state';
 
 /** More are counted, not listed. */
@@ -27,13 +28,13 @@ export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }
   return (
     <details class="cm-actors" open={isOpen} onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>
-        {plural(actors.length, 'actor')}
-        {nAlive !== actors.length && <span class="cm-soft"> · {integer(nAlive)} alive</span>}
+        {_n('%2 actor', '%2 actors', actors.length)}
+        {nAlive !== actors.length && <span class="cm-soft"> · {__('%1 alive', integer(nAlive))}</span>}
       </summary>
       <List actors={present} state={state} graph={graph} />
       {ended.length > 0 && (
         <details class="cm-ended">
-          <summary>{integer(ended.length)} ended</summary>
+          <summary>{__('%1 ended', integer(ended.length))}</summary>
           <List actors={ended} state={state} graph={graph} />
         </details>
       )}
@@ -53,7 +54,7 @@ function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state:
               <button
                 type="button"
                 disabled={!calls}
-                title={`Show the latest call of this ${actor.cls}`}
+                title={__('Show the latest call of this %1', actor.cls)}
                 onClick={() => calls && state.choose({ kind: 'task', index: calls.last })}
               >
                 <i
@@ -64,9 +65,9 @@ function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state:
                   {actor.name || actor.cls}
                   {actor.name && <span class="cm-soft"> {actor.cls}</span>}
                 </span>
-                <span class="cm-soft">{actor.pid ? `pid ${actor.pid}` : ''}</span>
-                <span class="cm-soft">{calls ? plural(calls.n, 'call') : ''}</span>
-                <span class={`cm-queue${nOpen ? '' : ' cm-none'}`}>{nOpen ? `${integer(nOpen)} open` : ''}</span>
+                <span class="cm-soft">{actor.pid ? __('pid %1', actor.pid) : ''}</span>
+                <span class="cm-soft">{calls ? _n('%2 call', '%2 calls', calls.n) : ''}</span>
+                <span class={`cm-queue${nOpen ? '' : ' cm-none'}`}>{nOpen ? __('%1 open', integer(nOpen)) : ''}</span>
                 <span class={`cm-actor-state cm-actor-${actor.crashed ? 'crashed' : actor.state}`}>
                   {lifeInWords(actor)}
                 </span>
@@ -75,7 +76,7 @@ function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state:
           );
         })}
       </ul>
-      {actors.length > N_ACTORS_MAX && <p class="cm-soft">and {integer(actors.length - N_ACTORS_MAX)} more</p>}
+      {actors.length > N_ACTORS_MAX && <p class="cm-soft">{__('and %1 more', integer(actors.length - N_ACTORS_MAX))}</p>}
     </>
   );
 }

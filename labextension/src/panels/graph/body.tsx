@@ -3,6 +3,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type { TaskGraph } from '../../model';
 import { Actors } from './actors';
+import { __ } from '../../text';
 import { HistoryBar } from '../history/bar';
 import { bind } from './bind';
 import { type CanvasOptions, GraphCanvas, type Show } from './canvas';
@@ -55,7 +56,7 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
     <>
       {isLost && (
         <div class="cm-banner" role="status">
-          No connection to the kernel. This is the last that was seen.
+          {__('No connection to the kernel. This is the last that was seen.')}
         </div>
       )}
       <Header state={state} graph={graph} />
@@ -128,30 +129,30 @@ function Tools({ state }: { state: PanelState }) {
   };
   return (
     <>
-      <div class="cm-tabs" role="radiogroup" aria-label="View">
-        {tab('Groups', view === 'graph' && showsGroups, () => show('groups'), 'One box for each cell and function (G)')}
-        {tab('Tasks', view === 'graph' && !showsGroups, () => show('tasks'), 'One box for each task (G)')}
-        {tab('Timeline', view === 'timeline', () => (state.view.value = 'timeline'), 'When tasks ran, worker by worker')}
-        {tab('Tables', view === 'tables', () => (state.view.value = 'tables'), 'Tasks, objects, actors and workers, to sort and search')}
-        {tab('Memory', view === 'memory', () => (state.view.value = 'memory'), 'What holds the memory of the store, and who holds that')}
-        {tab('Machine', view === 'machine', () => (state.view.value = 'machine'), 'CPU, memory and store over time')}
-        {tab('Logs', view === 'logs', () => (state.view.value = 'logs'), 'What tasks have printed, to search')}
+      <div class="cm-tabs" role="radiogroup" aria-label={__('View')}>
+        {tab(__('Groups'), view === 'graph' && showsGroups, () => show('groups'), __('One box for each cell and function (G)'))}
+        {tab(__('Tasks'), view === 'graph' && !showsGroups, () => show('tasks'), __('One box for each task (G)'))}
+        {tab(__('Timeline'), view === 'timeline', () => (state.view.value = 'timeline'), __('When tasks ran, worker by worker'))}
+        {tab(__('Tables'), view === 'tables', () => (state.view.value = 'tables'), __('Tasks, objects, actors and workers, to sort and search'))}
+        {tab(__('Memory'), view === 'memory', () => (state.view.value = 'memory'), __('What holds the memory of the store, and who holds that'))}
+        {tab(__('Machine'), view === 'machine', () => (state.view.value = 'machine'), __('CPU, memory and store over time'))}
+        {tab(__('Logs'), view === 'logs', () => (state.view.value = 'logs'), __('What tasks have printed, to search'))}
       </div>
       {view === 'graph' && canvas && (
-        <div class="cm-zoom" role="toolbar" aria-label="Point of view">
-          <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => canvas.zoom(1 / 1.5)}>
+        <div class="cm-zoom" role="toolbar" aria-label={__('Point of view')}>
+          <button type="button" aria-label={__('Zoom out')} title={__('Zoom out (−)')} onClick={() => canvas.zoom(1 / 1.5)}>
             <Glyph name="minus" />
           </button>
-          <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => canvas.zoom(1.5)}>
+          <button type="button" aria-label={__('Zoom in')} title={__('Zoom in (+)')} onClick={() => canvas.zoom(1.5)}>
             <Glyph name="plus" />
           </button>
-          <button type="button" aria-label="Show everything" title="Show everything (F)" onClick={() => canvas.fit()}>
+          <button type="button" aria-label={__('Show everything')} title={__('Show everything (F)')} onClick={() => canvas.fit()}>
             <Glyph name="fit" />
           </button>
           <button
             type="button"
-            aria-label="Follow the work"
-            title="Follow the work (L)"
+            aria-label={__('Follow the work')}
+            title={__('Follow the work (L)')}
             aria-pressed={state.isFollowing.value}
             onClick={() => canvas.follow(!canvas.isFollowing)}
           >
@@ -167,11 +168,11 @@ function Nothing({ state }: { state: PanelState }) {
   const connection = state.connection.value;
   const canLoad = connection?.transport.load !== undefined;
   const sentence = {
-    none: 'Open a notebook, and the tasks that it starts appear here.',
-    connecting: 'Saying hello to the kernel …',
-    absent: 'This kernel does not use cellmesh yet.',
-    live: 'Nothing has run yet. Tasks, puts and actors appear here the moment they are made.',
-    lost: 'The kernel has gone; this panel comes back with it.',
+    none: __('Open a notebook, and the tasks that it starts appear here.'),
+    connecting: __('Saying hello to the kernel …'),
+    absent: __('This kernel does not use cellmesh yet.'),
+    live: __('Nothing has run yet. Tasks, puts and actors appear here the moment they are made.'),
+    lost: __('The kernel has gone; this panel comes back with it.'),
     failed: state.problem.value || (connection?.problem.value ?? '')
   }[state.status.value];
   return (
@@ -180,12 +181,12 @@ function Nothing({ state }: { state: PanelState }) {
       <p>{sentence}</p>
       {state.status.value === 'absent' && canLoad && (
         <button type="button" class="cm-primary" onClick={() => void connection?.load()}>
-          Load cellmesh
+          {__('Load cellmesh')}
         </button>
       )}
       {state.status.value === 'failed' && connection && (
         <button type="button" class="cm-primary" onClick={() => void connection?.start()}>
-          Try again
+          {__('Try again')}
         </button>
       )}
       {state.status.value === 'live' && (

@@ -11,6 +11,7 @@ import { Glide } from '../../glide';
 import { type Direction, type LayeredLayout, NONE, type Rect } from '../../layout';
 import type { TaskGraph } from '../../model';
 import { State } from '../../protocol';
+import { __ } from '../../text';
 import { EASE_MS, type Sight, Viewpoint } from '../../viewpoint';
 import { walk } from '../../walk';
 import { CanvasView, type Wheel } from '../canvas';
@@ -70,8 +71,8 @@ export class GraphCanvas extends CanvasView {
     private readonly options: CanvasOptions
   ) {
     super(host, 'cm-canvas', {
-      description: 'task graph',
-      label: 'Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.'
+      description: __('task graph'),
+      label: __('Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.')
     });
     this.tasks = new TaskArrangement(graph);
     this.groups = new GroupArrangement(graph);

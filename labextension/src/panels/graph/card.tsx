@@ -2,10 +2,10 @@
 // frame in which nothing runs and from which nothing can be loaded.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { duration, integer, stopwatch } from '../../format';
+import { duration, stopwatch } from '../../format';
 import { type TaskGraph, isEnded } from '../../model';
 import { Kind, State } from '../../protocol';
-import { __ } from '../../text';
+import { __, _n } from '../../text';
 import { describeGroup, describeRow, rowState, rowTitle } from './describe';
 import { Glyph, Mark, ObjectMark } from './icons';
 import type { Card as CardData, PanelState } from './state';
@@ -91,7 +91,7 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
   const canAct = !isPast && connection?.transport.isRecording !== true;
   const [, , ...details] = describeRow(graph, row, graph.time(performance.now()));
   return (
-    <section class="cm-card" aria-label={`Card of ${rowTitle(graph, row)}`}>
+    <section class="cm-card" aria-label={__('Card of %1', rowTitle(graph, row))}>
       <div class="cm-card-head">
         {isObject ? <ObjectMark /> : <Mark state={current} />}
         <div class="cm-card-title">
@@ -106,25 +106,25 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
         {cell && reveal && (
           <button type="button" disabled={!cell.id} onClick={() => connection?.transport.reveal?.(cell.id)}>
             <Glyph name="cell" />
-            {cell.label ? `Go to ${cell.label}` : 'Go to cell'}
+            {cell.label ? __('Go to %1', cell.label) : __('Go to cell')}
           </button>
         )}
         {canAct && !isEnded(current) && !isObject && (
           <button type="button" onClick={() => void state.cancel(row, false)}>
             <Glyph name="stop" />
-            Cancel
+            {__('Cancel')}
           </button>
         )}
         {canAct && (current === State.failed || current === State.cancelled) && graph.kind[row] === Kind.task && (
           <button type="button" onClick={() => void state.retry(row)}>
             <Glyph name="retry" />
-            Retry
+            {__('Retry')}
           </button>
         )}
         {canAct && (current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
           <button type="button" aria-expanded={isNaming} onClick={() => setNaming(!isNaming)}>
             <Glyph name="fetch" />
-            Fetch …
+            {__('Fetch …')}
           </button>
         )}
       </div>
@@ -141,7 +141,7 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
 
 function CloseButton({ state }: { state: PanelState }) {
   return (
-    <button type="button" class="cm-quiet" aria-label="Close the card" title="Close (Esc)" onClick={() => state.choose(null)}>
+    <button type="button" class="cm-quiet" aria-label={__('Close the card')} title={__('Close (Esc)')} onClick={() => state.choose(null)}>
       <Glyph name="close" />
     </button>
   );
@@ -168,7 +168,7 @@ function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row:
       }}
     >
       <label>
-        into variable{' '}
+        {__('into variable')}{' '}
         <input
           value={name}
           spellcheck={false}
@@ -184,7 +184,7 @@ function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row:
         />
       </label>
       <button type="submit" class="cm-primary" disabled={!isName}>
-        Fetch
+        {__('Fetch')}
       </button>
     </form>
   );
@@ -227,7 +227,7 @@ function CardBody({ card, look }: { card: CardData | null; look: number }) {
         class="cm-frame"
         style={`flex-basis: ${frameHeight(card.html, card.text)}px`}
         sandbox=""
-        title="Preview of the value"
+        title={__('Preview of the value')}
         referrerpolicy="no-referrer"
       />
     );
@@ -235,7 +235,7 @@ function CardBody({ card, look }: { card: CardData | null; look: number }) {
   if (card.text) {
     return <pre class="cm-card-text">{card.text}</pre>;
   }
-  return card.isLoading ? <div class="cm-card-text cm-soft cm-loading">Looking …</div> : null;
+  return card.isLoading ? <div class="cm-card-text cm-soft cm-loading">{__('Looking …')}</div> : null;
 }
 
 function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGraph; group: number }) {
@@ -244,7 +244,7 @@ function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGrap
   const reveal = state.connection.value?.transport.reveal;
   const [title, ...lines] = describeGroup(graph, group);
   return (
-    <section class="cm-card" aria-label={`Card of ${title}`}>
+    <section class="cm-card" aria-label={__('Card of %1', title!)}>
       <div class="cm-card-head">
         {kind === Kind.object && <ObjectMark />}
         <div class="cm-card-title">
@@ -255,17 +255,17 @@ function GroupCard({ state, graph, group }: { state: PanelState; graph: TaskGrap
       </div>
       <div class="cm-card-details">
         {lines.slice(1).join('')}
-        {Number.isFinite(meanSeconds) && `  ·  ${duration(seconds)} of work in all`}
+        {Number.isFinite(meanSeconds) && `  ·  ${__('%1 of work in all', duration(seconds))}`}
       </div>
       <div class="cm-actions">
         <button type="button" onClick={() => state.canvas.value?.expand(group)}>
           <Glyph name="expand" />
-          Show {integer(graph.groups.list[group]!.n)} {kind === Kind.object ? 'objects' : 'tasks'}
+          {kind === Kind.object ? _n('Show %2 object', 'Show %2 objects', graph.groups.list[group]!.n) : _n('Show %2 task', 'Show %2 tasks', graph.groups.list[group]!.n)}
         </button>
         {label && reveal && (
           <button type="button" disabled={!label.id} onClick={() => state.connection.value?.transport.reveal?.(label.id)}>
             <Glyph name="cell" />
-            {label.label ? `Go to ${label.label}` : 'Go to cell'}
+            {label.label ? __('Go to %1', label.label) : __('Go to cell')}
           </button>
         )}
       </div>

@@ -1,29 +1,10 @@
 // Rows and groups in words: for tooltips, lists and screen readers alike.
 
-import { duration, integer, plural, size, stopwatch } from '../../format';
+import { duration, integer, size, stopwatch } from '../../format';
 import type { TaskGraph } from '../../model';
 import { type Counts, Kind, NO_WORKER, State } from '../../protocol';
-
-export const STATE_NAMES: Record<State, string> = {
-  [State.waiting]: 'waiting',
-  [State.ready]: 'queued',
-  [State.running]: 'running',
-  [State.finished]: 'finished',
-  [State.failed]: 'failed',
-  [State.cancelled]: 'cancelled',
-  [State.retrying]: 'retrying'
-};
-
-/** What each state means, in a phrase. */
-export const STATE_HINTS: Record<State, string> = {
-  [State.waiting]: 'waiting for what they depend on',
-  [State.ready]: 'queued: nothing is missing but a free worker',
-  [State.running]: 'running now',
-  [State.finished]: 'finished',
-  [State.failed]: 'failed',
-  [State.cancelled]: 'cancelled',
-  [State.retrying]: 'an attempt was lost, the next one is queued'
-};
+import { __, _n, nObjects, nTasks as tasksInWords } from '../../text';
+import { stateName } from '../../words';
 
 function numberOf(rows: Iterable<number>): number {
   let n = 0;
@@ -47,13 +28,25 @@ export function rowState(graph: TaskGraph, row: number, now: number): string {
   const state = graph.state[row] as State;
   if (graph.kind[row] === Kind.object) {
     const bytes = size(graph.size[row]!);
-    return bytes ? `in the store, ${bytes}` : 'in the store';
+    return bytes ? __('in the store, %1', bytes) : __('in the store');
   }
   const seconds = duration(graph.duration(row, now));
   if (state === State.running) {
-    return seconds ? `running for ${seconds}` : 'running';
+    return seconds ? __('running for %1', seconds) : __('running');
   }
-  return seconds ? `${STATE_NAMES[state]} ${state === State.finished ? 'in' : 'after'} ${seconds}` : STATE_NAMES[state];
+  if (!seconds) {
+    return stateName(state);
+  }
+  switch (state) {
+    case State.finished:
+      return __('finished in %1', seconds);
+    case State.failed:
+      return __('failed after %1', seconds);
+    case State.cancelled:
+      return __('cancelled after %1', seconds);
+    default:
+      return stateName(state);
+  }
 }
 
 /** The lines of a row's tooltip, the title first. */
@@ -64,18 +57,18 @@ export function describeRow(graph: TaskGraph, row: number, now: number): string[
   const pid = worker === NO_WORKER ? undefined : graph.workers.get(worker)?.pid;
   const places = [
     graph.cellLabel(row)?.label,
-    queued > 0.0005 && `queued ${duration(queued)}`,
-    pid !== undefined && `worker ${pid}`
+    queued > 0.0005 && __('queued %1', duration(queued)),
+    pid !== undefined && __('worker %1', pid)
   ];
   lines.push(places.filter(Boolean).join('  ·  '));
   const hasResult = graph.kind[row] !== Kind.object && graph.state[row] === State.finished;
   const result = hasResult ? size(graph.size[row]!) : '';
   const [nIn, nOut, nChildren] = [graph.dependencies(row), graph.dependents(row), graph.children(row)].map(numberOf);
   const relations = [
-    nIn && `needs ${integer(nIn)}`,
-    nOut && `needed by ${integer(nOut)}`,
-    nChildren && `submitted ${integer(nChildren)}`,
-    result && `result ${result}`
+    nIn && __('needs %1', integer(nIn)),
+    nOut && __('needed by %1', integer(nOut)),
+    nChildren && __('submitted %1', integer(nChildren)),
+    result && __('result %1', result)
   ];
   lines.push(relations.filter(Boolean).join('  ·  '));
   return lines.filter(Boolean);
@@ -86,14 +79,14 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
   const group = graph.groups.list[index]!;
   const cell = graph.cells.get(group.cell)?.label;
   if (group.kind === Kind.object) {
-    return ['put', [cell, plural(group.n, 'object'), size(group.bytes)].filter(Boolean).join('  ·  ')];
+    return [__('put'), [cell, nObjects(group.n), size(group.bytes)].filter(Boolean).join('  ·  ')];
   }
   const states = [State.running, State.finished, State.failed, State.cancelled, State.retrying, State.ready, State.waiting] as const;
-  const counts = states.filter(state => group.counts[state]).map(state => `${integer(group.counts[state]!)} ${STATE_NAMES[state]}`);
+  const counts = states.filter(state => group.counts[state]).map(state => `${integer(group.counts[state]!)} ${stateName(state)}`);
   const mean = duration(group.meanSeconds);
   return [
     graph.functionName(group.fn),
-    [cell, plural(group.n, 'task'), mean && `${mean} on average`].filter(Boolean).join('  ·  '),
+    [cell, tasksInWords(group.n), mean && __('%1 on average', mean)].filter(Boolean).join('  ·  '),
     counts.join('  ·  ')
   ].filter(Boolean);
 }
@@ -101,14 +94,16 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
 /** One sentence about the whole, for those who hear it. */
 export function summary(counts: Counts, nTasks: number, seconds: number): string {
   if (!nTasks) {
-    return 'No tasks yet.';
+    return __('No tasks yet.');
   }
-  const parts = [
-    counts.running && `${integer(counts.running)} running`,
-    counts.waiting + counts.ready && `${integer(counts.waiting + counts.ready)} to come`,
-    counts.failed && `${integer(counts.failed)} failed`,
-    counts.cancelled && `${integer(counts.cancelled)} cancelled`
-  ].filter(Boolean);
-  const rest = parts.length ? `; ${parts.join(', ')}` : '';
-  return `${integer(counts.finished)} of ${plural(nTasks, 'task')} finished${rest}. Elapsed ${stopwatch(seconds)}.`;
+  return [
+    _n('%3 of %2 task finished.', '%3 of %2 tasks finished.', nTasks, integer(counts.finished)),
+    counts.running && __('%1 running.', integer(counts.running)),
+    counts.waiting + counts.ready && __('%1 to come.', integer(counts.waiting + counts.ready)),
+    counts.failed && __('%1 failed.', integer(counts.failed)),
+    counts.cancelled && __('%1 cancelled.', integer(counts.cancelled)),
+    __('Elapsed %1.', stopwatch(seconds))
+  ]
+    .filter(Boolean)
+    .join(' ');
 }

@@ -2,10 +2,11 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { integer, plural, short, size, stopwatch } from '../../format';
+import { integer, short, size, stopwatch } from '../../format';
 import type { TaskGraph } from '../../model';
 import { type Counts, State } from '../../protocol';
-import { STATE_HINTS, STATE_NAMES } from './describe';
+import { __, _n } from '../../text';
+import { stateHint, stateName } from '../../words';
 import { Mark } from './icons';
 import type { PanelState } from './state';
 
@@ -56,28 +57,28 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
     <header class="cm-header">
       <div class="cm-headline">
         <span class="cm-big">{integer(ended)}</span>
-        <span class="cm-of">of {plural(ended + open, 'task')}</span>
+        <span class="cm-of">{_n('of %2 task', 'of %2 tasks', ended + open)}</span>
         <span class="cm-spring" />
         {!graph.isStill && <Rate graph={graph} isBusy={open > 0} />}
-        <span class="cm-clock" title="Time this work has taken">
+        <span class="cm-clock" title={__('Time this work has taken')}>
           {stopwatch(graph.elapsed(performance.now()))}
         </span>
       </div>
       <Bar counts={counts} />
-      <div class="cm-chips" role="group" aria-label="States; press one to light its tasks">
+      <div class="cm-chips" role="group" aria-label={__('States; press one to light its tasks')}>
         {CHIPS.filter(s => countOf(counts, s) > 0 || state.stateFilter.value === s).map(s => (
           <button
             type="button"
             key={s}
             class="cm-chip"
             aria-pressed={state.stateFilter.value === s}
-            title={`${STATE_HINTS[s]}; press to light them`}
+            title={__('%1; press to light them', stateHint(s))}
             onClick={() => {
               state.stateFilter.value = state.stateFilter.value === s ? null : s;
             }}
           >
             <Mark state={s} />
-            <b>{integer(countOf(counts, s))}</b> {STATE_NAMES[s]}
+            <b>{integer(countOf(counts, s))}</b> {stateName(s)}
           </button>
         ))}
       </div>
@@ -96,7 +97,7 @@ function Bar({ counts }: { counts: Counts }) {
     <div
       class="cm-bar"
       role="progressbar"
-      aria-label="Tasks ended"
+      aria-label={__('Tasks ended')}
       aria-valuemin={0}
       aria-valuemax={total}
       aria-valuenow={counts.finished + counts.failed + counts.cancelled}
@@ -140,7 +141,7 @@ function Rate({ graph, isBusy }: { graph: TaskGraph; isBusy: boolean }) {
   const top = Math.max(...steps, 1e-9);
   const points = steps.map((step, i) => `${((i * LINE_WIDTH) / (steps.length - 1)).toFixed(1)},${(LINE_HEIGHT - 1 - (step / top) * (LINE_HEIGHT - 3)).toFixed(1)}`);
   return (
-    <span class="cm-rate" title={`Tasks that ended per second, over the last ${LINE_S} seconds`}>
+    <span class="cm-rate" title={__('Tasks that ended per second, over the last %1 seconds', LINE_S)}>
       <svg class="cm-line" viewBox={`0 0 ${LINE_WIDTH} ${LINE_HEIGHT}`} width={LINE_WIDTH} height={LINE_HEIGHT} aria-hidden="true">
         <path class="cm-line-area" d={`M0,${LINE_HEIGHT} L${points.join(' L')} L${LINE_WIDTH},${LINE_HEIGHT} Z`} />
         <path class="cm-line-top" d={`M${points.join(' L')}`} />
@@ -170,7 +171,7 @@ function Cpu({ graph }: { graph: TaskGraph }) {
   const used = Math.max(0, total - (graph.resources.available['CPU'] ?? 0));
   const cells = Math.round(total);
   return (
-    <Meter label="CPU" value={`${short(used)} / ${short(total)}`}>
+    <Meter label={__('CPU')} value={`${short(used)} / ${short(total)}`}>
       {cells <= CPU_CELLS_MAX ? (
         <span class="cm-cells" aria-hidden="true">
           {Array.from({ length: cells }, (_, i) => (
@@ -190,7 +191,7 @@ function Store({ graph }: { graph: TaskGraph }) {
     return null;
   }
   return (
-    <Meter label="Store" value={`${size(used)} / ${size(capacity)}`}>
+    <Meter label={__('Store')} value={`${size(used)} / ${size(capacity)}`}>
       <Gauge share={used / capacity} kind={used > 0.9 * capacity ? 'cm-tight' : ''} />
     </Meter>
   );
@@ -207,9 +208,9 @@ function Gauge({ share, kind }: { share: number; kind: string }) {
 /** What the picture does not show, said openly. */
 function Notes({ graph }: { graph: TaskGraph }) {
   const notes = [
-    graph.aggregated > 0 && `${integer(graph.aggregated)} earlier tasks are counted but not drawn`,
-    graph.dropped > 0 && `${integer(graph.dropped)} events came too fast and were not seen`,
-    graph.behind > 5000 && `catching up: ${short(graph.behind)} changes to come`
+    graph.aggregated > 0 && _n('%2 earlier task is counted but not drawn', '%2 earlier tasks are counted but not drawn', graph.aggregated),
+    graph.dropped > 0 && _n('%2 event came too fast and was not seen', '%2 events came too fast and were not seen', graph.dropped),
+    graph.behind > 5000 && __('catching up: %1 changes to come', short(graph.behind))
   ].filter(Boolean);
   return notes.length ? <div class="cm-notes">{notes.join('  ·  ')}</div> : null;
 }

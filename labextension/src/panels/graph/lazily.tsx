@@ -1,6 +1,7 @@
 // Views whose code is loaded when they are opened for the first time.
 
 import type { FunctionComponent } from 'preact';
+import { __ } from '../../text';
 import { useEffect, useState } from 'preact/hooks';
 
 /** A component that is there as soon as its code is. */
@@ -16,11 +17,11 @@ export function lazily<Props extends object>(load: () => Promise<FunctionCompone
             loaded = component;
             setLoaded(true);
           },
-          error => setProblem(`This view could not be loaded; reload the page. (${String(error)})`)
+          error => setProblem(__('This view could not be loaded; reload the page. (%1)', String(error)))
         );
       }
     }, []);
     const View = loaded;
-    return View ? <View {...props} /> : <p class="cm-loading">{problem || 'Loading …'}</p>;
+    return View ? <View {...props} /> : <p class="cm-loading">{problem || __('Loading …')}</p>;
   };
 }

@@ -7,6 +7,7 @@ import { size } from '../../format';
 import { TaskGraph } from '../../model';
 import { Moments } from '../../moments';
 import type { State } from '../../protocol';
+import { __ } from '../../text';
 import type { CanvasOptions, GraphCanvas, Picked, Show } from './canvas';
 
 /** Numbers in the header change at most this often; faster could not be read. */
@@ -190,22 +191,21 @@ export class PanelState {
   async cancel(row: number, force: boolean): Promise<void> {
     await this.act(async connection => {
       const reply = await connection.ask({ op: 'cancel', row, force });
-      return reply['outcome'] === 'finished' ? 'It had already ended.' : force ? 'Its worker was ended.' : 'Cancelled.';
+      return reply['outcome'] === 'finished' ? __('It had already ended.') : force ? __('Its worker was ended.') : __('Cancelled.');
     });
   }
 
   async retry(row: number): Promise<void> {
     await this.act(async connection => {
       const { bound } = await connection.ask({ op: 'retry', row });
-      const names = Array.isArray(bound) && bound.length > 0 ? ` The new future: ${bound.join(', ')}.` : '';
-      return `Submitted again.${names}`;
+      return Array.isArray(bound) && bound.length > 0 ? __('Submitted again. The new future: %1.', bound.join(', ')) : __('Submitted again.');
     });
   }
 
   async fetch(row: number, name: string): Promise<void> {
     await this.act(async connection => {
       await connection.ask({ op: 'fetch', row, name });
-      return `The value is now in the notebook as ${name}.`;
+      return __('The value is now in the notebook as %1.', name);
     });
   }
 
@@ -215,10 +215,10 @@ export class PanelState {
     if (!connection) {
       return;
     }
-    this.saved.value = { path, text: `Saving ${path} …`, isDone: false };
+    this.saved.value = { path, text: __('Saving %1 …', path), isDone: false };
     try {
       const reply = await connection.ask({ op: 'save', path });
-      this.saved.value = { path, text: `Saved ${path}, ${size(Number(reply['size']))}.`, isDone: true };
+      this.saved.value = { path, text: __('Saved %1, %2.', path, size(Number(reply['size']))), isDone: true };
     } catch (error) {
       this.saved.value = { path, text: message(error), isDone: false };
     }

@@ -21,10 +21,13 @@ interface Measure {
   /** A second curve in the same box. */
   taken?(sample: Sample): number;
   show(sample: Sample): string;
+  /** What the upper edge stands for, where that is not all there is. */
+  scale?: string;
 }
 
 function measuresOf(node: NodeLabel, samples: readonly Sample[]): Measure[] {
   const disk = Math.max(0, ...samples.map(sample => sample.disk));
+  const store = Math.min(node.store, 1.15 * Math.max(1, ...samples.map(sample => sample.store)));
   return [
     {
       key: 'cpu',
@@ -50,9 +53,10 @@ function measuresOf(node: NodeLabel, samples: readonly Sample[]): Measure[] {
       key: 'store',
       title: __('Store'),
       hint: __('Memory that values take'),
-      top: node.store,
-      value: ({ store }) => store,
-      show: ({ store }) => __('%1 of %2', size(store), size(node.store))
+      top: store,
+      value: sample => sample.store,
+      show: sample => __('%1 of %2', size(sample.store), size(node.store)),
+      scale: `↑ ${size(store)}`
     },
     ...(disk
       ? [{ key: 'disk', title: __('On disk'), hint: __('Values for which memory had no room'), top: disk, value: (sample: Sample) => sample.disk, show: (sample: Sample) => size(sample.disk) }]
@@ -87,6 +91,7 @@ export function Machine({ state, graph }: ViewProps) {
                   <figcaption>
                     <b>{measure.title}</b>
                     <span>{now ? measure.show(now) : ''}</span>
+                    {measure.scale && <span class="cm-scale">{measure.scale}</span>}
                   </figcaption>
                   <svg
                     width={width}

@@ -4,6 +4,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { integer } from '../../format';
 import { NONE } from '../../layout';
 import { NEWEST, type Order, type TableName, search, sorted, tableOf } from '../../tables';
+import { __ } from '../../text';
 import { Mark, ObjectMark } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
 import { useScroll } from '../scroll';
@@ -13,7 +14,11 @@ const SLACK = 6;
 /** Large tables are put in order again at most this often while the graph grows. */
 const LARGE = 20_000;
 const LARGE_MS = 600;
-const NAMES: Record<TableName, string> = { tasks: 'Tasks', objects: 'Objects', actors: 'Actors', workers: 'Workers' };
+const NAMES: TableName[] = ['tasks', 'objects', 'actors', 'workers'];
+
+function titleOf(name: TableName): string {
+  return { tasks: __('Tasks'), objects: __('Objects'), actors: __('Actors'), workers: __('Workers') }[name];
+}
 
 export function Tables({ state, graph }: ViewProps) {
   const tick = state.tick.value;
@@ -82,17 +87,17 @@ export function Tables({ state, graph }: ViewProps) {
   return (
     <div class="cm-tables">
       <div class="cm-table-tools">
-        <span class="cm-kinds" role="radiogroup" aria-label="Table">
-          {(Object.keys(NAMES) as TableName[]).map(each => (
+        <span class="cm-kinds" role="radiogroup" aria-label={__('Table')}>
+          {NAMES.map(each => (
             <button type="button" role="radio" key={each} aria-checked={each === name} onClick={() => open(each)}>
-              {NAMES[each]}
+              {titleOf(each)}
             </button>
           ))}
         </span>
         <input
           type="search"
-          placeholder="Search"
-          aria-label={`Search in ${NAMES[name].toLowerCase()}: names, cells, states`}
+          placeholder={__('Search')}
+          aria-label={__('Search in %1: names, cells, states', titleOf(name))}
           value={query}
           onInput={event => setQuery(event.currentTarget.value)}
           onKeyDown={event => event.stopPropagation()}
@@ -106,7 +111,7 @@ export function Tables({ state, graph }: ViewProps) {
             type="button"
             key={key}
             class={isNumber ? 'cm-number' : ''}
-            title={`Sort by ${title.toLowerCase()}`}
+            title={__('Sort by %1', title)}
             aria-pressed={order.key === key}
             onClick={() => sortBy(key, isNumber)}
           >
@@ -120,7 +125,7 @@ export function Tables({ state, graph }: ViewProps) {
         class="cm-list"
         role="grid"
         tabIndex={0}
-        aria-label={`${NAMES[name]}, ${integer(items.length)}`}
+        aria-label={`${titleOf(name)}, ${integer(items.length)}`}
         aria-rowcount={items.length}
         aria-activedescendant={chosen >= first && chosen < last ? `cm-row-${items[chosen]}` : undefined}
         onKeyDown={event => {
@@ -153,7 +158,7 @@ export function Tables({ state, graph }: ViewProps) {
             </div>
           ))}
         </div>
-        {!items.length && <p class="cm-empty cm-soft">{query || brush || filter !== null ? 'Nothing that fits.' : `No ${NAMES[name].toLowerCase()} yet.`}</p>}
+        {!items.length && <p class="cm-empty cm-soft">{query || brush || filter !== null ? __('Nothing that fits.') : __('None yet.')}</p>}
       </div>
     </div>
   );

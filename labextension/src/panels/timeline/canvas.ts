@@ -8,11 +8,13 @@ import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReaso
 import { CanvasView, type Wheel } from '../canvas';
 import { rowTitle } from '../graph/describe';
 import { duration } from '../../format';
+import { __ } from '../../text';
 
 /** While tasks run, bars grow; smoother than that could not be told from it. */
 const FRAME_MS = 33;
 /** A mouse is not exact to the pixel. */
 const NEAR_PX = 3;
+const PNG_SCALE = 2;
 
 /** 'fit': all there is; 'follow': the present at the right edge; 'free': where the reader put it. */
 type Aim = 'fit' | 'follow' | 'free';
@@ -39,9 +41,10 @@ export class TimelineCanvas extends CanvasView {
     wheel: Wheel
   ) {
     super(host, 'cm-canvas cm-timeline', {
-      description: 'timeline',
-      label:
+      description: __('timeline'),
+      label: __(
         'Timeline, one lane for each worker. Left and right go from task to task in a lane, up and down from lane to lane, Enter opens the card, plus and minus zoom, F fits, L follows. Drag with Shift to mark a stretch of time.'
+      )
     });
     this.start(this.gestures(), wheel);
   }
@@ -81,10 +84,28 @@ export class TimelineCanvas extends CanvasView {
 
   /** The picture as it is, as an SVG document; all lanes, also those scrolled out of sight. */
   svg(): string {
+    const scene = this.whole();
+    return svgOf(scene.view.width, scene.view.height, pen => drawTimeline(pen, scene));
+  }
+
+  /** Likewise as a PNG, twice as fine as it is seen. */
+  png(): Promise<Blob> {
+    const scene = this.whole();
+    const canvas = document.createElement('canvas');
+    canvas.width = PNG_SCALE * scene.view.width;
+    canvas.height = PNG_SCALE * scene.view.height;
+    const pen = canvas.getContext('2d')!;
+    pen.scale(PNG_SCALE, PNG_SCALE);
+    drawTimeline(pen, scene);
+    return new Promise((resolve, reject) => {
+      canvas.toBlob(blob => (blob ? resolve(blob) : reject(new Error('the picture is too large'))), 'image/png');
+    });
+  }
+
+  private whole(): TimelineScene {
     const arranged = this.arrange();
     const height = AXIS_PX + LANE_PX * arranged.lanes.length + 8;
-    const scene = { ...this.scene(arranged), top: 0, view: { width: this.size.width, height }, hovered: NONE };
-    return svgOf(this.size.width, height, pen => drawTimeline(pen, scene));
+    return { ...this.scene(arranged), top: 0, view: { width: this.size.width, height }, hovered: NONE };
   }
 
   // ---- drawing
@@ -181,11 +202,11 @@ export class TimelineCanvas extends CanvasView {
       return [];
     }
     if (this.arranged.cover[lane * this.arranged.width + column]) {
-      return ['Many short tasks', 'zoom in to see them one by one'];
+      return [__('Many short tasks'), __('zoom in to see them one by one')];
     }
     const [before, behind] = this.neighbours(lane, x - NAMES_PX);
-    const idle = before && behind ? [`idle for ${duration((behind.x0 - before.x1) / this.scale.pxPerS)}`] : ['idle'];
-    return [...idle, ...gapReason(this.graph, at)];
+    const idle = before && behind ? [__('idle for %1', duration((behind.x0 - before.x1) / this.scale.pxPerS))] : [__('idle')];
+    return [...idle, ...gapReason(this.graph, at, this.arranged.lanes[lane]!.worker)];
   }
 
   private neighbours(lane: number, x: number): [Bar | undefined, Bar | undefined] {

@@ -4,14 +4,15 @@ import { useEffect, useRef } from 'preact/hooks';
 import { duration } from '../../format';
 import { NONE } from '../../layout';
 import { chromeTrace } from '../../trace';
+import { __ } from '../../text';
 import { bind } from '../graph/bind';
 import { Glyph } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
 import { TimelineCanvas } from './canvas';
 
 /** Hand a file to the reader. */
-function save(name: string, type: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+function save(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content);
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
@@ -54,35 +55,38 @@ export function Timeline({ state, graph, options }: ViewProps) {
       <div ref={host} class="cm-graph cm-lanes" />
       <div class="cm-below">
         {brush ? (
-          <button type="button" class="cm-range" title="Show everything again" onClick={() => (state.brush.value = null)}>
-            {duration(brush[1] - brush[0])} marked: only what ran then is lit in the other views
+          <button type="button" class="cm-range" title={__('Show everything again')} onClick={() => (state.brush.value = null)}>
+            {__('%1 marked: only what ran then is lit in the other views', duration(brush[1] - brush[0]))}
             <Glyph name="close" />
           </button>
         ) : (
-          <span class="cm-soft">Shift and drag marks a stretch of time</span>
+          <span class="cm-soft">{__('Shift and drag marks a stretch of time')}</span>
         )}
         <span class="cm-spring" />
-        <button type="button" title="For ui.perfetto.dev and chrome://tracing" onClick={() => save('cellmesh-trace.json', 'application/json', chromeTrace(graph, now()))}>
-          Save trace
+        <button type="button" title={__('For ui.perfetto.dev and chrome://tracing')} onClick={() => save('cellmesh-trace.json', new Blob([chromeTrace(graph, now())], { type: 'application/json' }))}>
+          {__('Save trace')}
         </button>
-        <button type="button" title="The picture as it is" onClick={() => save('cellmesh-timeline.svg', 'image/svg+xml', canvas.current?.svg() ?? '')}>
-          Save SVG
+        <button type="button" title={__('The picture as it is')} onClick={() => save('cellmesh-timeline.svg', new Blob([canvas.current!.svg()], { type: 'image/svg+xml' }))}>
+          {__('Save SVG')}
+        </button>
+        <button type="button" title={__('The picture as it is')} onClick={() => void canvas.current!.png().then(content => save('cellmesh-timeline.png', content))}>
+          {__('Save PNG')}
         </button>
       </div>
-      <div class="cm-zoom" role="toolbar" aria-label="Point of view">
-        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => canvas.current?.zoom(1 / 1.5)}>
+      <div class="cm-zoom" role="toolbar" aria-label={__('Point of view')}>
+        <button type="button" aria-label={__('Zoom out')} title={__('Zoom out (−)')} onClick={() => canvas.current?.zoom(1 / 1.5)}>
           <Glyph name="minus" />
         </button>
-        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => canvas.current?.zoom(1.5)}>
+        <button type="button" aria-label={__('Zoom in')} title={__('Zoom in (+)')} onClick={() => canvas.current?.zoom(1.5)}>
           <Glyph name="plus" />
         </button>
-        <button type="button" aria-label="Show everything" title="Show everything (F)" onClick={() => canvas.current?.fit()}>
+        <button type="button" aria-label={__('Show everything')} title={__('Show everything (F)')} onClick={() => canvas.current?.fit()}>
           <Glyph name="fit" />
         </button>
         <button
           type="button"
-          aria-label="Follow the work"
-          title="Follow the work (L)"
+          aria-label={__('Follow the work')}
+          title={__('Follow the work (L)')}
           aria-pressed={state.isFollowing.value}
           onClick={() => canvas.current?.follow(!canvas.current.isFollowing)}
         >

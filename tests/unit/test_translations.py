@@ -1,0 +1,60 @@
+"""Catalogues of the panel's texts: complete, without left-overs, with the same gaps, in the form that JupyterLab reads."""
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUOTED = r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\""
+LANGUAGES = {"de_DE": 2, "ja_JP": 1}  # and how many forms of a plural
+
+
+def texts() -> tuple[set[str], dict[str, str]]:
+    """What the sources say: phrases, and those that count by their form for one."""
+    phrases: set[str] = set()
+    counting: dict[str, str] = {}
+    for path in (ROOT / "labextension/src").rglob("*.ts*"):
+        if "__tests__" in path.parts or path.name == "text.ts" or path.name.endswith(".d.ts"):
+            continue
+        source = path.read_text()
+        phrases.update(unquoted(*m.groups()) for m in re.finditer(rf"\b__\(\s*(?:{QUOTED})", source))
+        for m in re.finditer(rf"\b_n\(\s*(?:{QUOTED}),\s*(?:{QUOTED})", source):
+            counting[unquoted(*m.groups()[:2])] = unquoted(*m.groups()[2:])
+        assert len(re.findall(r"\b_(?:_|n)\(", source)) == len(re.findall(rf"\b_(?:_|n)\(\s*(?:{QUOTED})", source)), \
+            f"{path.name}: a text that is no literal cannot be translated"
+    shared = (ROOT / "labextension/src/text.ts").read_text()
+    counting.update((m[1], m[2]) for m in re.finditer(r"return _n\('([^']*)', '([^']*)'", shared))
+    return phrases, counting
+
+
+def unquoted(single: str | None, double: str | None) -> str:
+    return re.sub(r"\\(.)", r"\1", single or double or "")
+
+
+def gaps(text: str) -> set[str]:
+    return set(re.findall(r"%\d", text))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_text_is_translated_with_its_gaps(language: str) -> None:
+    phrases, counting = texts()
+    catalogue = json.loads((ROOT / f"cellmesh/locale/{language}/LC_MESSAGES/cellmesh.json").read_text())
+    head = catalogue.pop("")
+    assert head["domain"] == "cellmesh" and head["language"] == language.replace("_", "-")
+    assert head["plural_forms"].startswith(f"nplurals={LANGUAGES[language]};")
+    known = phrases | set(counting)
+    assert set(catalogue) == known, f"missing: {sorted(known - set(catalogue))}; left over: {sorted(set(catalogue) - known)}"
+    for text, translated in catalogue.items():
+        # JupyterLab takes a list of one for a phrase, of more for a plural, whatever the number of forms.
+        assert len(translated) == (2 if text in counting else 1) and all(translated), text
+        wanted = gaps(text) | gaps(counting.get(text, ""))
+        for form in translated:
+            assert gaps(form) <= wanted and (gaps(form) == wanted or text in counting), (text, form)
+    assert not set(phrases) & set(counting)
+
+
+def test_jupyterlab_finds_the_catalogues() -> None:
+    assert '[project.entry-points."jupyterlab.locale"]\ncellmesh = "cellmesh"' in (ROOT / "pyproject.toml").read_text()
