@@ -83,8 +83,10 @@ class TaskError(CellmeshError):
     note : str
         What else is known, for example why the exception could not be sent as an object.
     frames : tuple of (str, str)
-        Where they are kept (`%config CellmeshMagics.keep_frames = True`): for each of the task's frames, the innermost
+        Where they are kept (`%%remote --keep`, `%config CellmeshMagics.keep_frames = True`): for each of the task's frames, the innermost
         last, where it was and its local variables as text.
+    kept : tuple of (str, int) or None
+        Where the frames themselves are kept, for `post_mortem.converse`.
     """
 
     task_name: str = ""
@@ -96,6 +98,7 @@ class TaskError(CellmeshError):
     task: int = 0
     note: str = ""
     frames: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         note = f"\n\n({self.note})" if self.note else ""
@@ -277,7 +280,7 @@ def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0,
 
 
 def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
-    _, name, cause_type, message, remote_traceback, pickled, pid, note, *frames = record
+    _, name, cause_type, message, remote_traceback, pickled, pid, note, *kept = record
     cause, problem = _load_cause(pickled)
     # A task that let the error of a task it waited for pass: the class counts that was raised first.
     original = cause.cause if isinstance(cause, TaskError) and cause.cause is not None else cause
@@ -285,7 +288,7 @@ def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
     error.task_name, error.cause, error.cause_type, error.message = name, cause, cause_type, message
     error.remote_traceback, error.pid, error.task = remote_traceback, pid, task
     error.note = "; ".join(filter(None, (note, problem)))
-    error.frames = frames[0] if frames else ()
+    error.frames, error.kept = kept or ((), None)
     error._record = record
     return error
 

@@ -30,14 +30,15 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     -------
     tuple
         "task_error", the function's name, the exception's type, its message, the traceback, the pickled exception or
-        None, the pid, a note; where they are kept, the frames of `failed_frames.describe`.
+        None, the pid, a note; where they are kept, the frames of `failed_frames.describe` and what `post_mortem.keep` says.
     """
     pickled, note = _pickled(error)
     cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
     record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
-    if surroundings.keep_frames:
-        from . import failed_frames
-        return (*record, failed_frames.describe(error.__traceback__))
+    if surroundings.keep_frames or error is surroundings.kept_error:
+        from . import failed_frames, post_mortem
+        surroundings.kept_error = None
+        return (*record, failed_frames.describe(error.__traceback__), post_mortem.keep(error.__traceback__))
     return record
 
 

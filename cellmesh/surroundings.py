@@ -12,6 +12,8 @@ Place = tuple[list[str], str, bool]  # absolute import path, working folder, whe
 
 # Whether tasks keep the frames of their failures: what the notebook wants, and what a worker does.
 keep_frames = False
+# In a worker: what a task that wants its frames kept is about to raise.
+kept_error: BaseException | None = None
 
 _NOT_THE_USERS = tuple(os.path.join(path, "") for path in [os.path.dirname(os.__file__), *site.getsitepackages()])
 

@@ -207,6 +207,7 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
                  "self is the actor's instance. What the cell assigns stays there, for the next --on cell.", "ACTOR"),
     Flag("--progress", "Show a progress bar of the tasks that the cell's task submits in its turn, by function."),
     Flag("--wait", "Return when the task has ended; raise its error here."),
+    Flag("--keep", "Should the task fail, its worker keeps the frames, for %inspect --pdb."),
     Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
 ), """
     A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions,
@@ -275,13 +276,15 @@ FUTURES = Magic("%futures", "List the futures among the notebook's variables, wi
 
 INSPECT = Magic("%inspect", "Show all about a future or an actor: its card, where it is now, what it came from.", (
     Flag("variable", "Holds the future, or the actor's handle."),
-    Flag("--pdb", "Of a task that has failed: the local variables of its frames where it failed."),
+    Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
 ), """
     For a task that runs, and for an actor: the Python stack of its process at this moment, in the lines of your cells.
     Nothing is fetched.
 
-    Variables are kept, as text, by tasks that fail after %config CellmeshMagics.keep_frames = True; %retry runs an
-    earlier failure again. Actors that live already go on without.
+    --pdb is for tasks of cells with %%remote --keep, and for all that fail after %config CellmeshMagics.keep_frames =
+    True (of actors, for those that start then); %retry runs an earlier failure again. A worker keeps its last three
+    failures and goes on with other tasks. p, pp, w, u, d, l and statements work as in %debug, q ends it. Where nothing can
+    be typed (nbconvert, papermill), or when the worker has gone, the variables are shown as they were, as text.
 """)
 
 GRAPH = Magic("%graph", "Show the live graph of tasks, objects and actors.", (

@@ -60,6 +60,8 @@ class CellCode:
         What to return.
     has_last_expression : bool
         Whether to return the value of the last expression, too.
+    keep : bool
+        Whether the worker keeps the frames if the cell fails.
     """
 
     text: str
@@ -76,6 +78,7 @@ class CellCode:
     lives_there: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     has_last_expression: bool = False
+    keep: bool = False
 
 
 class Absent:
@@ -139,9 +142,12 @@ def _run(cell: CellCode, namespace: dict[str, Any], not_sent: Mapping[str, str])
     show_source(cell.filename, cell.text)
     try:
         last = execute(cell.source, namespace, cell.filename, cell.flags, wants_value=cell.has_last_expression)
-    except NameError as error:
-        if error.name in not_sent:
+    except Exception as error:
+        if isinstance(error, NameError) and error.name in not_sent:
             error.add_note(f"The notebook has {error.name!r}, but {not_sent[error.name]}.")
+        if cell.keep:
+            from .. import surroundings
+            surroundings.kept_error = error
         raise
     finally:
         _show_figures()

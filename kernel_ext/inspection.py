@@ -4,10 +4,13 @@ Nothing here fetches the value or waits for the task; a preview and a stack are 
 """
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import StdinNotImplementedError
 
 from ..exceptions import CellmeshError, TaskError
 from ..hooks import who_has
@@ -54,19 +57,17 @@ class Inspection:
         return {"text/plain": repr(self), "text/html": f"<div>{card}{parts}</div>"}
 
 
-def inspect(name: str | None, namespace: dict[str, Any], host: Host, *, frames: bool = False) -> Inspection:
-    """Find out all about what a variable holds; with `frames` the variables of a failed task where it failed.
+def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:
+    """Find out all about what a variable holds.
 
     Raises
     ------
     CellError
-        The variable holds neither a future nor an actor; or there are no such frames.
+        The variable holds neither a future nor an actor.
     """
     from ..actor import ActorHandle
     from ..refs import ObjectRef
     value = namespace.get(name) if name else None
-    if frames:
-        return _of_failure(name, value, host.cards)
     if isinstance(value, ObjectRef):
         return _of_future(value, host.cards, host.recorder)
     if isinstance(value, ActorHandle):
@@ -94,9 +95,17 @@ def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspe
     return Inspection(facts, tuple(sections))
 
 
-def _of_failure(name: str | None, value: Any, cards: Cards) -> Inspection:
-    """The frames of a task that has failed."""
+def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspection | None:
+    """Talk to pdb in the worker that has kept the frames of a failed task; where that is not possible, its variables as text.
+
+    Raises
+    ------
+    CellError
+        The variable holds no future of a task that has failed, or nothing was kept.
+    """
+    from ..post_mortem import converse
     from ..refs import ObjectRef
+    value = namespace.get(name) if name else None
     if not isinstance(value, ObjectRef):
         raise CellError("%inspect --pdb needs a variable that holds the future of a task that has failed: "
                         "%inspect --pdb a")
@@ -105,12 +114,23 @@ def _of_failure(name: str | None, value: Any, cards: Cards) -> Inspection:
     try:
         value.client.get(value, 1.0)
     except TaskError as error:
-        frames = error.frames
+        frames, kept = error.frames, error.kept
     except CellmeshError:  # its process died: there was nobody to look
-        frames = ()
+        frames, kept = (), None
     if not frames:
-        raise CellError(f"%inspect --pdb: the variables of {name!r} were not kept when it failed. After %config "
-                        f"CellmeshMagics.keep_frames = True they are; %retry {name} runs it again")
+        raise CellError(f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
+                        "--keep, and of all tasks after %config CellmeshMagics.keep_frames = True; "
+                        f"%retry {name} runs it again")
+    why = "the worker could not be reached"
+    if kept is not None:
+        try:
+            converse(kept, builtins.input, lambda text: print(text, end="", flush=True))  # the kernel's, while a cell runs
+            return None
+        except LookupError as reason:
+            why = str(reason)
+        except StdinNotImplementedError:
+            why = "nothing can be typed here"
+    print(f"The variables as they were then, since {why}:")
     return Inspection(cards.all_facts(value), tuple(
         (with_source_lines(place).strip(), variables or "no variables") for place, variables in frames))
 

@@ -30,8 +30,7 @@ class CellmeshMagics(Magics):
     cancel_on_stop = Bool(False, help="Whether the stop button also cancels the tasks that the cell has started.").tag(
         config=True)
 
-    keep_frames = Bool(False, help="Whether tasks that fail from now on keep their local variables, as text, for "
-                                   "%inspect --pdb.").tag(config=True)
+    keep_frames = Bool(False, help="Whether tasks that fail from now on keep their frames, for %inspect --pdb.").tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
@@ -83,11 +82,13 @@ class CellmeshMagics(Magics):
 
     @line_magic
     def inspect(self, line: str) -> Any:
-        from .inspection import inspect
+        from .inspection import debug, inspect
         __tracebackhide__ = True
         options = arguments.INSPECT.parse(line)
         with _Mistakes(self.shell):
-            return inspect(options.variable, self.shell.user_ns, host.install(self.shell), frames=options.pdb)
+            if options.pdb:
+                return debug(options.variable, self.shell.user_ns, host.install(self.shell).cards)
+            return inspect(options.variable, self.shell.user_ns, host.install(self.shell))
 
     @line_magic
     def graph(self, line: str) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 # Flags that one kind of cell has no use for.
-ONLY_BODIES = ("inputs", "wait", "progress")
+ONLY_BODIES = ("inputs", "wait", "progress", "keep")
 
 
 N_LOOKED_AT = 10_000  # tasks, for those of an earlier run of the cell
@@ -66,7 +66,8 @@ class RemoteCells:
             return self.define(cell, code, options)
         if isinstance(cell, Definitions):
             cell = read_cell(text, n_lines_before=len(head), filename=code.filename, flags=code.flags, is_body=True)
-        code = dataclasses.replace(code, changes=cell.changes, has_last_expression=cell.has_last_expression)
+        code = dataclasses.replace(code, changes=cell.changes, has_last_expression=cell.has_last_expression,
+                                   keep=options.keep)
         return self.submit(cell, code, run, options)
 
     def start_actor(self, text: str, head: list[str], options: argparse.Namespace) -> None:

@@ -171,3 +171,8 @@ def test_a_stack_begins_with_the_users_code_and_has_its_lines(monkeypatch: pytes
             '  File "Cell In[3]", line 2 in <module>\n')
     assert readable_stack(dump) == '  File "Cell In[3]", line 2 in <module>\n    wait()'
     assert readable_stack("Current thread 0x1 (most recent call last):\n") == ""
+    threading = f'  File "{sysconfig.get_path("stdlib")}/threading.py", line 1002 in _bootstrap\n'
+    others = (f'Thread 0x2 (most recent call last):\n{threading}  File "{sysconfig.get_path("stdlib")}/socket.py", line 9999999 in accept\n\n'
+              f'Thread 0x3 (most recent call last):\n{threading}  File "Cell In[3]", line 1 in work\n\n')
+    assert readable_stack(others + dump) == ('  File "Cell In[3]", line 2 in <module>\n    wait()\n\nIn another thread:\n'
+                                             '  File "Cell In[3]", line 1 in work\n    a')
