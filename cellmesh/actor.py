@@ -407,15 +407,16 @@ class ActorMethod:
             check=call_check(spec, self.__qualname__) if spec is not None else None)
 
     def _function(self, of: Session) -> Ref:
-        """The function object that names this method; one per session, class name and method."""
+        """The function object that names this method; one per session, displayed name and method."""
+        shown = self._options.get("name", self.__qualname__)
         retry_on = self._options.get("retry_exceptions")
         retry_on = tuple(retry_on) if isinstance(retry_on, (list, tuple)) else ()
-        key = (self.__qualname__, self.__name__, retry_on)
+        key = (shown, self.__name__, retry_on)
         ref = of.method_functions.get(key)
         if ref is None:
             from .objstore.serialization import method_object
-            ref = of.method_functions[key] = of.client.put(method_object(self.__qualname__, self.__name__, retry_on))
-            function_names.remember(ref, "method", self.__qualname__)
+            ref = of.method_functions[key] = of.client.put(method_object(shown, self.__name__, retry_on))
+            function_names.remember(ref, "method", shown)
         return ref
 
     def __repr__(self) -> str:

@@ -315,7 +315,7 @@ def nodes() -> list[dict[str, Any]]:
     total, _ = of.client.resources()
     import os
     return [{"NodeID": of.node.session_id, "Alive": True, "NodeName": os.uname().nodename, "Resources": total,
-             "SessionDir": of.node.session_dir}]
+             "SessionDir": of.node.session_dir, "Labels": {}}]
 
 
 def cluster_resources() -> dict[str, float]:

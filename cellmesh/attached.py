@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,7 +32,7 @@ def in_words(row: Row) -> str:
     words = "local scheduler" if row["role"] == "scheduler" else row["role"]
     if pid == os.getpid():
         words = f"this {words}"
-    elif row["role"] == "driver" and (notebook := _notebook_of(pid)):
+    elif row["role"] == "driver" and (notebook := notebook_of(pid)):
         words = f"driver, notebook {in_one_line(notebook)}"
     if row["name"]:
         words += f", {'runs' if row['task'] else 'actor'} {in_one_line(row['name'])}"
@@ -45,7 +46,16 @@ def holders_in_words(indices: Iterable[int], attached: dict[int, Row]) -> str:
     return ", ".join(in_words(attached[i]) if i in attached else "a process that has ended" for i in indices) or "no process"
 
 
-def _notebook_of(pid: int) -> str:
+def command_of(pid: int) -> str:
+    """Its command line; "" if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return shlex.join(file.read().decode(errors="replace").rstrip("\0").split("\0"))
+    except OSError:
+        return ""
+
+
+def notebook_of(pid: int) -> str:
     """What Jupyter told a kernel when it started it, "" for other processes."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-LISTS = ("tasks", "actors", "objects", "workers", "nodes", "placement_groups")
+LISTS = ("tasks", "actors", "objects", "workers", "jobs", "nodes", "placement_groups")
 N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
 NO_SESSION = "No cellmesh session of yours runs on this machine."
 

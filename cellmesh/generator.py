@@ -77,6 +77,10 @@ class ObjectRefGenerator(Iterator["Ref"], AsyncIterator["Ref"]):
         """The ref of the task itself: ready when it has ended, with the number of items, or with its error."""
         return self._result
 
+    def is_finished(self) -> bool:
+        """Whether all refs have been handed out."""
+        return self.peek() is None
+
     def close(self) -> None:
         """Read no further. The task ends at its next `yield`; refs handed out stay valid. Harmless when repeated."""
         self._stream = None

@@ -105,7 +105,7 @@ TABLE: dict[str, Option] = {
                                                  "be ahead of its reader", _is_count(1, (1 << 32) - 1)),
     "max_retries": Option(("task",), _RETRIES, _is_count(-1, MAX_RETRIES)),
     "retry_exceptions": Option(("task", "method"), "True, False, or a list of exception classes", _is_exception_filter),
-    "name": Option(("task", "actor"), "a string that is not empty", _is_name),
+    "name": Option(("task", "actor", "method"), "a string that is not empty", _is_name),
     "namespace": Option(("actor",), "a string that is not empty", _is_name),
     "get_if_exists": Option(("actor",), "True or False", _is_one_of(True, False)),
     "lifetime": Option(("actor",), "None or 'detached'", _is_one_of("detached", "non_detached")),

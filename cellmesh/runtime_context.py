@@ -60,6 +60,16 @@ class RuntimeContext:
         info = self._actor()
         return bool(info and info["restarts"])
 
+    def is_canceled(self) -> bool:
+        """Whether the running task is to stop; for a loop in which KeyboardInterrupt is not wanted."""
+        return self._session.client.cancelled()
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """What the caller's process was given, the session's if nothing of its own."""
+        from . import environment
+        return environment.effective({}, self._session.config.runtime_env)
+
     @property
     def namespace(self) -> str:
         """Where names of actors are looked up."""

@@ -148,6 +148,12 @@ def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     return _select(attached.rows(running().client), filters, limit)
 
 
+def list_jobs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
+    """The programs that use the session, each with its driver's pid, its command line, and the notebook if it is a kernel."""
+    return _select(({"pid": row["pid"], "program": attached.command_of(row["pid"]), "notebook": attached.notebook_of(row["pid"])}
+                    for row in running().client.clients() if row["role"] == "driver"), filters, limit)
+
+
 def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """The machines of the session."""
     return _select(api.nodes(), filters, limit)
@@ -158,6 +164,53 @@ def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) 
     available."""
     from .placement import table
     return _select(table(running()), filters, limit)
+
+
+def list_logs() -> Rows:
+    """The files of what tasks have printed, one for each worker: pid, size in bytes, path.
+
+    Raises
+    ------
+    ValueError
+        The session keeps none, as `init` was not given a `log_dir`.
+    """
+    from . import logs
+    return Rows(logs.files(running().config.log_dir))
+
+
+def get_log(task: int | None = None, *, actor: int | str | None = None, pid: int | None = None, tail: int = 1000) -> str:
+    """What a task, an actor or a worker has printed, from the files of `init(log_dir=...)`.
+
+    Parameters
+    ----------
+    task : int
+        The number of a task, as `list_tasks` has it.
+    actor : int or str
+        The index, the name or the id of a living actor, as `list_actors` has it.
+    pid : int
+        Of a worker, which may have ended.
+    tail : int
+        How many lines at most, the last ones; -1: all of it.
+
+    Raises
+    ------
+    ValueError
+        The session keeps no files; not just one of the three is given; there is no such actor.
+    """
+    from . import logs
+    if sum(value is not None for value in (task, actor, pid)) != 1:
+        raise ValueError("get_log() needs one of task=, actor= and pid=, as list_tasks(), list_actors() and list_workers() have them")
+    tasks = None if task is None else range(task, task + 1)
+    if actor is not None:
+        rows = [row for row in list_actors(limit=EVERY) if row["pid"] and actor in (row["actor"], row["id"], row["name"] or None)]
+        if not rows:
+            raise ValueError(f"get_log(actor={actor!r}): no living actor has that index, name or id; pid= gives what one that has "
+                             "ended had printed")
+        pid = rows[0]["pid"]
+        calls = list_tasks(filters=[("actor", "=", rows[0]["actor"])], limit=EVERY)
+        # From the constructor on its process serves nothing else.
+        tasks = range(min((call["task"] for call in calls), default=0), PUT_BIT)
+    return logs.read(running().config.log_dir, pid, tasks, tail)
 
 
 def metrics() -> Rows:

@@ -231,6 +231,8 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
         ("One bar for many tasks", "should", "-", "progress",
          "runtime/test_progress.py::values_come_in_order_and_the_bar_goes_on"),
         ("Listings and summaries", "should", "util.state", "state", "runtime/test_looking.py::listings_and_filters"),
+        ("What a task or an actor printed, afterwards", "should", "get_log, list_logs", "the same, with init(log_dir=...)",
+         "runtime/test_looking.py::what_was_printed_can_be_read_again"),
         ("A timeline for Perfetto", "must", "timeline", "the same",
          "runtime/test_errors.py::the_timeline_is_a_chrome_trace"),
         ("Commands", "should", "ray status, memory, stack …", "cellmesh status, memory, stack …",

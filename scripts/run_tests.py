@@ -52,7 +52,7 @@ def node_missing() -> str | None:
 SANITIZED = """
 "$0" scripts/devtree.py --out build/sanitized --sanitize address,undefined --no-werror --opt '-O1 -g' &&
 ASAN_OPTIONS=detect_leaks=0:handle_segv=0 LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)" \\
-PYTHONPATH=build/sanitized "$0" -m pytest -m "not slow" tests/objstore tests/runtime tests/scheduler tests/unit/test_graph.py
+PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" tests/objstore tests/runtime tests/scheduler tests/unit/test_graph.py
 """
 
 

@@ -1,11 +1,16 @@
 """Where Ray's behaviour differs from cellmesh's, or its options are spelled otherwise."""
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
+import cellmesh
 import cellmesh.compat.ray as compat
 import pytest
+from support import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -132,3 +137,50 @@ def test_rows_of_the_listings(ray: ModuleType) -> None:
         row.colour  # noqa: B018
     with pytest.raises(ValueError, match="columns are"):
         state.list_nodes(filters=[("colour", "=", 1)])
+
+
+def test_what_the_runtime_context_tells(ray: ModuleType) -> None:
+    env = {"env_vars": {"A": "1"}}
+
+    @ray.remote(runtime_env=env)
+    def look() -> tuple:
+        context = ray.get_runtime_context()
+        return (context.runtime_env, json.loads(context.get_runtime_env_string()), context.get_placement_group_id(),
+                context.current_placement_group_id, context.is_canceled(), context.get_resource_ids())
+
+    assert ray.get(look.remote()) == (env, env, None, None, False, {"GPU": []})
+
+
+def test_logs_and_jobs(tmp_path: Path) -> None:
+    from cellmesh.compat.ray.util.state import get_log, list_jobs, list_logs
+    with cellmesh.init(num_cpus=1, log_dir=str(tmp_path)):
+        @compat.remote
+        def say() -> int:
+            print("one\ntwo")
+            return os.getpid()
+
+        pid = compat.get(say.remote())
+        wait_until(lambda: list(get_log(pid=pid, tail=2)) == ["one\n", "two\n"])
+        assert list_logs(glob_filter="*.log") == {"worker_out": [f"worker-{pid}.log"]} and list_logs(glob_filter="*.err") == {"worker_out": []}
+        assert list(get_log(filename=f"worker-{pid}.log", tail=1)) == ["two\n"]
+        assert list_jobs()[0].status == "RUNNING"
+
+
+def test_names_of_calls_and_owners(ray: ModuleType) -> None:
+    @ray.remote
+    class Actor:
+        def call(self) -> int:
+            return 1
+
+    actor = Actor.remote()
+    assert ray.get(actor.call.options(name="mine").remote()) == 1
+    assert [row.name for row in ray.util.state.list_tasks(filters=[("name", "=", "mine")])] == ["mine"]
+    assert ray.get(ray.put(3, _owner=actor)) == 3
+
+    @ray.remote
+    def count() -> Iterator[int]:
+        yield 1
+    stream = count.remote()
+    assert not stream.is_finished() and ray.get(next(stream)) == 1
+    ray.get(stream.completed())
+    assert stream.is_finished()

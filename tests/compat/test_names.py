@@ -49,13 +49,13 @@ NAMES = {
     "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy PlacementGroupSchedulingStrategy",
                                        "NodeLabelSchedulingStrategy"),
     "ray.util.state": (
-        "get_actor get_node get_objects get_placement_group get_task get_worker list_actors list_nodes list_objects "
-        "list_placement_groups list_tasks list_workers summarize_actors summarize_objects summarize_tasks",
-        "StateApiClient get_job get_log list_cluster_events list_jobs list_logs list_runtime_envs"),
+        "get_actor get_job get_log get_node get_objects get_placement_group get_task get_worker list_actors list_jobs list_logs "
+        "list_nodes list_objects list_placement_groups list_tasks list_workers summarize_actors summarize_objects summarize_tasks",
+        "StateApiClient list_cluster_events list_runtime_envs"),
     "ray.actor": ("ActorClass ActorHandle ActorMethod exit_actor method", "ActorProxy"),
     "ray.remote_function": ("RemoteFunction", ""),
     "ray.runtime_context": ("RuntimeContext get_runtime_context", ""),
-    "ray.runtime_env": ("RuntimeEnv", "RuntimeEnvConfig"),
+    "ray.runtime_env": ("RuntimeEnv RuntimeEnvConfig", ""),
     "ray.types": ("ObjectRef", ""),
     "ray.experimental": ("tqdm_ray", "internal_kv set_resource"),
     "ray.experimental.tqdm_ray": ("tqdm safe_print", ""),

@@ -2,8 +2,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import cellmesh
@@ -49,6 +51,39 @@ def test_listings_and_filters(cm: ModuleType) -> None:
     assert cm.state.list_objects(filters=[("id", "=", failed.hex())])[0]["state"] == "error"
     assert {row["role"] for row in cm.state.list_workers()} == {"driver", "worker", "scheduler"}
     assert len(cm.state.list_nodes()) == 1
+
+
+def test_the_programs_of_a_session(cm: ModuleType) -> None:
+    (row,) = cm.state.list_jobs()
+    assert row["pid"] == os.getpid() and "pytest" in row["program"] and row["notebook"] == ""
+
+
+def test_what_was_printed_can_be_read_again(tmp_path: Path) -> None:
+    @cellmesh.remote
+    def say(text: str) -> int:
+        print(text)
+        return os.getpid()
+
+    with cellmesh.init(num_cpus=1, log_dir=str(tmp_path)):
+        refs = [say.remote(f"line {i}") for i in range(3)]
+        pid = cellmesh.get(refs)[0]
+        teller = Counter.options(name="teller").remote()
+        cellmesh.get(teller.ping.remote())
+        wait_until(lambda: cellmesh.state.get_log(pid=pid, tail=1) == "line 2\n", what="all has been written")
+        assert cellmesh.state.get_log(refs[1].creator) == "line 1\n"
+        assert cellmesh.state.get_log(pid=pid).count("line") == 3 and f"--- task {refs[0].creator}\n" in cellmesh.state.get_log(pid=pid)
+        assert cellmesh.state.get_log(actor="teller") == ""
+        assert [(row["pid"], row["path"]) for row in cellmesh.state.list_logs()] == [(pid, str(tmp_path / f"worker-{pid}.log"))]
+        with pytest.raises(ValueError, match="no living actor"):
+            cellmesh.state.get_log(actor="nobody")
+        with pytest.raises(ValueError, match="needs one of task=, actor= and pid="):
+            cellmesh.state.get_log()
+
+
+def test_without_files_it_is_said_how_to_have_them(cm: ModuleType) -> None:
+    for look in (cm.state.list_logs, lambda: cm.state.get_log(pid=1)):
+        with pytest.raises(ValueError, match=r"cellmesh.init\(log_dir="):
+            look()
 
 
 @pytest.mark.parametrize("look", ["tasks", "read_history"])

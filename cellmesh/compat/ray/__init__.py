@@ -15,7 +15,7 @@ from ...ids import ActorID, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from ...ids import Id as UniqueID
 from ...lifecycle import is_initialized, shutdown
 from ...objects import get as _get
-from ...objects import put
+from ...objects import put as _put
 from ...refs import ObjectRef
 from .. import missing as _missing
 from ..alias import install, uninstall
@@ -47,6 +47,11 @@ def get(object_refs: Any, *, timeout: float | None = None, **ignored: Any) -> An
     if not isinstance(object_refs, (list, ObjectRef)):
         raise ValueError(f"get() needs an ObjectRef or a list of them, not {object_refs!r}")
     return _get(object_refs, timeout)
+
+
+def put(value: Any, *, _owner: Any = None) -> ObjectRef:
+    """`cellmesh.put`; an object needs no owner to live on."""
+    return _put(value)
 
 
 def wait(ray_waitables: list[Any], *, num_returns: int = 1, timeout: float | None = None,

@@ -1,11 +1,13 @@
 """`ray.runtime_context`: the methods are cellmesh's, older programs use properties, which are ids with `hex()`."""
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from ... import runtime_context as _ours
-from ...ids import ActorID, Id, JobID, NodeID, TaskID, WorkerID
+from ...ids import ActorID, Id, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
+from ...placement import get_current_placement_group
 from ...session import current
 from .. import missing as _missing
 
@@ -29,8 +31,24 @@ class RuntimeContext(_ours.RuntimeContext):
     task_id = _as(TaskID, _ours.RuntimeContext.get_task_id)
     actor_id = _as(ActorID, _ours.RuntimeContext.get_actor_id)
 
+    get_resource_ids = _ours.RuntimeContext.get_accelerator_ids
     get_session_name = _ours.RuntimeContext.get_job_id
     get_task_function_name = _ours.RuntimeContext.get_task_name
+
+    def get_runtime_env_string(self) -> str:
+        """`runtime_env` as JSON."""
+        return json.dumps(self.runtime_env, default=repr)
+
+    def get_placement_group_id(self) -> str | None:
+        """That of the group that the caller runs in."""
+        group = get_current_placement_group()
+        return None if group is None else group.id.hex()
+
+    @property
+    def current_placement_group_id(self) -> PlacementGroupID | None:
+        """That of the group that the caller runs in."""
+        found = self.get_placement_group_id()
+        return None if found is None else PlacementGroupID(found)
 
     def get_temp_dir(self) -> str:
         """Where the session keeps its files."""

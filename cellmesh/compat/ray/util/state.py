@@ -1,8 +1,10 @@
 """`ray.util.state`: cellmesh's listings with Ray's columns and words."""
 from __future__ import annotations
 
+import fnmatch
+import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .... import placement as _placement
@@ -11,8 +13,8 @@ from ....session import running as _running
 from ... import missing as _missing
 
 __all__ = [
-    "get_actor", "get_node", "get_objects", "get_placement_group", "get_task", "get_worker", "list_actors",
-    "list_nodes", "list_objects", "list_placement_groups", "list_tasks", "list_workers", "summarize_actors",
+    "get_actor", "get_job", "get_log", "get_node", "get_objects", "get_placement_group", "get_task", "get_worker", "list_actors",
+    "list_jobs", "list_logs", "list_nodes", "list_objects", "list_placement_groups", "list_tasks", "list_workers", "summarize_actors",
     "summarize_objects", "summarize_tasks",
 ]
 __getattr__ = _missing.no_such_name("ray.util.state")
@@ -70,6 +72,11 @@ def _node_id() -> str:
     return _running().node.session_id
 
 
+def _job(row: dict[str, Any]) -> Row:
+    return Row(job_id=_node_id(), submission_id=None, type="DRIVER", status="RUNNING", entrypoint=row["program"],
+               driver_info={"id": str(row["pid"]), "pid": str(row["pid"])})
+
+
 def _lister(ours: Callable[..., Any], convert: Callable[[dict[str, Any]], Row]) -> Callable[..., list[Row]]:
     def list_rows(address: str | None = None, filters: Sequence[tuple[str, str, Any]] | None = None, limit: int = 100,
                   **ignored: Any) -> list[Row]:
@@ -89,6 +96,7 @@ list_actors = _lister(_ours.list_actors, _actor)
 list_objects = _lister(_ours.list_objects, _object)
 list_workers = _lister(_ours.list_workers, _worker)
 list_nodes = _lister(_ours.list_nodes, _node)
+list_jobs = _lister(_ours.list_jobs, _job)
 list_placement_groups = _lister(_ours.list_placement_groups, _placement_group)
 
 
@@ -102,6 +110,7 @@ def _getter(list_rows: Callable[..., list[Row]], column: str) -> Callable[..., R
 get_task = _getter(list_tasks, "task_id")
 get_actor = _getter(list_actors, "actor_id")
 get_worker = _getter(list_workers, "worker_id")
+get_job = _getter(list_jobs, "job_id")
 get_node = _getter(list_nodes, "node_id")
 get_placement_group = _getter(list_placement_groups, "placement_group_id")
 
@@ -109,6 +118,21 @@ get_placement_group = _getter(list_placement_groups, "placement_group_id")
 def get_objects(id: str, **ignored: Any) -> list[Row]:  # noqa: A002
     """What is known of an object."""
     return list_objects(filters=[("object_id", "=", id)])
+
+
+def list_logs(glob_filter: str | None = None, **ignored: Any) -> dict[str, list[str]]:
+    """The names of the files in `init(log_dir=...)`, which `cellmesh.init` takes."""
+    names = (os.path.basename(row["path"]) for row in _ours.list_logs())
+    return {"worker_out": [name for name in names if fnmatch.fnmatch(name, glob_filter or "*")]}
+
+
+def get_log(*, filename: str | None = None, actor_id: str | None = None, task_id: str | None = None, pid: int | None = None,
+            tail: int = -1, **ignored: Any) -> Iterator[str]:
+    """What was printed, line by line."""
+    if filename is not None:
+        pid = next((row["pid"] for row in _ours.list_logs() if os.path.basename(row["path"]) == filename), -1)
+    task = None if task_id is None else int(task_id)
+    return iter(_ours.get_log(task, actor=actor_id, pid=pid, tail=tail).splitlines(keepends=True))
 
 
 def _summary(rows: list[Row], column: str) -> dict[str, Any]:
