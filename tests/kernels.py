@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_event_loop
 from support import wait_until
@@ -28,10 +29,12 @@ class Kernel:
     A thread collects what comes on iopub, as a front end does, so that nothing depends on who reads when.
     """
 
-    def __init__(self, tmp_path: Any) -> None:
+    def __init__(self, tmp_path: Any, argv: list[str] | None = None) -> None:
         env = {**os.environ, "IPYTHONDIR": str(tmp_path / "ipython"), "JUPYTER_DATA_DIR": str(tmp_path / "data"),
                "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
         self.manager = KernelManager(kernel_name="python3", connection_file=str(tmp_path / "kernel.json"))
+        if argv is not None:
+            self.manager._kernel_spec = KernelSpec(argv=argv, language="python", display_name="a kernel of its own making")
         self.manager.start_kernel(env=env)
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()

@@ -361,8 +361,45 @@ def test_mesh_and_futures(fresh_kernel: Kernel) -> None:
     assert name == "UsageError" and "'a' is a future of a session that has ended" in text
 
 
+# Everything of the shell, its kernel and its process that an extension may leave something in.
+STATE = """
+def state():
+    import builtins, signal, sys, threading
+    shell, comms = get_ipython(), __import__("comm").get_comm_manager()
+    formatters = shell.display_formatter.formatters | {"": shell.display_formatter.ipython_display_formatter}
+    found = {
+        "magics": {kind: sorted(names) for kind, names in shell.magics_manager.magics.items()},
+        "callbacks": {event: [str(f) for f in found] for event, found in shell.events.callbacks.items()},
+        "formatters": {kind: (sorted(map(str, f.type_printers)), sorted(map(str, f.deferred_printers)))
+                       for kind, f in formatters.items()},
+        "configurables": [type(c).__name__ for c in shell.configurables if "cellmesh" in type(c).__module__],
+        "completers": [str(m) for m in shell.Completer.custom_matchers],
+        "tracebacks": sorted(vars(shell.InteractiveTB).keys() & {"structured_traceback", "get_parts_of_chained_exception"}),
+        "requests": sorted(shell.kernel.control_handlers), "comms": sorted(comms.comms), "targets": sorted(comms.targets),
+        "transformers": [str(t) for t in (*shell.input_transformers_cleanup, *shell.input_transformers_post, *shell.ast_transformers)],
+        "hooks": (sys.displayhook, sys.excepthook, sys.stdout, sys.stderr, builtins.display, signal.getsignal(signal.SIGINT)),
+        "wakeup": signal.set_wakeup_fd(signal.set_wakeup_fd(-1)) >= 0,
+        "threads": sorted(t.name for t in threading.enumerate()),
+        "ours": [(name, value) for name, value in vars(sys.modules["cellmesh.hooks"]).items()
+                 if name in ("display_ref", "live_display", "spell_option", "inputs_in_words")],
+        "flags": (sys.modules["cellmesh.surroundings"].keep_frames, sys.modules["cellmesh.driver_output"].taken_over_by,
+                  list(sys.modules["cellmesh.session"].when_started)),
+    }
+    return {name: repr(value) for name, value in found.items()}
+"""
+
+
 def test_unload_undoes_everything(fresh_kernel: Kernel) -> None:
-    fresh_kernel.run("%load_ext cellmesh\n%unload_ext cellmesh")
+    fresh_kernel.run(f"import cellmesh as cm, cellmesh.driver_output, cellmesh.hooks, cellmesh.session, comm\n{STATE}")
+    fresh_kernel.run("%load_ext autoreload\n1 / 2; await __import__('asyncio').sleep(0)")
+    before = value(fresh_kernel, "state()")
+    fresh_kernel.run("%load_ext cellmesh\n%load_ext cellmesh")
+    fresh_kernel.run("%config CellmeshMagics.keep_frames = True")
+    fresh_kernel.run("%%remote\nx = 1\nx")
+    fresh_kernel.run("cm.get(x)\n%futures")
+    fresh_kernel.run("%mesh stop")
+    fresh_kernel.run("await __import__('asyncio').sleep(0)\n%unload_ext cellmesh")
+    assert value(fresh_kernel, "state()") == before
     assert "not found" in error(fresh_kernel, "%%remote\nx = 1")[1]
     fresh_kernel.run("%load_ext cellmesh")
     fresh_kernel.run("%%remote\nx = 1")
