@@ -36,6 +36,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from .text import in_one_line
 from .tracebacks import rendered, readable_traceback
 
 __all__ = [
@@ -309,7 +310,7 @@ def _class_of_both(cause_type: type[Exception]) -> type[TaskError]:
     """A subclass of TaskError and of the class; TaskError itself where Python does not allow one."""
     def namespace(body: dict[str, Any]) -> None:
         body.update(__module__=TaskError.__module__, __doc__=cause_type.__doc__)
-    name = f"TaskError({cause_type.__name__})"
+    name = f"TaskError({in_one_line(cause_type.__name__)})"
     try:
         return types.new_class(name, (TaskError, cause_type), exec_body=namespace)
     except Exception:  # final classes, conflicting layouts, demanding metaclasses: Python and the user decide, not we

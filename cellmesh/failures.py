@@ -13,6 +13,7 @@ from typing import Any
 
 from . import surroundings
 from .exceptions import TaskError
+from .text import in_one_line
 from .tracebacks import is_ours
 
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
@@ -34,6 +35,8 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     """
     pickled, note = _pickled(error)
     cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
+    if not cause_type.isprintable():  # made by type(...); people read it among our words
+        cause_type = in_one_line(cause_type)
     record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
     if surroundings.keep_frames or error is surroundings.kept_error:
         from . import failed_frames, post_mortem

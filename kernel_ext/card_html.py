@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ..text import in_bytes
+from ..text import in_bytes, in_one_line
 
 SIZE_SHOWN = 256  # nobody wants to know how many bytes an int takes
 TRACEBACK_CHARS = 20_000
@@ -103,7 +103,7 @@ def card_text(facts: CardFacts) -> str:
         lines += _table_text(facts.preview["table"])
     elif facts.preview and facts.preview.get("text"):
         lines.append(facts.preview["text"])
-    lines += [facts.error] if facts.error else []
+    lines += [in_one_line(facts.error, 1000)] if facts.error else []
     lines += [facts.note] if facts.note else []
     lines += [f"│ {line}" for line in facts.output.splitlines()]
     return "\n".join(lines)
@@ -123,7 +123,7 @@ def duration(seconds: float) -> str:
 
 
 def _label(facts: CardFacts) -> str:
-    return f"{facts.function or 'a value'}: {STATES[facts.state][1]}"
+    return f"{in_one_line(facts.function) or 'a value'}: {STATES[facts.state][1]}"
 
 
 def _origin(facts: CardFacts) -> str:
@@ -150,7 +150,7 @@ def _head(facts: CardFacts) -> str:
     return (f'<div style="display:flex;align-items:baseline;gap:.55rem;flex-wrap:wrap">'
             f'<span aria-hidden="true" style="color:{colour};font-size:1.1em;line-height:1">{sign}</span>'
             f'<span>{what}<code style="font:600 1em {_MONO};background:none;padding:0;color:inherit">'
-            f'{escape(facts.function or "ObjectRef")}</code></span>'
+            f'{escape(in_one_line(facts.function) or "ObjectRef")}</code></span>'
             f'<span style="color:{colour}">{words}</span>'
             f'<span style="margin-left:auto;padding-left:1.5rem;opacity:.62;white-space:nowrap">'
             f'{escape(_origin(facts))}</span></div>')
@@ -175,8 +175,8 @@ def _value_words(facts: CardFacts) -> list[str]:
     preview = facts.preview or {}
     shape = preview.get("shape")
     length = preview.get("length")
-    return [preview.get("type", ""), " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
-            preview.get("dtype", ""), f"length {length:,}" if length is not None else "",
+    return [in_one_line(preview.get("type", "")), " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
+            in_one_line(preview.get("dtype", "")), f"length {length:,}" if length is not None else "",
             in_bytes(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
 
 

@@ -13,6 +13,11 @@ from cellmesh.failures import describe
 from cellmesh.tracebacks import with_source_lines
 
 
+def test_names_of_classes_cannot_turn_our_words_around() -> None:
+    error = through_the_store(type("Evil\u202e\x1b[31m", (ValueError,), {})("text"))
+    assert type(error).__name__ == "TaskError(Evil\ufffd\ufffd[31m)" and error.cause_type == "Evil\ufffd\ufffd[31m"
+
+
 def through_the_store(error: BaseException, name: str = "f") -> BaseException:
     """What get() raises for a task `name` that raised `error`."""
     try:
