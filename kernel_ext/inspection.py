@@ -5,8 +5,9 @@ Nothing here fetches the value or waits for the task; a preview and a stack are 
 from __future__ import annotations
 
 import builtins
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -41,20 +42,24 @@ class Inspection:
         Of a future.
     sections : tuple of (str, str)
         Title and text of what else there is.
+    at : str
+        When that was; it is not kept up to date, and may be read in a saved notebook.
     """
 
     facts: CardFacts | None
     sections: tuple[tuple[str, str], ...]
+    at: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S"))
 
     def __repr__(self) -> str:
         parts = [card_text(self.facts)] if self.facts is not None else []
-        return "\n\n".join([*parts, *(f"{title}\n{text}" for title, text in self.sections)])
+        return "\n\n".join([*parts, *(f"{title}\n{text}" for title, text in self.sections), f"As of {self.at}."])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         card = card_html(self.facts) if self.facts is not None else ""
         parts = "".join(f'<div style="margin-top:.6rem;font-weight:600">{escape(title)}</div>{pre(text)}'
                         for title, text in self.sections)
-        return {"text/plain": repr(self), "text/html": f"<div>{card}{parts}</div>"}
+        at = f'<div style="margin-top:.6rem;opacity:.62">As of {self.at}.</div>'
+        return {"text/plain": repr(self), "text/html": f"<div>{card}{parts}{at}</div>"}
 
 
 def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:

@@ -37,7 +37,9 @@ def test_lineage_goes_up_and_down(kernel: Kernel) -> None:
     up, down = text.split("What it came from\n")[1].split("What it goes into\n")
     assert up.startswith("● load · finished · In [") and down.startswith("● add · finished")
     deep = result(kernel, kernel.run("%inspect top"))
-    assert len(deep.split("What it came from\n")[1].splitlines()) == 2, "each once"
+    tree, at = deep.split("What it came from\n")[1].split("\n\n")
+    assert len(tree.splitlines()) == 2, "each once"
+    assert re.fullmatch(r"As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.", at)
 
 
 def test_a_value_and_an_error_are_shown(kernel: Kernel) -> None:
