@@ -24,7 +24,7 @@ sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -nam
 .DELETE_ON_ERROR:
 
 help:
-	@echo 'make lab              set everything up and open JupyterLab on notebooks/01-quickstart.ipynb (LAB_ARGS=...)'
+	@echo 'make lab              set everything up and open JupyterLab on copies of notebooks/, in build/notebooks (LAB_ARGS=...)'
 	@echo 'make test             set everything up and run every test; at the end it says what could not be run'
 	@echo
 	@echo 'make test-c           the C core alone                     make test-ts    the TypeScript units'
@@ -67,7 +67,9 @@ install: $(VENV)/.installed
 install-test: $(VENV)/.installed $(VENV)/.test-tools
 
 lab: install
-	$(abspath $(VENV))/bin/jupyter lab notebooks/01-quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
+	@mkdir -p build/notebooks && cp -n notebooks/*.ipynb build/notebooks/  # one's own copies: running them changes them
+	$(abspath $(VENV))/bin/jupyter lab --ServerApp.root_dir=$(CURDIR)/build/notebooks \
+	    --LabApp.default_url=/lab/tree/01-quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
 # ---- tests
 test: install-test
