@@ -38,11 +38,13 @@ def free_port() -> int:
 
 
 class LabServer:
-    """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes."""
+    """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes. `prefix` comes
+    before every path, as behind JupyterHub."""
 
-    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None) -> None:
+    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None, prefix: str = "") -> None:
         self.root, self.scratch = root, scratch
-        self.url = f"http://127.0.0.1:{free_port()}"
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}{prefix}"
         folders = {"HOME": scratch / "home", "JUPYTER_CONFIG_DIR": scratch / "config", "JUPYTER_DATA_DIR": scratch / "data",
                    "JUPYTER_RUNTIME_DIR": scratch / "run", "IPYTHONDIR": scratch / "ipython"}
         for folder in folders.values():
@@ -52,7 +54,7 @@ class LabServer:
         overrides.write_text(json.dumps({**QUIET, **(settings or {})}))
         self.log = open(scratch / "jupyter.log", "ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={self.url.rsplit(':', 1)[1]}",
+            [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", f"--ServerApp.base_url={prefix}/",
              "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
              "--ServerApp.disable_check_xsrf=True", "--ServerApp.allow_root=True", "--LabApp.extension_manager=readonly",
              "--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={root}"],

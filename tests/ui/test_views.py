@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from lab import Lab
+from lab import Lab, LabServer
 from panel import PATIENCE_MS, Panel
 from playwright.sync_api import Browser, Page, expect
 from support import wait_until
-from test_panel import ADD, TREE, start
+from test_panel import ADD, LOAD, TREE, start
 
 HOSTILE = "<img src=x onerror=\"window.hostile=1\"></script><script>window.hostile=1</script>"
 WORK = f"""import numpy as np
@@ -134,3 +134,73 @@ def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> N
     panel.root.get_by_role("radio", name="Machine").click()
     expect(panel.root.get_by_role("img", name=re.compile("CPU: "))).to_be_visible()
     assert lab.page.evaluate("() => window.hostile") is None
+
+
+def test_cells_show_how_far_their_tasks_are(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE, WORK)
+    for index in (1, 2, 3):
+        lab.run_cell(index)
+    panel.expect_tasks(11)
+    expect(lab.cell(2).locator(".cm-badge")).to_have_attribute("title", "Tasks of this cell: 7 finished", timeout=PATIENCE_MS)
+    expect(lab.cell(3).locator(".cm-badge")).to_have_attribute("title", "Tasks of this cell: 3 finished, 1 failed")
+    expect(lab.cell(1).locator(".cm-badge")).to_have_count(0)
+    lab.page.evaluate("() => [...window.jupyterapp.shell.widgets('main')].find(each => each.id === 'cellmesh-panel').close()")
+    expect(lab.page.locator(".cm-badge")).to_have_count(0)
+
+
+def test_what_was_chosen_is_there_after_a_reload(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+    panel.list().first.click()
+    expect(panel.card).to_contain_text("finished")
+    lab.page.on("dialog", lambda dialog: dialog.accept())  # the notebook has not been saved
+    lab.page.reload()
+    expect(panel.root.get_by_role("radio", name="Tables")).to_be_checked(timeout=PATIENCE_MS)
+    expect(panel.card).to_contain_text("finished", timeout=PATIENCE_MS)
+
+
+def test_a_pinned_panel_stays_with_its_notebook(lab: Lab, panel: Panel) -> None:
+    second = lab.write("second.ipynb", [LOAD])
+    start(lab, ADD, TREE)
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(7)
+    panel.root.get_by_role("button", name="Stay with work.ipynb").click()
+    lab.command("docmanager:open", path=second)
+    lab.take_current()
+    lab.run_cell(0)
+    panel.expect_tasks(7)
+    panel.root.get_by_role("button", name="Stay with work.ipynb").click()
+    expect(panel.root).to_contain_text("Nothing has run yet", timeout=PATIENCE_MS)
+
+
+def test_a_value_that_nobody_holds_is_not_offered(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, "kept = add.remote(1, 2)\ncm.get([kept, add.remote(3, 4)])")
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(2)
+    rows = panel.list()
+    rows.last.click()
+    expect(panel.button("Fetch")).to_be_enabled(timeout=PATIENCE_MS)
+    rows.first.click()
+    expect(panel.button("Fetch")).to_be_disabled(timeout=PATIENCE_MS)
+
+
+def test_the_panel_works_below_a_prefix(tmp_path: Path, browser: Browser) -> None:
+    (tmp_path / "notebooks").mkdir()
+    server = LabServer(tmp_path / "notebooks", tmp_path / "jupyter", prefix="/user/jo")
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    behind = Lab(server, page)
+    start(behind, ADD, TREE)
+    behind.run_cell(1)
+    behind.run_cell(2)
+    shown = Panel(page)
+    shown.expect_tasks(7)
+    shown.root.get_by_role("radio", name="Logs").click()  # loaded only now
+    expect(shown.root.get_by_role("log")).to_be_visible(timeout=PATIENCE_MS)
+    behind.close()
+    page.close()
+    server.close()
+    assert not behind.errors

@@ -9,12 +9,15 @@ import { GraphPanel } from '../panels/graph';
 import { __ } from '../text';
 
 const FILE_TYPE = 'cellmesh-recording';
+const icon = new LabIcon({ name: 'cellmesh:recording', svgstr: panelIcon });
 
 class RecordingFactory extends ABCWidgetFactory {
   protected createNewWidget(context: DocumentRegistry.Context): DocumentWidget {
     const content = new GraphPanel();
     void show(content, context);
-    return new DocumentWidget({ content, context });
+    const widget = new DocumentWidget({ content, context });
+    widget.title.icon = icon;
+    return widget;
   }
 }
 
@@ -41,7 +44,6 @@ export const recordingPlugin: JupyterFrontEndPlugin<void> = {
   description: 'Opens recorded sessions of cellmesh.',
   autoStart: true,
   activate: (app: JupyterFrontEnd) => {
-    const icon = new LabIcon({ name: 'cellmesh:recording', svgstr: panelIcon });
     app.docRegistry.addFileType({
       name: FILE_TYPE,
       displayName: __('Recording of cellmesh'),

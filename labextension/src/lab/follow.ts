@@ -18,6 +18,7 @@ export class NotebookFollower {
   private connection: Connection | null = null;
   private isLost = false;
   private isWatching = false;
+  private readonly unbind: () => void;
 
   constructor(
     private readonly tracker: INotebookTracker,
@@ -25,6 +26,17 @@ export class NotebookFollower {
     private readonly openFile: (path: string) => void
   ) {
     tracker.currentChanged.connect(this.update, this);
+    state.isPinned.value = false;
+    this.unbind = state.isPinned.subscribe(isPinned => {
+      if (!isPinned) {
+        this.update();
+      }
+    });
+  }
+
+  /** The notebook that is followed, null while nobody watches. */
+  get followed(): NotebookPanel | null {
+    return this.isWatching ? this.notebook : null;
   }
 
   /** Nothing is asked of any kernel while nobody watches; what was shown stays for the next look. */
@@ -53,6 +65,7 @@ export class NotebookFollower {
 
   dispose(): void {
     this.tracker.currentChanged.disconnect(this.update, this);
+    this.unbind();
     this.watch(null);
     this.connect(null);
   }
@@ -61,7 +74,10 @@ export class NotebookFollower {
     if (!this.isWatching) {
       return;
     }
-    const notebook = this.tracker.currentWidget;
+    if (this.notebook?.isDisposed) {
+      this.state.isPinned.value = false;
+    }
+    const notebook = this.state.isPinned.peek() && this.notebook ? this.notebook : this.tracker.currentWidget;
     if (notebook !== this.notebook) {
       this.watch(notebook);
     }

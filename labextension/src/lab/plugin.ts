@@ -7,17 +7,36 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
+import { effect } from '@preact/signals';
 import panelIcon from '../../style/panel.svg';
 import { translateWith, __ } from '../text';
 import { GraphPanel } from '../panels/graph';
+import type { Choice, PanelState } from '../panels/graph/state';
 import { keepClear } from './area';
+import { CellBadges } from './cell_badges';
 import { NotebookFollower, listenForAnnouncements } from './follow';
 
 const ID = 'cellmesh-labextension:panel';
 const WIDGET_ID = 'cellmesh-panel';
 /** In the page's session storage: beside which kernel the panel was open. */
 const OPEN_KEY = 'cellmesh:panel';
+/** Likewise: what it showed. */
+const CHOICE_KEY = 'cellmesh:choice';
 export const OPEN_COMMAND = 'cellmesh:open-panel';
+
+/** Keep what the reader has chosen to see through a reload of the page, until the returned function is called. */
+function remember(state: PanelState): () => void {
+  const before = sessionStorage.getItem(CHOICE_KEY);
+  if (before) {
+    state.before = JSON.parse(before) as Choice;
+  }
+  return effect(() => {
+    [state.view, state.show, state.stateFilter, state.selection].forEach(each => each.value); // when one of them changes
+    if (state.connection.value && !state.before) {
+      sessionStorage.setItem(CHOICE_KEY, JSON.stringify(state.choice));
+    }
+  });
+}
 
 export const panelPlugin: JupyterFrontEndPlugin<void> = {
   id: ID,
@@ -52,10 +71,15 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       const following = (follower = new NotebookFollower(notebooks, made.state, path => {
         void app.commands.execute('docmanager:open', { path });
       }));
+      const badges = new CellBadges(made.state, () => following.followed, () => open(true));
+      const forget = remember(made.state);
       made.onVisible = isVisible => {
         following.watching = isVisible;
+        made.state.tick.value++;
       };
       made.disposed.connect(() => {
+        badges.dispose();
+        forget();
         following.dispose();
         panel = follower = null;
         sessionStorage.removeItem(OPEN_KEY);

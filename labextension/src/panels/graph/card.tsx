@@ -87,6 +87,8 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
   const isObject = graph.kind[row] === Kind.object;
   const cell = graph.cellLabel(row);
   const reveal = connection?.transport.reveal;
+  const card = state.card.value;
+  const isHeld = card?.row !== row || card.isHeld;
   const isPast = state.moment.value !== null;
   const canAct = !isPast && connection?.transport.isRecording !== true;
   const [, , ...details] = describeRow(graph, row, graph.time(performance.now()));
@@ -122,13 +124,19 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
           </button>
         )}
         {canAct && (current === State.finished || isObject) && graph.kind[row] !== Kind.actor_creation && (
-          <button type="button" aria-expanded={isNaming} onClick={() => setNaming(!isNaming)}>
+          <button
+            type="button"
+            aria-expanded={isNaming}
+            disabled={!isHeld}
+            title={isHeld ? '' : __('Nobody holds the value any more; run its cell again.')}
+            onClick={() => setNaming(!isNaming)}
+          >
             <Glyph name="fetch" />
             {__('Fetch …')}
           </button>
         )}
       </div>
-      {isNaming && <FetchForm state={state} row={row} suggestion={variableName(graph.name(row))} onDone={() => setNaming(false)} />}
+      {isNaming && isHeld && <FetchForm state={state} row={row} suggestion={variableName(graph.name(row))} onDone={() => setNaming(false)} />}
       {state.notice.value && (
         <div class="cm-notice" role="status">
           {state.notice.value}

@@ -7,7 +7,7 @@ import type { TaskGraph } from '../../model';
 import { type Counts, State } from '../../protocol';
 import { __, _n } from '../../text';
 import { stateHint, stateName } from '../../words';
-import { Mark } from './icons';
+import { Glyph, Mark } from './icons';
 import type { PanelState } from './state';
 
 /** In the order of a task's life; the bar shows them from the finished end. */
@@ -63,6 +63,7 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
         <span class="cm-clock" title={__('Time this work has taken')}>
           {stopwatch(graph.elapsed(performance.now()))}
         </span>
+        <Pin state={state} />
       </div>
       <Bar counts={counts} />
       <div class="cm-chips" role="group" aria-label={__('States; press one to light its tasks')}>
@@ -88,6 +89,25 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
       </div>
       <Notes graph={graph} />
     </header>
+  );
+}
+
+function Pin({ state }: { state: PanelState }) {
+  const isPinned = state.isPinned.value;
+  const label = state.connection.value?.transport.label ?? '';
+  return (
+    isPinned !== null && (
+      <button
+        type="button"
+        class="cm-quiet cm-pin"
+        aria-pressed={isPinned}
+        aria-label={__('Stay with %1', label)}
+        title={isPinned ? __('Stays with %1; press to follow the notebook in front', label) : __('Stay with %1', label)}
+        onClick={() => (state.isPinned.value = !isPinned)}
+      >
+        <Glyph name="pin" />
+      </button>
+    )
   );
 }
 

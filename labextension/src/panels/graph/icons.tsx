@@ -23,6 +23,7 @@ const paths = {
   stop: 'M4.5 4.5h7v7h-7z',
   play: 'M5 3.5v9l7.5-4.5z',
   pause: 'M5.5 3.5v9M10.5 3.5v9',
+  pin: 'M5.5 2.5h5M6.5 2.5v4l-2 3h7l-2-3v-4M8 9.5v4',
   save: 'M3 3h8l2 2v8H3zM5.5 3v3.5h4V3M5.5 13V9.5h5V13',
   refresh: 'M12.5 8a4.5 4.5 0 1 1-1.4-3.2M12.5 2.5v3h-3',
   expand: 'M9.5 3H13v3.5M13 3 9 7M6.5 13H3V9.5M3 13l4-4'

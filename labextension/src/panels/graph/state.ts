@@ -3,6 +3,7 @@
 
 import { batch, computed, signal } from '@preact/signals';
 import { type Connection, message } from '../../connection';
+import { isObject } from '../../decode';
 import { size } from '../../format';
 import { TaskGraph } from '../../model';
 import { Moments } from '../../moments';
@@ -23,6 +24,8 @@ export interface Card {
   html: string;
   text: string;
   error: string;
+  /** Whether anybody holds the value, so that it can be fetched. */
+  isHeld: boolean;
 }
 
 /** What the reader has chosen to see. */
@@ -63,6 +66,8 @@ export class PanelState {
   readonly look = signal(0);
   /** The moment of the past that is shown, in seconds since the session began; null: the present. */
   readonly moment = signal<number | null>(null);
+  /** Stay with this notebook, whichever is in front; null: there is no choice. */
+  readonly isPinned = signal<boolean | null>(null);
   /** What came of saving the session. */
   readonly saved = signal<{ path: string; text: string; isDone: boolean } | null>(null);
   /** Why there is nothing to show, where no connection could say it: a file that is no recording. */
@@ -75,6 +80,8 @@ export class PanelState {
   private moments: Moments | null = null;
   private timer = 0;
   private session = '';
+  /** What was chosen before the page was loaded again, until there is a connection. */
+  before: Choice | null = null;
   private wanted: { picked: Picked; session: string } | null = null;
 
   constructor() {
@@ -126,6 +133,10 @@ export class PanelState {
       this.show.value = 'auto';
       this.tick.value++;
     });
+    if (connection && this.before) {
+      this.goOnFrom(this.before);
+      this.before = null;
+    }
   }
 
   get choice(): Choice {
@@ -174,12 +185,13 @@ export class PanelState {
     }
     const before = this.card.peek();
     const isSame = before?.row === row;
-    this.card.value = isSame ? { ...before, isLoading: true } : { row, isLoading: true, html: '', text: '', error: '' };
-    const card: Card = { row, isLoading: false, html: '', text: '', error: '' };
+    this.card.value = isSame ? { ...before, isLoading: true } : { row, isLoading: true, html: '', text: '', error: '', isHeld: true };
+    const card: Card = { row, isLoading: false, html: '', text: '', error: '', isHeld: true };
     try {
       const reply = await connection.ask({ op: 'card', row });
       card.html = typeof reply['html'] === 'string' ? reply['html'] : '';
       card.text = typeof reply['text'] === 'string' ? reply['text'] : '';
+      card.isHeld = !isObject(reply['data']) || reply['data']['id'] !== ''; // only values that are held have one
     } catch (error) {
       card.error = message(error);
     }
