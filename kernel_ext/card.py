@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .. import exceptions
 from ..history import submission_of
 from ..refs import ObjectRef
+from ..text import in_one_line
 from ..tracebacks import readable_traceback
 from .card_html import STATES, CardFacts, card_html, card_text
 from .cell_registry import CellRegistry
@@ -229,6 +230,15 @@ class Cards:
             cell=made.cell or self._registry.cell(origin).label,
             size=info["size"] if state == "finished" else None, output=tails_of(client).of(ref.creator),
             variable=self._variable_of(ref))
+
+    def in_short(self, ref: ObjectRef, asks: bool) -> str:
+        """A ref among others, in a list or a dict; `asks`: whether to look for a name that is not at hand."""
+        info = ref.client.info(ref) if not ref.client.closed else {"name": "", "put": False}
+        function = _row(self._recorder(), ref).get("function", "")
+        name = info["name"] or (function if function != UNKNOWN else "") or ("put()" if info["put"] else "")
+        if not name and asks:
+            name = submission_of(ref.client, ref.creator)[0]
+        return f"<ObjectRef{' ' if name else ''}{in_one_line(name)}: {STATES[state_of(ref)][1]}>"
 
     def _variable_of(self, ref: ObjectRef) -> str:
         held = (name for name, value in list(self._namespace.items()) if type(value) is ObjectRef and value == ref)

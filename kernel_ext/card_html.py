@@ -101,8 +101,8 @@ def card_text(facts: CardFacts) -> str:
         lines.append(value)
     if facts.preview and "table" in facts.preview:
         lines += _table_text(facts.preview["table"])
-    elif facts.preview and facts.preview.get("text"):
-        lines.append(facts.preview["text"])
+    elif facts.preview and _text_of(facts.preview):
+        lines.append(_text_of(facts.preview))
     lines += [in_one_line(facts.error, 1000)] if facts.error else []
     lines += [facts.note] if facts.note else []
     lines += [f"│ {line}" for line in facts.output.splitlines()]
@@ -175,7 +175,7 @@ def _value_words(facts: CardFacts) -> list[str]:
     preview = facts.preview or {}
     shape = preview.get("shape")
     length = preview.get("length")
-    return [in_one_line(preview.get("type", "")), " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
+    return [in_one_line(preview.get("type", "")) if preview.get("type") != "NoneType" else "None", " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
             in_one_line(preview.get("dtype", "")), f"length {length:,}" if length is not None else "",
             in_bytes(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
 
@@ -200,7 +200,11 @@ def _preview(preview: dict[str, Any]) -> str:
            if beside else "")
     if "html" in preview:
         return row + _frame(str(preview["html"]))
-    return row + (_table(preview["table"]) if "table" in preview else pre(preview.get("text", "")))
+    return row + (_table(preview["table"]) if "table" in preview else pre(_text_of(preview)))
+
+
+def _text_of(preview: dict[str, Any]) -> str:
+    return preview.get("text", "") if preview.get("type") != "NoneType" else ""  # the type has said it: `print(x)` has no value
 
 
 def _frame(html: str) -> str:

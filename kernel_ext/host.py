@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 
+N_REFS_NAMED = 50  # of a list: those whose names are looked for in the ring of events, which takes milliseconds
+
+
 class Host:
     """One kernel's displays, output and panels.
 
@@ -70,6 +73,7 @@ class Host:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
         hooks.display_ref = self._display_ref
         hooks.spell_option, hooks.inputs_in_words = as_flag, _inputs_in_words
+        self._texts.for_type(ObjectRef, self._print_ref)
         if self.kernel is None:
             return
         hooks.live_display = self._live_display
@@ -88,6 +92,7 @@ class Host:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
         hooks.display_ref = None
         hooks.spell_option, hooks.inputs_in_words = hooks.as_option, hooks.no_inputs
+        self._texts.pop(ObjectRef, None)
         if self.kernel is None:
             return
         hooks.live_display = None
@@ -128,6 +133,10 @@ class Host:
     # --- for the others
 
     @property
+    def _texts(self) -> Any:
+        return self.shell.display_formatter.formatters["text/plain"]
+
+    @property
     def cards(self) -> Cards:
         with self._making:
             if self._cards is None:
@@ -147,6 +156,14 @@ class Host:
 
     def _display_ref(self, ref: ObjectRef) -> Bundle:
         return self.cards.mimebundle(ref)
+
+    def _print_ref(self, ref: ObjectRef, printer: Any, cycle: bool) -> None:
+        """The text of a ref: in full by itself, in short in a list or a dict."""
+        if len(printer.stack) <= 1:
+            printer.text(self._display_ref(ref)["text/plain"])
+            return
+        printer.n_refs = getattr(printer, "n_refs", 0) + 1
+        printer.text(self.cards.in_short(ref, asks=printer.n_refs <= N_REFS_NAMED))
 
     @property
     def version(self) -> str:

@@ -10,6 +10,7 @@ IPython formats the error of a cell twice, to show it and to remember it; that t
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from ..tracebacks import up_to_users_frame
 
 
+READ_ONLY = re.compile(r"read-only|not writeable")  # as numpy and pandas say of an array
 INTERRUPTS = (KeyboardInterrupt, asyncio.CancelledError)
 
 
@@ -72,6 +74,9 @@ class ShownTracebacks:
             lines = original(etype, evalue, etb, tb_offset, *args, **kwargs)
             if isinstance(evalue, INTERRUPTS) and not str(evalue) and len(lines) > 1:
                 lines = lines[:-1]  # "KeyboardInterrupt: " once more, and nothing behind it
+            elif isinstance(evalue, ValueError) and READ_ONLY.search(str(evalue)):
+                lines = [*lines, "\nWhat cellmesh.get() and %fetch return lies in shared memory and is read-only: value.copy() may be "
+                                 "changed."]
             self._last = (*what, lines)
         return self._last[-1]
 

@@ -46,6 +46,12 @@ def test_a_cell_that_fails_names_its_inputs_and_folds_libraries(kernel: Kernel) 
     assert text.count("site-packages/pandas/") <= 2, text
 
 
+def test_what_is_shared_is_read_only_and_says_how_to_change_it(kernel: Kernel) -> None:
+    text = error(kernel, "import numpy as np\narray = cm.get(cm.put(np.zeros(5)))\narray[0] = 1")[1]
+    assert text.endswith("is read-only: value.copy() may be changed.") and "assignment destination is read-only\n" in text
+    assert "value.copy()" not in error(kernel, "raise ValueError('another')")[1]
+
+
 def test_unloading_leaves_errors_as_they_are_without_it(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("%load_ext cellmesh\nimport cellmesh as cm\n" + FUNCTIONS + "fut = share.remote(1, 0)")
     assert "Its inputs: total = 1" in error(fresh_kernel, "cm.get(fut)")[1]

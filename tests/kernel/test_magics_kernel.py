@@ -217,6 +217,16 @@ def test_top_level_await(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(both)") == [1, 2]
 
 
+def test_refs_among_others_say_what_they_are(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef inverse(x): return 1 / x\nrefs = [inverse.remote(1), inverse.remote(0)]\ncm.wait(refs, num_returns=2)")
+    assert result(kernel, kernel.run("refs")) == "[<ObjectRef inverse: finished>, <ObjectRef inverse: failed>]"
+    assert result(kernel, kernel.run("{'a': cm.put(1)}")) == "{'a': <ObjectRef put(): finished>}"
+    kernel.run("%%remote --cpus 99\nnever = 1")
+    assert result(kernel, kernel.run("(never,)")) == "(<ObjectRef never: queued>,)"
+    kernel.run("%cancel never")
+    assert result(kernel, kernel.run("[never]")) == "[<ObjectRef never: cancelled>]"
+
+
 def test_a_remedy_is_what_can_be_typed(kernel: Kernel) -> None:
     kernel.run("%%remote --retries 0\nimport os\nos._exit(3)\nlost = 1")
     name, text = error(kernel, "cm.get(lost)")
