@@ -62,7 +62,7 @@ export class RecordedTransport implements Transport {
 
 /** Read a `.cellmesh` file. Throws `ProtocolError` when it is none, or of another version. */
 export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string): Promise<RecordedTransport> {
-  const members = await unzip(file);
+  const members = unzip(file);
   const member = (name: string) => {
     const found = members.get(name);
     if (!found) {
