@@ -148,8 +148,8 @@ class Hooks:
     def timeout_error(self, refs: Ref | list[Ref], timeout: float) -> BaseException:
         listed = refs if isinstance(refs, list) else [refs]
         pending = [ref for ref in listed if not ref.client.ready(ref)]
-        which = f"{len(pending)} of {len(listed)} refs are" if len(listed) > 1 else "the value is"
-        first = f" (the first is {_what_it_waits_for(pending[0])})" if pending else ""
+        which, it = (f"{len(pending)} of {len(listed)} refs are", "the first") if len(listed) > 1 else ("the value is", "it")
+        first = f" ({it} is {_what_it_waits_for(pending[0])})" if pending else ""
         return exceptions.GetTimeoutError(f"get() gave up after {timeout:g} s: {which} not there yet{first}; the tasks "
                                           "go on")
 

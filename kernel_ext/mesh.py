@@ -32,13 +32,15 @@ def mesh(options: argparse.Namespace) -> Any:
         raise CellError(f"%mesh {action}: --{given[0]} belongs to %mesh start")
     if options.address and action != "connect":
         raise CellError(f"%mesh {action} takes no address; %mesh connect does")
-    if action == "start":
+    if action in ("start", "connect"):
         from ..lifecycle import init
-        return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources,
-                    object_store_memory=options.store, log_dir=options.logs)
-    if action == "connect":
-        from ..lifecycle import init
-        return init(address=options.address or "auto")
+        try:
+            if action == "connect":
+                return init(address=options.address or "auto")
+            return init(num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources,
+                        object_store_memory=options.store, log_dir=options.logs)
+        except (ValueError, ConnectionError) as error:  # of what was typed
+            raise CellError(f"%mesh {action}: {error}") from None
     if action == "stop":
         return _stop()
     return _status()

@@ -81,9 +81,13 @@ class ShownTracebacks:
         return self._last[-1]
 
     def _parts(self, original: Callable[..., Any], evalue: Any) -> Any:
-        """Of an exception's cause: its class, itself, its traceback."""
+        """Of an exception's cause: its class, itself, its traceback; None if there is none, or none of the user's code in it."""
         parts = original(evalue)
-        return (*parts[:2], _shortened(parts[2], parts[1])) if parts else parts
+        if not parts or not isinstance(parts[2], TracebackType):
+            return parts
+        if up_to_users_frame(parts[2], interrupted=True) is None:
+            return None  # how we learned of what the error itself says
+        return (*parts[:2], _shortened(parts[2], parts[1]))
 
 
 def _shortened(tb: Any, error: Any) -> Any:

@@ -46,6 +46,15 @@ def test_a_cell_that_fails_names_its_inputs_and_folds_libraries(kernel: Kernel) 
     assert text.count("site-packages/pandas/") <= 2, text
 
 
+def test_a_cause_is_shown_if_code_of_the_users_is_in_it(kernel: Kernel) -> None:
+    text = error(kernel, "import threading\nshare.remote(threading.Lock())")[1]
+    assert "share.remote(threading.Lock())" in text and "cannot pickle '_thread.lock' object" in text
+    assert "direct cause" not in text and "cloudpickle" not in text and "hooks.py" not in text, text
+    kernel.run("class Broken:\n    def __reduce__(self): raise OSError('no disk')")
+    text = error(kernel, "share.remote(Broken())")[1]
+    assert "direct cause" in text and "def __reduce__(self): raise OSError('no disk')" in text, text
+
+
 def test_what_is_shared_is_read_only_and_says_how_to_change_it(kernel: Kernel) -> None:
     text = error(kernel, "import numpy as np\narray = cm.get(cm.put(np.zeros(5)))\narray[0] = 1")[1]
     assert text.endswith("is read-only: value.copy() may be changed.") and "assignment destination is read-only\n" in text
