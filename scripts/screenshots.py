@@ -87,6 +87,13 @@ def main() -> None:
                 lab.run_cell(index)
             panel.root.get_by_role("radio", name="Groups").click()
             take(lab, "groups", panel.root)
+            # Back to the middle of the first cell.
+            panel.tasks()
+            box = panel.root.get_by_role("slider").bounding_box()
+            assert box
+            page.mouse.click(box["x"] + 0.55 * box["width"], box["y"] + 8)
+            page.mouse.move(10, 10)
+            take(lab, "past", panel.root)
         finally:
             lab.close()
             page.close()

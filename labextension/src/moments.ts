@@ -6,7 +6,7 @@
 // workers are there from the first thing they did.
 
 import { type TaskGraph, isEnded, noCounts } from './model';
-import { type Counts, type GraphMessage, Kind, State } from './protocol';
+import { type Counts, type GraphMessage, Kind, NO_WORKER, State } from './protocol';
 
 /** Pauses longer than this share of all work are drawn as a notch. */
 const PAUSE_SHARE = 0.03;
@@ -29,38 +29,62 @@ export class Moments {
     const n = this.rowsAt(at);
     const before = since === null ? 0 : this.rowsAt(since);
     const counts = noCounts();
-    const changed: number[] = [];
     const states = new Uint8Array(n);
+    const changed = new Uint32Array(n);
+    let nChanged = 0;
     for (let row = 0; row < n; row++) {
       const state = (states[row] = this.stateAt(row, at));
-      const was = since !== null && row < before ? this.stateAt(row, since) : graph.kind[row] === Kind.object ? -1 : State.waiting;
+      const isObject = graph.kind[row] === Kind.object;
+      const was = since !== null && row < before ? this.stateAt(row, since) : isObject ? -1 : State.waiting;
       if (state !== was) {
-        changed.push(row);
+        changed[nChanged++] = row;
       }
-      count(counts, graph.kind[row]!, state);
+      if (!isObject) {
+        counts[COUNTED[state]]++;
+      }
     }
-    const edges: number[] = [];
+    const edges = new Uint32Array(2 * graph.nEdges);
+    let nEdges = 0;
     for (let e = 0; e < graph.nEdges; e++) {
-      const [source, target] = [graph.source[e]!, graph.target[e]!];
-      const last = Math.max(source, target);
+      const source = graph.source[e]!;
+      const target = graph.target[e]!;
+      const last = source > target ? source : target;
       if (last < n && last >= before) {
-        edges.push(source, target);
+        edges[2 * nEdges] = source;
+        edges[2 * nEdges++ + 1] = target;
       }
     }
     return {
-      header: this.header(at, since === null, n, n - before, changed.length, edges.length / 2, counts, states),
+      header: this.header(at, since, n, n - before, nChanged, nEdges, counts, states),
       arrays: {
         newU32: columns([graph.fn, graph.cell, graph.actor, graph.parent, graph.kind], before, n),
         newSubmitted: graph.submitted.slice(before, n),
-        updateRow: Uint32Array.from(changed),
-        updateState: Uint8Array.from(changed, row => states[row]!),
-        updateWorker: Uint8Array.from(changed, row => (hasBegun(states[row]!) ? graph.worker[row]! : 255)),
-        updateStarted: Float64Array.from(changed, row => (hasBegun(states[row]!) ? graph.started[row]! : Number.NaN)),
-        updateFinished: Float64Array.from(changed, row => (isEnded(states[row]!) ? graph.finished[row]! : Number.NaN)),
-        updateSize: Float64Array.from(changed, row => (isEnded(states[row]!) ? graph.size[row]! : Number.NaN)),
-        edges: Uint32Array.from(edges)
+        ...this.updates(changed.subarray(0, nChanged), states),
+        edges: edges.slice(0, 2 * nEdges)
       }
     };
+  }
+
+  /** The columns of rows that have changed. */
+  private updates(rows: Uint32Array, states: Uint8Array) {
+    const { graph } = this;
+    const n = rows.length;
+    const updateState = new Uint8Array(n);
+    const updateWorker = new Uint8Array(n).fill(NO_WORKER);
+    const [updateStarted, updateFinished, updateSize] = [0, 1, 2].map(() => new Float64Array(n).fill(Number.NaN)) as [Float64Array, Float64Array, Float64Array];
+    for (let i = 0; i < n; i++) {
+      const row = rows[i]!;
+      const state = (updateState[i] = states[row]!);
+      if (hasBegun(state)) {
+        updateWorker[i] = graph.worker[row]!;
+        updateStarted[i] = graph.started[row]!;
+      }
+      if (isEnded(state)) {
+        updateFinished[i] = graph.finished[row]!;
+        updateSize[i] = graph.size[row]!;
+      }
+    }
+    return { updateRow: rows.slice(), updateState, updateWorker, updateStarted, updateFinished, updateSize };
   }
 
   /** What a row was at a moment from which on it was there. */
@@ -78,18 +102,18 @@ export class Moments {
     return this.ready[row]! <= at ? State.ready : State.waiting;
   }
 
-  private header(at: number, isSnapshot: boolean, n: number, nNew: number, updates: number, edges: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
+  private header(at: number, since: number | null, n: number, nNew: number, updates: number, edges: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
     const { graph } = this;
-    const busy = new Set<number>();
-    const used = new Set<number>();
+    const busy = new Uint8Array(NO_WORKER + 1);
+    const used = new Uint8Array(NO_WORKER + 1);
     const actorStates = new Map<number, string>();
     for (let row = 0; row < n; row++) {
       const state = states[row]!;
       if (hasBegun(state)) {
-        used.add(graph.worker[row]!);
+        used[graph.worker[row]!] = 1;
       }
       if (state === State.running) {
-        busy.add(graph.worker[row]!);
+        busy[graph.worker[row]!] = 1;
       }
       const actor = graph.actor[row]! - 1;
       if (actor >= 0 && !actorStates.has(actor)) {
@@ -99,8 +123,8 @@ export class Moments {
     const isNow = at >= graph.now;
     const sample = graph.resourcesAt(at);
     return {
-      type: isSnapshot ? 'snapshot' : 'delta',
-      n: isSnapshot ? 0 : 1,
+      type: since === null ? 'snapshot' : 'delta',
+      n: since === null ? 0 : 1,
       session: graph.session,
       now: Math.min(at, graph.now),
       tasks: Object.values(counts).reduce((sum, each) => sum + each, 0),
@@ -113,13 +137,13 @@ export class Moments {
         .filter(([actor]) => actorStates.has(actor))
         .map(([actor, label]) => [actor, isNow ? label : { ...label, state: actorStates.get(actor)!, crashed: false }]),
       workers: [...graph.workers]
-        .filter(([worker, { since }]) => used.has(worker) || since <= at)
-        .map(([worker, label]) => [worker, isNow ? label : { ...label, state: label.ended <= at ? 'dead' : busy.has(worker) ? 'busy' : 'idle' }]),
+        .filter(([worker, { since }]) => used[worker] || since <= at)
+        .map(([worker, label]) => [worker, isNow ? label : { ...label, state: label.ended <= at ? 'dead' : busy[worker] ? 'busy' : 'idle' }]),
       counts,
       resources: { total: graph.resources.total, available: { ...graph.resources.total, CPU: (graph.resources.total['CPU'] ?? 0) - sample.cpus } },
       store: { ...graph.store, used: sample.store },
       nodes: [...graph.nodes],
-      samples: [],
+      samples: graph.samples.filter(each => each.at <= at && (since === null || each.at > since)),
       lines: 0,
       new: nNew,
       updates,
@@ -187,12 +211,6 @@ const COUNTED: Record<State, keyof Counts> = {
   [State.retrying]: 'ready'
 };
 
-function count(counts: Counts, kind: number, state: State): void {
-  if (kind !== Kind.object) {
-    counts[COUNTED[state]]++;
-  }
-}
-
 // ---- the way through time
 
 /** A stretch of the session in which there was work, and where it lies on the slider, from 0 to 1. */
@@ -250,14 +268,21 @@ export function stretchesOf(graph: TaskGraph, now: number): Stretch[] {
 
 /** Where a moment lies on the slider. */
 export function placeOf(stretches: readonly Stretch[], at: number): number {
-  let place = 0;
-  for (const { from, to, start, end } of stretches) {
-    if (at < from) {
-      break;
+  let [low, high] = [0, stretches.length]; // the first stretch that begins later
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (stretches[middle]!.from <= at) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
-    place = at >= to ? end : start + ((at - from) / (to - from)) * (end - start);
   }
-  return place;
+  const stretch = stretches[low - 1];
+  if (!stretch) {
+    return 0;
+  }
+  const { from, to, start, end } = stretch;
+  return at >= to ? end : start + ((at - from) / (to - from)) * (end - start);
 }
 
 /** The moment at a place of the slider. */
@@ -275,10 +300,14 @@ export function momentAt(stretches: readonly Stretch[], place: number): number {
   return last;
 }
 
+/** Of larger sessions every second, third … row stands for all. */
+const N_COUNTED = 50_000;
+
 /** How many tasks ran, on average, in each of `n` steps along the slider. */
 export function activity(graph: TaskGraph, stretches: readonly Stretch[], now: number, n: number): Float64Array {
   const change = new Float64Array(n + 2);
-  for (let row = 0; row < graph.n; row++) {
+  const stride = Math.max(1, Math.ceil(graph.n / N_COUNTED));
+  for (let row = 0; row < graph.n; row += stride) {
     const started = graph.started[row]!;
     const end = graph.state[row] === State.running ? now : graph.finished[row]!;
     if (graph.kind[row] === Kind.object || !(end >= started)) {
@@ -301,7 +330,7 @@ export function activity(graph: TaskGraph, stretches: readonly Stretch[], now: n
   let sum = 0;
   for (let i = 0; i < n; i++) {
     sum += change[i]!;
-    steps[i] = Math.max(0, sum);
+    steps[i] = stride * Math.max(0, sum);
   }
   return steps;
 }

@@ -1,6 +1,9 @@
-// The style sheet travels inside the bundle, so that panel and widget need no second file.
+// The style sheets travel inside the bundle, so that panel and widget need no second file.
 
-import css from '../style/panel.css';
+import boxes from '../style/boxes.css';
+import fit from '../style/fit.css';
+import panel from '../style/panel.css';
+import views from '../style/views.css';
 
 const ID = 'cellmesh-style';
 
@@ -11,7 +14,7 @@ export function installStyles(inside: Node): void {
   if (!home.querySelector(`#${ID}`)) {
     const style = document.createElement('style');
     style.id = ID;
-    style.textContent = css;
+    style.textContent = [panel, boxes, views, fit].join('');
     home.append(style);
   }
 }

@@ -71,6 +71,17 @@ test.each([['quickstart', quickstart], ['recursion', recursion]] as const)('of %
   expect(content(walking)).toEqual(content(graph));
 });
 
+test('what the machine did is known up to the moment', () => {
+  const graph = small();
+  graph.samples = [1, 2, 3].map(at => ({ node: 0, at, load: 0, cpus: at, gpus: 0, memory: 0, store: 10 * at, disk: 0 }));
+  const moments = new Moments(graph);
+  const past = new TaskGraph();
+  past.apply(moments.message(1.5, null), 0);
+  expect([past.samples.length, past.store.used]).toEqual([1, 10]);
+  past.apply(moments.message(3, 1.5), 0);
+  expect([past.samples.length, past.store.used, past.resourcesAt(2.5).cpus]).toEqual([3, 30, 2]);
+});
+
 test('a moment of the past stands still', () => {
   const past = new TaskGraph();
   past.isStill = true;

@@ -6,6 +6,7 @@ import { duration, stopwatch } from '../../format';
 import { type TaskGraph, isEnded } from '../../model';
 import { Kind, State } from '../../protocol';
 import { __, _n } from '../../text';
+import { NameField } from '../name_field';
 import { describeGroup, describeRow, rowState, rowTitle } from './describe';
 import { Glyph, Mark, ObjectMark } from './icons';
 import type { Card as CardData, PanelState } from './state';
@@ -177,19 +178,7 @@ function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row:
     >
       <label>
         {__('into variable')}{' '}
-        <input
-          value={name}
-          spellcheck={false}
-          aria-invalid={!isName}
-          ref={input => input?.select()}
-          onInput={event => setName(event.currentTarget.value.trim())}
-          onKeyDown={event => {
-            event.stopPropagation();
-            if (event.key === 'Escape') {
-              onDone();
-            }
-          }}
-        />
+        <NameField value={name} isValid={isName} onInput={setName} onLeave={onDone} />
       </label>
       <button type="submit" class="cm-primary" disabled={!isName}>
         {__('Fetch')}

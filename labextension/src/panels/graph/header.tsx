@@ -84,7 +84,7 @@ export function Header({ state, graph }: { state: PanelState; graph: TaskGraph }
         ))}
       </div>
       <div class="cm-meters">
-        <Cpu graph={graph} />
+        {state.moment.value === null && <Cpu graph={graph} /> /* of the past it is known once a second only */}
         <Store graph={graph} />
       </div>
       <Notes graph={graph} />

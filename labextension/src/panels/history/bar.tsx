@@ -7,6 +7,7 @@ import { type Stretch, activity, momentAt, placeOf, stretchesOf } from '../../mo
 import { __ } from '../../text';
 import { Glyph } from '../graph/icons';
 import type { PanelState } from '../graph/state';
+import { NameField } from '../name_field';
 
 const N_STEPS = 160;
 const HEIGHT = 22;
@@ -31,7 +32,16 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
   }, [graph, graph.epoch, isBusy || graph.version < 2 ? epoch : graph.version]);
   const place = moment === null ? 1 : placeOf(stretches, moment);
   const transport = state.connection.value?.transport;
-  const go = (to: number) => state.goTo(to >= 1 ? null : momentAt(stretches, Math.max(0, to)));
+  // Of many places that a hand passes between two frames only the last one is shown.
+  const wish = useRef({ to: 0, request: 0 });
+  const go = (to: number) => {
+    wish.current.to = to;
+    wish.current.request ||= requestAnimationFrame(() => {
+      wish.current.request = 0;
+      const { to: last } = wish.current;
+      state.goTo(last >= 1 ? null : momentAt(stretches, Math.max(0, last)));
+    });
+  };
   usePlayer(isPlaying, stretches, state, () => setPlaying(false));
   if (!stretches.length) {
     return null;
@@ -47,7 +57,7 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
         title={isPlaying ? __('Pause') : __('Play the session from here')}
         onClick={() => {
           if (!isPlaying && place >= 1) {
-            go(0);
+            state.goTo(stretches[0]!.from);
           }
           setPlaying(!isPlaying);
         }}
@@ -217,24 +227,7 @@ function SaveForm({ state, suggestion, onDone }: { state: PanelState; suggestion
     >
       <label title={__('.cellmesh opens in JupyterLab, .html in any browser')}>
         {__('Save as')}{' '}
-        <input
-          value={name}
-          spellcheck={false}
-          aria-invalid={!isName}
-          ref={input => {
-            if (input && document.activeElement !== input) {
-              input.focus();
-              input.setSelectionRange(0, name.lastIndexOf('.'));
-            }
-          }}
-          onInput={event => setName(event.currentTarget.value.trim())}
-          onKeyDown={event => {
-            event.stopPropagation();
-            if (event.key === 'Escape') {
-              onDone();
-            }
-          }}
-        />
+        <NameField value={name} isValid={isName} selected={name.lastIndexOf('.')} onInput={setName} onLeave={onDone} />
       </label>
       <button type="button" class="cm-quiet cm-kind" title={__('A page for any browser, without JupyterLab')} onClick={() => setName(name.replace(/\.(cellmesh|html?)$/, '') + (name.endsWith('.cellmesh') ? '.html' : '.cellmesh'))}>
         {name.endsWith('.cellmesh') ? '→ .html' : '→ .cellmesh'}
