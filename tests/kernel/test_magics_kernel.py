@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kernels import Kernel, error, plain, reply_of, result, value
+from kernels import START_TIMEOUT_S, Kernel, error, plain, reply_of, result, value
 from support import wait_until
 
 
@@ -416,12 +416,26 @@ def test_unload_undoes_everything(fresh_kernel: Kernel) -> None:
     fresh_kernel.run("%mesh stop")
 
 
-def test_a_kernel_that_dies_leaves_nothing(fresh_kernel: Kernel) -> None:
-    fresh_kernel.run("%load_ext cellmesh\nimport os")
-    fresh_kernel.run("%%remote\nimport os\npid = os.getpid()")
-    worker = value(fresh_kernel, "__import__('cellmesh').get(pid)")
-    os.kill(fresh_kernel.manager.provisioner.pid, signal.SIGKILL)
-    wait_until(lambda: not Path(f"/proc/{worker}").exists(), 3.0, "the worker's end")
+@pytest.mark.parametrize("end", ["shut down", "restarted", "killed", "left"])
+def test_a_kernel_that_ends_leaves_nothing_and_the_next_one_works(fresh_kernel: Kernel, end: str) -> None:
+    kernel = fresh_kernel
+    kernel.run("%load_ext cellmesh\nimport os, cellmesh as cm\ncm.init(num_cpus=1)")
+    kernel.run("%%remote\nimport os, time\npid = os.getpid()\nprint(pid, flush=True)\ntime.sleep(600)")
+    worker = wait_until(lambda: value(kernel, "[w['pid'] for w in cm.state.list_workers() if w['task']]"))[0]
+    folder = value(kernel, "cm.nodes()[0]['SessionDir']")
+    assert Path(folder).is_dir()
+    if end == "killed":
+        os.kill(kernel.manager.provisioner.pid, signal.SIGKILL)
+    elif end == "left":
+        kernel.start("os._exit(1)")
+    else:
+        kernel.client.shutdown(restart=end == "restarted")
+    wait_until(lambda: not Path(f"/proc/{worker}").exists() and not Path(folder).exists(), 3.0, "the end of the session")
+    kernel.manager.restart_kernel(now=True)
+    kernel.client.wait_for_ready(timeout=START_TIMEOUT_S)
+    kernel.run("%load_ext cellmesh\nimport cellmesh as cm")
+    kernel.run("%%remote\nn = 1")
+    assert value(kernel, "cm.get(n)") == 1
 
 
 def test_modules_edited_under_autoreload_reach_workers_within_the_cell(kernel: Kernel, tmp_path: Path) -> None:
