@@ -67,12 +67,16 @@ static int help(ClientObject *c, const Watch *w, uint32_t task_1)
 }
 
 /* Nobody should have to guess why nothing happens. */
-static void tell_long_wait(ClientObject *c, PyObject *ref)
+static int tell_long_wait(ClientObject *c, PyObject *ref)
 {
     PyObject *result = PyObject_CallOneArg(c->hooks.waits_long, ref);
-    if (!result)
+    if (!result) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return -1; /* KeyboardInterrupt is for whoever waits */
         PyErr_WriteUnraisable(ref); /* the wait itself is none the worse */
+    }
     Py_XDECREF(result);
+    return 0;
 }
 
 static int wait_loop(ClientObject *c, Watch *w, double timeout)
@@ -123,7 +127,10 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         c->n_waiting--;
         if (!told && w->n_pending && monotonic_ns() > patience) {
             told = true;
-            tell_long_wait(c, w->refs[w->pending[0]]);
+            if (tell_long_wait(c, w->refs[w->pending[0]]) < 0) {
+                result = -1;
+                break;
+            }
         }
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
             result = -1;

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kernels import START_TIMEOUT_S, Kernel, error, plain, reply_of, result, value
+from kernels import Kernel, error, plain, reply_of, result, value
 from support import wait_until
 
 
@@ -417,7 +417,7 @@ def test_unload_undoes_everything(fresh_kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("end", ["shut down", "restarted", "killed", "left"])
-def test_a_kernel_that_ends_leaves_nothing_and_the_next_one_works(fresh_kernel: Kernel, end: str) -> None:
+def test_a_kernel_that_ends_leaves_nothing_and_the_next_one_works(fresh_kernel: Kernel, tmp_path: Path, end: str) -> None:
     kernel = fresh_kernel
     kernel.run("%load_ext cellmesh\nimport os, cellmesh as cm\ncm.init(num_cpus=1)")
     kernel.run("%%remote\nimport os, time\npid = os.getpid()\nprint(pid, flush=True)\ntime.sleep(600)")
@@ -431,11 +431,15 @@ def test_a_kernel_that_ends_leaves_nothing_and_the_next_one_works(fresh_kernel: 
     else:
         kernel.client.shutdown(restart=end == "restarted")
     wait_until(lambda: not Path(f"/proc/{worker}").exists() and not Path(folder).exists(), 3.0, "the end of the session")
-    kernel.manager.restart_kernel(now=True)
-    kernel.client.wait_for_ready(timeout=START_TIMEOUT_S)
-    kernel.run("%load_ext cellmesh\nimport cellmesh as cm")
-    kernel.run("%%remote\nn = 1")
-    assert value(kernel, "cm.get(n)") == 1
+    folder_of_next = tmp_path / "next"
+    folder_of_next.mkdir()
+    following = Kernel(folder_of_next)
+    try:
+        following.run("%load_ext cellmesh\nimport cellmesh as cm")
+        following.run("%%remote\nn = 1")
+        assert value(following, "cm.get(n)") == 1
+    finally:
+        following.close()
 
 
 def test_modules_edited_under_autoreload_reach_workers_within_the_cell(kernel: Kernel, tmp_path: Path) -> None:

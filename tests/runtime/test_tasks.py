@@ -459,6 +459,19 @@ def test_a_task_that_waits_for_what_actors_keep_says_so(cm: ModuleType, capfd: p
     assert cm.get(waiting) == 2
 
 
+def test_the_stop_button_ends_a_wait_that_is_about_to_say_why_it_waits(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Holder:
+        pass
+    holder = cm.remote(num_cpus=2)(Holder).remote()
+
+    def pressed(*args: object) -> None:
+        raise KeyboardInterrupt
+    monkeypatch.setattr("cellmesh.session.Session.tell", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        cm.get(add.options(num_cpus=1).remote(1), timeout=20)
+    cm.kill(holder)
+
+
 def test_a_task_behind_others_is_no_news(one_cpu: ModuleType, flag) -> None:
     running = wait_for.remote(flag("started"), flag("go"))
     flag("started").wait()
