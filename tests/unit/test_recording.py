@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cellmesh.cli import main
 from cellmesh.recording import POLICY, TABLES, Recording, RecordingError, open_recording, read_recording, table_of
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -90,11 +91,28 @@ def test_what_is_no_recording_is_refused_with_a_reason(content: bytes, reason: s
         read_recording(content)
 
 
-def test_a_page_runs_its_own_code_alone_and_loads_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def page_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The front end's code, which need not be built for these tests."""
     package = tmp_path / "cellmesh"
     (package / "kernel_ext/static").mkdir(parents=True)
     (package / "kernel_ext/static/page.js").write_text('console.log("</script>")')
     monkeypatch.setattr("cellmesh.recording.files", lambda name: package)
+
+
+@pytest.mark.usefixtures("page_code")
+def test_the_command_line_makes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run.cellmesh"
+    a_recording().save(run)
+    assert main(["export", str(run)]) == 0 and "open it in a browser" in capsys.readouterr().out
+    assert (tmp_path / "run.html").read_text().startswith("<!doctype html>")
+    run.write_bytes(b"something else")
+    assert main(["export", str(run)]) == 2 and "no cellmesh recording" in capsys.readouterr().err
+    assert main(["export", str(run), "-o", "x.pdf"]) == 2 and "ends in .html" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("page_code")
+def test_a_page_runs_its_own_code_alone_and_loads_nothing() -> None:
     page = a_recording(HOSTILE).page(f"run{HOSTILE}")
     assert HOSTILE not in page and "onerror=alert" not in page.replace("onerror=alert(2)&gt;", "")
     scripts = re.findall(r'<script type="module">(.*?)</script>', page, re.DOTALL)
