@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "abandon.h"
 
 #include <signal.h>
