@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "actor.h"
 #include "task.h"
@@ -31,11 +32,11 @@ static bool occupies_its_worker(const struct task_slot *t)
     return (state == TASK_RUNNING || state == TASK_HELD) && (!t->actor_1 || creates(t));
 }
 
-/* Under the lock its task cannot end, so it is the right one. */
+/* Under the lock its task cannot end, so it is the right one. Never this process, which buries: threads may be clients, too. */
 static void kill_worker(const struct segment *s, uint32_t worker)
 {
     int32_t pid = atomic_load(&s->clients[worker].pid);
-    if (pid > 0 && worker != s->me)
+    if (pid > 0 && pid != (int32_t)getpid())
         kill(pid, SIGKILL);
 }
 
