@@ -77,11 +77,15 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     if (offset)
         return offset;
     flush_drops(c);
-    bool collected = litter_collect(c, false);
+    bool collected = false;
     char why[OFFLOAD_WHY_SIZE] = "";
     int64_t end = monotonic_ns() + FULL_PATIENCE_NS, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
     while (!(offset = try_allocate(c, size, n_refs)) && fits) {
+        if (litter_collect(c, false)) { /* also while it waits: others may wait for what lies in its cycles, and it for theirs */
+            collected = true;
+            continue;
+        }
         int made = why[0] ? NO_ROOM : make_room(c, spare, why);
         if (made == ROOM_FAILED)
             return 0;

@@ -5,6 +5,7 @@ import gc
 import inspect
 import os
 import pickle
+import time
 from types import ModuleType, SimpleNamespace
 
 import cellmesh
@@ -161,6 +162,21 @@ def test_what_only_cycles_hold_goes_before_the_store_is_full() -> None:
             in_a_cycle(cellmesh.put(np.ones(4 << 20)))
         gc.collect()
         assert cellmesh.get(fill.remote())
+
+
+def test_workers_that_wait_for_each_others_cycles_collect_their_own_meanwhile() -> None:
+    """Each has a store half full of them and is busy. Without it a put here and there waits out its patience, 8 s."""
+    @cellmesh.remote
+    def slowest_put(n: int) -> float:
+        slowest = 0.0
+        for _ in range(n):
+            began = time.monotonic()
+            in_a_cycle(cellmesh.get(cellmesh.put(np.ones(1 << 20))))
+            slowest = max(slowest, time.monotonic() - began)
+        return slowest
+
+    with cellmesh.init(num_cpus=2, object_store_memory=64 << 20, offload_limit=0):
+        assert max(cellmesh.get([slowest_put.remote(20) for _ in range(6)])) < 4.0
 
 
 def test_an_idle_worker_lets_go_of_what_only_cycles_hold(cm: ModuleType) -> None:
