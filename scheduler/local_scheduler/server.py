@@ -525,7 +525,8 @@ class Server:
             return
         adopted = hello.adopt and self._adopt(peer)
         if peer.pid != self._driver_pid:
-            self._watch_guest(peer.pid)
+            if not hello.adopt:  # else it leaves again: another one has adopted the session first
+                self._watch_guest(peer.pid)
         elif not adopted:
             peer.is_owner, self._owner_known = not self._owner_known, True
         welcome = Welcome(self._config.session, os.getpid(), self._config.namespace, self._config.total, adopted=adopted)

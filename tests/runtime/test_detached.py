@@ -12,6 +12,7 @@ from pathlib import Path
 import cellmesh
 import pytest
 from cellmesh.scheduler import processes, session_dir
+from cellmesh.scheduler.node import Node
 from support import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -145,6 +146,21 @@ def test_a_guest_keeps_it_until_it_leaves(run: Runs, tmp_path: Path) -> None:
     guest = Runs(tmp_path / "another.py")
     lines, said = guest("cm.kill(cm.get_actor('counter'))\nprint(cm.get(add.remote(1, 2)))", address=str(Path(folder, session_dir.SOCKET_NAME)))
     assert lines == ["3"] and "goes on" not in said
+    wait_until(lambda: set(session_dir.alive()) == before, what="no session is left")
+
+
+def test_who_comes_too_late_to_adopt_it_does_not_keep_it(run: Runs) -> None:
+    """This process, which goes on living, meets the driver that has it."""
+    before = set(session_dir.alive())
+    run.path.write_text(BEGIN + "cm.init(num_cpus=1)\n" + MAKE + "sys.stdout.flush()\ninput()\nos._exit(0)")
+    with subprocess.Popen([sys.executable, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout
+        pid = int(driver.stdout.readline().split()[1])
+        (folder,) = set(session_dir.alive()) - before
+        assert Node.adopt(str(Path(folder, session_dir.SOCKET_NAME))) is None
+        driver.communicate("\n", timeout=40)
+    wait_until(lambda: Path(folder, session_dir.LEFT_NAME).exists(), what="the session goes on")
+    os.kill(pid, signal.SIGKILL)
     wait_until(lambda: set(session_dir.alive()) == before, what="no session is left")
 
 
