@@ -19,6 +19,7 @@ import io
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -40,6 +41,9 @@ TABLES: dict[str, dict[str, str]] = {  # columns with their Arrow types, in this
     "cards": {"row": "uint32", "html": "string", "text": "string"},
 }
 BYTES_MAX = 1 << 31  # of one member, unpacked: more is no recording of ours
+# What zipfile, json and Arrow raise over bytes that nobody has written so: OSError is Arrow's for a broken footer, RuntimeError
+# zipfile's for what it cannot unpack, and json's for lists in lists in lists.
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError, RuntimeError, MemoryError)
 # Nothing is loaded from anywhere, and of scripts only the page's own runs, whatever the texts of tasks contain.
 POLICY = ("default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
           "font-src data:; base-uri 'none'; form-action 'none'")
@@ -186,9 +190,23 @@ def read_recording(content: bytes, name: str = "recording") -> Recording:
                         column: {"float64": "double"}.get(kind, kind) for column, kind in columns.items()}:
                     raise RecordingError(f"{name}: its table {table} has other columns than a recording has")
                 tables[table] = read
+            _check_names(about["header"])
             return Recording(about["header"], tables)
-    except (zipfile.BadZipFile, KeyError, ValueError, pa.ArrowException) as error:
-        raise RecordingError(f"{name} is no cellmesh recording: {error}") from None
+    except (*DAMAGED, pa.ArrowException) as error:
+        raise RecordingError(f"{name} is no cellmesh recording: {error or type(error).__name__}") from None
+
+
+def _check_names(header: Any) -> None:
+    """See to it that what the tables' numbers mean is there."""
+    if not isinstance(header, dict):
+        raise ValueError("it says nothing of its session")
+    for key, kind in (("functions", str), ("cells", dict)):
+        pairs = header[key]
+        if not (isinstance(pairs, list) and all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], int)
+                                                and isinstance(pair[1], kind) for pair in pairs)):
+            raise ValueError(f"its {key} are no list of numbers and what they mean")
+    if not all(isinstance(label.get("label"), str) for _, label in header["cells"]):
+        raise ValueError("a cell has no name")
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:

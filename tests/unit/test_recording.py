@@ -5,6 +5,7 @@ import base64
 import hashlib
 import io
 import json
+import random
 import re
 import zipfile
 from pathlib import Path
@@ -89,6 +90,33 @@ def replaced(member: str, content: bytes) -> bytes:
 def test_what_is_no_recording_is_refused_with_a_reason(content: bytes, reason: str) -> None:
     with pytest.raises(RecordingError, match=reason):
         read_recording(content)
+
+
+@pytest.mark.parametrize("header", [
+    None, [], {}, {"functions": [], "cells": None}, {"functions": [[1]], "cells": []}, {"functions": [["1", "f"]], "cells": []},
+    {"functions": [[1, ["f"]]], "cells": []}, {"functions": [], "cells": [[1, "In [1]"]]}, {"functions": [], "cells": [[1, {"label": 2}]]},
+])
+def test_names_that_are_none_are_refused(header: object) -> None:
+    about = json.dumps({"format": "cellmesh run", "version": 1, "header": header})
+    with pytest.raises(RecordingError, match="no cellmesh recording"):
+        read_recording(replaced("run.json", about.encode()))
+
+
+def test_damaged_bytes_are_refused_or_harmless() -> None:
+    """In the archive, and in the tables in it: a file that was cut, sent as text, or made up to hurt."""
+    whole, chance, n_refused = a_recording().pack(), random.Random(1), 0
+    table = zipfile.ZipFile(io.BytesIO(whole)).read("lines.arrow")
+    for _ in range(300):
+        for content, wrap in ((whole, bytes), (table, lambda data: replaced("lines.arrow", data))):
+            damaged = bytearray(content)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            try:
+                read_recording(wrap(bytes(damaged))).tasks  # noqa: B018
+            except RecordingError:
+                n_refused += 1
+    assert n_refused > 150
+    with pytest.raises(RecordingError, match="no cellmesh recording"):
+        read_recording(replaced("run.json", b"[" * 100_000))
 
 
 @pytest.fixture
