@@ -2,7 +2,7 @@
 
 A worker that is to keep them holds the tracebacks of its last failures and goes on with other tasks. The first one makes it
 listen on a socket in the session's folder (mode 0700). Whoever connects says the number of a failure and then talks to pdb, in
-text; each prompt ends with `PROMPT`. One conversation at a time; the connection's end is the conversation's.
+text; each prompt ends with `PROMPT`, the conversation with `END`: without it the worker has died. One conversation at a time.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import IO, Any
 from .tracebacks import is_ours, library_of
 
 N_KEPT = 3         # failures of a worker; the variables of their frames stay in memory
-PROMPT = "\x04"
+PROMPT, END = "\x04", "\x05"
 ANSWER_S = 5.0     # for the first answer; what is evaluated afterwards may take as long as it likes
 Kept = tuple[str, int]  # the socket's path and the failure's number
 
@@ -68,6 +68,7 @@ class Keeper:
             stream.write(f"The worker has kept {N_KEPT} later failures in place of this one.\n")
         else:
             _Pdb(stream).interaction(None, tb)
+        stream.write(END)
 
 
 class _Pdb(pdb.Pdb):
@@ -188,9 +189,9 @@ class _Answers:
     def next(self) -> tuple[str, bool]:
         """What has been said, and whether a line is wanted now; otherwise that was all."""
         text = ""
-        while not text.endswith(PROMPT):
+        while not text.endswith((PROMPT, END)):
             data = self._connection.recv(1 << 16)
             if not data:
-                return text.replace(PROMPT, ""), False
+                raise ConnectionResetError("it has gone without an end")
             text += self._decoder.decode(data)
-        return text.replace(PROMPT, ""), True
+        return text.replace(PROMPT, "").removesuffix(END), text.endswith(PROMPT)

@@ -90,6 +90,17 @@ def test_a_worker_that_has_gone(kernel: Kernel) -> None:
     assert "half = 5.0" in kernel.of(request, "execute_result")[0]["content"]["data"]["text/plain"]
 
 
+def test_a_worker_that_dies_while_it_is_looked_at(kernel: Kernel) -> None:
+    kernel.run(CELL)
+    kernel.run("cm.wait([shares])")
+    request = ask(kernel, "%inspect --pdb shares")
+    kernel.client.get_stdin_msg(timeout=20)
+    kernel.client.input("import os; os.kill(os.getpid(), 9)")
+    kernel.wait(request)
+    assert "since the worker that kept the frames has ended meanwhile:" in kernel.text(request)
+    assert "half = 5.0" in kernel.of(request, "execute_result")[0]["content"]["data"]["text/plain"]
+
+
 def test_what_was_not_kept(kernel: Kernel) -> None:
     kernel.run(CELL.replace(" --keep", ""))
     assert "%%remote --keep" in error(kernel, "cm.wait([shares])\n%inspect --pdb shares")[1]
