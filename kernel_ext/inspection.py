@@ -79,7 +79,8 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
         return _of_actor(value)
     if not name:
         raise CellError("%inspect needs a variable that holds a future or an actor: %inspect a")
-    raise CellError(f"%inspect: {name!r} holds neither a future nor an actor")
+    instead = f"; it is a {type(value).__name__}, in this process" if name in namespace else ""
+    raise CellError(f"%inspect: {name!r} holds neither a future nor an actor{instead}. %futures lists variables that do")
 
 
 def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspection:

@@ -73,7 +73,9 @@ def test_a_task_that_no_node_can_run_says_what_it_waits_for(kernel: Kernel) -> N
 
 def test_mistakes_are_sentences(kernel: Kernel) -> None:
     assert "needs a variable" in error(kernel, "%inspect")[1]
-    assert "holds neither a future nor an actor" in error(kernel, "%inspect nobody")[1]
+    assert "holds neither a future nor an actor. %futures lists" in error(kernel, "%inspect nobody")[1]
+    kernel.run("fetched = 3.5")
+    assert "neither a future nor an actor; it is a float, in this process" in error(kernel, "%inspect fetched")[1]
 
 
 def test_the_variables_of_a_failure(kernel: Kernel) -> None:
