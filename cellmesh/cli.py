@@ -177,7 +177,8 @@ def _print_status(found: dict[str, Any]) -> None:
     print(f"  free     {in_resources(found['free'])}  of  {in_resources(found['total'])}")
     print(f"  store    {in_bytes(store['used'])} of {in_bytes(store['capacity'])}, {store['objects']} objects")
     for name in ("workers", "tasks", "actors"):
-        print(f"  {name:<8} {', '.join(f'{n} {state}' for state, n in sorted(found[name].items())) or 'none'}")
+        words = {"actor": "serving actors"} if name == "workers" else {}
+        print(f"  {name:<8} {', '.join(f'{n} {words.get(state, state)}' for state, n in sorted(found[name].items())) or 'none'}")
 
 
 def list_rows(options: argparse.Namespace) -> int:

@@ -63,7 +63,8 @@ class Keeper:
                 continue
 
     def _converse(self, stream: IO[str]) -> None:
-        tb = self._kept.get(int(stream.readline() or 0))
+        number = stream.readline().strip()
+        tb = self._kept.get(int(number)) if number.isdecimal() else None
         if tb is None:
             stream.write(f"The worker has kept {N_KEPT} later failures in place of this one.\n")
         else:

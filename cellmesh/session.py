@@ -417,17 +417,17 @@ def adopt(address: str, config: Config) -> Session | None:
         node = Node.adopt(address)
         if node is None:
             return None
-        _begin(node, config).take_over()
+        _begin(node, config, leave=True).take_over()
         return process.session
 
 
-def _begin(node: Any, config: Config) -> Session:
+def _begin(node: Any, config: Config, leave: bool = False) -> Session:
     from .hooks import Hooks
     from .objstore import _core
     try:
         process.session = _attach(node, _core.Client(node.fd, _core.ROLE_DRIVER, Hooks()), config)
     except BaseException:
-        node.close()
+        node.close(leave=leave)
         raise
     return process.session
 

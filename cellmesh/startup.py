@@ -166,7 +166,16 @@ def left_note(config: Config) -> bytes:
     from dataclasses import asdict
 
     from msgspec import msgpack
-    return msgpack.encode({"home": home(), "config": asdict(config)})
+    return msgpack.encode({"home": home(), "version": _version(), "config": asdict(config)})
+
+
+def _version() -> list[Any]:
+    """What a session must have been started by for this process to take it over."""
+    from dataclasses import fields
+
+    from .scheduler.messages import PROTOCOL_VERSION
+    from .session import Config
+    return [PROTOCOL_VERSION, *(f.name for f in fields(Config))]
 
 
 def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
@@ -184,6 +193,10 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
     for folder, data in found:
         note = msgpack.decode(data)
         if note["home"] != home():
+            continue
+        if note["version"] != _version():
+            print("cellmesh: an earlier run of this has left a session, where detached actors live, of another version of cellmesh, "
+                  f"so this session is a new one. `cellmesh stop {session_dir.id_of(folder)}` ends the other.", file=sys.stderr)
             continue
         config = Config(**note["config"])
         address = os.path.join(folder, session_dir.SOCKET_NAME)

@@ -54,7 +54,9 @@ def start(cell: Definitions | Body, code: CellCode, namespace: dict[str, Any], r
         handle = namespace[variable] = actor_class.remote(*args, **kwargs)
     except (TypeError, ValueError) as error:  # arguments that the constructor does not take, a name that is taken
         raise CellError(str(error)) from None
-    print(f"{variable} is an actor of class {class_name}.")
+    print(f"{variable} is an actor of class {class_name}." + (
+        f" It survives the kernel: this cell, or cellmesh.get_actor({options.name!r}), finds it again. cellmesh.kill({variable}) ends it."
+        if options.detached else ""))
     from ..actor import call_in_actor
     # The constructor's error would be told only by the first call.
     tell_failure(current(), call_in_actor(handle, _nothing, name=class_name, hidden=True), run, class_name)

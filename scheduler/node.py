@@ -187,14 +187,14 @@ class Node:
                 raise JoinError(answer.reason)
             if not isinstance(answer, Welcome) or len(fds) != 1:
                 raise JoinError(f"{address} does not answer as a local scheduler does")
-        except (ConnectionLost, transport.ProtocolError) as error:
+            scheduler_fd = os.pidfd_open(answer.scheduler_pid) if answer.adopted else -1
+        except (ConnectionLost, transport.ProtocolError, ProcessLookupError) as error:
             channel.close()
             raise JoinError(f"the session at {address} does not let us in: {error}") from error
         except BaseException:
             channel.close()
             raise
         channel.set_timeout(None)
-        scheduler_fd = os.pidfd_open(answer.scheduler_pid) if answer.adopted else -1
         return cls(fd=fds[0], directory=os.path.dirname(address), link=Link(channel), scheduler_pid=answer.scheduler_pid,
                    namespace=answer.namespace, resources=dict(answer.total), scheduler_fd=scheduler_fd)
 

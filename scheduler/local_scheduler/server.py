@@ -319,6 +319,7 @@ class Server:
             peer.is_owner = False
         index = self._index_of(self._driver_pid)
         self._step(core.DriverLost(self._driver_pid, index, owner=True, n_detached=self._client.n_detached()))
+        self._driver_pid = 0  # which may soon be another process's
 
     def _adopt(self, peer: Peer) -> bool:
         """Make the session the peer's, unless it has an owner."""

@@ -94,7 +94,8 @@ def test_a_detached_actor_survives_the_kernel(fresh_kernel: Kernel) -> None:
     cell = "%%actor kept --detached\nclass Kept:\n    n = 0\n    def add(self):\n        self.n += 1\n        return self.n"
     begin = "%load_ext cellmesh\nimport cellmesh as cm, os\ncm.init(num_cpus=2)"
     fresh_kernel.run(begin)
-    fresh_kernel.run(cell)
+    request = fresh_kernel.run(cell)
+    assert "It survives the kernel" in fresh_kernel.text(request) and "cellmesh.kill(kept)" in fresh_kernel.text(request)
     assert value(fresh_kernel, "cm.get(kept.add.remote())") == 1
     fresh_kernel.run("@cm.remote\ndef forever():\n    while True: pass\nref = forever.remote()")
     for n, end in enumerate(("", "os.kill(os.getpid(), 9)"), 2):
