@@ -109,6 +109,7 @@ class CellEvents:
 def _collect_litter() -> None:
     session = sessions.current_or_none()
     if session is not None and not session.client.closed:
+        session.client.flush()  # what has been let go of lately is still in a buffer
         session.client.collect_litter()
 
 

@@ -59,7 +59,8 @@ def test_updates_come_after_the_cell_and_while_another_runs(kernel: Kernel, tmp_
     gate = tmp_path / "gate"
     kernel.run(f"@cm.remote\ndef hold():\n    import os, time\n    while not os.path.exists({str(gate)!r}): time.sleep(0.01)")
     request = kernel.run("hold.remote()")
-    display_id = displays(kernel, request)[0]["content"]["transient"]["display_id"]
+    shown = next(m for m in displays(kernel, request) if m["msg_type"] != "update_display_data")  # of another cell's, that may be
+    display_id = shown["content"]["transient"]["display_id"]
 
     def final() -> bool:
         return any("finished" in m["content"]["data"]["text/plain"] for m in list(kernel.messages)

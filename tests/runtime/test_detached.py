@@ -177,7 +177,7 @@ def test_another_script_or_other_arguments_start_their_own(run: Runs, tmp_path: 
 
 def test_a_session_of_another_version_is_left_alone(run: Runs) -> None:
     run("cm.init(num_cpus=1)\n" + MAKE)
-    ((folder, note),) = [left for left in session_dir.left() if str(run.path).encode() in left[1]]
+    ((folder, note),) = wait_until(lambda: [left for left in session_dir.left() if str(run.path).encode() in left[1]])
     Path(folder, session_dir.LEFT_NAME).write_bytes(note.replace(b"max_tasks", b"max_works"))
     lines, said = run("cm.init(num_cpus=1)\nprint(cm.state.list_actors())\ncm.shutdown()")
     assert lines == ["nothing"] and "of another version of cellmesh" in said and "cellmesh stop" in said
