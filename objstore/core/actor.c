@@ -79,14 +79,16 @@ void actor_constructed_by(struct segment *s, uint32_t actor, uint32_t task)
 static void free_slot(struct segment *s, uint32_t actor)
 {
     struct actor_slot *a = &s->actors[actor];
-    if (a->death_object_1)
-        object_unpin(s, a->death_object_1 - 1);
+    uint32_t death_object_1 = a->death_object_1;
     a->generation++;
     STEP();
     atomic_store_explicit(&a->state, ACTOR_FREE, memory_order_release);
     STEP();
     a->next_free_1 = s->h->free_actor_1;
     s->h->free_actor_1 = actor + 1;
+    STEP();
+    if (death_object_1) /* last: a recovery pins whatever an actor that is not free names */
+        object_unpin(s, death_object_1 - 1);
 }
 
 void actor_discard(struct segment *s, uint32_t actor)

@@ -314,6 +314,11 @@ static void run_construction_failed(void)
     segment_unlock(&s);
     submit_one(0, actor_1); /* of a dead actor */
 }
+static void a_failed_actor(void)
+{
+    the_only_actor();
+    run_construction_failed();
+}
 static void serve(void)
 {
     while (!s.clients[s.me].actor_1)
@@ -385,10 +390,23 @@ static void a_drivers_life(void)
     submit_one(0, actor_1);
     put_arena(300, NULL, 0);
 }
+static void a_waiting_life(void) /* of a worker that has begun the dead driver's first task while it waits in one of the driver's */
+{
+    uint32_t waiter = pop();
+    for (task = 0; s.tasks[task].caller != other || s.tasks[task].actor_1 || atomic_load(&s.tasks[task].state) != TASK_READY; task++)
+        ;
+    a = s.tasks[task].result_1 - 1;
+    segment_lock(&s);
+    CHECK(task_claim(&s, a, waiter) == task);
+    segment_unlock(&s);
+}
 static void a_dead_driver(void)
 {
     attach();
     leave_corpse_of(ROLE_DRIVER, a_drivers_life);
+    uint32_t driver = other;
+    leave_corpse(a_waiting_life);
+    other = driver;
 }
 static void run_client_died(void) { client_died(&s, other, -SIGKILL); }
 static void run_client_crashed(void) { client_died(&s, other, -SIGSEGV); }
@@ -493,7 +511,7 @@ static const struct operation operations[] = {
     {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},
     {"create actor", attach, run_create_actor}, {"create detached actor", attach, run_create_detached}, {"call", an_actor, run_call},
     {"cancel call", an_actor, run_cancel_call}, {"kill pending actor", an_actor, run_kill_pending}, {"drop handle", an_actor, run_drop_handle},
-    {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed},
+    {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed}, {"drop a dead actor", a_failed_actor, run_drop_handle},
     {"actor takes", an_actors_worker, run_pop}, {"actor finishes", a_running_call, run_serve}, {"actor retries", a_running_call, run_retry},
     {"client died", a_dead_worker, run_client_died}, {"client died after sealing", a_sealer, run_client_died},
     {"client died with its actor", a_dead_actor, run_client_died}, {"driver died", a_dead_driver, run_client_died}, {"client crashed", a_dead_worker, run_client_crashed},

@@ -3,7 +3,7 @@
  *
  *   crash_test               every operation, then the deaths of those who clear up after a death
  *   crash_test all           ... after every single death instead of one for each line of code (nightly)
- *   crash_test NAME [N]      one operation [killed at its N-th step]
+ *   crash_test NAME [N [M]]  one operation [killed at its N-th step [and whoever clears up, at the M-th]]
  */
 #define _GNU_SOURCE
 #include "crash_world.h"
@@ -45,21 +45,27 @@ static long sweep_operation(const struct operation *o)
 /* The segment as the first victim left it, from which the second begins again and again. */
 static unsigned char *left_behind;
 
-static void sweep_clearing_up(void)
+/* True: it survived. */
+static bool kill_clearing_up(long step)
 {
     char first[sizeof where];
     memcpy(first, where, sizeof first);
+    s.me = UINT32_MAX;
+    bool survived = kill_at(step, nobody, run_clear_up);
+    n_kills += !survived;
+    snprintf(where, sizeof where, "%.80s, then clearing up, step %ld (%.20s:%d)", first, step, death->file, death->line);
+    survive();
+    memcpy(where, first, sizeof first);
+    return survived;
+}
+
+static void sweep_clearing_up(void)
+{
     memcpy(left_behind, memory, WORLD_SIZE);
     uint32_t n = n_held;
-    bool survived = false;
-    for (long step = 0; !survived; step += STRIDE) {
+    for (long step = 0; !kill_clearing_up(step); step += STRIDE) {
         memcpy(memory, left_behind, WORLD_SIZE);
         n_held = n;
-        s.me = UINT32_MAX;
-        snprintf(where, sizeof where, "%.100s, then clearing up, step %ld", first, step);
-        survived = kill_at(step, nobody, run_clear_up);
-        n_kills += !survived;
-        survive();
     }
 }
 
@@ -228,7 +234,7 @@ static void measure_stalls(int64_t patience_ns)
 
 /* ------------------------------------------------------------------ */
 
-static int sweep_named(const char *name, const char *step)
+static int sweep_named(const char *name, const char *step, const char *second)
 {
     for (const struct operation *o = operations; o < operations + N_OPERATIONS; o++)
         if (!strcmp(o->name, name)) {
@@ -236,7 +242,10 @@ static int sweep_named(const char *name, const char *step)
                 return printf("%s: killed at each of %ld steps\n", name, sweep_operation(o)) < 0;
             bool survived = kill_operation(o, strtol(step, NULL, 10));
             printf("%s: %s\n", where, survived ? "survived" : "killed");
-            survive();
+            if (!survived && second)
+                kill_clearing_up(strtol(second, NULL, 10));
+            else
+                survive();
             return 0;
         }
     fprintf(stderr, "no operation is named %s\n", name);
@@ -255,7 +264,7 @@ int main(int argc, char **argv)
     bystander = shared(sizeof *bystander);
     left_behind = malloc(WORLD_SIZE);
     if (argc > 1 && !all)
-        return sweep_named(argv[1], argc > 2 ? argv[2] : NULL);
+        return sweep_named(argv[1], argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     long n = 0;
     for (const struct operation *o = operations; o < operations + N_OPERATIONS; o++) {
         long steps = sweep_operation(o);

@@ -41,6 +41,7 @@ static void one_step(const char *file, int line);
 #include "actor.c"
 #undef set_state
 #include "client.c"
+#include "abandon.c"
 #include "burial.c"
 #include "recover.c"
 #include "check.c"
@@ -48,7 +49,7 @@ static void one_step(const char *file, int line);
 #include "verify.c"
 #undef fail
 
-static char where[160]; /* names the death being looked at, for messages */
+static char where[200]; /* names the death being looked at, for messages */
 
 #define CHECK(condition)                                                                             \
     do {                                                                                             \
@@ -392,8 +393,10 @@ static void one_step(const char *file, int line)
     CHECK(s.me >= MAX_CLIENTS || lock_owner_1(atomic_load(&s.h->lock)) != s.me + 1 || atomic_load(&s.clients[s.me].pid) == getpid());
     if (steps_left-- > 0)
         return;
-    for (size_t i = 0; i + 1 < sizeof death->file && file[i]; i++) /* gcc's sanitizers take snprintf's argument for null */
-        death->file[i] = file[i];
+    size_t n = 0;
+    for (; n + 1 < sizeof death->file && file[n]; n++) /* gcc's sanitizers take snprintf's argument for null */
+        death->file[n] = file[n];
+    death->file[n] = '\0';
     death->line = line;
     raise(SIGKILL);
 }

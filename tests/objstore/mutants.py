@@ -117,6 +117,8 @@ MUTANTS = [
     Mutant("what runs for a dead driver is tried again", "abandon.c",
            "            t->flags |= TASK_FLAG_CANCEL; /* else it would be retried */\n", "            (void)t;\n"),
     Mutant("calls of a detached actor end with the driver", "abandon.c", " && !detached;", " && (detached || !detached);"),
+    Mutant("a dead actor is forgotten only after its cause of death", "actor.c", "    a->generation++;\n",
+           "    if (death_object_1)\n        object_unpin(s, death_object_1 - 1);\n    death_object_1 = 0;\n    a->generation++;\n"),
     Mutant("the lock is not taken over", "segment.c", "    if (now == 0 || now != start_time)\n        return true;\n", ""),
     Mutant("references are dropped without the lock", "client.c",
            "    segment_lock(s);\n    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n    segment_unlock(s);\n",
