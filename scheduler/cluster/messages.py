@@ -1,0 +1,236 @@
+"""Everything that goes from one machine to another, and its limits. Nothing else defines a wire format between machines.
+
+A cluster is a head and nodes. A node is a session on one machine: its segment, its local scheduler, its workers, and an *agent* that
+speaks for it. The head is one process, the global scheduler with its control store. Every socket is ZeroMQ with CURVE; who may
+connect is decided by key before a byte is parsed, see `wire`. Encoding is msgpack, one union per direction:
+
+    newcomer -> head        ToDoor         join socket       any key, nothing but a token is believed
+    head -> newcomer        FromDoor
+    agent -> head           ToHead         head socket       keys of members
+    head -> agent           FromHead
+    agent -> agent          ToPeer         peer socket       keys of members; one way, answers come over the other's own connection
+
+Identity. `Node` is a node's number, drawn at random when its session starts: a machine that comes back after having been declared
+dead is another node. `Epoch` counts the lives of the head. What comes from a node that is not a member (any more) is not obeyed.
+
+Nobody resends: ZeroMQ delivers in order, or the connection is lost, and then the member is. A request carries a number chosen by
+whoever asks, so an answer that comes twice is recognised.
+"""
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from ..messages import Name, Text
+
+# In the first message of either side; bump it with any change here.
+CLUSTER_VERSION = 1
+
+# One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
+MAX_FRAME_BYTES = 16 << 20
+MAX_INLINE_BYTES = 64 << 10
+CHUNK_BYTES = 4 << 20
+MAX_NODES = 10_000
+MAX_BATCH = 10_000
+MAX_REFS = 1 << 20
+
+Node = Annotated[int, Meta(ge=1, lt=1 << 63)]
+Epoch = Annotated[int, Meta(ge=0, lt=1 << 63)]
+Number = Annotated[int, Meta(ge=0, lt=1 << 63)]
+Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Share = Annotated[int, Meta(ge=0, lt=1 << 48)]           # an amount of a resource in ten-thousandths
+Shares = Annotated[dict[Name, Share], Meta(max_length=16)]
+Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Endpoint = Annotated[str, Meta(max_length=256, pattern=r"^tcp://")]
+Labels = Annotated[dict[Name, Name], Meta(max_length=64)]
+
+
+class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
+    """Base of all messages."""
+
+
+# ---------------------------------------------------------------- at the door
+class Join(Message, frozen=True, tag="join"):
+    """Newcomer -> head: let the machine with `key` in. Answered by `Joined` or `Refused`."""
+    secret: Annotated[bytes, Meta(min_length=16, max_length=16)]  # of a join token: valid once, for a while
+    key: Key
+    hostname: Name
+    version: int = CLUSTER_VERSION
+
+
+class Joined(Message, frozen=True, tag="joined"):
+    """Head -> newcomer: its key is known from now on, also to later lives of the head."""
+    cluster: Name
+    head: Endpoint
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """Head -> newcomer or agent: no; `reason` is a sentence for people."""
+    reason: Text
+
+
+ToDoor = Join
+FromDoor = Joined | Refused
+
+
+# ---------------------------------------------------------------- agent and head
+class Member(Struct, frozen=True):
+    """What everybody knows of a node. `endpoint`: where its peers connect; `key`: of its agent, which they expect."""
+    node: Node
+    endpoint: Endpoint
+    key: Key
+    hostname: Name
+    total: Shares
+    labels: Labels = {}
+
+
+class Register(Message, frozen=True, tag="register"):
+    """Agent -> head: first on every connection, again when a head begins its next life. Answered by `Registered` or `Refused`."""
+    member: Member
+    version: int = CLUSTER_VERSION
+
+
+class Registered(Message, frozen=True, tag="registered"):
+    """Head -> agent: it is a member. `members`: all of them."""
+    cluster: Name
+    epoch: Epoch
+    members: Annotated[list[Member], Meta(max_length=MAX_NODES)]
+    beat_s: float                     # how often to send `Report`
+    dead_after_s: float               # after so long without one a node is declared dead
+
+
+class Report(Message, frozen=True, tag="report"):
+    """Agent -> head, every `beat_s`, and at once when what is free has changed while somebody may be waiting for it.
+
+    `n_queued`: tasks that wait for resources there. `used_bytes`: of its object store.
+    """
+    node: Node
+    number: Number                    # grows
+    free: Shares
+    n_queued: Number = 0
+    used_bytes: Number = 0
+    size_bytes: Number = 0
+
+
+class Strategy(Struct, frozen=True):
+    """Where tasks may go. `kind` "pack": where they fit best, near their arguments; "spread": where least runs; "node": on `node`,
+    or elsewhere if `soft`; "labels": where all of `labels` hold ("key": "value")."""
+    kind: Literal["pack", "spread", "node", "labels"] = "pack"
+    node: int = 0
+    soft: bool = False
+    labels: Labels = {}
+
+
+class Ask(Message, frozen=True, tag="ask"):
+    """Agent -> head: it has `n` tasks that each need `demand`, for which there is no room at home. Answered by `Grant`s, which may come
+    late, when room has come up, and for all of them at most `n` in sum; or by `Infeasible`. A new `Ask` with the same number
+    replaces the earlier one; `n` 0 takes it back. `near`: bytes of arguments, by the node where they lie."""
+    number: Number
+    node: Node
+    demand: Shares
+    n: Number
+    strategy: Strategy = Strategy()
+    near: Annotated[dict[Node, Number], Meta(max_length=64)] = {}
+    avoid: Annotated[list[Node], Meta(max_length=64)] = []
+
+
+class Grant(Message, frozen=True, tag="grant"):
+    """Head -> agent: `n` tasks of that shape at a time may run on `node`, until the lease is returned or its node lost."""
+    number: Number
+    lease: Number
+    node: Node
+    n: Annotated[int, Meta(ge=1)]
+
+
+class Return(Message, frozen=True, tag="return"):
+    """Agent -> head: `n` places of a lease are no longer used."""
+    lease: Number
+    n: Annotated[int, Meta(ge=1)]
+
+
+class Infeasible(Message, frozen=True, tag="infeasible"):
+    """Head -> agent: no node could ever run that, as things are. The `Ask` stays: a node that can may join."""
+    number: Number
+    reason: Text
+
+
+class Came(Message, frozen=True, tag="came"):
+    """Head -> every agent: a node has joined."""
+    member: Member
+
+
+class Lost(Message, frozen=True, tag="lost"):
+    """Head -> every agent, the lost one too: that node is no member any more, whatever may still come from it."""
+    node: Node
+    reason: Text
+
+
+class Leave(Message, frozen=True, tag="leave"):
+    """Agent -> head: its session ends. The connection's end is the answer."""
+    node: Node
+
+
+class Drain(Message, frozen=True, tag="drain"):
+    """Command -> head -> agent: nothing new is to start on that node; when its last task has ended it leaves."""
+    node: Node
+
+
+class StoreRequest(Message, frozen=True, tag="store_request"):
+    """Agent -> head: a request to the control store, answered by one `StoreReply`. Repeated with the same number it is done once.
+
+    `operation`: "get", "put" (whatever was there), "claim" (only if nothing is there), "delete", "keys" (that begin with `key`).
+    `table`: "names" (actors), "kv", "jobs", "runs".
+    """
+    number: Number
+    node: Node
+    table: Literal["names", "kv", "jobs", "runs"]
+    operation: Literal["get", "put", "claim", "delete", "keys"]
+    key: Annotated[str, Meta(max_length=1024)]
+    value: Annotated[bytes, Meta(max_length=1 << 20)] = b""
+    lives_with: bool = False          # the entry goes when the node is lost
+
+
+class StoreReply(Message, frozen=True, tag="store_reply"):
+    """Head -> agent. `done`: whether there was something to get or delete, or nothing in the way of a claim."""
+    number: Number
+    done: bool
+    value: bytes = b""
+    keys: Annotated[list[str], Meta(max_length=10_000)] = []
+
+
+class StatusRequest(Message, frozen=True, tag="status_request"):
+    """Agent or command -> head: what the cluster looks like. Answered by one `Status`."""
+    number: Number
+
+
+class NodeStatus(Struct, frozen=True):
+    """One node, for people."""
+    member: Member
+    state: Literal["alive", "draining", "dead"]
+    free: Shares
+    n_queued: Number
+    used_bytes: Number
+    size_bytes: Number
+    silent_s: float                   # since its last report
+    reason: Text = ""                 # why it is dead
+
+
+class Status(Message, frozen=True, tag="status"):
+    """Head -> whoever asked."""
+    number: Number
+    cluster: Name
+    epoch: Epoch
+    nodes: Annotated[list[NodeStatus], Meta(max_length=MAX_NODES)]
+    n_asked: Number                   # tasks that nodes ask places for
+    n_granted: Number                 # places granted and not returned
+
+
+class End(Message, frozen=True, tag="end"):
+    """Command -> head -> every agent: the cluster ends, with every session in it that has no driver of its own."""
+    reason: Text
+
+
+ToHead = Register | Report | Ask | Return | Leave | Drain | StoreRequest | StatusRequest | End
+FromHead = Registered | Refused | Grant | Infeasible | Came | Lost | Drain | StoreReply | Status | End
