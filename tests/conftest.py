@@ -1,4 +1,4 @@
-"""Leak checks for every test, and the folder in which sessions of this run live.
+"""Leak checks for every test, and the folder in which sessions and clusters of this run live.
 
 A test must leave nothing: no process, no thread, no descriptor, no mapped segment, no session folder. What fixtures of
 wider scope hold was there before the test began and is theirs; at the end of the run nothing at all may be left.
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Sessions of this run get folders of their own. Short, because a unix socket's path ends at 107 bytes.
     scratch = tempfile.mkdtemp(prefix="cm-", dir="/tmp")
     os.chmod(scratch, 0o700)
-    os.environ["XDG_RUNTIME_DIR"] = os.environ["TMPDIR"] = scratch
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["TMPDIR"] = os.environ["XDG_STATE_HOME"] = scratch
     tempfile.tempdir = None
     os.environ[MARKER] = f"{os.getpid()}-{os.urandom(4).hex()}"
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))

@@ -4,11 +4,11 @@ A cluster is a head and nodes. A node is a session on one machine: its segment, 
 speaks for it. The head is one process, the global scheduler with its control store. Every socket is ZeroMQ with CURVE; who may
 connect is decided by key before a byte is parsed, see `wire`. Encoding is msgpack, one union per direction:
 
-    newcomer -> head        ToDoor         join socket       any key, nothing but a token is believed
-    head -> newcomer        FromDoor
-    agent -> head           ToHead         head socket       keys of members
-    head -> agent           FromHead
-    agent -> agent          ToPeer         peer socket       keys of members; one way, answers come over the other's own connection
+    newcomer -> head        ToDoor         head socket       keys of join tokens
+    machine -> head         ToDoor, ToHead head socket       keys of machines that have joined (of their users there): commands
+    agent -> head           ToHead         head socket       keys of nodes, which their machines have introduced
+    head -> any of them     FromDoor, FromHead
+    agent -> agent          ToPeer         peer socket       keys of nodes; one way, answers come over the other's own connection
 
 Identity. `Node` is a node's number, drawn at random when its session starts: a machine that comes back after having been declared
 dead is another node. `Epoch` counts the lives of the head. What comes from a node that is not a member (any more) is not obeyed.
@@ -34,10 +34,11 @@ CHUNK_BYTES = 4 << 20
 MAX_NODES = 10_000
 MAX_BATCH = 10_000
 MAX_REFS = 1 << 20
+MAX_NUMBER = (1 << 63) - 1
 
-Node = Annotated[int, Meta(ge=1, lt=1 << 63)]
-Epoch = Annotated[int, Meta(ge=0, lt=1 << 63)]
-Number = Annotated[int, Meta(ge=0, lt=1 << 63)]
+Node = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
+Epoch = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Share = Annotated[int, Meta(ge=0, lt=1 << 48)]           # an amount of a resource in ten-thousandths
@@ -53,15 +54,15 @@ class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True)
 
 # ---------------------------------------------------------------- at the door
 class Join(Message, frozen=True, tag="join"):
-    """Newcomer -> head: let the machine with `key` in. Answered by `Joined` or `Refused`."""
-    secret: Annotated[bytes, Meta(min_length=16, max_length=16)]  # of a join token: valid once, for a while
+    """Let in who has `key`. Newcomer -> head, over a connection with the key pair of a join token, which is used up by it: a machine,
+    which stays known. Machine -> head: a node of it, which is known until it is lost. Answered by `Joined` or `Refused`."""
     key: Key
     hostname: Name
     version: int = CLUSTER_VERSION
 
 
 class Joined(Message, frozen=True, tag="joined"):
-    """Head -> newcomer: its key is known from now on, also to later lives of the head."""
+    """Head -> who asked: the key is known from now on."""
     cluster: Name
     head: Endpoint
 
@@ -77,7 +78,8 @@ FromDoor = Joined | Refused
 
 # ---------------------------------------------------------------- agent and head
 class Member(Struct, frozen=True):
-    """What everybody knows of a node. `endpoint`: where its peers connect; `key`: of its agent, which they expect."""
+    """What everybody knows of a node. `endpoint`: where its peers connect; `key`: of this node alone, made when its agent began: the
+    one by which everybody knows it, the head too."""
     node: Node
     endpoint: Endpoint
     key: Key

@@ -1,0 +1,396 @@
+"""Key pairs of a cluster, who has been let in, and join tokens: the only module that touches those files.
+
+    <state>/cellmesh/clusters/<cluster>/cluster.json    its name, the head's address, the head's public key
+                                        node.key        key pair of this user's nodes and commands on this machine
+                                        head.key        key pair of the head, on its machine alone
+                                        members/        one file for each public key that has been let in, head only
+                                        tokens/         one for each token, head only
+                                        head.lock       held while the head runs, head only
+                                        control.db      the head's control store, unless it lies elsewhere
+                                        head.log
+
+<state> is $XDG_STATE_HOME, or ~/.local/state: a head that is started again after its machine was must find its keys, which the
+folder of sessions (XDG_RUNTIME_DIR) does not outlive. Folders are of mode 0700, files of mode 0600, and what is not, or is not
+ours, is not used.
+
+A join token holds the head's public key and a secret of 128 bits. From the secret a key pair is computed, and the head keeps its
+public half only. Who has the token can therefore prove it in the handshake, without sending the secret; who has not is refused
+before anything that it sends is looked at. A token is valid once, for some minutes of the head's machine's life; it is given
+through a prompt, stdin or a file, never in a command line, which other users can read.
+"""
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from .. import private_folder
+
+TOKEN_LIFE_S = 600.0
+MAX_TOKENS = 256          # used and expired ones are remembered so that they can be called so
+MAX_FILE_BYTES = 64 << 10
+TOKEN_VARIABLE = "CELLMESH_TOKEN_FILE"
+_FLOCK = "hhqqi"          # struct flock: the kernel says who holds a lock, so no file does
+_TOKEN_PREFIX = "cmtoken1"
+_KEY_BYTES, _SECRET_BYTES, _SUM_BYTES = 32, 16, 5   # 53 bytes, 85 letters
+
+Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+ClusterName = Annotated[str, Meta(pattern="^[0-9a-z-]{1,64}$")]
+
+
+class KeyFileError(PermissionError):
+    """A file or folder of keys is not as it must be, so nothing in it is believed."""
+
+
+class TokenError(ValueError):
+    """A join token that cannot be used; the text says why and what to do."""
+
+
+class KeyPair:
+    """A CURVE key pair. The secret half never shows in a repr, a log or a traceback."""
+    __slots__ = ("public", "secret")
+
+    def __init__(self, public: bytes, secret: bytes) -> None:
+        self.public, self.secret = public, secret
+
+    def __repr__(self) -> str:
+        return f"<KeyPair {self.public.hex()[:12]}..., secret redacted>"
+
+
+# ---------------------------------------------------------------- tokens
+class Token:
+    """A join token. `str` would show it by accident; `text` is what a person copies."""
+    __slots__ = ("head_key", "secret")
+
+    def __init__(self, head_key: bytes, secret: bytes) -> None:
+        self.head_key, self.secret = head_key, secret
+
+    def __repr__(self) -> str:
+        return "<Token redacted>"
+
+    @property
+    def text(self) -> str:
+        """For a person."""
+        body = self.head_key + self.secret
+        return _TOKEN_PREFIX + base64.b32encode(body + _sum(body)).decode().rstrip("=").lower()
+
+    @classmethod
+    def parse(cls, text: str) -> Token:
+        """What `text` gave; spaces and line breaks that copying has brought in do not matter.
+
+        Raises
+        ------
+        TokenError
+            It is none, or not all of one.
+        """
+        letters = "".join(text.split()).lower()
+        if not letters.startswith(_TOKEN_PREFIX):
+            raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the head's machine makes one")
+        letters = letters[len(_TOKEN_PREFIX):]
+        n_letters = -(-(_KEY_BYTES + _SECRET_BYTES + _SUM_BYTES) * 8 // 5)
+        try:
+            data = base64.b32decode(letters.upper() + "=" * (-len(letters) % 8))
+        except ValueError:
+            data = b""
+        body, given = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
+        if len(letters) != n_letters or _sum(body) != given:
+            what = "is cut off or has letters too many" if len(letters) != n_letters else "has been mistyped"
+            raise TokenError(f"the join token {what}: one has {len(_TOKEN_PREFIX) + n_letters} letters and digits, this one "
+                             f"{len(_TOKEN_PREFIX) + len(letters)}. Copy all of it")
+        return cls(body[:_KEY_BYTES], body[_KEY_BYTES:])
+
+    def pair(self, public_of: Callable[[bytes], bytes]) -> KeyPair:
+        """The key pair by which the newcomer proves that it has the token; `public_of`: from a secret key to its public one."""
+        secret = hashlib.sha256(b"cellmesh join token" + self.secret).digest()
+        return KeyPair(public_of(secret), secret)
+
+
+def _sum(body: bytes) -> bytes:
+    return hashlib.sha256(b"cellmesh token" + body).digest()[:_SUM_BYTES]
+
+
+def read_token_file(path: str) -> str:
+    """The text of a token that lies in a file, which must be private.
+
+    Raises
+    ------
+    TokenError
+        There is none to be read, or others could read it.
+    """
+    try:
+        return _read(path).decode("ascii", errors="replace")
+    except (OSError, KeyFileError) as error:
+        raise TokenError(f"{TOKEN_VARIABLE}: {error}") from None
+
+
+# ---------------------------------------------------------------- files
+class _Cluster(Struct, frozen=True):
+    cluster: ClusterName
+    address: Annotated[str, Meta(max_length=256)]
+    head_key: Hex
+
+
+class _Pair(Struct, frozen=True):
+    public: Hex
+    secret: Hex
+
+
+class _MemberFile(Struct, frozen=True):
+    hostname: Annotated[str, Meta(max_length=256)]
+    since: str
+
+
+class _TokenFile(Struct, frozen=True):
+    boot: str                     # of the machine: the clock below begins with it
+    expires: float
+    state: Literal["new", "used"] = "new"
+
+
+def clusters_root() -> str:
+    """The folder of this user's clusters, made if necessary.
+
+    Raises
+    ------
+    UnsafeDirectory
+        If it exists and belongs to somebody else or is open to others.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):
+        state = os.path.join(os.path.expanduser("~"), ".local", "state")
+    os.makedirs(state, 0o700, exist_ok=True)
+    for part in ("cellmesh", "clusters"):
+        state = os.path.join(state, part)
+        private_folder.make(state)
+    return state
+
+
+def _read(path: str) -> bytes:
+    """The content of a private file, looked at through one descriptor, so that nobody can exchange it in between."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise KeyFileError(f"{path} must be a file of yours with mode 0600, which it is not; others may know what is in it. "
+                               f"If you know they do not: chmod 600 {path}")
+        data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise KeyFileError(f"{path} is larger than any file of keys")
+    return data
+
+
+def _load(path: str, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(_read(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise KeyFileError(f"{path} is damaged: {error}; remove it") from None
+
+
+def _save(path: str, record: Any) -> None:
+    """Write a private file as a whole: readers see the old one or the new one, and so does who comes after a crash."""
+    new = f"{path}.{os.urandom(4).hex()}~"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(fd)
+        os.rename(new, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        raise
+
+
+class Cluster:
+    """What this user knows of a cluster on this machine.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    name : str
+        Of the cluster; random, so that another one at the same address is another one.
+    address : str
+        Of its head, "HOST:PORT".
+    head_key : bytes
+        The head's public key.
+    """
+
+    def __init__(self, path: str) -> None:
+        record: _Cluster = _load(os.path.join(path, "cluster.json"), _Cluster)
+        self.path, self.name, self.address, self.head_key = path, record.cluster, record.address, bytes.fromhex(record.head_key)
+
+    # ---- beginning and end
+    @classmethod
+    def begin(cls, address: str, new_pair: Callable[[], KeyPair]) -> Cluster:
+        """A new cluster whose head is to be at `address`, with keys of its own."""
+        head = new_pair()
+        cluster = cls._make(f"c-{os.urandom(5).hex()}", address, head.public, new_pair())
+        cluster._save_pair("head.key", head)
+        for folder in ("members", "tokens"):
+            private_folder.make(os.path.join(cluster.path, folder))
+        cluster.let_in(cluster.own_pair().public, "the head's machine")
+        return cluster
+
+    @classmethod
+    def joined(cls, name: str, address: str, head_key: bytes, own: KeyPair) -> Cluster:
+        """Remember a cluster that has let this machine in."""
+        for other in known():
+            if other.address == address and not other.has_head:
+                other.forget()  # it has had that address before
+        return cls._make(name, address, head_key, own)
+
+    @classmethod
+    def _make(cls, name: str, address: str, head_key: bytes, own: KeyPair) -> Cluster:
+        path = os.path.join(clusters_root(), msgspec.convert(name, ClusterName))
+        private_folder.make(path)
+        _save(os.path.join(path, "node.key"), _Pair(own.public.hex(), own.secret.hex()))
+        _save(os.path.join(path, "cluster.json"), _Cluster(name, address, head_key.hex()))  # last: with it there is a cluster
+        return cls(path)
+
+    def forget(self) -> None:
+        """The cluster has ended, or has sent this machine away: remove all of it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    # ---- pairs
+    @property
+    def has_head(self) -> bool:
+        """Whether its head belongs on this machine."""
+        return os.path.exists(os.path.join(self.path, "head.key"))
+
+    def own_pair(self) -> KeyPair:
+        """Of this user's nodes and commands on this machine."""
+        return self._load_pair("node.key")
+
+    def head_pair(self) -> KeyPair:
+        """Of the head."""
+        return self._load_pair("head.key")
+
+    def _save_pair(self, name: str, pair: KeyPair) -> None:
+        _save(os.path.join(self.path, name), _Pair(pair.public.hex(), pair.secret.hex()))
+
+    def _load_pair(self, name: str) -> KeyPair:
+        record: _Pair = _load(os.path.join(self.path, name), _Pair)
+        return KeyPair(bytes.fromhex(record.public), bytes.fromhex(record.secret))
+
+    # ---- members
+    def let_in(self, key: bytes, hostname: str) -> None:
+        """Note that this public key may connect from now on."""
+        _save(self._member(key), _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+
+    def is_member(self, key: bytes) -> bool:
+        """Whether it may."""
+        return os.path.exists(self._member(key))
+
+    def _member(self, key: bytes) -> str:
+        return os.path.join(self.path, "members", f"{key.hex()}.json")
+
+    # ---- tokens
+    def new_token(self, public_of: Callable[[bytes], bytes], life_s: float = TOKEN_LIFE_S) -> Token:
+        """Make a token; only on the head's machine."""
+        token = Token(self.head_key, os.urandom(_SECRET_BYTES))
+        self._sweep_tokens()
+        _save(self._token(token.pair(public_of).public), _TokenFile(_boot(), _now() + life_s))
+        return token
+
+    def knows_token(self, public: bytes) -> bool:
+        """Whether a token with that public half has been made, lately, whatever has become of it."""
+        return os.path.exists(self._token(public))
+
+    def use_token(self, public: bytes) -> None:
+        """Take the token, which is worth nothing from then on.
+
+        Raises
+        ------
+        TokenError
+            It is not to be had.
+        """
+        with self._token_lock():
+            try:
+                found: _TokenFile = _load(self._token(public), _TokenFile)
+            except FileNotFoundError:
+                raise TokenError("this head has not made that join token; `cellmesh token` on its machine makes one") from None
+            if found.state == "used":
+                raise TokenError("that join token has been used, and each is good for one machine; `cellmesh token` on the head's "
+                                 "machine makes another")
+            if found.boot != _boot() or _now() > found.expires:
+                raise TokenError("that join token has expired; `cellmesh token` on the head's machine makes another")
+            _save(self._token(public), msgspec.structs.replace(found, state="used"))
+
+    def _token(self, public: bytes) -> str:
+        return os.path.join(self.path, "tokens", f"{public.hex()}.json")
+
+    @contextlib.contextmanager
+    def _token_lock(self) -> Iterator[None]:
+        fd = os.open(os.path.join(self.path, "tokens"), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def _sweep_tokens(self) -> None:
+        folder = os.path.join(self.path, "tokens")
+        with self._token_lock():
+            paths = sorted((os.path.join(folder, name) for name in os.listdir(folder)), key=os.path.getmtime)
+            for path in paths[:max(0, len(paths) - MAX_TOKENS + 1)]:
+                os.unlink(path)
+
+    # ---- the head's process
+    def hold_head(self) -> int | None:
+        """Be the head: a descriptor to keep open as long as this process is, and no second one; None: another process is."""
+        fd = os.open(self._lock(), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            return None
+        return fd
+
+    def head_pid(self) -> int | None:
+        """Of the head that runs on this machine; None: none does."""
+        try:
+            fd = os.open(self._lock(), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+        finally:
+            os.close(fd)
+        return pid if kind != fcntl.F_UNLCK else None
+
+    def _lock(self) -> str:
+        return os.path.join(self.path, "head.lock")
+
+
+def known() -> list[Cluster]:
+    """The clusters that this user knows on this machine, the youngest first."""
+    root = clusters_root()
+    found = []
+    for name in os.listdir(root):
+        path = os.path.join(root, name)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # being made, or removed
+            found.append((os.stat(os.path.join(path, "cluster.json")).st_mtime, path))
+    return [Cluster(path) for _, path in sorted(found, reverse=True)]
+
+
+def _now() -> float:
+    # Wall clocks are set; this one runs on through a suspended night, and every process of the machine reads the same.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
