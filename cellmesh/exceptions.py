@@ -6,6 +6,7 @@
     ├── TaskPlacementGroupRemoved  its placement group was removed
     ├── WorkerCrashedError         the process that ran the task died, and no retries are left
     │   └── OutOfMemoryError       ... because it used more memory than there is
+    ├── NodeDiedError              the machine that ran the task was lost, and no retries are left
     ├── ActorError
     │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
     │   │   └── ActorPlacementGroupRemoved  ... or its placement group was removed
@@ -42,7 +43,7 @@ from .tracebacks import rendered, readable_traceback
 __all__ = [
     "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
     "ForkedClientError",
-    "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NotInitializedError", "ObjectLostError",
+    "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NodeDiedError", "NotInitializedError", "ObjectLostError",
     "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
@@ -148,6 +149,10 @@ class WorkerCrashedError(CellmeshError):
     """
 
     exit_code: int = 0
+
+
+class NodeDiedError(CellmeshError):
+    """The machine that ran the task was lost: it went down, or could not be reached any more."""
 
 
 class OutOfMemoryError(WorkerCrashedError):
@@ -389,6 +394,8 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
     if code == "actor_unavailable":
         return ActorUnavailableError(f"the actor's process ended while it ran {task}, and the actor restarts: the call "
                                      "may have been executed or not (option max_task_retries repeats it)")
+    if code == "node_died":
+        return NodeDiedError(f"the machine that ran {task} was lost, and the task has no retries left ({spelled('max_retries')})")
     if code == "object_lost":
         return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
     if code == "store_full":

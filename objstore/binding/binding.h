@@ -9,6 +9,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 
 #include "../core/actor.h"
 #include "../core/burial.h"
@@ -68,6 +69,9 @@ typedef struct {
     PyObject *instance; /* the actor served */
     bool has_run;             /* tasks, since litter was last collected */
     int64_t no_litter_before; /* monotonic, ns */
+    int bell_fd;              /* 0: there is none, see bell.c */
+    pthread_t bell_thread;
+    _Atomic bool bell_ends;
     PyObject *store_error_type;
     PyObject *weakrefs;
 } ClientObject;
@@ -79,7 +83,7 @@ typedef struct {
 } RefObject;
 
 typedef struct {
-    PyTypeObject *client_type, *ref_type, *submitter_type;
+    PyTypeObject *client_type, *ref_type, *submitter_type, *proxy_type;
     PyObject *store_error;
     PyObject *get_in_python;
 } CoreState;
@@ -117,6 +121,8 @@ int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked
 /* Takes the lock for whoever looks at what others have written; -1: an exception, and no lock. By what the header then says,
  * loops and indices stay inside the tables. */
 int lock_to_look(ClientObject *c);
+/* Under the lock, so that what runs there cannot end before: for another machine's client its agent is told, which looks at the flags. */
+int32_t signal_worker(struct segment *s, uint32_t worker, int number);
 int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
 int client_module_init(void);
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
@@ -215,6 +221,12 @@ PyObject *client_notice_idle(ClientObject *c, PyObject *bytes);
 PyObject *client_give_back(ClientObject *c, PyObject *bytes);
 PyObject *client_prepare(ClientObject *c, PyObject *bytes);
 PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
+
+/* ---- proxy.c, bell.c: other machines */
+extern PyType_Spec proxy_spec;
+PyObject *client_surplus(ClientObject *c, PyObject *unused);
+PyObject *client_bell(ClientObject *c, PyObject *unused);
+void bell_end(ClientObject *c);
 
 /* ---- placement.c */
 int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS]);

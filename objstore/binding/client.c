@@ -56,6 +56,16 @@ int client_usable(ClientObject *c)
     return -1;
 }
 
+int32_t signal_worker(struct segment *s, uint32_t worker, int number)
+{
+    int32_t pid = atomic_load(&s->clients[worker].pid);
+    if (s->clients[worker].role == ROLE_PROXY)
+        wake_client(s, worker);
+    else if (pid > 0)
+        kill(pid, number);
+    return pid;
+}
+
 int end_look(ClientObject *c, bool sound)
 {
     if (!sound)
@@ -217,8 +227,10 @@ static int client_traverse(ClientObject *c, visitproc visit, void *arg)
 static PyObject *client_close(ClientObject *c, PyObject *unused)
 {
     (void)unused;
-    if (!c->closed && c->pid)
+    if (!c->closed && c->pid) {
         flush_drops(c);
+        bell_end(c);
+    }
     c->closed = true;
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
@@ -231,6 +243,8 @@ static void client_dealloc(ClientObject *c)
     PyTypeObject *type = Py_TYPE(c);
     PyObject_GC_UnTrack(c);
     c->closed = true;
+    if (c->pid)
+        bell_end(c);
     register_client(c, NULL);
     if (c->weakrefs)
         PyObject_ClearWeakRefs((PyObject *)c);
@@ -325,7 +339,6 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
         return NULL;
     if (lock_to_look(c) < 0)
         return NULL;
-    int32_t pid = 0;
     uint32_t task = 0, worker = UINT32_MAX, producer = task_producing(&c->s, ((RefObject *)ref)->slot);
     if (producer != UINT32_MAX && !slot_is_safe(&c->s, SLOT_TASK, producer) && end_look(c, false) < 0)
         return NULL;
@@ -333,13 +346,9 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
     const struct task_slot *t = &c->s.tasks[task];
     bool call = outcome == CANCEL_RUNNING && t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
     bool concurrent = call && (c->s.actors[t->actor_1 - 1].max_concurrency > 1 || !(c->s.actors[t->actor_1 - 1].flags & ACTOR_FLAG_ORDERED));
-    if (outcome == CANCEL_RUNNING && worker < MAX_CLIENTS) {
-        /* Under the lock the task cannot end, so the process is the right one; its handler looks at the flags
-         * (an asynchronous actor's: which of its coroutines are meant). */
-        pid = atomic_load(&c->s.clients[worker].pid);
-        if (pid > 0)
-            kill(pid, force && !call ? SIGKILL : SIGINT);
-    }
+    int32_t pid = 0;
+    if (outcome == CANCEL_RUNNING && worker < MAX_CLIENTS) /* its handler looks at the flags (an asynchronous actor's: which coroutines are meant) */
+        pid = signal_worker(&c->s, worker, force && !call ? SIGKILL : SIGINT);
     segment_unlock(&c->s);
     uint64_t creator = c->s.objects[((RefObject *)ref)->slot].creator;
     return Py_BuildValue("(siK)", concurrent ? "actor" : names[outcome], (int)pid, (unsigned long long)creator);
@@ -550,6 +559,9 @@ static PyMethodDef client_methods[] = {
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
     {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS,
      "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False)\n--\n\nInterns a shape."},
+    {"surplus", (PyCFunction)client_surplus, METH_NOARGS,
+     "surplus()\n--\n\n[(class, tasks that may run elsewhere, those that fit here, demand)]; wakes this client once there are more."},
+    {"bell", (PyCFunction)client_bell, METH_NOARGS, "bell()\n--\n\nA descriptor that is readable once this client has been woken."},
     {"placement_number", (PyCFunction)client_placement_number, METH_NOARGS, "placement_number()\n--\n\nFor a new placement group."},
     {"create_placement", FAST(client_create_placement), METH_VARARGS | METH_KEYWORDS,
      "create_placement(number, bundles, meta, name, namespace, owned, apart)\n--\n\nPuts a placement group in line."},

@@ -61,7 +61,8 @@ static int core_exec(PyObject *module)
     CoreState *state = core_state(module);
     if (client_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
         add_type(module, &ref_spec, "Ref", &state->ref_type) < 0 ||
-        add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0)
+        add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0 ||
+        add_type(module, &proxy_spec, "Proxy", &state->proxy_type) < 0)
         return -1;
     state->store_error = PyErr_NewExceptionWithDoc("cellmesh.objstore.StoreError",
                                                    "The store cannot do what was asked; `code` says why.", NULL, NULL);
@@ -71,7 +72,7 @@ static int core_exec(PyObject *module)
     int result = dtype ? PyModule_AddObjectRef(module, "EVENT_DTYPE", dtype) : -1;
     Py_XDECREF(dtype);
     if (result < 0 || PyModule_AddIntMacro(module, ROLE_SCHEDULER) < 0 || PyModule_AddIntMacro(module, ROLE_DRIVER) < 0 ||
-        PyModule_AddIntMacro(module, ROLE_WORKER) < 0 || PyModule_AddIntMacro(module, DIED_OF_MEMORY) < 0)
+        PyModule_AddIntMacro(module, ROLE_WORKER) < 0 || PyModule_AddIntMacro(module, ROLE_PROXY) < 0 || PyModule_AddIntMacro(module, DIED_OF_MEMORY) < 0)
         return -1;
     return codec_init(module);
 }
@@ -82,6 +83,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->client_type);
     Py_VISIT(state->ref_type);
     Py_VISIT(state->submitter_type);
+    Py_VISIT(state->proxy_type);
     Py_VISIT(state->store_error);
     Py_VISIT(state->get_in_python);
     return 0;
@@ -93,6 +95,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->client_type);
     Py_CLEAR(state->ref_type);
     Py_CLEAR(state->submitter_type);
+    Py_CLEAR(state->proxy_type);
     Py_CLEAR(state->store_error);
     Py_CLEAR(state->get_in_python);
     return 0;

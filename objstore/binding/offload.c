@@ -190,6 +190,10 @@ int bring_back(ClientObject *c, uint32_t slot)
             return 0;
         if (found == OBJSTORE_OK)
             break;
+        if (found == OBJSTORE_NOT_FOUND) {
+            raise_store_error(c, "lost", "an object lay on another machine, which has been lost");
+            return -1;
+        }
         if (sleep_a_little(c, seen) < 0)
             return -1;
     }

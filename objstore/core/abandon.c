@@ -32,6 +32,8 @@ static bool occupies_its_worker(const struct task_slot *t)
     return (state == TASK_RUNNING || state == TASK_HELD) && (!t->actor_1 || creates(t));
 }
 
+static bool is_proxy(const struct segment *s, uint32_t client) { return s->clients[client].role == ROLE_PROXY; }
+
 /* Under the lock its task cannot end, so it is the right one. Never this process, which buries: threads may be clients, too. */
 static void kill_worker(const struct segment *s, uint32_t worker)
 {
@@ -54,7 +56,9 @@ static bool find_more(struct segment *s, uint64_t *makers)
         else
             t->flags |= TASK_FLAG_CANCEL; /* else it would be retried */
         STEP();
-        if (holds(makers, t->worker))
+        if (is_proxy(s, t->worker))
+            wake_client(s, t->worker); /* the other machine ends it, and what it has made there */
+        if (is_proxy(s, t->worker) || holds(makers, t->worker))
             continue;
         kill_worker(s, t->worker);
         makers[t->worker / 64] |= UINT64_C(1) << (t->worker % 64);
@@ -77,7 +81,7 @@ bool abandon_task(struct segment *s, uint32_t task, const uint64_t makers[CLIENT
     if (!goes_with(s, t, makers))
         return false;
     if (occupies_its_worker(t))
-        return !(creates(t) || t->flags & TASK_FLAG_CANCEL) || !holds(makers, t->worker);
+        return !(creates(t) || t->flags & TASK_FLAG_CANCEL) || !(holds(makers, t->worker) || is_proxy(s, t->worker));
     if (creates(t)) {
         actor_kill(s, t->actor_1 - 1, true);
     } else if (state_of(t) == TASK_WAITING || state_of(t) == TASK_READY) {

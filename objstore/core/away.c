@@ -89,6 +89,14 @@ int away_leave(struct segment *s, const struct away_move *move)
 
 /* ------------------------------------------------------------------ and back */
 
+uint32_t away_proxy_of(const struct segment *s, const struct object_slot *o)
+{
+    uint64_t proxy = atomic_load(&o->offset) & ~(OBJECT_AWAY | OBJECT_ELSEWHERE), index = proxy & 0xffff;
+    const struct client_slot *c = &s->clients[index % MAX_CLIENTS];
+    bool serves = index < MAX_CLIENTS && atomic_load(&c->state) == CLIENT_ATTACHED && c->generation == proxy >> 16;
+    return serves ? (uint32_t)index : MAX_CLIENTS;
+}
+
 int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
 {
     struct object_slot *o = &s->objects[slot];
@@ -96,6 +104,15 @@ int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
         return OBJSTORE_EXISTS;
     if (is_moving(s, o))
         return OBJSTORE_PENDING;
+    if (object_is_elsewhere(o)) {
+        uint32_t proxy = away_proxy_of(s, o);
+        if (proxy == MAX_CLIENTS)
+            return OBJSTORE_NOT_FOUND;
+        if (proxy != s->me) {
+            wake_client(s, proxy);
+            return OBJSTORE_PENDING;
+        }
+    }
     o->u.arena.mover_1 = (uint16_t)(s->me + 1);
     STEP();
     *move = (struct away_move){slot, o->generation, 0, o->size, atomic_load(&o->offset) & ~OBJECT_AWAY, 0};
@@ -105,12 +122,15 @@ int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
 void away_return(struct segment *s, const struct away_move *move, uint64_t chunk)
 {
     struct object_slot *o = &s->objects[move->slot];
+    bool on_disk = !object_is_elsewhere(o);
     atomic_store(&o->offset, chunk);
     STEP();
     arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);
     STEP();
-    s->h->away_bytes -= move->size;
-    s->h->n_away--;
+    if (on_disk) {
+        s->h->away_bytes -= move->size;
+        s->h->n_away--;
+    }
     away_give_up(s, move->slot);
 }
 
@@ -151,7 +171,7 @@ void away_freed(struct segment *s, uint64_t size)
 
 void away_count(struct segment *s, const struct object_slot *o)
 {
-    if (object_state(o) != OBJECT_READY || !object_is_away(o))
+    if (object_state(o) != OBJECT_READY || !object_is_away(o) || object_is_elsewhere(o))
         return;
     s->h->away_bytes += o->size;
     s->h->n_away++;

@@ -1,7 +1,11 @@
-/* Objects that a full arena sends to disk, and back: the part of it that lies in the segment. No file is touched here.
+/* Objects whose bytes are not in memory: those that a full arena sends to disk, and back, and those that lie on another machine. This
+ * is the part of it that lies in the segment. No file is touched here.
  *
  * An object that is away stays READY: who waits for it is served, who reads it brings it back first. Its offset is the number
  * of a file instead of a place in the arena. Only sealed values of at least OBJECT_MOVABLE bytes go, without references in them.
+ *
+ * An object elsewhere is READY from the start, and its offset names the proxy of the machine where it lies (proxy.h): that one brings
+ * it, once there are readers. It cannot when that machine is lost.
  *
  * Readers look at bytes without the lock, so each notes that it does, in its own bit, before it looks where they lie, and takes
  * the bit back when nothing of it refers to them any more. Whoever takes an object away writes "away" first and looks at the
@@ -42,8 +46,12 @@ int away_leave(struct segment *segment, const struct away_move *move);
 
 /* ---- and back */
 /* Under the lock: where the object is. OBJSTORE_EXISTS: in memory; OBJSTORE_PENDING: somebody brings it back at this moment;
- * OBJSTORE_OK: this client shall do that, with what `move` says. */
+ * OBJSTORE_OK: this client shall do that, with what `move` says. OBJSTORE_NOT_FOUND: it lay on a machine that is lost. Of what lies
+ * elsewhere its proxy is told that somebody reads it, and for all others it is pending. */
 int away_claim(struct segment *segment, uint32_t slot, struct away_move *move);
+
+/* The proxy that brings an object which lies elsewhere; MAX_CLIENTS: its machine is lost. */
+uint32_t away_proxy_of(const struct segment *segment, const struct object_slot *object);
 
 /* Under the lock: its bytes lie in `chunk` (of ours) now. */
 void away_return(struct segment *segment, const struct away_move *move, uint64_t chunk);

@@ -10,6 +10,7 @@
 #include "client.h"
 #include "event.h"
 #include "placement.h"
+#include "proxy.h"
 #include "recover.h"
 
 enum stage { SEES_OBJECTS, SEES_TASKS, SEES_ARENA, FINDS, ABANDONS, ACTOR, TASKS, REFERENCES, CHUNKS, OVER };
@@ -81,7 +82,8 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
     } else {
         losses->failed++;
         const struct actor_slot *a = call ? &s->actors[t->actor_1 - 1] : NULL;
-        uint32_t reason = !call ? FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
+        bool elsewhere = t->flags & TASK_FLAG_ELSEWHERE;
+        uint32_t reason = !call ? elsewhere ? FAILURE_NODE_DIED : FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
         bool memory = code == DIED_OF_MEMORY;
         if (reason == FAILURE_ACTOR_UNPLACED)
             code = a->death_detail;
@@ -134,6 +136,11 @@ static void bury_references(struct burial *b, uint32_t object)
     if (atomic_load_explicit(&o->waiters[w], memory_order_relaxed) & bit)
         atomic_fetch_and(&o->waiters[w], ~bit);
     away_forget_client(s, object, b->client);
+    if (object_state(o) == OBJECT_PENDING && o->creator == proxy_as_creator(s, b->client)) {
+        object_seal_failed(s, object, FAILURE_NODE_DIED, 0, 0);
+        STEP();
+        task_release_waiting(s, object);
+    }
     if (atomic_load_explicit(&o->holders[w], memory_order_relaxed) & bit) {
         object_drop(s, object, b->client);
         b->losses.objects++;
@@ -243,6 +250,8 @@ static void forget(struct segment *s, uint32_t client)
         h->waking_1 = 0; /* its wake-up is lost: give the credit to another */
     if (h->scheduler_1 == client + 1)
         h->scheduler_1 = 0;
+    if (h->agent_1 == client + 1)
+        h->agent_1 = 0;
 }
 
 static void begin_burial(struct segment *s, uint32_t client, int32_t code)

@@ -121,7 +121,7 @@ static void check_object(struct checker *c, uint32_t i)
         expect(c, o->pins > 0, "a pending result is pinned by its task", i, o->pins, 1);
     if (state != OBJECT_READY && state != OBJECT_ERROR)
         return;
-    if (object_is_away(o)) {
+    if (object_is_away(o) && !object_is_elsewhere(o)) {
         c->n_away++;
         c->away_bytes += o->size;
         expect(c, (o->offset & ~OBJECT_AWAY) <= s->h->last_file, "the file of an object on disk has been begun", i,

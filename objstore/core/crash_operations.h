@@ -489,6 +489,120 @@ static void run_everything(void)
     drop(b);
 }
 
+/* ---- another machine */
+static struct segment proxy;
+static uint32_t sent[4], n_sent;
+static void a_proxy(void)
+{
+    attach();
+    CHECK(proxy_attach(&proxy, &s) == OBJSTORE_OK);
+    submit_one(30, 0);
+}
+static void run_attach_proxy(void)
+{
+    a_proxy();
+    client_died(&s, proxy.me, 0);
+}
+static void run_take(void)
+{
+    segment_lock(&proxy);
+    n_sent = proxy_take(&proxy, class_small, 4, sent);
+    segment_unlock(&proxy);
+    CHECK(n_sent >= 2);
+}
+static void tasks_elsewhere(void)
+{
+    a_proxy();
+    run_take();
+}
+static void run_results_come(void)
+{
+    for (uint32_t i = 0; i < n_sent; i++) {
+        seal_results(sent[i]);
+        segment_lock(&proxy);
+        task_finish(&proxy, sent[i], EVENT_OK);
+        segment_unlock(&proxy);
+    }
+}
+static void run_tasks_return(void)
+{
+    for (uint32_t i = 0; i < n_sent; i++) {
+        segment_lock(&proxy);
+        proxy_give_back(&proxy, sent[i]);
+        segment_unlock(&proxy);
+    }
+}
+static uint32_t put_elsewhere(void)
+{
+    uint32_t object;
+    segment_lock(&proxy);
+    CHECK(proxy_create_object(&proxy, &object) == OBJSTORE_OK);
+    segment_unlock(&proxy);
+    submit(&object, (struct shape){1, 1, 0, 1, 0}, results); /* waits for it */
+    segment_lock(&proxy);
+    CHECK(object_seal_elsewhere(&proxy, object, 400));
+    task_release_waiting(&proxy, object);
+    segment_unlock(&proxy);
+    return object;
+}
+static void an_object_elsewhere(void)
+{
+    a_proxy();
+    a = put_elsewhere();
+}
+static void run_put_elsewhere(void)
+{
+    a = put_elsewhere();
+    segment_lock(&proxy);
+    CHECK(!proxy_holds_alone(&proxy, a) && !proxy_is_wanted(&proxy, a));
+    segment_unlock(&proxy);
+    client_drop(&proxy, &a, 1);
+}
+static void run_bring(void)
+{
+    struct away_move m;
+    away_begin_reading(&s, a);
+    segment_lock(&s);
+    CHECK(away_claim(&s, a, &m) == OBJSTORE_PENDING); /* the proxy is told */
+    segment_unlock(&s);
+    CHECK(proxy_is_wanted(&proxy, a));
+    segment_lock(&proxy);
+    CHECK(away_claim(&proxy, a, &m) == OBJSTORE_OK);
+    uint64_t chunk = object_allocate(&proxy, m.size, 0);
+    segment_unlock(&proxy);
+    memset(s.base + chunk, 7, m.size);
+    segment_lock(&proxy);
+    away_return(&proxy, &m, chunk);
+    segment_unlock(&proxy);
+    CHECK(s.base[object_chunk(&s.objects[a])] == 7);
+    away_end_reading(&s, a);
+}
+static void run_lose(void)
+{
+    struct away_move m;
+    segment_lock(&proxy);
+    object_move_elsewhere(&proxy, a, true);
+    CHECK(away_claim(&proxy, a, &m) == OBJSTORE_NOT_FOUND);
+    object_move_elsewhere(&proxy, a, false);
+    CHECK(away_claim(&proxy, a, &m) == OBJSTORE_OK);
+    away_give_up(&proxy, a);
+    segment_unlock(&proxy);
+}
+static void a_machines_life(void)
+{
+    CHECK(proxy_attach(&proxy, &s) == OBJSTORE_OK);
+    submit_one(0, 0);
+    run_take();
+    put_elsewhere();
+}
+static void a_lost_machine(void)
+{
+    attach();
+    leave_corpse(a_machines_life);
+    while (s.clients[other].role != ROLE_PROXY)
+        other++;
+}
+
 static void nobody(void) {}
 
 /* What whoever finds the dead does: takes the lock over and reports them. */
@@ -524,5 +638,8 @@ static const struct operation operations[] = {
     {"to disk and back", a_movable_object, run_move_about}, {"not to disk", a_movable_object, run_give_up},
     {"not from disk", an_object_on_disk, run_give_up}, {"give memory back", warm_pages, run_give_memory_back},
     {"seal array", warm_pages, run_seal_array},
+    {"attach proxy", nobody, run_attach_proxy}, {"take for another machine", a_proxy, run_take}, {"results come", tasks_elsewhere, run_results_come},
+    {"tasks return", tasks_elsewhere, run_tasks_return}, {"seal elsewhere", a_proxy, run_put_elsewhere}, {"bring", an_object_elsewhere, run_bring},
+    {"lose", an_object_elsewhere, run_lose}, {"machine lost", a_lost_machine, run_client_died},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

@@ -41,6 +41,7 @@ static void one_step(const char *file, int line);
 #include "actor.c"
 #undef set_state
 #include "client.c"
+#include "proxy.c"
 #include "abandon.c"
 #include "burial.c"
 #include "recover.c"

@@ -25,7 +25,7 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 3u
+#define LAYOUT_VERSION 4u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
@@ -43,7 +43,7 @@
 #define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
 
 enum resource_kind { KIND_CPU = 0, KIND_GPU = 1, KIND_MEMORY = 2 };
-enum client_role { ROLE_SCHEDULER = 0, ROLE_DRIVER = 1, ROLE_WORKER = 2 };
+enum client_role { ROLE_SCHEDULER = 0, ROLE_DRIVER = 1, ROLE_WORKER = 2, ROLE_PROXY = 3 /* another machine, see proxy.h */ };
 
 /* ---- objects: created (PENDING) -> sealed (READY, ERROR, FAILED) -> FREE, generation + 1 */
 enum object_state {
@@ -66,7 +66,8 @@ enum failure_code {
     FAILURE_STORE_FULL = 7,     /* the result did not fit */
     FAILURE_STREAM_ENDED = 8,   /* an item that its task did not come to; readers of the stream never see it */
     FAILURE_UNPLACED = 9,       /* its placement group was removed; detail: the group's number */
-    FAILURE_ACTOR_UNPLACED = 10 /* likewise that of its actor */
+    FAILURE_ACTOR_UNPLACED = 10, /* likewise that of its actor */
+    FAILURE_NODE_DIED = 11      /* the machine that ran it was lost */
 };
 
 struct object_slot {
@@ -74,7 +75,7 @@ struct object_slot {
     uint32_t generation;         /* L  bumped on free: no ABA */
     uint32_t first_waiting_1;    /* L  tasks whose dependency cursor stands here; in a free slot: next free */
     uint32_t pins;               /* L  by tasks (dependency, nested ref, function, result), actors, containing objects */
-    _Atomic uint64_t offset;     /* L  of the payload in the arena, 0: inline; | OBJECT_AWAY: on disk. A read, see away.h */
+    _Atomic uint64_t offset;     /* L  of the payload in the arena, 0: inline; | OBJECT_AWAY: not in memory. A read, see away.h */
     uint64_t size;               /*    bytes of the encoded value */
     _Atomic uint64_t holders[CLIENT_WORDS]; /* A set, L clear: clients that have a ref */
     _Atomic uint64_t waiters[CLIENT_WORDS]; /* A  clients to notify when sealed */
@@ -90,10 +91,12 @@ struct object_slot {
         struct { uint32_t task_1; } pending;           /* PENDING: a hint, see task_producing; a sealer overwrites it */
         struct { uint32_t code; int32_t detail; uint64_t seq; } failure; /* FAILED */
     } u;
-    uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set */
+    uint64_t creator; /* seq of the producing task, or a put's number with bit 63 set, or who brings it from elsewhere: CREATED_BY_PROXY */
 };
 #define PUT_BIT (UINT64_C(1) << 63)
-#define OBJECT_AWAY (UINT64_C(1) << 63) /* in `offset`, whose rest is then the number of a file */
+#define CREATED_BY_PROXY (PUT_BIT | UINT64_C(1) << 62) /* | its generation << 16 | its index */
+#define OBJECT_AWAY (UINT64_C(1) << 63) /* in `offset`, whose rest is then the number of a file ... */
+#define OBJECT_ELSEWHERE (UINT64_C(1) << 62) /* ... or, with this bit, the proxy of the machine where it lies: generation << 16 | index */
 #define REFS_OF_STREAM UINT32_MAX
 
 /* Clients that look at the bytes of an object in the arena right now; only of objects that may go to disk. See away.h */
@@ -129,6 +132,7 @@ enum task_flags {
     TASK_FLAG_LOOSE = 64,      /* cancelled call that one of its two lists has dropped */
     TASK_FLAG_LENT = 128,      /* runs on the CPU of the task that waits for it */
     TASK_FLAG_STREAM = 256,    /* yields: its last ref is the stream object */
+    TASK_FLAG_ELSEWHERE = 512, /* runs on another machine: holds nothing of this one */
     TASK_OOM_SHIFT = 12        /* from here on: how often its worker was ended because memory ran out */
 };
 #define TASK_OOM_MAX 15u
@@ -207,7 +211,8 @@ struct client_slot {
     _Atomic uint32_t sleepers; /* A  threads asleep, or about to sleep, on inbox */
     _Atomic int32_t need;      /* A  seals to go until a wake-up is due; may be too low, never too high */
     int32_t end_code;          /* L  DYING: how its process ended */
-    uint32_t line_pad[12];
+    uint32_t inbox_of_1;       /* A  the client whose inbox it shares, 0: its own */
+    uint32_t line_pad[11];
     _Atomic uint32_t state;
     uint32_t role;
     _Atomic int32_t pid;       /* A  claims the slot */
@@ -307,6 +312,7 @@ struct header {
     uint32_t n_live_objects, n_live_tasks;
     uint64_t n_finished;
     uint32_t n_ready;                   /* L  over all classes */
+    uint32_t agent_1;                   /* L  client that wants to know once tasks wait for which there is no room, 0: nobody does */
     uint64_t turn;                      /* L  of the lane that was served last */
     uint32_t waking_1;                  /* L  the one idle worker on its way */
     uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */

@@ -97,6 +97,18 @@ static void notice_scarce_memory(struct segment *s, uint64_t bytes)
     request_attention(s);
 }
 
+static void begin_value(struct segment *s, uint32_t index, uint64_t size, uint32_t n_refs)
+{
+    struct object_slot *o = &s->objects[index];
+    o->u.arena.n_refs = n_refs;
+    o->u.arena.actor_1 = 0;
+    o->u.arena.mover_1 = o->u.arena.stays = 0;
+    atomic_store_explicit(&o->u.arena.used, 0, memory_order_relaxed);
+    for (uint32_t w = 0; size >= OBJECT_MOVABLE && w < CLIENT_WORDS; w++)
+        atomic_store_explicit(&s->readers[index].clients[w], 0, memory_order_relaxed);
+    o->size = size;
+}
+
 bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64_t offset, uint64_t size, uint32_t n_refs)
 {
     struct object_slot *o = &s->objects[index];
@@ -105,13 +117,7 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
     const uint32_t *refs = object_refs_at(s, offset, size);
     for (uint32_t i = 0; i < n_refs; i++)
         object_pin(s, refs[i]);
-    o->u.arena.n_refs = n_refs;
-    o->u.arena.actor_1 = 0;
-    o->u.arena.mover_1 = o->u.arena.stays = 0;
-    atomic_store_explicit(&o->u.arena.used, 0, memory_order_relaxed);
-    for (uint32_t w = 0; size >= OBJECT_MOVABLE && w < CLIENT_WORDS; w++)
-        atomic_store_explicit(&s->readers[index].clients[w], 0, memory_order_relaxed);
-    o->size = size;
+    begin_value(s, index, size, n_refs);
     STEP();
     object_set_offset(o, offset);
     publish(s, index, state);
@@ -120,6 +126,34 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
     if (size >= OBJECT_LARGE)
         notice_scarce_memory(s, size);
     return true;
+}
+
+#define ELSEWHERE_NOWHERE (OBJECT_AWAY | OBJECT_ELSEWHERE | 0xffff)
+
+static uint64_t elsewhere_at(const struct segment *s, uint32_t proxy)
+{
+    return OBJECT_AWAY | OBJECT_ELSEWHERE | (uint64_t)s->clients[proxy].generation << 16 | proxy;
+}
+
+bool object_seal_elsewhere(struct segment *s, uint32_t index, uint64_t size)
+{
+    struct object_slot *o = &s->objects[index];
+    if (object_sealed(o))
+        return false;
+    begin_value(s, index, size, 0);
+    STEP();
+    object_set_offset(o, elsewhere_at(s, s->me));
+    publish(s, index, OBJECT_READY);
+    return true;
+}
+
+void object_move_elsewhere(struct segment *s, uint32_t index, bool lost)
+{
+    if (!object_is_elsewhere(&s->objects[index]))
+        return;
+    atomic_store(&s->objects[index].offset, lost ? ELSEWHERE_NOWHERE : elsewhere_at(s, s->me));
+    STEP();
+    away_give_up(s, index); /* readers look again */
 }
 
 bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_t detail, uint64_t seq)
@@ -189,7 +223,7 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         struct object_slot *o = &s->objects[i];
         todo_1 = o->first_waiting_1;
         uint64_t offset = object_chunk(o), creator = o->creator, size = o->size;
-        bool away = object_is_away(o);
+        bool away = object_is_away(o), on_disk = away && !object_is_elsewhere(o);
         uint32_t n_refs = object_n_refs(s, o);
         uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
         o->generation++;
@@ -211,7 +245,7 @@ static void free_unreferenced(struct segment *s, uint32_t first)
             if (size >= OBJECT_LARGE)
                 notice_idle_memory(s);
         }
-        if (away)
+        if (on_disk)
             away_freed(s, size);
         STEP();
         o->first_waiting_1 = h->free_object_1;

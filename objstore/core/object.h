@@ -54,6 +54,12 @@ static inline bool object_is_away(const struct object_slot *o)
 {
     return (atomic_load_explicit(&o->offset, memory_order_relaxed) & OBJECT_AWAY) != 0;
 }
+/* READY here, with its bytes on another machine. */
+static inline bool object_is_elsewhere(const struct object_slot *o)
+{
+    const uint64_t both = OBJECT_AWAY | OBJECT_ELSEWHERE;
+    return (atomic_load_explicit(&o->offset, memory_order_relaxed) & both) == both;
+}
 static inline void object_set_offset(struct object_slot *o, uint64_t offset)
 {
     atomic_store_explicit(&o->offset, offset, memory_order_relaxed);
@@ -88,6 +94,10 @@ bool object_seal_inline(struct segment *segment, uint32_t index, uint32_t state,
 bool object_seal_arena(struct segment *segment, uint32_t index, uint32_t state, uint64_t offset, uint64_t size,
                        uint32_t n_refs);
 bool object_seal_failed(struct segment *segment, uint32_t index, uint32_t code, int32_t detail, uint64_t seq);
+/* By a proxy, for its machine: the value has so many bytes, at least OBJECT_MOVABLE and no references, and lies there. */
+bool object_seal_elsewhere(struct segment *segment, uint32_t index, uint64_t size);
+/* Under the lock: what lies elsewhere is brought by this client from now on, a proxy, or with `lost` by nobody. */
+void object_move_elsewhere(struct segment *segment, uint32_t index, bool lost);
 
 /* Under the lock: seals `index` with the same error as the sealed, erroneous `source`. */
 void object_seal_like(struct segment *segment, uint32_t index, uint32_t source);

@@ -347,7 +347,8 @@ void notify_client(struct segment *s, uint32_t client)
 {
     if (client >= MAX_CLIENTS)
         return;
-    struct client_slot *c = &s->clients[client];
+    uint32_t shared_1 = s->clients[client].inbox_of_1;
+    struct client_slot *c = &s->clients[shared_1 && shared_1 <= MAX_CLIENTS ? shared_1 - 1 : client];
     STEP();
     atomic_fetch_add(&c->inbox, 1);
     STEP();

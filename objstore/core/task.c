@@ -100,8 +100,12 @@ void task_wake_workers(struct segment *s)
             if (worker == UINT32_MAX)
                 request_attention(s); /* the scheduler decides whether the pool grows */
         }
-    if (worker == UINT32_MAX)
+    if (worker == UINT32_MAX) {
+        if (h->agent_1)
+            wake_client(s, h->agent_1 - 1);
+        h->agent_1 = 0; /* once: it asks again when it has looked */
         return;
+    }
     h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
     h->waking_1 = worker + 1;
     wake_client(s, worker);
@@ -138,7 +142,7 @@ void task_advance(struct segment *s, uint32_t task)
 }
 
 /* A result is sealed: the tasks that wait for it move on, in the order in which they came. */
-static void release_waiting(struct segment *s, uint32_t object)
+void task_release_waiting(struct segment *s, uint32_t object)
 {
     struct object_slot *o = &s->objects[object];
     uint32_t list_1 = o->first_waiting_1, in_order_1 = 0;
@@ -363,7 +367,7 @@ static uint32_t pop_plain(struct segment *s)
     uint32_t task = lane->head_1 - 1;
     h->turn = lane->turn++;
     queue_remove(s, task);
-    s->tasks[task].flags &= (uint16_t)~TASK_FLAG_LENT; /* of somebody who died before it had begun */
+    s->tasks[task].flags &= (uint16_t) ~(TASK_FLAG_LENT | TASK_FLAG_ELSEWHERE); /* of somebody who died before it had begun */
     s->tasks[task].gpu_mask = acquire(s, task, pool);
     STEP();
     start(s, task);
@@ -402,7 +406,7 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     if (!lent && pool == UINT32_MAX)
         return UINT32_MAX;
     queue_remove(s, task);
-    t->flags &= (uint16_t)~TASK_FLAG_LENT;
+    t->flags &= (uint16_t) ~(TASK_FLAG_LENT | TASK_FLAG_ELSEWHERE);
     if (lent)
         t->flags |= TASK_FLAG_LENT;
     else
@@ -410,6 +414,15 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     STEP();
     start(s, task);
     return task;
+}
+
+void task_send(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    queue_remove(s, task);
+    t->flags = (uint16_t)((t->flags & ~TASK_FLAG_LENT) | TASK_FLAG_ELSEWHERE);
+    STEP();
+    start(s, task);
 }
 
 uint32_t task_pop(struct segment *s)
@@ -430,6 +443,8 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
     if (is_call(t))
         return NULL; /* calls run on what their actor holds */
     const int64_t *demand = s->classes[t->resource_class].demand;
+    if (t->flags & TASK_FLAG_ELSEWHERE)
+        return memset(scratch, 0, sizeof(int64_t) * MAX_KINDS);
     if (!(t->flags & (TASK_FLAG_BLOCKED | TASK_FLAG_LENT)))
         return demand;
     memcpy(scratch, demand, sizeof(int64_t) * MAX_KINDS);
@@ -484,7 +499,7 @@ static void give_back(struct segment *s, uint32_t task)
     else
         actor_count(s, t, false);
     t->gpu_mask = 0;
-    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_LENT);
+    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_LENT | TASK_FLAG_ELSEWHERE);
 }
 
 void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t detail)
@@ -510,7 +525,7 @@ void task_release_results(struct segment *s, uint32_t task)
     if (t->flags & TASK_FLAG_STREAM)
         stream_end(s, task);
     for (uint32_t i = 0; i < t->n_returns; i++)
-        release_waiting(s, task_result(s, t, i));
+        task_release_waiting(s, task_result(s, t, i));
 }
 
 void task_finish(struct segment *s, uint32_t task, uint32_t status)

@@ -54,6 +54,9 @@ void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
 /* Ends a task and takes the next, see task_pop: a chain stays on one worker without a wake-up. Under the lock. */
 uint32_t task_finish_and_pop(struct segment *segment, uint32_t task, uint32_t event_status);
 
+/* Under the lock: a READY task, no call, leaves its queue to run on another machine, RUNNING on this client, a proxy. */
+void task_send(struct segment *segment, uint32_t task);
+
 /* Under the lock: puts a running task back at the head of its queue as the next attempt. */
 void task_retry(struct segment *segment, uint32_t task);
 
@@ -115,6 +118,7 @@ void task_enqueue(struct segment *segment, uint32_t task, bool first); /* a READ
 void task_advance(struct segment *segment, uint32_t task);             /* WAITING: to the next dependency, or READY */
 void task_release(struct segment *segment, uint32_t task);             /* slot, references and memory back */
 void task_release_results(struct segment *segment, uint32_t task);      /* results are sealed: dependents move on */
+void task_release_waiting(struct segment *segment, uint32_t object);    /* an object is sealed: likewise */
 void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
 void task_wake_workers(struct segment *segment);
 const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */

@@ -63,7 +63,8 @@ static bool header_is_sound(struct verifier *v)
         return fail(v, "the header's sizes", 0);
     if (h->touched_objects > h->n_objects || h->touched_tasks > h->n_tasks || h->touched_actors > h->n_actors)
         return fail(v, "the header's counts of slots", 0);
-    if (h->n_kinds > MAX_KINDS || h->n_classes > MAX_CLASSES || h->scheduler_1 > MAX_CLIENTS || h->waking_1 > MAX_CLIENTS)
+    if (h->n_kinds > MAX_KINDS || h->n_classes > MAX_CLASSES || h->scheduler_1 > MAX_CLIENTS || h->waking_1 > MAX_CLIENTS ||
+        h->agent_1 > MAX_CLIENTS)
         return fail(v, "the header's numbers", 0);
     for (uint32_t k = 0; k < h->n_kinds; k++)
         if (!memchr(h->kind_names[k], 0, KIND_NAME_SIZE))
@@ -95,7 +96,7 @@ static bool object_is_safe(struct verifier *v, uint32_t i)
     uint64_t chunk = object_chunk(o);
     if (object_is_away(o))
         return (state == OBJECT_READY && o->size <= ARENA_MAX_SIZE && !o->u.arena.n_refs && !o->u.arena.actor_1) ||
-               fail(v, "the fields of an object on disk", i);
+               fail(v, "the fields of an object that is away", i);
     if (!chunk)
         return o->size <= OBJECT_INLINE_SIZE || fail(v, "the size of object", i);
     if (o->size > ARENA_MAX_SIZE || !arena_holds(&s->h->arena, s->base, chunk, o->size))
@@ -166,7 +167,7 @@ static bool client_is_safe(struct verifier *v, uint32_t i)
     const struct client_slot *c = &v->s->clients[i];
     if (atomic_load(&c->state) == CLIENT_FREE)
         return true;
-    if (atomic_load(&c->state) > CLIENT_DYING || c->role > ROLE_WORKER || c->actor_1 > v->s->h->touched_actors)
+    if (atomic_load(&c->state) > CLIENT_DYING || c->role > ROLE_PROXY || c->actor_1 > v->s->h->touched_actors)
         return fail(v, "the fields of client", i);
     return true;
 }

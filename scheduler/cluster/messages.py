@@ -236,3 +236,111 @@ class End(Message, frozen=True, tag="end"):
 
 ToHead = Register | Report | Ask | Return | Leave | Drain | StoreRequest | StatusRequest | End
 FromHead = Registered | Refused | Grant | Infeasible | Came | Lost | Drain | StoreReply | Status | End
+
+
+# ---------------------------------------------------------------- agent and agent
+class Ref(Struct, frozen=True, array_like=True):
+    """An object, by its slot in the segment of the machine that has told the other of it.
+
+    Whoever tells of an object keeps it until the other has `Released` it as often as it was told of it. `yours`: it was the
+    receiver who told of it; the slot is one of the receiver's then. `value` comes with it the first time.
+    """
+    slot: Slot
+    generation: Generation
+    yours: bool = False
+    value: Value | None = None
+
+
+class Value(Struct, frozen=True, array_like=True):
+    """What an object holds. `state`: as in the segment. `data`: its bytes, of a value of at most `MAX_INLINE_BYTES`; else nothing,
+    and the receiver fetches them when they are read, or at once where they contain references, which stand in `refs`.
+    `code`, `detail`: why there is no value. `there`: of a result, where its bytes lie, if not in `data`."""
+    state: Annotated[int, Meta(ge=1, le=4)]
+    size: Number = 0
+    data: Annotated[bytes, Meta(max_length=MAX_INLINE_BYTES)] = b""
+    refs: Annotated[list[Ref], Meta(max_length=MAX_REFS)] = []
+    code: Annotated[int, Meta(ge=0, le=255)] = 0
+    detail: int = 0
+    there: Ref | None = None
+
+
+class Task(Struct, frozen=True, array_like=True):
+    """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments."""
+    number: Number
+    function: Ref
+    demand: Shares
+    arguments: bytes
+    refs: Annotated[list[Ref], Meta(max_length=MAX_REFS)]
+    n_dependencies: Number
+    n_returns: Annotated[int, Meta(ge=0, le=65535)]
+    max_retries: Annotated[int, Meta(ge=-1, le=32767)]
+    flags: Annotated[int, Meta(ge=0, le=65535)]
+    origin: Number = 0
+
+
+class Tasks(Message, frozen=True, tag="tasks"):
+    """Run these. Each is answered once, by `Results` or `Returned`, or by the end of the connection."""
+    tasks: Annotated[list[Task], Meta(max_length=MAX_BATCH)]
+
+
+class Result(Struct, frozen=True, array_like=True):
+    """A task has ended. `values`: one for each return."""
+    number: Number
+    status: Annotated[int, Meta(ge=0, le=8)]
+    values: Annotated[list[Value], Meta(max_length=65535)]
+
+
+class Results(Message, frozen=True, tag="results"):
+    """These tasks of yours have ended."""
+    results: Annotated[list[Result], Meta(max_length=MAX_BATCH)]
+
+
+class Returned(Message, frozen=True, tag="returned"):
+    """These tasks of yours have not begun and will not: there is no room, or the node is drained."""
+    numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
+class Cancel(Message, frozen=True, tag="cancel"):
+    """Nobody wants the results of these tasks of mine any more."""
+    numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
+class Told(Struct, frozen=True, array_like=True):
+    """`n`: how often it has been told of."""
+    slot: Slot
+    generation: Generation
+    n: Number = 1
+
+
+class Released(Message, frozen=True, tag="released"):
+    """Of these objects of yours, told of so often, nothing is known here any more."""
+    objects: Annotated[list[Told], Meta(max_length=MAX_BATCH)]
+
+
+class Want(Message, frozen=True, tag="want"):
+    """What do these objects of yours hold? Answered by `Sealed`, once they are."""
+    objects: Annotated[list[Told], Meta(max_length=MAX_BATCH)]
+
+
+class Sealed(Message, frozen=True, tag="sealed"):
+    """These objects, of which you know or have asked, hold this."""
+    objects: Annotated[list[Ref], Meta(max_length=MAX_BATCH)]
+
+
+class Fetch(Message, frozen=True, tag="fetch"):
+    """The bytes of an object of yours, from `at` on. Answered by one `Chunk`."""
+    slot: Slot
+    generation: Generation
+    at: Number
+    n: Annotated[int, Meta(ge=0, le=CHUNK_BYTES)]
+
+
+class Chunk(Message, frozen=True, tag="chunk"):
+    """Some bytes of an object, in the frame behind this one. `found` false: there is no such object any more."""
+    slot: Slot
+    generation: Generation
+    at: Number
+    found: bool = True
+
+
+ToPeer = Tasks | Results | Returned | Cancel | Released | Want | Sealed | Fetch | Chunk

@@ -1,0 +1,673 @@
+/* Proxy: a client slot that stands for another machine, for the process that speaks with it. Bytes and slots, no values: whoever serves
+ * other machines never unpickles. Objects and tasks are named by their slots; the proxy holds what it names, so they stay what they are. */
+#include "binding.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "../core/away.h"
+#include "../core/proxy.h"
+
+typedef struct {
+    PyObject_HEAD
+    ClientObject *client; /* the agent's own, whose mapping this is */
+    struct segment s;
+    bool attached;
+} ProxyObject;
+
+enum { MOST_TASKS = 1024, MOST_LOOKED_AT = 1024 };
+
+static int proxy_usable(ProxyObject *p)
+{
+    if (p->attached)
+        return client_usable(p->client);
+    PyErr_SetString(PyExc_ValueError, "this machine's proxy has been closed");
+    return -1;
+}
+
+static int parse_slot(ProxyObject *p, PyObject *number, uint32_t *slot)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return -1;
+    if (n >= p->s.h->touched_objects || object_state(&p->s.objects[n]) == OBJECT_FREE) {
+        PyErr_Format(PyExc_ValueError, "there is no object %lu", n);
+        return -1;
+    }
+    *slot = (uint32_t)n;
+    return 0;
+}
+
+static int parse_running(ProxyObject *p, PyObject *number, uint32_t *task)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return -1;
+    if (n >= p->s.h->touched_tasks || atomic_load(&p->s.tasks[n].state) != TASK_RUNNING || p->s.tasks[n].worker != p->s.me) {
+        PyErr_Format(PyExc_ValueError, "task %lu does not run on that machine", n);
+        return -1;
+    }
+    *task = (uint32_t)n;
+    return 0;
+}
+
+/* A list of slots as an array, to be freed. `n_more` elements have room behind them. */
+static uint32_t *parse_slots(ProxyObject *p, PyObject *list, Py_ssize_t n_more, Py_ssize_t *n)
+{
+    if (!PyList_Check(list)) {
+        PyErr_SetString(PyExc_TypeError, "expected a list of slots");
+        return NULL;
+    }
+    *n = PyList_GET_SIZE(list);
+    uint32_t *slots = PyMem_New(uint32_t, (size_t)(*n + n_more + 1));
+    if (!slots)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; slots && i < *n; i++)
+        if (parse_slot(p, PyList_GET_ITEM(list, i), &slots[i]) < 0) {
+            PyMem_Free(slots);
+            return NULL;
+        }
+    return slots;
+}
+
+static PyObject *list_of(const uint32_t *slots, Py_ssize_t n)
+{
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *number = PyLong_FromUnsignedLong(slots[i]);
+        if (!number)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, number);
+    }
+    return list;
+}
+
+/* ------------------------------------------------------------------ life */
+
+static PyObject *proxy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    CoreState *state = core_state(PyType_GetModule(type));
+    PyObject *client;
+    static char *names[] = {"client", NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Proxy", names, state->client_type, &client))
+        return NULL;
+    if (client_usable((ClientObject *)client) < 0)
+        return NULL;
+    ProxyObject *p = (ProxyObject *)type->tp_alloc(type, 0);
+    if (!p)
+        return NULL;
+    p->client = (ClientObject *)Py_NewRef(client);
+    int error = proxy_attach(&p->s, &p->client->s);
+    if (error) {
+        raise_core_error(p->client, error, "clients");
+        Py_DECREF(p);
+        return NULL;
+    }
+    p->attached = true;
+    return (PyObject *)p;
+}
+
+/* What runs there is retried, what is referred to from there let go of, what it has begun here ended. */
+static PyObject *proxy_close(ProxyObject *p, PyObject *code_object)
+{
+    long code = PyLong_AsLong(code_object);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!p->attached)
+        Py_RETURN_NONE;
+    p->attached = false;
+    struct segment *s = &p->client->s;
+    uint32_t index = p->s.me;
+    if (p->client->pid) {
+        Py_BEGIN_ALLOW_THREADS
+        client_died(s, index, (int32_t)code);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+static void proxy_dealloc(ProxyObject *p)
+{
+    PyTypeObject *type = Py_TYPE(p);
+    Py_XDECREF(p->client);
+    type->tp_free((PyObject *)p);
+    Py_DECREF(type);
+}
+
+static PyObject *proxy_index(ProxyObject *p, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLong(p->s.me);
+}
+
+/* ------------------------------------------------------------------ tasks of ours that run there */
+
+/* What has to be known of a task elsewhere. It is RUNNING on us: nobody else changes it but for its flags. */
+static PyObject *describe_task(ProxyObject *p, uint32_t task)
+{
+    struct task_slot *t = &p->s.tasks[task];
+    return Py_BuildValue("(IKIIy#NIIiIIIK)", task, (unsigned long long)t->seq, (unsigned)t->resource_class, t->function,
+                         (const char *)task_arguments(&p->s, t), (Py_ssize_t)t->arguments_size, list_of(task_refs(&p->s, t), t->n_refs),
+                         t->n_dependencies, (unsigned)t->n_returns, (int)t->max_retries, (unsigned)(t->flags & TASK_FLAG_RETRY_EXCEPTIONS),
+                         (unsigned)t->attempt, t->origin, (unsigned long long)t->parent);
+}
+
+static PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
+{
+    unsigned int class, most;
+    uint32_t tasks[MOST_TASKS], n = 0;
+    if (!PyArg_ParseTuple(args, "II:take", &class, &most) || proxy_usable(p) < 0)
+        return NULL;
+    if (class >= p->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "unknown resource class %u", class);
+    segment_lock(&p->s);
+    n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, tasks);
+    segment_unlock(&p->s);
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *record = describe_task(p, tasks[i]);
+        if (!record)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, record);
+    }
+    return list;
+}
+
+static PyObject *proxy_results(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    struct task_slot *t = &p->s.tasks[task];
+    PyObject *list = PyList_New(t->n_returns);
+    for (uint32_t i = 0; list && i < t->n_returns; i++)
+        PyList_SET_ITEM(list, (Py_ssize_t)i, PyLong_FromUnsignedLong(task_result(&p->s, t, i)));
+    return list;
+}
+
+static PyObject *end_task(ProxyObject *p, PyObject *number, int status)
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    if (status < 0)
+        proxy_give_back(&p->s, task);
+    else
+        task_finish(&p->s, task, (uint32_t)status);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+static PyObject *proxy_finish(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    int status;
+    if (!PyArg_ParseTuple(args, "Oi:finish", &number, &status))
+        return NULL;
+    if (status < 0 || status > EVENT_CRASHED)
+        return PyErr_Format(PyExc_ValueError, "unknown status %d", status);
+    return end_task(p, number, status);
+}
+
+static PyObject *proxy_return_task(ProxyObject *p, PyObject *number) { return end_task(p, number, -1); }
+
+/* Which of these of our tasks are no longer wanted. */
+static PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
+{
+    if (proxy_usable(p) < 0)
+        return NULL;
+    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "cancelled expects a list of tasks");
+    for (Py_ssize_t i = 0; found && items && i < PySequence_Fast_GET_SIZE(items); i++) {
+        uint32_t task;
+        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+        if (parse_running(p, item, &task) < 0 || ((p->s.tasks[task].flags & TASK_FLAG_CANCEL) && PyList_Append(found, item) < 0))
+            Py_CLEAR(found);
+    }
+    if (!items)
+        Py_CLEAR(found);
+    Py_XDECREF(items);
+    return found;
+}
+
+/* ------------------------------------------------------------------ tasks of theirs that run here */
+
+static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
+{
+    unsigned int function, class, n_dependencies, n_returns, flags, origin;
+    int max_retries;
+    unsigned long long parent;
+    Py_buffer arguments;
+    PyObject *list, *result = NULL;
+    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK:submit", &function, &class, &arguments, &PyList_Type, &list, &n_dependencies, &n_returns,
+                          &max_retries, &flags, &origin, &parent))
+        return NULL;
+    Py_ssize_t n;
+    uint32_t task, *refs = NULL;
+    if (proxy_usable(p) < 0 || !(refs = parse_slots(p, list, n_returns, &n)))
+        goto done;
+    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || n_returns > UINT16_MAX ||
+        max_retries < -1 || max_retries > INT16_MAX || arguments.len > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "submit: a number is out of range");
+        goto done;
+    }
+    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = n_returns, .n_dependencies = n_dependencies,
+                             .n_refs = (uint32_t)n, .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len,
+                             .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries,
+                             .flags = (uint16_t)(flags & TASK_FLAG_RETRY_EXCEPTIONS)};
+    int error = OBJSTORE_OK;
+    for (int again = 1, attempt = 0; again > 0; again = find_room(p->client, error, attempt++)) {
+        segment_lock(&p->s);
+        error = task_submit(&p->s, &spec, refs + n, &task);
+        segment_unlock(&p->s);
+    }
+    if (error && !PyErr_Occurred())
+        raise_core_error(p->client, error, "tasks");
+    if (!error)
+        result = Py_BuildValue("(IKN)", task, (unsigned long long)p->s.tasks[task].seq, list_of(refs + n, (Py_ssize_t)n_returns));
+done:
+    PyMem_Free(refs);
+    PyBuffer_Release(&arguments);
+    return result;
+}
+
+/* Ends a task that we have submitted, as `cancel` does. */
+static PyObject *proxy_cancel(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    int force;
+    uint32_t slot, task = 0, worker = UINT32_MAX;
+    if (!PyArg_ParseTuple(args, "Op:cancel", &number, &force) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    if (task_cancel(&p->s, slot, &task, &worker) == CANCEL_RUNNING && worker < MAX_CLIENTS)
+        signal_worker(&p->s, worker, force ? SIGKILL : SIGINT);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ objects */
+
+static PyObject *proxy_create(ProxyObject *p, PyObject *unused)
+{
+    (void)unused;
+    uint32_t slot;
+    if (proxy_usable(p) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    int error = proxy_create_object(&p->s, &slot);
+    segment_unlock(&p->s);
+    return error ? raise_core_error(p->client, error, "objects") : PyLong_FromUnsignedLong(slot);
+}
+
+/* Seals an object with bytes that came from elsewhere. False: it was sealed already. */
+static PyObject *proxy_seal(ProxyObject *p, PyObject *args)
+{
+    PyObject *number, *list;
+    unsigned int state;
+    Py_buffer bytes;
+    if (!PyArg_ParseTuple(args, "OIy*O!:seal", &number, &state, &bytes, &PyList_Type, &list))
+        return NULL;
+    PyObject *result = NULL;
+    uint32_t slot, *refs = NULL;
+    Py_ssize_t n = 0;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0 || !(refs = parse_slots(p, list, 0, &n)))
+        goto done;
+    if (state != OBJECT_READY && state != OBJECT_ERROR) {
+        PyErr_Format(PyExc_ValueError, "seal: unknown state %u", state);
+        goto done;
+    }
+    bool sealed;
+    if (bytes.len <= (Py_ssize_t)OBJECT_INLINE_SIZE && !n) {
+        segment_lock(&p->s);
+        sealed = object_seal_inline(&p->s, slot, state, bytes.buf, (uint32_t)bytes.len);
+        task_release_waiting(&p->s, slot);
+        segment_unlock(&p->s);
+    } else {
+        uint64_t chunk = allocate(p->client, (uint64_t)bytes.len, (uint32_t)n, 0);
+        if (!chunk)
+            goto done;
+        memcpy(p->s.base + chunk, bytes.buf, (size_t)bytes.len);
+        memcpy(object_refs_at(&p->s, chunk, (uint64_t)bytes.len), refs, (size_t)n * sizeof *refs);
+        segment_lock(&p->s);
+        sealed = object_seal_arena(&p->s, slot, state, chunk, (uint64_t)bytes.len, (uint32_t)n);
+        if (!sealed)
+            arena_free(&p->s.h->arena, p->s.base, chunk);
+        task_release_waiting(&p->s, slot);
+        segment_unlock(&p->s);
+    }
+    result = PyBool_FromLong(sealed);
+done:
+    PyMem_Free(refs);
+    PyBuffer_Release(&bytes);
+    return result;
+}
+
+static PyObject *proxy_seal_failed(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned int code;
+    int detail;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OIi:seal_failed", &number, &code, &detail) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    bool sealed = object_seal_failed(&p->s, slot, code, detail, p->s.objects[slot].creator);
+    task_release_waiting(&p->s, slot);
+    segment_unlock(&p->s);
+    return PyBool_FromLong(sealed);
+}
+
+static PyObject *proxy_seal_elsewhere(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned long long size;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OK:seal_elsewhere", &number, &size) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    if (size < OBJECT_MOVABLE || size > ARENA_MAX_SIZE)
+        return PyErr_Format(PyExc_ValueError, "an object of %llu bytes cannot stay where it is", size);
+    segment_lock(&p->s);
+    bool sealed = object_seal_elsewhere(&p->s, slot, size);
+    task_release_waiting(&p->s, slot);
+    segment_unlock(&p->s);
+    return PyBool_FromLong(sealed);
+}
+
+static PyObject *proxy_move(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    int lost;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "Op:move", &number, &lost) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    object_move_elsewhere(&p->s, slot, lost);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+/* Where the bytes of an object are: here, also on disk; elsewhere; nowhere. */
+enum { HERE = 0, ELSEWHERE = 1, LOST = 2 };
+
+static int place_of(ProxyObject *p, uint32_t slot)
+{
+    const struct object_slot *o = &p->s.objects[slot];
+    return !object_is_elsewhere(o) ? HERE : away_proxy_of(&p->s, o) < MAX_CLIENTS ? ELSEWHERE : LOST;
+}
+
+/* (state, size, references, failure code, failure detail, place). */
+static PyObject *proxy_look(ProxyObject *p, PyObject *number)
+{
+    uint32_t slot;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    const struct object_slot *o = &p->s.objects[slot];
+    uint32_t state = object_state(o);
+    bool failed = state == OBJECT_FAILED;
+    if (object_is_stream(o) || (object_chunk(o) && o->u.arena.actor_1))
+        return PyErr_Format(PyExc_TypeError, "object %u is a stream or an actor", slot);
+    uint32_t n = object_n_refs(&p->s, o);
+    PyObject *refs = n ? list_of(object_refs_at(&p->s, object_chunk(o), o->size), n) : PyList_New(0);
+    return Py_BuildValue("(IKNIii)", state, (unsigned long long)(state >= OBJECT_READY ? o->size : 0), refs, failed ? o->u.failure.code : 0,
+                         failed ? (int)o->u.failure.detail : 0, place_of(p, slot));
+}
+
+/* Some of an object's bytes. */
+static PyObject *proxy_read(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned long long at;
+    Py_ssize_t n;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OKn:read", &number, &at, &n) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    struct object_slot *o = &p->s.objects[slot];
+    uint32_t state = object_state(o);
+    if ((state != OBJECT_READY && state != OBJECT_ERROR) || n < 0 || at > o->size || (uint64_t)n > o->size - at)
+        return PyErr_Format(PyExc_ValueError, "object %u has no such bytes", slot);
+    if (place_of(p, slot) != HERE)
+        return PyErr_Format(PyExc_ValueError, "object %u has to be brought first", slot); /* by this process: it cannot wait for itself */
+    if (!atomic_load(&o->offset))
+        return PyBytes_FromStringAndSize((const char *)o->u.inline_data + at, n);
+    bool movable = o->size >= OBJECT_MOVABLE;
+    if (movable)
+        begin_reading(p->client, slot);
+    int back = 0;
+    while (movable && object_is_away(o) && back == 0)
+        back = bring_back(p->client, slot);
+    uint64_t chunk = object_chunk(o);
+    PyObject *bytes = back < 0 ? NULL : PyBytes_FromStringAndSize((const char *)p->s.base + chunk + at, n);
+    if (movable)
+        end_reading(p->client, slot);
+    return bytes;
+}
+
+static PyObject *proxy_hold(ProxyObject *p, PyObject *args)
+{
+    unsigned int slot, generation;
+    if (!PyArg_ParseTuple(args, "II:hold", &slot, &generation) || proxy_usable(p) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    bool found = object_find(&p->s, slot, generation);
+    segment_unlock(&p->s);
+    return PyBool_FromLong(found);
+}
+
+static PyObject *proxy_generation(ProxyObject *p, PyObject *number)
+{
+    uint32_t slot;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    return PyLong_FromUnsignedLong(p->s.objects[slot].generation);
+}
+
+static PyObject *proxy_drop(ProxyObject *p, PyObject *list)
+{
+    Py_ssize_t n;
+    uint32_t *slots = proxy_usable(p) < 0 ? NULL : parse_slots(p, list, 0, &n);
+    if (!slots)
+        return NULL;
+    client_drop(&p->s, slots, (uint32_t)n);
+    PyMem_Free(slots);
+    Py_RETURN_NONE;
+}
+
+/* Asks to be woken when it is sealed. False: it is. */
+static PyObject *proxy_await(ProxyObject *p, PyObject *number)
+{
+    uint32_t slot;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    atomic_store(&p->s.clients[p->s.me].need, 0); /* every seal is news */
+    return PyBool_FromLong(object_mark_waiting(&p->s, slot));
+}
+
+static bool is_sealed(const struct segment *s, uint32_t slot) { return object_sealed(&s->objects[slot]); }
+
+/* Those of a list of objects of which something is true. */
+static PyObject *those(ProxyObject *p, PyObject *list, bool (*holds)(const struct segment *, uint32_t), bool locked)
+{
+    Py_ssize_t n, n_found = 0;
+    uint32_t *slots = proxy_usable(p) < 0 ? NULL : parse_slots(p, list, 0, &n);
+    if (!slots)
+        return NULL;
+    for (Py_ssize_t i = 0; i < n;) { /* not all of a long list under the lock at once */
+        if (locked)
+            segment_lock(&p->s);
+        for (Py_ssize_t end = i + MOST_LOOKED_AT; i < n && i < end; i++)
+            if (holds(&p->s, slots[i]))
+                slots[n_found++] = slots[i];
+        if (locked)
+            segment_unlock(&p->s);
+    }
+    PyObject *found = list_of(slots, n_found);
+    PyMem_Free(slots);
+    return found;
+}
+
+static PyObject *proxy_sealed(ProxyObject *p, PyObject *list) { return those(p, list, is_sealed, false); }
+static PyObject *proxy_unused(ProxyObject *p, PyObject *list) { return those(p, list, proxy_holds_alone, true); }
+static PyObject *proxy_wanted(ProxyObject *p, PyObject *list) { return those(p, list, proxy_is_wanted, false); }
+
+/* ------------------------------------------------------------------ bringing what lies there */
+
+/* Begins: memory for it, as a number; 0: it is here, or being brought. */
+static PyObject *proxy_begin(ProxyObject *p, PyObject *number)
+{
+    uint32_t slot;
+    struct away_move move;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    int error = away_claim(&p->s, slot, &move);
+    segment_unlock(&p->s);
+    if (error)
+        return PyLong_FromLong(0);
+    uint64_t chunk = allocate(p->client, move.size, 0, 0);
+    if (!chunk) {
+        segment_lock(&p->s);
+        away_give_up(&p->s, slot);
+        segment_unlock(&p->s);
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(chunk);
+}
+
+static PyObject *proxy_fill(ProxyObject *p, PyObject *args)
+{
+    unsigned long long chunk, at;
+    Py_buffer bytes;
+    PyObject *number;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OKKy*:fill", &number, &chunk, &at, &bytes))
+        return NULL;
+    bool ok = proxy_usable(p) == 0 && parse_slot(p, number, &slot) == 0;
+    if (ok && (at > p->s.objects[slot].size || (uint64_t)bytes.len > p->s.objects[slot].size - at)) {
+        PyErr_SetString(PyExc_ValueError, "fill: beyond the object's end");
+        ok = false;
+    }
+    if (ok) {
+        unsigned char *to = p->s.base + chunk + at;
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(to, bytes.buf, (size_t)bytes.len);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&bytes);
+    if (!ok)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Ends it: the bytes are complete, or come to nothing. */
+static PyObject *proxy_end(ProxyObject *p, PyObject *args)
+{
+    unsigned long long chunk;
+    PyObject *number;
+    int complete;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OKp:end", &number, &chunk, &complete) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    struct away_move move = {.slot = slot, .generation = p->s.objects[slot].generation, .size = p->s.objects[slot].size};
+    segment_lock(&p->s);
+    if (complete) {
+        away_return(&p->s, &move, chunk);
+    } else {
+        away_give_up(&p->s, slot);
+        arena_free(&p->s.h->arena, p->s.base, chunk);
+    }
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+/* ------------------------------------------------------------------ what there is to do elsewhere */
+
+/* Amounts in ten-thousandths, by name. */
+static PyObject *amounts_to_python(const struct segment *s, const int64_t *amounts)
+{
+    PyObject *dict = PyDict_New();
+    for (uint32_t k = 0; dict && k < s->h->n_kinds; k++) {
+        PyObject *amount = amounts[k] ? PyLong_FromLongLong(amounts[k]) : NULL;
+        if (amounts[k] && (!amount || PyDict_SetItemString(dict, s->h->kind_names[k], amount) < 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(amount);
+    }
+    return dict;
+}
+
+static uint32_t n_suited(const struct segment *s, const struct resource_class *c)
+{
+    uint32_t n = 0;
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+        for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = s->tasks[at_1 - 1].next_1, i++)
+            n += proxy_suits(s, at_1 - 1);
+    return n;
+}
+
+/* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount})]; and from now on this client is woken,
+ * once, when tasks wait for which there is no room. */
+PyObject *client_surplus(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    struct segment *s = &c->s;
+    int64_t room[MAX_KINDS];
+    uint32_t n_ready[MAX_CLASSES] = {0}, startable[MAX_CLASSES];
+    if (lock_to_look(c) < 0)
+        return NULL;
+    memcpy(room, s->h->pools[0].available, sizeof room);
+    uint32_t n = s->h->n_classes;
+    s->h->agent_1 = s->me + 1;
+    for (uint32_t k = 0; k < n && s->h->n_ready; k++) {
+        int64_t fits = s->classes[k].n_ready ? resource_startable(s, k, room) : 0;
+        startable[k] = fits > 0 ? (uint32_t)fits : 0;
+        if (s->classes[k].n_ready)
+            n_ready[k] = n_suited(s, &s->classes[k]);
+    }
+    segment_unlock(s);
+    PyObject *list = PyList_New(0);
+    for (uint32_t k = 0; list && k < n; k++) {
+        PyObject *row = n_ready[k] ? Py_BuildValue("(IIIN)", k, n_ready[k], startable[k], amounts_to_python(s, s->classes[k].demand)) : NULL;
+        if (n_ready[k] && (!row || PyList_Append(list, row) < 0))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
+#define PROXY(name, function, flags, doc) {name, (PyCFunction)(void (*)(void))function, flags, doc}
+static PyMethodDef proxy_methods[] = {
+    PROXY("close", proxy_close, METH_O, "close(code)\n--\n\nThe machine is gone, or out of reach: buries its client."),
+    PROXY("take", proxy_take_tasks, METH_VARARGS,
+          "take(resource_class, most)\n--\n\n[(task, number, class, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, "
+          "origin, parent)]; they run there now."),
+    PROXY("results", proxy_results, METH_O, "results(task)\n--\n\nThe slots of its results."),
+    PROXY("finish", proxy_finish, METH_VARARGS, "finish(task, status)\n--\n\nIts results are sealed."),
+    PROXY("give_back", proxy_return_task, METH_O, "give_back(task)\n--\n\nIt has not begun there; others may take it."),
+    PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
+    PROXY("submit", proxy_submit, METH_VARARGS,
+          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent)\n--\n\n(task, number, results)."),
+    PROXY("cancel", proxy_cancel, METH_VARARGS, "cancel(result, force)\n--\n\nEnds the task that makes it."),
+    PROXY("create", proxy_create, METH_NOARGS, "create()\n--\n\nAn object that is to come, held by this proxy."),
+    PROXY("seal", proxy_seal, METH_VARARGS, "seal(object, state, bytes, refs)\n--\n\nFalse: it was sealed already."),
+    PROXY("seal_failed", proxy_seal_failed, METH_VARARGS, "seal_failed(object, code, detail)\n--\n\nFalse: it was sealed already."),
+    PROXY("seal_elsewhere", proxy_seal_elsewhere, METH_VARARGS, "seal_elsewhere(object, size)\n--\n\nIts bytes stay on that machine until they are read."),
+    PROXY("move", proxy_move, METH_VARARGS, "move(object, lost)\n--\n\nWhat lies elsewhere is brought by this proxy, or by nobody any more."),
+    PROXY("look", proxy_look, METH_O, "look(object)\n--\n\n(state, size, refs, failure code, failure detail, place: 0 here, 1 elsewhere, 2 lost)."),
+    PROXY("read", proxy_read, METH_VARARGS, "read(object, at, n)\n--\n\nSome of its bytes."),
+    PROXY("hold", proxy_hold, METH_VARARGS, "hold(object, generation)\n--\n\nFalse: it has gone."),
+    PROXY("generation", proxy_generation, METH_O, "generation(object)\n--\n\nWith its slot, its identity."),
+    PROXY("drop", proxy_drop, METH_O, "drop(objects)\n--\n\nThe machine refers to them no more."),
+    PROXY("await_sealed", proxy_await, METH_O, "await_sealed(object)\n--\n\nAsks for a wake-up; False: it is sealed."),
+    PROXY("sealed", proxy_sealed, METH_O, "sealed(objects)\n--\n\nThose that are."),
+    PROXY("unused", proxy_unused, METH_O, "unused(objects)\n--\n\nThose that nobody but this proxy refers to."),
+    PROXY("wanted", proxy_wanted, METH_O, "wanted(objects)\n--\n\nThose that lie elsewhere and that somebody wants to read."),
+    PROXY("begin", proxy_begin, METH_O, "begin(object)\n--\n\nMemory for what lies elsewhere; 0: it needs none."),
+    PROXY("fill", proxy_fill, METH_VARARGS, "fill(object, memory, at, bytes)\n--\n\nSome of its bytes have come."),
+    PROXY("end", proxy_end, METH_VARARGS, "end(object, memory, complete)\n--\n\nIt is here now, or will not come."),
+    {NULL}};
+static PyGetSetDef proxy_getset[] = {{"index", (getter)proxy_index, NULL, "Its client slot.", NULL}, {NULL}};
+static PyType_Slot proxy_slots[] = {{Py_tp_new, (void *)proxy_new}, {Py_tp_dealloc, (void *)proxy_dealloc}, {Py_tp_methods, proxy_methods},
+                                    {Py_tp_getset, proxy_getset}, {Py_tp_doc, "Proxy(client)\n--\n\nA client that stands for another machine."}, {0, NULL}};
+PyType_Spec proxy_spec = {"cellmesh.objstore._core.Proxy", sizeof(ProxyObject), 0, Py_TPFLAGS_DEFAULT, proxy_slots};

@@ -1,0 +1,42 @@
+/* Clients that stand for other machines.
+ *
+ * An agent, the process that speaks for this node to others, attaches one for each machine that it knows. What runs there is RUNNING
+ * here on that client, any number of tasks at a time, and holds nothing of this node's resources; what lies there is READY here, without
+ * bytes until somebody reads it; what is referred to from there, the client holds. So when that machine is lost its client is buried like
+ * any other: its tasks are retried, its references dropped, and what lies there can be read no more. And what another machine has begun
+ * here was submitted by the client that stands for it.
+ *
+ * All clients of an agent share the inbox of its first one. */
+#ifndef CELLMESH_PROXY_H
+#define CELLMESH_PROXY_H
+
+#include "task.h"
+
+/* Makes `proxy` a client of its own, with the mapping and the inbox of `agent`, which must outlive it. OBJSTORE_LIMIT. Takes the lock. */
+int proxy_attach(struct segment *proxy, const struct segment *agent);
+
+/* Under the lock: an object that is on its way from that machine, PENDING, held by the proxy. If the machine is lost before it comes, it fails.
+ * OBJSTORE_LIMIT. */
+int proxy_create_object(struct segment *proxy, uint32_t *object);
+static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client)
+{
+    return CREATED_BY_PROXY | (uint64_t)s->clients[client].generation << 16 | client;
+}
+
+/* Whether a ready task can run on another machine: no actor's, no stream's, and without an environment or a placement group. */
+bool proxy_suits(const struct segment *segment, uint32_t task);
+
+/* Takes up to `most` tasks of a class that suit, those whose turn it is first; they are RUNNING then. Returns how many, 0 also where very
+ * many that do not suit stand before them. Under the lock. */
+uint32_t proxy_take(struct segment *proxy, uint32_t resource_class, uint32_t most, uint32_t *tasks);
+
+/* Under the lock: a task that has been taken has not begun there after all. This was no attempt. */
+void proxy_give_back(struct segment *proxy, uint32_t task);
+
+/* Whether nobody but this client refers to an object any more. Under the lock. */
+bool proxy_holds_alone(const struct segment *proxy, uint32_t object);
+
+/* Whether anybody wants to read an object that lies elsewhere. */
+bool proxy_is_wanted(const struct segment *proxy, uint32_t object);
+
+#endif

@@ -1,0 +1,539 @@
+"""What goes on between this node and one other: tasks that run there or here for the other, and the objects that follow them.
+
+An `Exchange` owns a proxy, the client that stands for the other machine in this segment (objstore/core/proxy.h). It knows neither sockets
+nor threads: messages go out through `send`, come in through `receive`, and `look` is to be called when the segment has news.
+
+Objects keep their home: the segment where they were made. A machine that hears of one makes a slot of its own for it, an *import*,
+and the one that has told of it keeps it, with the proxy's hold, until it hears that it is released. An import can be told of in turn, so a
+machine that is two steps away holds the import, which holds the object: nobody has to know them all, and what a lost machine held goes
+with its proxy. Bytes travel with the news of an object if they are few, otherwise when somebody reads them.
+
+What comes from the other machine is checked, never believed: a slot that it names must be one that it has been told of.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from . import messages
+from .messages import CHUNK_BYTES, MAX_INLINE_BYTES, Cancel, Chunk, Fetch, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told, Value, Want
+
+if TYPE_CHECKING:
+    from ...objstore import _core
+
+PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
+ELSEWHERE, LOST = 1, 2
+FAILURE_OBJECT_LOST = 6
+# Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
+WINDOW = 4
+# References inside values inside values: so deep they travel along, further ones are asked for.
+DEPTH = 4
+# So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
+KEEP_FUNCTION_S = 60.0
+NODE_DIED = -1                      # what a proxy's tasks end with, when they may not be retried: no exit status
+
+
+class ForeignFault(Exception):
+    """The other machine names what it cannot know: it is not to be spoken with any more."""
+
+
+class Sent(Struct):
+    """A task of ours that runs there."""
+    task: int                       # its slot here
+    lease: int                      # the place that it takes there
+    results: list[int]
+    record: tuple[Any, ...]         # as `Proxy.take` gives it: what it takes to run it again
+
+
+class Accepted(Struct):
+    """A task of theirs that runs here."""
+    number: int
+    n_returns: int                  # that are asked for; one that has none makes one here, whose sealing is its end
+    results: list[int]              # slots here
+    n_left: int                     # of them are not sealed
+
+
+class Held(Struct):
+    """A task of theirs whose function has not come yet."""
+    task: Task
+    refs: list[int]
+
+
+class Arrival(Struct):
+    """An object whose bytes are coming. `memory`: where they go; 0: into `gathered`, as references in them are to be pinned at once."""
+    slot: int
+    size: int
+    state: int
+    refs: list[int]
+    memory: int = 0
+    gathered: bytearray | None = None
+    asked: int = 0                  # bytes
+    come: int = 0
+
+
+class Exchange:
+    """This node's side of what it has to do with one other node.
+
+    Parameters
+    ----------
+    client : _core.Client
+        The agent's.
+    send : callable (message, frame)
+        Takes what is for the other node; `frame`: bytes behind the message, or None. Never waits.
+    class_of : callable (demand) -> int
+        The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may have.
+    bring : callable (slot)
+        Has an object brought here that lies on another machine.
+    """
+
+    def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
+                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None]) -> None:
+        from ...objstore import _core
+        self.proxy = _core.Proxy(client)
+        self._send = send
+        self._class_of = class_of
+        self._bring = bring
+        self._sent: dict[int, Sent] = {}                     # by number
+        self._accepted: dict[int, Accepted] = {}             # by number
+        self._result_of: dict[int, int] = {}                 # slot of a pending result here -> number of the task of theirs
+        self._without: dict[int, list[Held]] = {}            # function's slot -> what waits for it
+        self._functions: dict[int, float | None] = {}        # theirs, kept -> since when they have not been used; None: just now
+        self._imports: dict[tuple[int, int], int] = {}       # (slot, generation) there -> slot here
+        self._origin: dict[int, Told] = {}                   # and back; `n`: how often we have been told
+        self._told: dict[int, Told] = {}                     # slots here that the other knows; `n`: how often we have told
+        self._held: Counter[int] = Counter()                 # why the proxy holds a slot: so many reasons
+        self._awaited: set[int] = set()                      # told while pending
+        self._elsewhere: set[int] = set()                    # imports whose bytes lie there
+        self._arrivals: dict[tuple[int, int], Arrival] = {}  # by (slot, generation) there
+        self._kept: dict[int, Sent] = {}                     # result here whose bytes lie there -> what made it
+        self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
+        self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
+
+    @property
+    def n_sent(self) -> int:
+        """Tasks of ours that run there."""
+        return len(self._sent)
+
+    @property
+    def n_accepted(self) -> int:
+        """Tasks of theirs that run here."""
+        return len(self._accepted)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether `sweep` would find nothing to do, whatever has happened."""
+        return not self._imports
+
+    # ---- ours, there
+    def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int = 0) -> int:
+        """Have up to `most` waiting tasks of a class run there; returns how many there were."""
+        records = self.proxy.take(resource_class, most)
+        tasks = []
+        for record in records:
+            task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _ = record
+            self._sent[number] = Sent(task, lease, self.proxy.results(task), record)
+            tasks.append(Task(number, self._tell(function), demand, arguments, [self._tell(slot) for slot in refs], n_dependencies,
+                              n_returns, max_retries, flags, origin))
+        if tasks:
+            self._send(Tasks(tasks), None)
+        return len(tasks)
+
+    def _results(self, results: list[Result]) -> None:
+        for result in results:
+            sent = self._sent.pop(result.number, None)
+            if sent is None:
+                raise ForeignFault(f"it answers for task {result.number}, which it was not given")
+            if len(result.values) != len(sent.results):
+                raise ForeignFault(f"it answers task {result.number} with {len(result.values)} values instead of {len(sent.results)}")
+            for slot, value in zip(sent.results, result.values, strict=True):
+                self._take_result(slot, value, sent)
+            self.proxy.finish(sent.task, result.status)
+            self.ended[sent.lease] += 1
+
+    def _take_result(self, slot: int, value: Value, sent: Sent) -> None:
+        if value.there is None:
+            self._fill(slot, value)
+            return
+        self._hold(slot)
+        self._adopt(slot, value.there)
+        self._fill(slot, value, value.there)
+        if slot in self._elsewhere:
+            self._kept[slot] = sent
+
+    def _returned(self, numbers: list[int]) -> None:
+        for number in numbers:
+            sent = self._sent.pop(number, None)
+            if sent is None:
+                raise ForeignFault(f"it returns task {number}, which it was not given")
+            self.proxy.give_back(sent.task)
+            self.ended[sent.lease] += 1
+
+    def _cancel_unwanted(self) -> None:
+        unwanted = set(self.proxy.cancelled([sent.task for sent in self._sent.values()])) if self._sent else set()
+        if unwanted:
+            self._send(Cancel([number for number, sent in self._sent.items() if sent.task in unwanted]), None)
+
+    # ---- theirs, here
+    def _run(self, tasks: list[Task], has_room: Callable[[], bool]) -> None:
+        refused = []
+        for task in tasks:
+            if not has_room():
+                refused.append(task.number)
+                continue
+            if task.number in self._accepted:
+                raise ForeignFault(f"it gives task {task.number} twice")
+            function, refs = self._resolve(task.function), [self._resolve(ref) for ref in task.refs]
+            if function not in self._functions:
+                self._hold(function)
+            self._functions[function] = None
+            if self.proxy.look(function)[0] == PENDING:
+                for slot in refs:
+                    self._hold(slot)
+                self._without.setdefault(function, []).append(Held(task, refs))
+            else:
+                self._submit(task, function, refs)
+        if refused:
+            self._send(Returned(refused), None)
+
+    def _submit(self, task: Task, function: int, refs: list[int]) -> None:
+        try:
+            _, _, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
+                                              max(1, task.n_returns), task.max_retries, task.flags, task.origin, 0)
+        except ValueError as error:
+            raise ForeignFault(str(error)) from error
+        self._accepted[task.number] = Accepted(task.number, task.n_returns, results, len(results))
+        for slot in results:
+            self._held[slot] += 1
+            self._result_of[slot] = task.number
+            self.proxy.await_sealed(slot)
+
+    def _function_came(self, function: int) -> None:
+        for held in self._without.pop(function, []):
+            self._submit(held.task, function, held.refs)
+            for slot in held.refs:
+                self._drop(slot)
+
+    def _finish(self, accepted: Accepted) -> Result:
+        del self._accepted[accepted.number]
+        failed = self.proxy.look(accepted.results[0])[0] != READY
+        values = [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
+        for slot in accepted.results:
+            self._drop(slot)
+        return Result(accepted.number, int(failed), values)
+
+    def _value_of_result(self, slot: int) -> Value:
+        state, size, refs, code, detail, _ = self.proxy.look(slot)
+        if size <= MAX_INLINE_BYTES:
+            return self._value(slot, DEPTH)
+        return Value(state, size, refs=[self._tell(ref) for ref in refs], code=code, detail=detail, there=self._tell(slot, value=False))
+
+    def _look_for_results(self) -> None:
+        results = []
+        for slot in self.proxy.sealed(list(self._result_of)):
+            accepted = self._accepted[self._result_of.pop(slot)]
+            accepted.n_left -= 1
+            if not accepted.n_left:
+                results.append(self._finish(accepted))
+        for begin in range(0, len(results), messages.MAX_BATCH):
+            self._send(Results(results[begin:begin + messages.MAX_BATCH]), None)
+
+    def _cancel(self, numbers: list[int]) -> None:
+        for number in numbers:
+            accepted = self._accepted.get(number)
+            if accepted is not None and accepted.results:
+                self.proxy.cancel(accepted.results[0], False)
+
+    # ---- telling of objects
+    def _tell(self, slot: int, depth: int = DEPTH, value: bool = True) -> Ref:
+        origin = self._origin.get(slot)
+        if origin is not None:
+            return Ref(origin.slot, origin.generation, yours=True)
+        told = self._told.get(slot)
+        if told is not None:
+            self._told[slot] = Told(told.slot, told.generation, told.n + 1)
+            return Ref(slot, told.generation)
+        self._hold(slot)
+        generation = self.proxy.generation(slot)
+        self._told[slot] = Told(slot, generation, 1)
+        return Ref(slot, generation, value=self._value(slot, depth) if value and depth else None)
+
+    def _value(self, slot: int, depth: int) -> Value:
+        """What an object holds; if it is pending, the other will be told once it is sealed."""
+        state, size, refs, code, detail, _ = self.proxy.look(slot)
+        if state == PENDING and not self.proxy.await_sealed(slot):
+            state, size, refs, code, detail, _ = self.proxy.look(slot)
+        if state == PENDING:
+            self._awaited.add(slot)
+            return Value(PENDING)
+        if state == FAILED:
+            return Value(FAILED, code=code, detail=detail)
+        data = self.proxy.read(slot, 0, size) if size <= MAX_INLINE_BYTES else b""
+        return Value(state, size, data, [self._tell(ref, depth - 1) for ref in refs])
+
+    def _tell_sealed(self) -> None:
+        sealed = self.proxy.sealed(list(self._awaited)) if self._awaited else []
+        self._awaited.difference_update(sealed)
+        if sealed:
+            self._send(Sealed([Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)) for slot in sealed]), None)
+
+    def _wanted(self, objects: list[Told]) -> None:
+        found = [self._own(ref.slot, ref.generation) for ref in objects]
+        self._send(Sealed([Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)) for slot in found]), None)
+
+    def _released(self, objects: list[Told]) -> None:
+        for ref in objects:
+            slot = self._own(ref.slot, ref.generation)
+            told = self._told[slot]
+            if ref.n > told.n:
+                raise ForeignFault(f"it releases object {slot} more often than it was told of it")
+            if ref.n < told.n:
+                self._told[slot] = Told(slot, told.generation, told.n - ref.n)
+                continue
+            del self._told[slot]
+            self._awaited.discard(slot)
+            self._deferred.pop(slot, None)
+            self._drop(slot)
+
+    def _own(self, slot: int, generation: int) -> int:
+        told = self._told.get(slot)
+        if told is None or told.generation != generation:
+            raise ForeignFault(f"it names object {slot}, of which it was not told")
+        return slot
+
+    # ---- hearing of objects
+    def _resolve(self, ref: Ref) -> int:
+        """The slot here of an object that the other has named."""
+        if ref.yours:
+            return self._own(ref.slot, ref.generation)
+        known = self._imports.get((ref.slot, ref.generation))
+        if known is not None:
+            origin = self._origin[known]
+            self._origin[known] = Told(origin.slot, origin.generation, origin.n + 1)
+            return known
+        slot = self.proxy.create()
+        self._held[slot] += 1
+        self._adopt(slot, ref)
+        if ref.value is None:
+            self._send(Want([Told(ref.slot, ref.generation)]), None)
+        else:
+            self._fill(slot, ref.value, ref)
+        return slot
+
+    def _adopt(self, slot: int, ref: Ref) -> None:
+        if (ref.slot, ref.generation) in self._imports:
+            raise ForeignFault(f"it makes object {ref.slot} twice")
+        self._imports[ref.slot, ref.generation] = slot
+        self._origin[slot] = Told(ref.slot, ref.generation, 1)
+
+    def _sealed(self, refs: list[Ref]) -> None:
+        for ref in refs:
+            slot = self._imports.get((ref.slot, ref.generation))
+            if slot is not None and ref.value is not None:  # else it was released meanwhile, and the two have crossed
+                self._fill(slot, ref.value, ref)
+            elif ref.value is not None:
+                for inner in ref.value.refs:
+                    self._resolve(inner)  # told of it we have been, whatever becomes of what it is in
+
+    def _fill(self, slot: int, value: Value, ref: Ref | None = None) -> None:
+        """What an object here is to hold has been told. `ref`: where its bytes lie, if not in the value."""
+        refs = [self._resolve(inner) for inner in value.refs]
+        if value.state == PENDING:
+            return
+        if value.state == FAILED:
+            self.proxy.seal_failed(slot, value.code, value.detail)
+        elif len(value.data) == value.size:
+            self.proxy.seal(slot, value.state, value.data, refs)
+        elif ref is None or value.data:
+            raise ForeignFault(f"a value of {value.size} bytes comes with {len(value.data)}")
+        elif value.state == READY and not refs:
+            if self.proxy.seal_elsewhere(slot, value.size):
+                self._elsewhere.add(slot)
+        else:
+            arrival = Arrival(slot, value.size, value.state, refs, gathered=bytearray(value.size))
+            self._begin((ref.slot, ref.generation), arrival)
+            return
+        self._function_came(slot)
+
+    # ---- bytes
+    def _begin(self, key: tuple[int, int], arrival: Arrival) -> None:
+        self._arrivals[key] = arrival
+        for slot in (arrival.slot, *arrival.refs):
+            self._hold(slot)
+        for _ in range(WINDOW):
+            self._ask_more(key, arrival)
+
+    def _ask_more(self, key: tuple[int, int], arrival: Arrival) -> None:
+        n = min(CHUNK_BYTES, arrival.size - arrival.asked)
+        if n:
+            self._send(Fetch(*key, arrival.asked, n), None)
+            arrival.asked += n
+
+    def fetch(self, slot: int) -> None:
+        """Bring an object that lies there, ahead of need."""
+        origin = self._origin.get(slot)
+        if slot not in self._elsewhere or origin is None or (origin.slot, origin.generation) in self._arrivals:
+            return
+        memory = self.proxy.begin(slot)
+        if memory:
+            size = self.proxy.look(slot)[1]
+            self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], memory))
+
+    def _fetched(self, fetch: Fetch) -> None:
+        slot = self._own(fetch.slot, fetch.generation)
+        place = self.proxy.look(slot)[5]
+        if place == ELSEWHERE:
+            self._deferred.setdefault(slot, []).append(fetch)
+            self._bring(slot)
+            return
+        if place == LOST:
+            self._send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False), None)
+            return
+        try:
+            frame = self.proxy.read(slot, fetch.at, fetch.n)
+        except ValueError as error:
+            raise ForeignFault(str(error)) from error
+        self._send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
+
+    def _serve_deferred(self) -> None:
+        for slot in [slot for slot in self._deferred if self.proxy.look(slot)[5] != ELSEWHERE]:
+            for fetch in self._deferred.pop(slot):
+                self._fetched(fetch)
+
+    def _chunk(self, chunk: Chunk, frame: bytes) -> None:
+        key = chunk.slot, chunk.generation
+        arrival = self._arrivals.get(key)
+        if arrival is None and not chunk.found:
+            return  # further chunks of what has been given up
+        if arrival is not None and not chunk.found:
+            self._give_up(key, arrival)
+            return
+        if arrival is None or chunk.at != arrival.come or arrival.come + len(frame) > arrival.asked:
+            raise ForeignFault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
+        if arrival.memory:
+            self.proxy.fill(arrival.slot, arrival.memory, chunk.at, frame)
+        else:
+            arrival.gathered[chunk.at:chunk.at + len(frame)] = frame
+        arrival.come += len(frame)
+        if arrival.come == arrival.size:
+            self._arrive(key, arrival)
+        else:
+            self._ask_more(key, arrival)
+
+    def _arrive(self, key: tuple[int, int], arrival: Arrival) -> None:
+        if arrival.memory:
+            self.proxy.end(arrival.slot, arrival.memory, True)
+            self._elsewhere.discard(arrival.slot)
+            self._kept.pop(arrival.slot, None)
+        else:
+            self.proxy.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
+            self._function_came(arrival.slot)
+        del self._arrivals[key]
+        for slot in (arrival.slot, *arrival.refs):
+            self._drop(slot)
+
+    def _give_up(self, key: tuple[int, int], arrival: Arrival) -> None:
+        """It is lost there, too."""
+        del self._arrivals[key]
+        if arrival.memory:
+            self.proxy.end(arrival.slot, arrival.memory, False)
+            self.proxy.move(arrival.slot, True)
+        else:
+            self.proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
+            self._function_came(arrival.slot)
+        for slot in (arrival.slot, *arrival.refs):
+            self._drop(slot)
+
+    # ---- holds
+    def _hold(self, slot: int) -> None:
+        if not self._held[slot]:
+            self.proxy.hold(slot, self.proxy.generation(slot))
+        self._held[slot] += 1
+
+    def _drop(self, slot: int) -> None:
+        self._held[slot] -= 1
+        if not self._held[slot]:
+            del self._held[slot]
+            self.proxy.drop([slot])
+
+    # ---- from outside
+    def receive(self, message: messages.Message, frame: bytes = b"", has_room: Callable[[], bool] = lambda: True) -> None:
+        """Take in what the other node says.
+
+        Raises
+        ------
+        ForeignFault
+            It says what it cannot know. The exchange is to be closed.
+        """
+        match message:
+            case Tasks(tasks):
+                self._run(tasks, has_room)
+            case Results(results):
+                self._results(results)
+            case Returned(numbers):
+                self._returned(numbers)
+            case Cancel(numbers):
+                self._cancel(numbers)
+            case Released(objects):
+                self._released(objects)
+            case Want(objects):
+                self._wanted(objects)
+            case Sealed(refs):
+                self._sealed(refs)
+            case Fetch():
+                self._fetched(message)
+            case Chunk():
+                self._chunk(message, frame)
+
+    def look(self) -> None:
+        """Something in the segment has changed: results, what was pending, what is read, what is cancelled."""
+        if self._result_of:
+            self._look_for_results()
+        if self._awaited:
+            self._tell_sealed()
+        if self._elsewhere:
+            for slot in self.proxy.wanted(list(self._elsewhere)):
+                self.fetch(slot)
+        if self._deferred:
+            self._serve_deferred()
+        if self._sent:
+            self._cancel_unwanted()
+
+    def sweep(self, now: float) -> None:
+        """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds, monotonic."""
+        for slot, since in list(self._functions.items()):
+            if since is None:
+                self._functions[slot] = now
+            elif now - since > KEEP_FUNCTION_S and slot not in self._without:
+                del self._functions[slot]
+                self._drop(slot)
+        unused = self.proxy.unused([slot for slot in self._origin if self._held[slot] == 1 and slot not in self._told])
+        released = []
+        for slot in unused:
+            origin = self._origin.pop(slot)
+            del self._imports[origin.slot, origin.generation]
+            self._elsewhere.discard(slot)
+            self._kept.pop(slot, None)
+            released.append(origin)
+            self._drop(slot)
+        for begin in range(0, len(released), messages.MAX_BATCH):
+            self._send(Released(released[begin:begin + messages.MAX_BATCH]), None)
+
+    def close(self, code: int = NODE_DIED) -> list[tuple[int, Sent]]:
+        """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends.
+
+        Returns
+        -------
+        list of (slot, Sent)
+            Results that lay there and are gone with it, with what it takes to make them again.
+        """
+        lost = [(slot, sent) for slot, sent in self._kept.items() if slot in self._elsewhere]
+        self.proxy.close(code)
+        return lost
+
+
+def demands(rows: Iterable[tuple[int, int, int, dict[str, int]]]) -> dict[int, tuple[int, dict[str, int]]]:
+    """From `Client.surplus`: of each class how many tasks there is no room for here, and what each needs."""
+    return {row[0]: (row[1] - row[2], row[3]) for row in rows if row[1] > row[2]}

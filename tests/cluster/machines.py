@@ -1,0 +1,155 @@
+"""Several nodes in one process, with their exchanges joined by queues instead of sockets, and a thread in place of their agents."""
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cellmesh as cm
+from cellmesh import session as sessions
+from cellmesh.objstore import _core
+from cellmesh.scheduler.cluster.exchange import Exchange, ForeignFault, demands
+from cellmesh.scheduler.node import Node
+
+STORE = 256 << 20
+
+
+class Machine:
+    """A node, with what its agent would have."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.client = _core.Client(node.fd, _core.ROLE_PROXY, None)
+        self.bell = self.client.bell()
+        self.exchanges: dict[str, Exchange] = {}
+        self.has_room: Callable[[], bool] = lambda: True
+        self.most = 64           # tasks of ours under way at each other machine
+        self._classes: dict[tuple[tuple[str, int], ...], int] = {}
+
+    def class_of(self, demand: dict[str, int]) -> int:
+        key = tuple(sorted(demand.items()))
+        if key not in self._classes:
+            self._classes[key] = self.client.resource_class({name: amount / 10_000 for name, amount in demand.items()})
+        return self._classes[key]
+
+    def bring(self, slot: int) -> None:
+        for exchange in self.exchanges.values():
+            exchange.fetch(slot)
+
+    def spread(self, targets: list[str]) -> None:
+        """What finds no room here goes to the others, to each as many as may be under way."""
+        for resource_class, (_, demand) in demands(self.client.surplus()).items():
+            for name in targets:
+                exchange = self.exchanges.get(name)
+                if exchange is not None and exchange.n_sent < self.most:
+                    exchange.send_tasks(resource_class, self.most - exchange.n_sent, demand)
+
+
+class Machines:
+    """All of them. `routes`: from whom to whom tasks go."""
+
+    def __init__(self, machines: dict[str, Machine], routes: dict[str, list[str]]) -> None:
+        self.machines, self.routes = machines, routes
+        self.queue: deque[tuple[str, str, Any, bytes]] = deque()
+        self.seen: list[Any] = []
+        self.faults: list[str] = []      # not the exceptions: their frames hold everything
+        self.error: BaseException | None = None
+        self.lock = threading.RLock()
+        self._ends = False
+        self._now = 0.0
+        names = list(machines)
+        for here in names:
+            for there in names:
+                if here != there:
+                    self.join(here, there)
+        self._thread = threading.Thread(target=self._run, name="machines")
+        self._thread.start()
+
+    def join(self, here: str, there: str) -> None:
+        machine = self.machines[here]
+        machine.exchanges[there] = Exchange(machine.client, lambda message, frame: self.queue.append((here, there, message, frame or b"")),
+                                            machine.class_of, machine.bring)
+
+    def part(self, name: str) -> None:
+        """The machine is lost: nothing comes from it any more, nothing arrives there."""
+        with self.lock:
+            self.queue = deque(entry for entry in self.queue if name not in entry[:2])
+            for other, machine in self.machines.items():
+                if other != name:
+                    machine.exchanges.pop(name).close()
+            for exchange in self.machines[name].exchanges.values():
+                exchange.close()
+            self.machines[name].exchanges.clear()
+
+    def sweep(self, seconds: float = 0.0) -> None:
+        """Release what is not referred to, everywhere, until nothing is left to say."""
+        with self.lock:
+            self._now += seconds
+            for _ in range(4):
+                for machine in self.machines.values():
+                    for exchange in machine.exchanges.values():
+                        exchange.sweep(self._now)
+                self._deliver()
+
+    def _run(self) -> None:
+        bells = [machine.bell for machine in self.machines.values()]
+        try:
+            while not self._ends:
+                for fd in select.select(bells, [], [], 0.05)[0]:
+                    os.read(fd, 8)
+                with self.lock:
+                    self._deliver()
+        except BaseException as error:  # for the test to see
+            self.error = error
+
+    def _deliver(self) -> None:
+        while True:
+            for name, machine in self.machines.items():
+                machine.spread(self.routes.get(name, []))
+                for exchange in machine.exchanges.values():
+                    exchange.look()
+            if not self.queue:
+                return
+            while self.queue:
+                here, there, message, frame = self.queue.popleft()
+                self.seen.append(message)
+                machine = self.machines[there]
+                if here in machine.exchanges:
+                    try:
+                        machine.exchanges[here].receive(message, frame, machine.has_room)
+                    except ForeignFault as fault:
+                        self.faults.append(str(fault))
+                        machine.exchanges.pop(here).close()
+
+    def close(self) -> None:
+        self._ends = True
+        self._thread.join()
+        for machine in self.machines.values():
+            for exchange in machine.exchanges.values():
+                exchange.close()
+            machine.client.close()
+        self.machines.clear()  # pytest keeps a fixture's value until all of them are torn down
+
+
+@contextmanager
+def machines(n: int = 2, cpus_at_home: float = 0) -> Iterator[Machines]:
+    """`n` of them, "a", "b", ...; the first is this process's session, and its tasks go to all others."""
+    cm.init(num_cpus=cpus_at_home, object_store_memory=STORE)
+    others = [Node.start(resources={"CPU": 2.0}, object_store_memory=STORE) for _ in range(n - 1)]
+    names = "abcdefg"[:n]
+    all_of_them = Machines({name: Machine(node) for name, node in zip(names, [sessions.current().node, *others], strict=True)},
+                           {"a": list(names[1:])})
+    try:
+        yield all_of_them
+        assert all_of_them.error is None, all_of_them.error
+        for name, machine in all_of_them.machines.items():
+            assert machine.client.check() == [], name
+    finally:
+        all_of_them.close()
+        for node in others:
+            node.close()
+        cm.shutdown()

@@ -1,0 +1,270 @@
+"""Tasks and objects between two and three nodes: real segments, schedulers and workers; only the network is a queue."""
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from machines import Machines, machines
+from support import wait_until
+
+import cellmesh as cm
+from cellmesh import exceptions
+from cellmesh.scheduler.cluster import messages
+
+pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
+
+
+@pytest.fixture
+def two() -> Iterator[Machines]:
+    with machines(2) as them:
+        yield them
+
+
+@pytest.fixture
+def three() -> Iterator[Machines]:
+    with machines(3) as them:
+        yield them
+
+
+@cm.remote
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@cm.remote
+def nothing() -> None:
+    pass
+
+
+@cm.remote
+def parent_pid() -> int:
+    return os.getppid()
+
+
+def test_tasks_run_there_and_their_values_come_back(two: Machines) -> None:
+    assert cm.get([add.remote(i, "x" if i is None else i) for i in range(1000)]) == [2 * i for i in range(1000)]
+    here = {row["pid"] for row in two.machines["a"].client.clients() if row["role"] == "worker"}
+    assert cm.get(parent_pid.remote()) not in here
+
+
+def test_a_task_that_has_room_at_home_stays_there() -> None:
+    with machines(2, cpus_at_home=1) as them:
+        assert cm.get([add.remote(1, i) for i in range(3)]) == [1, 2, 3]
+        with them.lock:
+            assert them.machines["a"].client.surplus() == []
+
+
+def test_several_values_none_and_an_error(two: Machines) -> None:
+    @cm.remote(num_returns=3)
+    def three_values() -> tuple[int, str, Any]:
+        return 1, "two", np.arange(50_000)
+
+    @cm.remote(num_returns=0)
+    def no_value(path: str) -> None:
+        Path(path).touch()
+
+    @cm.remote
+    def fails() -> None:
+        raise KeyError("no such thing")
+
+    one, two_, array = cm.get(three_values.remote())
+    assert (one, two_, array.sum()) == (1, "two", 50_000 * 49_999 // 2)
+    with pytest.raises(KeyError, match="no such thing") as caught:
+        cm.get(fails.remote())
+    assert isinstance(caught.value, exceptions.TaskError) and "fails" in caught.value.remote_traceback
+
+
+def test_a_task_without_returns_ends(two: Machines, tmp_path: Path) -> None:
+    @cm.remote(num_returns=0)
+    def touch(path: str) -> None:
+        Path(path).touch()
+
+    touch.remote(str(tmp_path / "there"))
+    wait_until((tmp_path / "there").exists, 20)
+    wait_until(lambda: not two.machines["a"].exchanges["b"].n_sent, 20)
+
+
+def test_large_values_stay_where_they_are_until_they_are_read(two: Machines) -> None:
+    @cm.remote
+    def mean(array: Any) -> float:
+        return float(array.mean())
+
+    @cm.remote
+    def make(n: int) -> Any:
+        return np.arange(float(n))
+
+    made = make.remote(3_000_000)
+    assert cm.get(mean.remote(made)) == 1_499_999.5
+    assert not any(isinstance(message, messages.Chunk) for message in two.seen), "read where it was made"
+    array = cm.get(made)
+    assert array.nbytes == 24_000_000 and array[-1] == 2_999_999.0
+    assert sum(isinstance(message, messages.Chunk) for message in two.seen) == 6, "24 MB in chunks of 4 MiB"
+    assert cm.get(made) is not None and sum(isinstance(message, messages.Chunk) for message in two.seen) == 6, "it is here now"
+    again = cm.get(add.remote(cm.put(array), 1.0))
+    assert (again == array + 1).all()
+
+
+def test_references_inside_values_go_both_ways(two: Machines) -> None:
+    @cm.remote
+    def wrap(refs: list[Any]) -> dict[str, Any]:
+        return {"given": refs[0], "large": cm.put(np.ones(100_000)), "small": cm.put("s"), "both": [refs[1], add.remote(1, 1)]}
+
+    mine, other = cm.put(np.zeros(200_000)), cm.put({"inner": cm.put(5)})
+    found = cm.get(wrap.remote([mine, other]))
+    assert found["given"] == mine and found["both"][0] == other, "what comes home is what it was"
+    assert cm.get(found["large"]).sum() == 100_000 and cm.get(found["small"]) == "s" and cm.get(found["both"][1]) == 2
+
+
+def test_a_reference_that_is_pending_is_told_of_once_it_is_sealed(two: Machines, tmp_path: Path) -> None:
+    @cm.remote
+    def wait_for(path: str) -> str:
+        while not os.path.exists(path):
+            threading.Event().wait(0.005)
+        return "came"
+
+    @cm.remote
+    def get_inside(refs: list[Any]) -> Any:
+        return cm.get(refs[0])
+
+    pending = wait_for.remote(str(tmp_path / "go"))
+    inside = get_inside.remote([pending])
+    Path(tmp_path / "go").touch()
+    assert cm.get(inside, timeout=30) == "came"
+
+
+def test_a_large_value_with_references_in_it(two: Machines) -> None:
+    @cm.remote
+    def many(n: int) -> list[Any]:
+        return [cm.put(i) for i in range(n)]
+
+    refs = cm.get(many.remote(20_000))
+    assert cm.get(refs[::5000]) == [0, 5000, 10_000, 15_000]
+
+
+def test_nested_tasks_run_there_too(two: Machines) -> None:
+    @cm.remote
+    def fib(n: int) -> int:
+        return n if n < 2 else sum(cm.get([fib.remote(n - 1), fib.remote(n - 2)]))
+
+    assert cm.get(fib.remote(9)) == 34
+
+
+def test_cancelling(two: Machines) -> None:
+    @cm.remote
+    def sleeps() -> None:
+        time.sleep(100)
+
+    asleep = sleeps.remote()
+    wait_until(lambda: two.machines["b"].exchanges["a"].n_accepted, 20)
+    cm.cancel(asleep)
+    with pytest.raises(exceptions.TaskCancelledError):
+        cm.get(asleep, timeout=20)
+
+
+def test_what_is_dropped_is_released_and_freed(two: Machines) -> None:
+    @cm.remote
+    def keep(ref: list[Any]) -> Any:
+        return cm.put([ref[0], np.ones(50_000)])
+
+    mine = cm.put(np.ones(300_000))
+    theirs = cm.get(keep.remote([mine]))
+    assert cm.get(theirs)[1].sum() == 50_000
+    del mine, theirs
+    cm.get(nothing.remote())
+
+    def is_freed() -> bool:
+        two.sweep(100.0)
+        two.sweep(100.0)
+        return all(not exchange._imports and not exchange._told and not exchange._held
+                   for machine in two.machines.values() for exchange in machine.exchanges.values())
+    wait_until(is_freed, 20)
+    wait_until(lambda: two.machines["b"].client.stats()["used_bytes"] < 100_000, 20)
+
+
+def test_a_task_whose_function_was_released_meanwhile_waits_for_it(two: Machines) -> None:
+    for _ in range(20):
+        assert cm.get(add.remote(1, 2)) == 3
+        two.sweep(100.0)
+        two.sweep(100.0)
+
+
+def test_a_lost_machine_s_tasks_run_again(three: Machines, tmp_path: Path) -> None:
+    @cm.remote
+    def slow(path: str, i: int) -> int:
+        Path(path, f"{i}-{os.getpid()}").touch()
+        while not os.path.exists(f"{path}/go"):
+            threading.Event().wait(0.005)
+        return i
+
+    three.machines["a"].most = 4
+    refs = [slow.remote(str(tmp_path), i) for i in range(8)]
+    wait_until(lambda: len(list(tmp_path.iterdir())) >= 4, 30)
+    three.part("b")
+    (tmp_path / "go").touch()
+    assert cm.get(refs, timeout=60) == list(range(8))
+    wait_until(lambda: not any(row["state"] == "running" for row in three.machines["b"].client.tasks()), 20)
+
+
+def test_what_lay_on_a_lost_machine_is_lost(two: Machines) -> None:
+    @cm.remote
+    def make() -> Any:
+        return np.ones(100_000)
+
+    made = make.remote()
+    cm.wait([made])
+    two.part("b")
+    with pytest.raises(exceptions.ObjectLostError, match="another machine"):
+        cm.get(made)
+
+
+def test_without_retries_the_loss_is_an_error(two: Machines) -> None:
+    @cm.remote(max_retries=0)
+    def sleeps() -> None:
+        time.sleep(100)
+
+    asleep = sleeps.remote()
+    wait_until(lambda: two.machines["b"].exchanges["a"].n_accepted, 20)
+    two.part("b")
+    with pytest.raises(exceptions.NodeDiedError, match="sleeps"):
+        cm.get(asleep, timeout=20)
+
+
+def test_an_object_three_machines_know_of(three: Machines) -> None:
+    """b makes it, a hands it on, c reads it; and it outlives the middle's interest."""
+    three.routes["a"] = ["b"]
+    made = add.remote(np.arange(500_000.0), 1.0)
+    cm.wait([made])
+    three.routes["a"] = ["c"]
+    assert cm.get(add.remote(made, 1.0))[0] == 2.0
+    wrapped = cm.get(add.remote([made], []))
+    assert wrapped == [made]
+
+
+def test_no_room_there(two: Machines) -> None:
+    refused: list[int] = []
+    def has_room() -> bool:
+        refused.append(1)
+        return len(refused) > 3
+    two.machines["b"].has_room = has_room
+    assert cm.get([add.remote(i, 1) for i in range(5)], timeout=30) == [1, 2, 3, 4, 5]
+    assert any(isinstance(message, messages.Returned) for message in two.seen)
+
+
+@pytest.mark.parametrize("message", [
+    messages.Released([messages.Told(5, 1)]), messages.Want([messages.Told(5, 1)]), messages.Fetch(5, 1, 0, 10),
+    messages.Chunk(5, 1, 0), messages.Results([messages.Result(77, 0, [])]), messages.Returned([77]),
+    messages.Tasks([messages.Task(1, messages.Ref(5, 1, yours=True), {"CPU": 10_000}, b"", [], 0, 1, 0, 0)]),
+    messages.Tasks([messages.Task(1, messages.Ref(5, 1), {"": 10_000}, b"", [], 0, 1, 0, 0)]),
+    messages.Tasks([messages.Task(1, messages.Ref(5, 1, value=messages.Value(2, 100, b"short")), {}, b"", [], 0, 1, 0, 0)])])
+def test_what_it_cannot_know_is_not_believed(two: Machines, message: Any) -> None:
+    with two.lock:
+        two.queue.append(("a", "b", message, b""))
+    wait_until(lambda: two.faults or two.error, 20)
+    assert two.faults and two.error is None
