@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ["objstore", "scheduler", "cellmesh", "kernel_ext"]  # each may import itself and what stands before it
 IMPURE = {"time", "datetime", "socket", "select", "selectors", "asyncio", "subprocess", "threading", "multiprocessing",
           "signal", "os", "zmq", "psutil"}
-PURE = {"core.py", "policy.py", "states.py", "messages.py", "ids.py", "lineage.py", "cells.py", "graph.py", "panel_messages.py", "stream.py"}
+PURE = {"core.py", "policy.py", "states.py", "messages.py", "ids.py", "lineage.py", "cells.py", "graph.py", "panel_messages.py", "stream.py",
+        "head.py", "ledger.py", "member.py", "places.py"}
 # `%load_ext cellmesh` finds its hooks in the package itself, so the package must reach the kernel's side, when asked to.
 LOAD_EXTENSION = ("cellmesh/__init__.py", {"load_ipython_extension", "unload_ipython_extension"})
 

@@ -13,8 +13,9 @@ connect is decided by key before a byte is parsed, see `wire`. Encoding is msgpa
 Identity. `Node` is a node's number, drawn at random when its session starts: a machine that comes back after having been declared
 dead is another node. `Epoch` counts the lives of the head. What comes from a node that is not a member (any more) is not obeyed.
 
-Nobody resends: ZeroMQ delivers in order, or the connection is lost, and then the member is. A request carries a number chosen by
-whoever asks, so an answer that comes twice is recognised.
+Nobody resends on a connection: ZeroMQ delivers in order, or the connection is lost. An agent that comes back on a new one begins with
+`Register`, which says all that it holds, and asks again for all that it still wants; what was on its way is forgotten by both. A request
+carries a number chosen by whoever asks, so an answer that comes twice is recognised.
 """
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ MAX_NODES = 10_000
 MAX_BATCH = 10_000
 MAX_REFS = 1 << 20
 MAX_NUMBER = (1 << 63) - 1
+MAX_HELD = 100_000                    # leases of one agent: every node for some shapes
+MAX_ASKS = 512                        # open asks of one agent: resource shapes of a segment
 
 Node = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Epoch = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
@@ -88,10 +91,26 @@ class Member(Struct, frozen=True):
     labels: Labels = {}
 
 
+class Held(Struct, frozen=True):
+    """`n` places of `demand` on `node` that an agent was granted and has not returned."""
+    lease: Number
+    node: Node
+    demand: Shares
+    n: Annotated[int, Meta(ge=1)]
+
+
 class Register(Message, frozen=True, tag="register"):
-    """Agent -> head: first on every connection, again when a head begins its next life. Answered by `Registered` or `Refused`."""
+    """Agent -> head: first on every connection, again when a head begins its next life. Answered by `Registered`, `Refused`, or `Lost`
+    for a node that was declared dead. Whatever the head thought the agent holds or asks for is replaced by `held` and by nothing."""
     member: Member
+    number: Number                    # grows with every connection of the agent: a late one is recognised
+    epoch: Epoch = 0                  # of the head that it was last registered with; 0: this is its first
+    held: Annotated[list[Held], Meta(max_length=MAX_HELD)] = []
     version: int = CLUSTER_VERSION
+
+
+class RegisterFirst(Message, frozen=True, tag="register_first"):
+    """Head -> agent: what came on this connection came from nobody. Sent when the connection was made anew beneath the agent."""
 
 
 class Registered(Message, frozen=True, tag="registered"):
@@ -104,16 +123,25 @@ class Registered(Message, frozen=True, tag="registered"):
 
 
 class Report(Message, frozen=True, tag="report"):
-    """Agent -> head, every `beat_s`, and at once when what is free has changed while somebody may be waiting for it.
+    """Agent -> head, every `beat_s`, and at once when room has come up while somebody waits for it. Answered by `Heard`.
 
-    `n_queued`: tasks that wait for resources there. `used_bytes`: of its object store.
+    `lent`: what tasks that run there under a lease take at this moment, of other nodes mostly; with `free`, from one look. `n_queued`: tasks that wait for
+    resources there. `used_bytes`: of its object store.
     """
     node: Node
     number: Number                    # grows
     free: Shares
+    lent: Shares = {}
     n_queued: Number = 0
     used_bytes: Number = 0
     size_bytes: Number = 0
+
+
+class Heard(Message, frozen=True, tag="heard"):
+    """Head -> agent: the answer to each `Report`, so that an agent notices a head that hears and cannot answer. `wanted`: somebody waits
+    for room, so tell at once when some comes up, and keep no place that is not used."""
+    number: Number
+    wanted: bool = False
 
 
 class Strategy(Struct, frozen=True):
@@ -128,7 +156,8 @@ class Strategy(Struct, frozen=True):
 class Ask(Message, frozen=True, tag="ask"):
     """Agent -> head: it has `n` tasks that each need `demand`, for which there is no room at home. Answered by `Grant`s, which may come
     late, when room has come up, and for all of them at most `n` in sum; or by `Infeasible`. A new `Ask` with the same number
-    replaces the earlier one; `n` 0 takes it back. `near`: bytes of arguments, by the node where they lie."""
+    replaces the earlier one; `n` 0 takes it back. `near`: bytes of arguments, by the node where they lie. `avoid`: nodes that the agent
+    cannot reach. The strategies "spread", "node" and "labels" may be granted the agent's own node."""
     number: Number
     node: Node
     demand: Shares
@@ -138,18 +167,37 @@ class Ask(Message, frozen=True, tag="ask"):
     avoid: Annotated[list[Node], Meta(max_length=64)] = []
 
 
-class Grant(Message, frozen=True, tag="grant"):
-    """Head -> agent: `n` tasks of that shape at a time may run on `node`, until the lease is returned or its node lost."""
+class AskGroup(Message, frozen=True, tag="ask_group"):
+    """Agent -> head: a placement group wants its bundles reserved, all or none. Answered like `Ask`, by one `Grant` whose places are in the
+    order of the bundles; `bundles` empty takes it back. Numbers are those of `Ask`."""
     number: Number
+    node: Node
+    bundles: Annotated[list[Shares], Meta(max_length=255)]
+    mode: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+
+
+class Place(Struct, frozen=True):
+    """`n` tasks of the shape asked for at a time may run on `node`, until the lease is returned or its node lost."""
     lease: Number
     node: Node
     n: Annotated[int, Meta(ge=1)]
 
 
+class Grant(Message, frozen=True, tag="grant"):
+    """Head -> agent: places for what it asked. An agent that does not want them (any more) returns them."""
+    number: Number
+    places: Annotated[list[Place], Meta(max_length=MAX_BATCH)]
+
+
+class Recall(Message, frozen=True, tag="recall"):
+    """Head -> agent: keep at most that many places of each of these leases, as others wait or a node drains. The others are to be returned
+    as soon as what runs there has ended, and nothing new sent to them. A later `Recall` of a lease replaces the earlier one."""
+    keep: Annotated[dict[Number, Number], Meta(max_length=MAX_HELD)]
+
+
 class Return(Message, frozen=True, tag="return"):
-    """Agent -> head: `n` places of a lease are no longer used."""
-    lease: Number
-    n: Annotated[int, Meta(ge=1)]
+    """Agent -> head: so many places of each of these leases are no longer used."""
+    places: Annotated[dict[Number, Annotated[int, Meta(ge=1)]], Meta(max_length=MAX_HELD)]
 
 
 class Infeasible(Message, frozen=True, tag="infeasible"):
@@ -234,8 +282,8 @@ class End(Message, frozen=True, tag="end"):
     reason: Text
 
 
-ToHead = Register | Report | Ask | Return | Leave | Drain | StoreRequest | StatusRequest | End
-FromHead = Registered | Refused | Grant | Infeasible | Came | Lost | Drain | StoreReply | Status | End
+ToHead = Register | Report | Ask | AskGroup | Return | Leave | Drain | StoreRequest | StatusRequest | End
+FromHead = (Registered | Refused | RegisterFirst | Heard | Grant | Recall | Infeasible | Came | Lost | Drain | StoreReply | Status | End)
 
 
 # ---------------------------------------------------------------- agent and agent

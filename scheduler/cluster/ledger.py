@@ -1,0 +1,434 @@
+"""Who asks for places, who holds which, and what there is to give: the global scheduler's books. Pure; `head` keeps them.
+
+A lease is a number of places on one node for tasks of one shape, held by another node until it returns them or either is lost. What a
+node can give away is what it reports as free, less the leases on it that are not in use at that moment:
+
+    room = free - max(0, leased - lent)            `lent`: what tasks of others take there, as it reports together with `free`
+
+so a place is subtracted once, whether its task runs, has ended, or is on its way. A return is booked before the node's next report
+tells of it. Right after the head's own start, leases that agents have not told of again are among `lent`; so then nothing lent is
+believed to be a known lease (`is_careful`), which can only give less.
+
+Asks wait in turn: whoever is given something goes to the end of its line, so no asker waits for ever behind another. No ask waits that
+room is there for: every change that makes room serves those who wait (`check` says so). Lines are by shape, as all asks of a
+shape fit a node or none does. Groups go before single places when both wait, and let others pass that fit.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from . import policy
+from .messages import Held, Place, Strategy
+from .policy import Candidate
+
+# Groups tried again whenever room comes up; when more wait, all are tried once a tick.
+MAX_EAGER_GROUPS = 4
+# Kinds of asks (by where they may run) that a tick considers when it calls places back.
+MAX_RECALL_KINDS = 16
+
+Shape = tuple[tuple[str, int], ...]
+
+
+def shape_of(demand: policy.Amounts) -> Shape:
+    """A demand as a key."""
+    return tuple(sorted((kind, amount) for kind, amount in demand.items() if amount))
+
+
+class Waiting(Struct):
+    """An open ask. `bundles`: of a group, else empty. `since`: when it was last given something. `is_told`: that nothing can run it."""
+    node: int
+    number: int
+    n: int
+    demand: dict[str, int]
+    since: float
+    strategy: Strategy = Strategy()
+    near: dict[int, int] = {}
+    avoid: frozenset[int] = frozenset()
+    bundles: tuple[dict[str, int], ...] = ()
+    mode: policy.Mode = "PACK"
+    is_told: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.node, self.number
+
+
+class Lease(Struct):
+    """`n` places on `node`, held by `holder`, which has been told to keep at most `keep` of them."""
+    number: int
+    holder: int
+    node: int
+    demand: dict[str, int]
+    n: int
+    keep: int
+
+
+class Account(Struct):
+    """One node's side of the books: what it reported, what is leased on it, which leases lie on it, which it holds, what it asks."""
+    candidate: Candidate
+    free: dict[str, int] = {}
+    lent: dict[str, int] = {}
+    leased: dict[str, int] = field(default_factory=dict)
+    on: dict[int, None] = field(default_factory=dict)
+    held: dict[int, None] = field(default_factory=dict)
+    asks: dict[int, None] = field(default_factory=dict)
+
+
+Grants = dict[tuple[int, int], list[Place]]   # by asker and number of the ask
+
+
+class Ledger(Struct):
+    """Changed by the functions of this module alone. `next_lease`: numbers of a life of the head begin above those of earlier lives."""
+    next_lease: int
+    is_careful: bool = True
+    accounts: dict[int, Account] = field(default_factory=dict)
+    table: dict[int, Candidate] = field(default_factory=dict)
+    asks: dict[tuple[int, int], Waiting] = field(default_factory=dict)             # single places and groups
+    lines: dict[Shape, dict[tuple[int, int], Waiting]] = field(default_factory=dict)  # single places, whose turn it is first
+    groups: dict[tuple[int, int], Waiting] = field(default_factory=dict)
+    leases: dict[int, Lease] = field(default_factory=dict)
+    n_asked: int = 0                                                                # places, of all asks
+    n_granted: int = 0                                                              # places, of all leases
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for room that may come."""
+        return any(not ask.is_told for ask in self.asks.values())
+
+
+# ---------------------------------------------------------------- nodes
+def add_node(ledger: Ledger, node: int, total: dict[str, int], labels: dict[str, str]) -> None:
+    """A node that has nothing to give until it reports; asks that only it can serve are not hopeless any more."""
+    candidate = Candidate(node, total, {}, labels)
+    ledger.accounts[node] = Account(candidate)
+    ledger.table[node] = candidate
+    for ask in ledger.asks.values():
+        ask.is_told = ask.is_told and _why_hopeless(ledger, ask) is not None
+
+
+def remove_node(ledger: Ledger, node: int, now: float, grants: Grants) -> None:
+    """A node is lost: nothing is on it, it holds nothing and asks for nothing any more."""
+    forget_asks(ledger, node)
+    account = ledger.accounts.pop(node)
+    del ledger.table[node]
+    for number in account.on:
+        lease = ledger.leases.pop(number)
+        ledger.n_granted -= lease.n
+        if lease.holder != node:
+            del ledger.accounts[lease.holder].held[number]
+    roomy = []
+    for number in account.held:
+        if number in ledger.leases:
+            lease = ledger.leases[number]
+            _end_places(ledger, lease, lease.n)
+            roomy.append(lease.node)
+    serve(ledger, roomy, now, grants)
+
+
+def open_node(ledger: Ledger, node: int, is_open: bool) -> None:
+    """Whether places there may be given away: not while it drains or is not connected. It has none to give until it reports."""
+    ledger.table[node].is_open = is_open
+    ledger.accounts[node].free = {}
+    _find_room(ledger, ledger.accounts[node])
+
+
+def report(ledger: Ledger, node: int, free: dict[str, int], lent: dict[str, int], now: float, grants: Grants) -> None:
+    """What a node says of itself."""
+    account = ledger.accounts[node]
+    account.free, account.lent = free, lent
+    before = account.candidate.room
+    _find_room(ledger, account)
+    if any(amount > before.get(kind, 0) for kind, amount in account.candidate.room.items()):
+        serve(ledger, [node], now, grants)
+
+
+def trust_reports(ledger: Ledger, now: float, grants: Grants) -> None:
+    """Everybody who holds leases has said so: what is lent is accounted for."""
+    ledger.is_careful = False
+    for account in ledger.accounts.values():
+        _find_room(ledger, account)
+    serve(ledger, list(ledger.table), now, grants)
+
+
+def _find_room(ledger: Ledger, account: Account) -> None:
+    free, lent, leased = account.free, account.lent, account.leased
+    room = {}
+    for kind in account.candidate.total:
+        unused = leased.get(kind, 0)
+        if not ledger.is_careful:
+            unused -= lent.get(kind, 0)
+        room[kind] = max(0, free.get(kind, 0) - max(0, unused))
+    account.candidate.room = room
+
+
+# ---------------------------------------------------------------- leases
+def _book(ledger: Ledger, holder: int, node: int, demand: dict[str, int], n: int, grants: Grants, ask: tuple[int, int]) -> None:
+    number = ledger.next_lease
+    ledger.next_lease += 1
+    _enter(ledger, Lease(number, holder, node, demand, n, n))
+    grants.setdefault(ask, []).append(Place(number, node, n))
+
+
+def _enter(ledger: Ledger, lease: Lease) -> None:
+    ledger.leases[lease.number] = lease
+    ledger.n_granted += lease.n
+    account = ledger.accounts[lease.node]
+    account.on[lease.number] = None
+    ledger.accounts[lease.holder].held[lease.number] = None
+    for kind, amount in lease.demand.items():
+        account.leased[kind] = account.leased.get(kind, 0) + amount * lease.n
+    _find_room(ledger, account)
+
+
+def _end_places(ledger: Ledger, lease: Lease, n: int) -> None:
+    """`n` places of a lease are free again, which the node's last report could not know."""
+    account = ledger.accounts[lease.node]
+    lent = dict(account.lent)
+    free = dict(account.free)
+    for kind, amount in lease.demand.items():
+        account.leased[kind] -= amount * n
+        ran = min(lent.get(kind, 0), amount * n)   # what had not begun by then is in `free` still
+        lent[kind] = lent.get(kind, 0) - ran
+        free[kind] = free.get(kind, 0) + ran
+    account.lent, account.free = lent, free
+    lease.n -= n
+    ledger.n_granted -= n
+    if not lease.n:
+        del ledger.leases[lease.number], account.on[lease.number]
+        if lease.holder in ledger.accounts:  # else it is being removed
+            del ledger.accounts[lease.holder].held[lease.number]
+    _find_room(ledger, account)
+
+
+def give_back(ledger: Ledger, holder: int, number: int, n: int, now: float, grants: Grants) -> None:
+    """`holder` returns places. One that was ended meanwhile, with its node, is no news."""
+    lease = ledger.leases.get(number)
+    if lease is not None and lease.holder == holder:
+        _end_places(ledger, lease, min(n, lease.n))
+        serve(ledger, [lease.node], now, grants)
+
+
+def hold_exactly(ledger: Ledger, holder: int, held: Iterable[Held], now: float, grants: Grants) -> None:
+    """What an agent says that it holds replaces what the books say: a grant that never arrived is undone, one of an earlier life of
+    the head is entered again. Leases on nodes that are no members are gone."""
+    account = ledger.accounts[holder]
+    said = {h.lease: h for h in held if h.node in ledger.accounts}
+    roomy = []
+    for number in list(account.held):
+        lease = ledger.leases[number]
+        kept = min(said[number].n, lease.n) if number in said else 0
+        if kept < lease.n:
+            _end_places(ledger, lease, lease.n - kept)
+            roomy.append(lease.node)
+    for number, h in said.items():
+        if number not in ledger.leases:
+            _enter(ledger, Lease(number, holder, h.node, h.demand, h.n, h.n))
+    serve(ledger, roomy, now, grants)
+
+
+# ---------------------------------------------------------------- asks
+def ask(ledger: Ledger, asked: Waiting, now: float, grants: Grants) -> None:
+    """Serve an ask as far as there is room and keep the rest; it replaces an earlier one of the same number, whose turn it keeps."""
+    earlier = ledger.asks.get(asked.key)
+    if earlier is not None and not asked.bundles and not earlier.bundles and shape_of(earlier.demand) == shape_of(asked.demand) and asked.n:
+        ledger.n_asked += asked.n - earlier.n
+        earlier.is_told = earlier.is_told and asked.strategy == earlier.strategy
+        earlier.n, earlier.strategy, earlier.near, earlier.avoid = asked.n, asked.strategy, asked.near, asked.avoid
+        asked = earlier
+    else:
+        withdraw(ledger, asked.key)
+        if not asked.n:
+            return
+        ledger.asks[asked.key] = asked
+        ledger.accounts[asked.node].asks[asked.number] = None
+        ledger.n_asked += asked.n
+        (ledger.groups if asked.bundles else ledger.lines.setdefault(shape_of(asked.demand), {}))[asked.key] = asked
+    if asked.bundles:
+        _serve_group(ledger, asked, grants)
+    else:
+        _give(ledger, asked, ledger.table, asked.n, now, grants)
+
+
+def withdraw(ledger: Ledger, key: tuple[int, int]) -> None:
+    """An ask is no more."""
+    ask = ledger.asks.pop(key, None)
+    if ask is None:
+        return
+    ledger.n_asked -= ask.n
+    del ledger.accounts[ask.node].asks[ask.number]
+    if ask.bundles:
+        del ledger.groups[key]
+        return
+    shape = shape_of(ask.demand)
+    line = ledger.lines[shape]
+    del line[key]
+    if not line:
+        del ledger.lines[shape]
+
+
+def forget_asks(ledger: Ledger, node: int) -> None:
+    """Whatever a node asked for; it asks again when it is back."""
+    for number in list(ledger.accounts[node].asks):
+        withdraw(ledger, (node, number))
+
+
+def _give(ledger: Ledger, ask: Waiting, table: policy.Table, limit: int, now: float, grants: Grants) -> int:
+    """Give an ask up to `limit` places in `table`; returns how many."""
+    placed = policy.place(table, ask.demand, min(ask.n, limit), ask.strategy, near=ask.near, avoid=ask.avoid, home=ask.node)
+    given = 0
+    for node, n in placed:
+        _book(ledger, ask.node, node, ask.demand, n, grants, ask.key)
+        given += n
+    if given:
+        ask.n -= given
+        ledger.n_asked -= given
+        ask.since = now
+        if ask.n:
+            line = ledger.lines[shape_of(ask.demand)]
+            line[ask.key] = line.pop(ask.key)  # it is the others' turn
+        else:
+            withdraw(ledger, ask.key)
+    return given
+
+
+def _serve_group(ledger: Ledger, ask: Waiting, grants: Grants) -> bool:
+    placed = policy.place_bundles(ledger.table, ask.bundles, ask.mode)
+    if isinstance(placed, str):
+        return False
+    for node, bundle in zip(placed, ask.bundles, strict=True):
+        _book(ledger, ask.node, node, bundle, 1, grants, ask.key)
+    withdraw(ledger, ask.key)
+    return True
+
+
+def serve(ledger: Ledger, nodes: Iterable[int], now: float, grants: Grants) -> None:
+    """Room may have come up on `nodes`: give it to those who wait, in turn."""
+    if ledger.groups and len(ledger.groups) <= MAX_EAGER_GROUPS:
+        serve_groups(ledger, grants)
+    for node in dict.fromkeys(nodes):
+        candidate = ledger.table.get(node)
+        if candidate is not None and candidate.is_open:
+            while ledger.lines and _serve_node(ledger, candidate, now, grants):
+                pass
+
+
+def serve_groups(ledger: Ledger, grants: Grants) -> None:
+    """Try every group that waits, in the order in which they came."""
+    for ask in list(ledger.groups.values()):
+        _serve_group(ledger, ask, grants)
+
+
+def _serve_node(ledger: Ledger, candidate: Candidate, now: float, grants: Grants) -> int:
+    """One turn for each that waits; returns how many places were given."""
+    table = {candidate.node: candidate}
+    given = 0
+    for shape, line in list(ledger.lines.items()):
+        n = fitting = policy.n_fitting(candidate.room, dict(shape), policy.WHOLE)
+        if not n:
+            continue
+        turn = policy.share(n, len(line))
+        for ask in list(line.values()):
+            n -= _give(ledger, ask, table, turn, now, grants)
+            if n <= 0:
+                break
+        if n < fitting and shape in ledger.lines:
+            ledger.lines[shape] = ledger.lines.pop(shape)
+        given += fitting - n
+    return given
+
+
+def hopeless(ledger: Ledger, asks: Iterable[Waiting]) -> list[tuple[Waiting, str]]:
+    """Of these, the asks that no node could ever serve as things are, and why; each is told of once."""
+    found = []
+    for ask in asks:
+        if not ask.is_told and not ledger.is_careful and (why := _why_hopeless(ledger, ask)) is not None:
+            ask.is_told = True
+            found.append((ask, why))
+    return found
+
+
+def _why_hopeless(ledger: Ledger, ask: Waiting) -> str | None:
+    if ask.bundles:
+        return policy.why_bundles_infeasible(ledger.table, ask.bundles, ask.mode)
+    return policy.why_infeasible(ledger.table, ask.demand, ask.strategy)
+
+
+# ---------------------------------------------------------------- calling back
+def recall_all(ledger: Ledger, node: int) -> dict[int, dict[int, int]]:
+    """Every lease on a node that drains: by holder, lease and places to keep."""
+    called: dict[int, dict[int, int]] = {}
+    for number in ledger.accounts[node].on:
+        lease = ledger.leases[number]
+        lease.keep = 0
+        called.setdefault(lease.holder, {})[number] = 0
+    return called
+
+
+def recalls(ledger: Ledger, now: float) -> dict[int, dict[int, int]]:
+    """What to call back for those who have waited for long, see `policy.to_recall`: by holder, lease and places to keep."""
+    kinds: dict[tuple[object, ...], list[Waiting]] = {}
+    for ask in ledger.asks.values():
+        if not ask.is_told and now - ask.since >= policy.RECALL_AFTER_S:
+            strategy = ask.strategy
+            kind: tuple[object, ...] = (("node", strategy.node) if strategy.kind == "node" and not strategy.soft
+                                        else ("labels", *sorted(strategy.labels.items())) if strategy.kind == "labels" else ("any",))
+            kinds.setdefault(kind, []).append(ask)
+    called: dict[int, dict[int, int]] = {}
+    for asks in list(kinds.values())[:MAX_RECALL_KINDS]:
+        _recall_for(ledger, asks, called)
+    return called
+
+
+def _recall_for(ledger: Ledger, asks: list[Waiting], called: dict[int, dict[int, int]]) -> None:
+    """For asks that may run on the same nodes. Counted in amounts, as shapes differ."""
+    nodes = [c.node for c in ledger.table.values() if c.is_open and policy.allows(asks[0].strategy, c)]
+    leases = [ledger.leases[number] for node in nodes for number in ledger.accounts[node].on]
+    held: dict[int, int] = {}
+    coming = 0
+    for lease in leases:
+        weight = policy.weight(lease.demand)
+        held[lease.holder] = held.get(lease.holder, 0) + min(lease.keep, lease.n) * weight
+        coming += max(0, lease.n - lease.keep) * weight
+    wanted: dict[int, int] = {}
+    for ask in asks:
+        one = policy.weight(ask.demand) if not ask.bundles else sum(map(policy.weight, ask.bundles))
+        wanted[ask.node] = wanted.get(ask.node, 0) + ask.n * one
+    surplus = policy.to_recall(held, wanted, coming)
+    for lease in leases:
+        rest = surplus.get(lease.holder, 0)
+        kept = min(lease.keep, lease.n)
+        n = min(kept, -(-rest // policy.weight(lease.demand)))
+        if n > 0:
+            lease.keep = kept - n
+            surplus[lease.holder] = rest - n * policy.weight(lease.demand)
+            called.setdefault(lease.holder, {})[lease.number] = lease.keep
+
+
+def check(ledger: Ledger) -> None:
+    """The invariants, as assertions; raises AssertionError with the first that does not hold."""
+    leased: dict[int, dict[str, int]] = {node: {} for node in ledger.accounts}
+    for number, lease in ledger.leases.items():
+        assert lease.number == number and lease.n > 0, f"lease {number} is empty or stands under another number"
+        assert lease.node in ledger.accounts and lease.holder in ledger.accounts, f"lease {number} of a node that is no member"
+        assert number in ledger.accounts[lease.node].on and number in ledger.accounts[lease.holder].held, f"lease {number} is not listed"
+        for kind, amount in lease.demand.items():
+            leased[lease.node][kind] = leased[lease.node].get(kind, 0) + amount * lease.n
+    for node, account in ledger.accounts.items():
+        assert ledger.table[node] is account.candidate
+        assert all(ledger.leases[number].node == node for number in account.on), f"node {node} lists a lease that is not on it"
+        assert all(ledger.leases[number].holder == node for number in account.held), f"node {node} lists a lease that it does not hold"
+        sums = {kind: amount for kind, amount in account.leased.items() if amount}
+        assert sums == {k: v for k, v in leased[node].items() if v}, f"what is leased on node {node} does not add up"
+        assert min(account.candidate.room.values(), default=0) >= 0
+    assert ledger.n_granted == sum(lease.n for lease in ledger.leases.values())
+    assert len(ledger.asks) == sum(len(account.asks) for account in ledger.accounts.values())
+    assert ledger.n_asked == sum(ask.n for ask in ledger.asks.values())
+    lined = {key for line in ledger.lines.values() for key in line}
+    assert lined | ledger.groups.keys() == ledger.asks.keys() and not lined & ledger.groups.keys(), "an ask stands in no line, or in two"
+    for ask in ledger.asks.values():
+        assert ask.n > 0 and ask.number in ledger.accounts[ask.node].asks
+        if not ask.bundles:
+            assert not policy.place(ledger.table, ask.demand, 1, ask.strategy, near=ask.near, avoid=ask.avoid, home=ask.node), (
+                f"node {ask.node} waits for room that is there")
