@@ -120,7 +120,7 @@ LOOK(assigned)
 LOOK(clients)
 {
     (void)args;
-    static const char *const roles[] = {"scheduler", "driver", "worker"};
+    static const char *const roles[] = {"scheduler", "driver", "worker", "proxy"};
     if (client_usable(c) < 0)
         return NULL;
     PyObject *list = PyList_New(0);
@@ -135,7 +135,7 @@ LOOK(clients)
         if (!there)
             continue;
         const char *state = v.role != ROLE_WORKER ? "attached" : v.blocked ? "blocked" : v.seq ? "busy" : v.actor_1 ? "actor" : v.idle ? "idle" : "starting";
-        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsIsKsOs(LI)}", "index", i, "role", roles[v.role % 3], "pid", (int)v.pid,
+        ok = add(list, Py_BuildValue("{sIsssisssKsisKsKsIsKsOs(LI)}", "index", i, "role", roles[v.role % 4], "pid", (int)v.pid,
                                      "state", state, "task", (unsigned long long)v.seq, "actor", (int)v.actor_1 - 1, "n_finished",
                                      (unsigned long long)v.n_finished, "last_task", (unsigned long long)v.last_seq, "origin", v.origin,
                                      "parent", (unsigned long long)v.parent, "retriable", v.retriable ? Py_True : Py_False, "function",

@@ -23,6 +23,7 @@ from .messages import CHUNK_BYTES, MAX_INLINE_BYTES, Cancel, Chunk, Fetch, Ref, 
 
 if TYPE_CHECKING:
     from ...objstore import _core
+    from .lineage import Lineage
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
 ELSEWHERE, LOST = 1, 2
@@ -51,6 +52,7 @@ class Sent(Struct):
 class Accepted(Struct):
     """A task of theirs that runs here."""
     number: int
+    demand: dict[str, int]
     n_returns: int                  # that are asked for; one that has none makes one here, whose sealing is its end
     results: list[int]              # slots here
     n_left: int                     # of them are not sealed
@@ -87,15 +89,18 @@ class Exchange:
         The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may have.
     bring : callable (slot)
         Has an object brought here that lies on another machine.
+    lineage : Lineage
+        Remembers how results were made that lie there.
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None]) -> None:
+                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None], lineage: Lineage) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client)
         self._send = send
         self._class_of = class_of
         self._bring = bring
+        self._lineage = lineage
         self._sent: dict[int, Sent] = {}                     # by number
         self._accepted: dict[int, Accepted] = {}             # by number
         self._result_of: dict[int, int] = {}                 # slot of a pending result here -> number of the task of theirs
@@ -108,8 +113,8 @@ class Exchange:
         self._awaited: set[int] = set()                      # told while pending
         self._elsewhere: set[int] = set()                    # imports whose bytes lie there
         self._arrivals: dict[tuple[int, int], Arrival] = {}  # by (slot, generation) there
-        self._kept: dict[int, Sent] = {}                     # result here whose bytes lie there -> what made it
         self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
+        self.lent: Counter[str] = Counter()                  # what tasks of theirs take here, or wait for, in ten-thousandths by name
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
 
     @property
@@ -149,19 +154,22 @@ class Exchange:
             if len(result.values) != len(sent.results):
                 raise ForeignFault(f"it answers task {result.number} with {len(result.values)} values instead of {len(sent.results)}")
             for slot, value in zip(sent.results, result.values, strict=True):
-                self._take_result(slot, value, sent)
+                self._take_result(slot, value)
+            elsewhere = [i for i, slot in enumerate(sent.results) if slot in self._elsewhere]
+            if elsewhere:
+                made = self._lineage.keep(sent.results, sent.record)
+                for i in elsewhere:
+                    self._lineage.note(sent.results[i], made, i)
             self.proxy.finish(sent.task, result.status)
             self.ended[sent.lease] += 1
 
-    def _take_result(self, slot: int, value: Value, sent: Sent) -> None:
+    def _take_result(self, slot: int, value: Value) -> None:
         if value.there is None:
             self._fill(slot, value)
             return
         self._hold(slot)
         self._adopt(slot, value.there)
         self._fill(slot, value, value.there)
-        if slot in self._elsewhere:
-            self._kept[slot] = sent
 
     def _returned(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -204,7 +212,8 @@ class Exchange:
                                               max(1, task.n_returns), task.max_retries, task.flags, task.origin, 0)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
-        self._accepted[task.number] = Accepted(task.number, task.n_returns, results, len(results))
+        self._accepted[task.number] = Accepted(task.number, task.demand, task.n_returns, results, len(results))
+        self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
             self._result_of[slot] = task.number
@@ -218,6 +227,7 @@ class Exchange:
 
     def _finish(self, accepted: Accepted) -> Result:
         del self._accepted[accepted.number]
+        self.lent.subtract(accepted.demand)
         failed = self.proxy.look(accepted.results[0])[0] != READY
         values = [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
         for slot in accepted.results:
@@ -426,7 +436,7 @@ class Exchange:
         if arrival.memory:
             self.proxy.end(arrival.slot, arrival.memory, True)
             self._elsewhere.discard(arrival.slot)
-            self._kept.pop(arrival.slot, None)
+            self._lineage.forget(arrival.slot)
         else:
             self.proxy.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
             self._function_came(arrival.slot)
@@ -515,23 +525,20 @@ class Exchange:
             origin = self._origin.pop(slot)
             del self._imports[origin.slot, origin.generation]
             self._elsewhere.discard(slot)
-            self._kept.pop(slot, None)
+            self._lineage.forget(slot)
             released.append(origin)
             self._drop(slot)
         for begin in range(0, len(released), messages.MAX_BATCH):
             self._send(Released(released[begin:begin + messages.MAX_BATCH]), None)
 
-    def close(self, code: int = NODE_DIED) -> list[tuple[int, Sent]]:
-        """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends.
-
-        Returns
-        -------
-        list of (slot, Sent)
-            Results that lay there and are gone with it, with what it takes to make them again.
-        """
-        lost = [(slot, sent) for slot, sent in self._kept.items() if slot in self._elsewhere]
-        self.proxy.close(code)
-        return lost
+    def close(self) -> None:
+        """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends, and results that lay
+        there are made again."""
+        for arrival in self._arrivals.values():
+            if arrival.memory:
+                self.proxy.end(arrival.slot, arrival.memory, False)
+        self._lineage.lost(list(self._elsewhere))
+        self.proxy.close(NODE_DIED)
 
 
 def demands(rows: Iterable[tuple[int, int, int, dict[str, int]]]) -> dict[int, tuple[int, dict[str, int]]]:

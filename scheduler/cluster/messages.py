@@ -391,4 +391,9 @@ class Chunk(Message, frozen=True, tag="chunk"):
     found: bool = True
 
 
-ToPeer = Tasks | Results | Returned | Cancel | Released | Want | Sealed | Fetch | Chunk
+class Farewell(Message, frozen=True, tag="farewell"):
+    """Nothing that is between us counts any more: the sender has ended it. `reason`: for people."""
+    reason: Text
+
+
+ToPeer = Tasks | Results | Returned | Cancel | Released | Want | Sealed | Fetch | Chunk | Farewell

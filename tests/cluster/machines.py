@@ -13,6 +13,7 @@ import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.objstore import _core
 from cellmesh.scheduler.cluster.exchange import Exchange, ForeignFault, demands
+from cellmesh.scheduler.cluster.lineage import Lineage
 from cellmesh.scheduler.node import Node
 
 STORE = 256 << 20
@@ -26,6 +27,7 @@ class Machine:
         self.client = _core.Client(node.fd, _core.ROLE_PROXY, None)
         self.bell = self.client.bell()
         self.exchanges: dict[str, Exchange] = {}
+        self.lineage = Lineage(self.client, self.bring)
         self.has_room: Callable[[], bool] = lambda: True
         self.most = 64           # tasks of ours under way at each other machine
         self._classes: dict[tuple[tuple[str, int], ...], int] = {}
@@ -72,7 +74,7 @@ class Machines:
     def join(self, here: str, there: str) -> None:
         machine = self.machines[here]
         machine.exchanges[there] = Exchange(machine.client, lambda message, frame: self.queue.append((here, there, message, frame or b"")),
-                                            machine.class_of, machine.bring)
+                                            machine.class_of, machine.bring, machine.lineage)
 
     def part(self, name: str) -> None:
         """The machine is lost: nothing comes from it any more, nothing arrives there."""
@@ -112,6 +114,8 @@ class Machines:
                 machine.spread(self.routes.get(name, []))
                 for exchange in machine.exchanges.values():
                     exchange.look()
+                machine.lineage.look()
+                machine.lineage.sweep()
             if not self.queue:
                 return
             while self.queue:

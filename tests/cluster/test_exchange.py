@@ -212,16 +212,78 @@ def test_a_lost_machine_s_tasks_run_again(three: Machines, tmp_path: Path) -> No
     wait_until(lambda: not any(row["state"] == "running" for row in three.machines["b"].client.tasks()), 20)
 
 
-def test_what_lay_on_a_lost_machine_is_lost(two: Machines) -> None:
+def test_what_was_put_on_a_lost_machine_is_lost(two: Machines) -> None:
     @cm.remote
-    def make() -> Any:
-        return np.ones(100_000)
+    def put() -> list[Any]:
+        return [cm.put(np.ones(100_000))]
 
-    made = make.remote()
-    cm.wait([made])
+    made, = cm.get(put.remote())
     two.part("b")
     with pytest.raises(exceptions.ObjectLostError, match="another machine"):
         cm.get(made)
+
+
+@cm.remote
+def counted(path: str, base: Any) -> Any:
+    with open(path, "a") as file:
+        file.write("x")
+    return base + np.ones(100_000)
+
+
+def test_results_that_lay_on_a_lost_machine_are_made_again(three: Machines, tmp_path: Path) -> None:
+    three.routes["a"] = ["b"]
+    path = str(tmp_path / "runs")
+    chain = [counted.remote(path, 0)]
+    for _ in range(9):
+        chain.append(counted.remote(path, chain[-1]))
+    cm.wait(chain, num_returns=10)
+    last, first, unread = chain[-1], chain[0], chain[4]
+    del chain
+    three.sweep(100.0)
+    three.routes["a"] = ["c"]
+    three.part("b")
+    assert cm.get(last, timeout=30)[0] == 10.0 and cm.get(first, timeout=30)[0] == 1.0 and cm.get(unread, timeout=30)[0] == 5.0
+    assert len(Path(path).read_text()) == 20, "each ran once more"
+
+
+def test_what_has_come_home_is_not_made_again(two: Machines, tmp_path: Path) -> None:
+    path = str(tmp_path / "runs")
+    made = counted.remote(path, 0)
+    assert cm.get(made)[0] == 1.0
+    two.part("b")
+    assert cm.get(made)[0] == 1.0 and len(Path(path).read_text()) == 1
+    assert not len(two.machines["a"].lineage)
+
+
+def test_lineage_keeps_no_value_alive_that_another_task_can_make(two: Machines, tmp_path: Path) -> None:
+    path = str(tmp_path / "runs")
+    last = counted.remote(path, 0)
+    for _ in range(5):
+        last = counted.remote(path, last)
+    cm.wait([last])
+    cm.get(nothing.remote())
+
+    def alone() -> bool:
+        two.sweep(1.0)
+        return two.machines["b"].client.stats()["used_bytes"] < 2_000_000
+    wait_until(alone, 20)
+    assert len(two.machines["a"].lineage) == 1
+
+
+def test_a_task_that_is_no_function_of_its_arguments_cannot_be_made_again(three: Machines, tmp_path: Path) -> None:
+    @cm.remote
+    def grows(path: str) -> Any:
+        with open(path, "a") as file:
+            file.write("x")
+        return np.ones(100_000 * os.path.getsize(path))
+
+    three.routes["a"] = ["b"]
+    made = grows.remote(str(tmp_path / "runs"))
+    cm.wait([made])
+    three.routes["a"] = ["c"]
+    three.part("b")
+    with pytest.raises(exceptions.ObjectLostError):
+        cm.get(made, timeout=30)
 
 
 def test_without_retries_the_loss_is_an_error(two: Machines) -> None:

@@ -1,0 +1,169 @@
+"""How values are made again that lay on a machine which has been lost.
+
+Of each result that stays where it was made, the task is remembered, with what it was given: values are held, and what is itself such
+a result is remembered by its own task, not held, so a long chain keeps no intermediate value alive. When the machine is lost, the
+tasks run again, in order, and readers, who wait, get the bytes as if they had come from there. (The idea is that of lineage in
+Zaharia et al., Resilient Distributed Datasets, NSDI 2012; here it is the origin of a task that remembers it.)
+
+Bounded: of more than `MOST` tasks the oldest are forgotten, and then their results are lost for good. A task that makes a value of
+another size the second time was no function of its arguments: its result is lost, too.
+"""
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any
+
+from .messages import CHUNK_BYTES
+
+if TYPE_CHECKING:
+    from ...objstore import _core
+
+MOST = 100_000
+READY = 2
+ELSEWHERE, LOST = 1, 2
+
+
+class Made:
+    """A task whose results lie elsewhere, and how to run it again. Lives as long as one of these results, or of what was made of them."""
+
+    __slots__ = ("again", "inputs", "record", "results")
+
+    def __init__(self, record: tuple[Any, ...], results: list[tuple[int, int]], inputs: list[Input | tuple[Made, int]]) -> None:
+        self.record = record
+        self.results = results                       # slot and generation of each
+        self.inputs = inputs                         # of the function, then of each reference
+        self.again: list[int] | None = None          # results of the run that makes them again
+
+
+class Input:
+    """A value that a task was given, held."""
+
+    __slots__ = ("_dropped", "slot")
+
+    def __init__(self, slot: int, dropped: list[int]) -> None:
+        self.slot, self._dropped = slot, dropped
+
+    def __del__(self) -> None:
+        self._dropped.append(self.slot)
+
+
+class Lineage:
+    """What this node's agent remembers. `bring`: as of an `Exchange`."""
+
+    def __init__(self, client: _core.Client, bring: Callable[[int], None]) -> None:
+        from ...objstore import _core
+        self.proxy = _core.Proxy(client)
+        self._bring = bring
+        self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and which of its results it is
+        self._held: dict[int, int] = {}
+        self._dropped: list[int] = []
+        self._coming: dict[int, int] = {}                               # result of the second run -> what waits for its bytes
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def keep(self, slots: list[int], record: tuple[Any, ...]) -> Made:
+        """Remember the task of `record` (`Proxy.take`), before it is finished: then what it was given may be freed."""
+        inputs: list[Input | tuple[Made, int]] = []
+        for slot in (record[3], *record[5]):
+            made = self._made.get(slot)
+            inputs.append(made if made is not None else self._hold(slot))
+        return Made(record, [(slot, self.proxy.generation(slot)) for slot in slots], inputs)
+
+    def note(self, slot: int, made: Made, index: int) -> None:
+        """The result number `index` of a task lies elsewhere."""
+        self._made[slot] = made, index
+        if len(self._made) > MOST:
+            self._made.popitem(last=False)
+
+    def forget(self, slot: int) -> None:
+        """The result has come, or is not referred to any more."""
+        self._made.pop(slot, None)
+
+    def lost(self, slots: list[int]) -> None:
+        """These objects lay on a machine that is gone. To be called before its proxy is closed: what is not made again is lost then."""
+        gone = {slot: self._made[slot] for slot in slots if slot in self._made}
+        ran: list[Made] = []
+        for slot, (made, index) in gone.items():
+            self._run(made, gone.keys(), ran)
+            self.proxy.hold(slot, made.results[index][1])
+            self.proxy.move(slot, False)
+            assert made.again is not None
+            self._coming[made.again[index]] = slot
+        for made in ran:  # what nobody waits for lives on only in the tasks that it was given to
+            self.proxy.drop([new for new in made.again or () if new not in self._coming])
+            made.again = None
+
+    def look(self) -> None:
+        """Take in what has been made again."""
+        for new in self.proxy.sealed(list(self._coming)) if self._coming else ():
+            state, size, refs, _, _, place = self.proxy.look(new)
+            if place == ELSEWHERE:
+                self._bring(new)
+                continue
+            slot = self._coming.pop(new)
+            if state != READY or place or refs or size != self.proxy.look(slot)[1] or not self._copy(new, slot, size):
+                self.proxy.move(slot, True)
+            self.forget(slot)
+            self.proxy.drop([slot, new])
+
+    def sweep(self) -> None:
+        """Let go of what is not needed any more."""
+        while self._dropped:
+            slot = self._dropped.pop()
+            self._held[slot] -= 1
+            if not self._held[slot]:
+                del self._held[slot]
+                self.proxy.drop([slot])
+
+    def _hold(self, slot: int) -> Input:
+        if slot not in self._held:
+            self.proxy.hold(slot, self.proxy.generation(slot))
+        self._held[slot] = self._held.get(slot, 0) + 1
+        return Input(slot, self._dropped)
+
+    def _run(self, made: Made, gone: Container[int], ran: list[Made]) -> None:
+        """Submit a task again, and before it those whose results it was given and that have gone. Without recursion: chains are long."""
+        todo = [made]
+        while todo:
+            task = todo[-1]
+            missing = [] if task.again else [item[0] for item in task.inputs
+                                             if not isinstance(item, Input) and not item[0].again and not self._is_there(item, gone)]
+            todo += missing
+            if not missing:
+                todo.pop()
+                if not task.again:
+                    task.again = self._submit(task)
+                    ran.append(task)
+
+    def _is_there(self, item: tuple[Made, int], gone: Container[int]) -> bool:
+        """Whether a result that a task was given can still be had."""
+        slot, generation = item[0].results[item[1]]
+        if slot in gone or not self.proxy.hold(slot, generation):
+            return False
+        is_there = self.proxy.look(slot)[5] != LOST
+        if slot not in self._held and slot not in self._coming.values():
+            self.proxy.drop([slot])
+        return is_there
+
+    def _submit(self, task: Made) -> list[int]:
+        _, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent = task.record
+        slots = []
+        for item in task.inputs:
+            if isinstance(item, Input):
+                slots.append(item.slot)
+            elif item[0].again is not None:
+                slots.append(item[0].again[item[1]])
+            else:
+                slots.append(item[0].results[item[1]][0])
+        return self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns, max_retries, flags, origin, parent)[2]
+
+    def _copy(self, new: int, slot: int, size: int) -> bool:
+        memory = self.proxy.begin(slot)
+        if not memory:
+            return False
+        for at in range(0, size, CHUNK_BYTES):
+            self.proxy.fill(slot, memory, at, self.proxy.read(new, at, min(CHUNK_BYTES, size - at)))
+        self.proxy.end(slot, memory, True)
+        return True
