@@ -93,11 +93,10 @@ def launch(store_bytes: int | None = None, max_objects: int = DEFAULT_MAX_OBJECT
         fds.append(log := os.open(log_path, flags, 0o600))
         with node_socket.listen(os.path.join(directory, session_dir.SOCKET_NAME)) as listener:
             passed = (listener.fileno(), segment_fd, driver, config_reader)
-            # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
-            command = [sys.executable, *_interpreter_flags(), "-P", "-m", "cellmesh.scheduler.local_scheduler", *map(str, passed)]
+            command = our_python("cellmesh.scheduler.local_scheduler", *map(str, passed))
             # A session of its own, because Jupyter interrupts, and kills, by process group.
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=passed,
-                                       start_new_session=True, env=_environment(session))
+                                       start_new_session=True, env={**environment(), processes.SESSION_VARIABLE: session})
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -108,12 +107,19 @@ def launch(store_bytes: int | None = None, max_objects: int = DEFAULT_MAX_OBJECT
     return Launch(session, directory, segment_fd, process, config_writer)
 
 
+def our_python(module: str, *arguments: str) -> list[str]:
+    """The command of a process of ours."""
+    # -P: a file in the notebook's folder that is called like a module must not be imported by our own processes.
+    return [sys.executable, *_interpreter_flags(), "-P", "-m", module, *arguments]
+
+
 def _interpreter_flags() -> list[str]:
     return subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
 
 
-def _environment(session: str) -> dict[str, str]:
-    environment = {**os.environ, processes.SESSION_VARIABLE: session}
+def environment() -> dict[str, str]:
+    """Of a process of ours that is to find cellmesh where this one has."""
+    environment = {name: value for name, value in os.environ.items() if name != processes.SESSION_VARIABLE}
     python_path = os.environ.get("PYTHONPATH", "")
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     if root in sys.path and root not in [*python_path.split(os.pathsep), *_site_packages()]:

@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, msgpack
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -134,7 +134,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 class NodeEvent(Message, frozen=True, tag="node_event"):
     """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
-                  "output_lost", "session_ends", "driver_left", "unfetched_error", "tasks_wait", "objects_on_disk"]
+                  "output_lost", "session_ends", "driver_left", "unfetched_error", "tasks_wait", "objects_on_disk", "cluster"]
     text: Text
 
 
@@ -211,6 +211,14 @@ ToZygote = ForkWorkers
 FromZygote = WorkerForked | ForkFailed | WorkerExited
 
 
+class ClusterConfig(Struct, frozen=True):
+    """How a session takes part in a cluster: its agent is started with it."""
+    folder: str                     # with the keys, see `cluster.keys`
+    host: str                       # this machine's address for the other nodes
+    port: int = 0                   # where they connect; 0: any
+    labels: dict[str, str] = {}
+
+
 class SessionConfig(Struct, frozen=True):
     """What the driver tells the processes that it starts; read once, at their start, from an inherited descriptor.
 
@@ -232,6 +240,8 @@ class SessionConfig(Struct, frozen=True):
     log_dir: str = ""               # where workers write all that tasks print; "" for nowhere
     offload_dir: str = ""           # where objects go when memory is full; "" for nowhere
     left_note: bytes = b""          # for who looks for the session when its driver has left it, see `session_dir.leave`
+    cluster: ClusterConfig | None = None
+    stays: bool = False             # without an owner too, until somebody or its cluster ends it
     version: int = PROTOCOL_VERSION
 
     @property

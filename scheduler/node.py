@@ -17,7 +17,7 @@ from . import offload_dir as offloading
 from . import processes, session_dir, transport
 from .launch import DEFAULT_MAX_OBJECTS, DEFAULT_MAX_TASKS, Launch, launch
 from .link import Link
-from .messages import FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
+from .messages import ClusterConfig, FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
 from .transport import ConnectionLost
 
 CONNECT_TIMEOUT_S = 5.0
@@ -82,7 +82,8 @@ class Node:
     def start(cls, *, resources: dict[str, float], object_store_memory: int | None = None,
               max_objects: int = DEFAULT_MAX_OBJECTS, max_tasks: int = DEFAULT_MAX_TASKS, log_to_driver: bool = True,
               namespace: str = "", log_dir: str = "", offload_dir: str | None = None,
-              offload_limit: int | None = None, left_note: bytes = b"", hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
+              offload_limit: int | None = None, left_note: bytes = b"", cluster: ClusterConfig | None = None,
+              stays: bool = False, hooks: str = HOOKS, worker_setup: str = WORKER_SETUP,
               preload: Sequence[str] = PRELOAD, launched: Launch | None = None) -> Node:
         """Start a session whose owner is this process. Does not wait for the processes it starts.
 
@@ -107,6 +108,10 @@ class Node:
             How much may lie there; default: half of what is free on that disk now.
         left_note : bytes
             What is to be found where the session is, should it go on when this process has ended, see `session_dir.left`.
+        cluster : ClusterConfig, optional
+            The cluster that the session takes part in.
+        stays : bool
+            Whether the session goes on when this process leaves it, until somebody or its cluster ends it.
         hooks, worker_setup : str
             As in `messages.SessionConfig`.
         preload : sequence of str
@@ -129,8 +134,10 @@ class Node:
                                    sys_path=_absolute_sys_path(), python_path=os.environ.get("PYTHONPATH"), hooks=hooks,
                                    worker_setup=worker_setup, preload=list(preload),
                                    preload_idle=[*PRELOAD_IDLE, *(name for name in PRELOAD_IF_USED if name in sys.modules)],
-                                   log_dir=log_dir, offload_dir=objects, left_note=left_note)
+                                   log_dir=log_dir, offload_dir=objects, left_note=left_note, cluster=cluster, stays=stays)
             _offer(launched.segment_fd, resources, objects, limit)
+            if cluster is not None:
+                session_dir.note_cluster(launched.directory, os.path.basename(cluster.folder), stays)
             launched.tell(config.to_bytes())
             link = _greet_own(launched.directory, launched.process, scheduler_fd)
             launched.is_taken = True

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,21 @@ def kill_quietly(pid: int, signum: int = signal.SIGKILL) -> None:
         pass
 
 
+def end_politely(pid: int, timeout_s: float) -> bool:
+    """SIGTERM to a child of ours, and wait for its end without reaping it; whether it has come."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        kill_quietly(pid, signal.SIGTERM)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        return bool(poll.poll(timeout_s * 1000))
+    finally:
+        os.close(pidfd)
+
+
 def kill_group(pid: int) -> None:
     """SIGKILL to the process group that `pid` leads; a group that is gone, or never was, is fine."""
     try:
@@ -92,6 +108,15 @@ def children(parent: int) -> list[int]:
         if int(stat[stat.rindex(b")") + 2:].split()[1]) == parent:
             found.append(pid)
     return found
+
+
+def name_of(pid: int) -> str:
+    """What the process calls itself; "" if it has gone."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def session_processes(session: str) -> list[int]:

@@ -4,6 +4,7 @@
                                               /scheduler.log   what the local scheduler had to say on stderr
                                               /objects         a link to the folder of objects on disk, see offload_dir
                                               /left            while no driver has the session: for who may adopt it
+                                              /cluster         which cluster it is part of, if any
 
 Who listens on the socket is alive, whoever does not is dead: the kernel keeps that book, there are no pid files and no
 lock files. The memory of a session has no name at all, so a folder is all that a killed session can leave behind.
@@ -21,6 +22,7 @@ from .node_socket import MAX_PATH_BYTES, SOCKET_NAME, NoSessionSocket, is_alive
 LOG_NAME = "scheduler.log"
 OBJECTS_NAME = "objects"
 LEFT_NAME = "left"
+CLUSTER_NAME = "cluster"
 _PREFIX = "session-"
 # Between making its folder and listening in it, a session looks dead. It takes milliseconds; nobody sweeps before this.
 NEWBORN_S = 60.0
@@ -87,10 +89,7 @@ def remove(path: str) -> None:
 
 def leave(path: str, note: bytes) -> None:
     """Note for those who look that the session has no driver any more."""
-    fd = os.open(os.path.join(path, LEFT_NAME + "~"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(note)
-    os.rename(os.path.join(path, LEFT_NAME + "~"), os.path.join(path, LEFT_NAME))
+    _write(path, LEFT_NAME, note)
 
 
 def return_to(path: str) -> None:
@@ -108,6 +107,29 @@ def left() -> list[tuple[str, bytes]]:
         except (FileNotFoundError, NotADirectoryError):  # it has one, or ends at this moment; it is none
             continue
     return [(path, note) for _, path, note in sorted(found, reverse=True)]
+
+
+def note_cluster(path: str, cluster: str, stays: bool) -> None:
+    """Note that the session takes part in a cluster, and whether it does so without a driver."""
+    _write(path, CLUSTER_NAME, f"{cluster} {'stays' if stays else 'driven'}".encode())
+
+
+def cluster_of(path: str) -> tuple[str, bool]:
+    """The name of the cluster that it takes part in, "" for none, and whether it does so without a driver."""
+    try:
+        with open(os.path.join(path, CLUSTER_NAME)) as file:
+            name, _, how = file.read().partition(" ")
+    except (FileNotFoundError, NotADirectoryError):
+        return "", False
+    return name, how == "stays"
+
+
+def _write(path: str, name: str, content: bytes) -> None:
+    """All of it at once, for those who look."""
+    fd = os.open(os.path.join(path, name + "~"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+    os.rename(os.path.join(path, name + "~"), os.path.join(path, name))
 
 
 def log_tail(path: str) -> str:

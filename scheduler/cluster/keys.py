@@ -5,6 +5,7 @@
                                         head.key        key pair of the head, on its machine alone
                                         members/        one file for each public key that has been let in, head only
                                         tokens/         one for each token, head only
+                                        head.json       where the head keeps its control store
                                         head.lock       held while the head runs, head only
                                         control.db      the head's control store, unless it lies elsewhere
                                         head.log
@@ -146,6 +147,10 @@ class _Pair(Struct, frozen=True):
     secret: Hex
 
 
+class _Head(Struct, frozen=True):
+    control_store: Annotated[str, Meta(max_length=4096)]   # may hold a password
+
+
 class _MemberFile(Struct, frozen=True):
     hostname: Annotated[str, Meta(max_length=256)]
     since: str
@@ -233,11 +238,12 @@ class Cluster:
 
     # ---- beginning and end
     @classmethod
-    def begin(cls, address: str, new_pair: Callable[[], KeyPair]) -> Cluster:
+    def begin(cls, address: str, new_pair: Callable[[], KeyPair], control_store: str = "") -> Cluster:
         """A new cluster whose head is to be at `address`, with keys of its own."""
         head = new_pair()
         cluster = cls._make(f"c-{os.urandom(5).hex()}", address, head.public, new_pair())
         cluster._save_pair("head.key", head)
+        _save(os.path.join(cluster.path, "head.json"), _Head(control_store))
         for folder in ("members", "tokens"):
             private_folder.make(os.path.join(cluster.path, folder))
         cluster.let_in(cluster.own_pair().public, "the head's machine")
@@ -284,17 +290,21 @@ class Cluster:
         record: _Pair = _load(os.path.join(self.path, name), _Pair)
         return KeyPair(bytes.fromhex(record.public), bytes.fromhex(record.secret))
 
+    @property
+    def control_store(self) -> str:
+        """Where the head keeps its control store; "": in the folder."""
+        record: _Head = _load(os.path.join(self.path, "head.json"), _Head)
+        return record.control_store
+
     # ---- members
     def let_in(self, key: bytes, hostname: str) -> None:
         """Note that this public key may connect from now on."""
-        _save(self._member(key), _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+        _save(os.path.join(self.path, "members", f"{key.hex()}.json"), _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
 
-    def is_member(self, key: bytes) -> bool:
-        """Whether it may."""
-        return os.path.exists(self._member(key))
-
-    def _member(self, key: bytes) -> str:
-        return os.path.join(self.path, "members", f"{key.hex()}.json")
+    def members(self) -> set[bytes]:
+        """Who may."""
+        return {bytes.fromhex(name.removesuffix(".json")) for name in os.listdir(os.path.join(self.path, "members"))
+                if name.endswith(".json")}
 
     # ---- tokens
     def new_token(self, public_of: Callable[[bytes], bytes], life_s: float = TOKEN_LIFE_S) -> Token:

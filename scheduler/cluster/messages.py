@@ -38,6 +38,7 @@ MAX_REFS = 1 << 20
 MAX_NUMBER = (1 << 63) - 1
 MAX_HELD = 100_000                    # leases of one agent: every node for some shapes
 MAX_ASKS = 512                        # open asks of one agent: resource shapes of a segment
+SESSION_LABEL = "cellmesh.session"   # of every node: the id of its session, for people and commands on its machine
 
 Node = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Epoch = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]

@@ -399,6 +399,10 @@ class HeadLink(Sockets):
         self.has_sent(self._dealer)
         return True
 
+    def reconnect(self, reason: str) -> None:
+        """Give the connection up, if there is one, and make another."""
+        self._reconnect(reason)
+
     def wait(self, timeout_s: float) -> list[LinkEvent]:
         """Wait until something happens; for commands, which have nothing else to do."""
         end = time.monotonic() + timeout_s

@@ -80,13 +80,22 @@ class DriverCame(Struct, frozen=True):
     pid: int
 
 
+class AgentExited(Struct, frozen=True):
+    """The agent, which connects the session with its cluster, has ended. `indices` from the segment: the client slots that it held.
+
+    It ends with status 0 when the session is no member of the cluster any more, and never will be again.
+    """
+    code: int
+    indices: tuple[int, ...] = ()
+
+
 class ShutdownAsked(Struct, frozen=True):
     """The session is to end: by its owner's wish, which needs no telling, or `by` somebody else."""
     by: str = ""
 
 
 Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost
-         | DriverLost | DriverCame | ShutdownAsked)
+         | DriverLost | DriverCame | AgentExited | ShutdownAsked)
 
 
 # ---- actions
@@ -119,6 +128,10 @@ class RestartZygote(Struct, frozen=True):
     """Start another zygote."""
 
 
+class StartAgent(Struct, frozen=True):
+    """Start another agent."""
+
+
 class KeepSession(Struct, frozen=True):
     """Have the session, which has no owner any more, found by who may adopt it."""
 
@@ -128,7 +141,7 @@ class EndSession(Struct, frozen=True):
     reason: str
 
 
-Action = Fork | Retire | DeclareDead | Notify | RestartZygote | KeepSession | EndSession
+Action = Fork | Retire | DeclareDead | Notify | RestartZygote | StartAgent | KeepSession | EndSession
 
 
 # ---- state
@@ -153,6 +166,10 @@ class Pool(Struct):
     no_start_before: float = 0.0
     zygote_restarts: list[float] = field(default_factory=list)   # times, within RESTART_WINDOW_S
     has_owner: bool = True
+    stays: bool = False                                          # without an owner, too
+    n_agent_failures: int = 0                                    # in a row
+    agent_failed_at: float = 0.0
+    start_agent_at: float | None = None                          # the next one
     ended: bool = False
     story: deque[str] = field(default_factory=lambda: deque(maxlen=N_STORY))
 
@@ -186,7 +203,7 @@ def next_deadline(pool: Pool) -> float | None:
     """When to send `DemandSeen` although nothing has happened; None: never, as for a pool at its usual size."""
     if pool.ended:
         return None
-    deadlines = []
+    deadlines = [] if pool.start_agent_at is None else [pool.start_agent_at]
     if pool.n_failures and _n_missing(pool):
         deadlines.append(pool.no_start_before)
     if pool.n_plain > pool.limits.n_keep:
@@ -201,7 +218,7 @@ def _n_missing(pool: Pool) -> int:
 
 # ---- one handler per event
 def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
-    if not pool.has_owner and not event.is_kept:
+    if not pool.has_owner and not event.is_kept and not pool.stays:
         return _end(pool, "its driver has left it, and no detached actor is alive any more")
     pool.demand, pool.looked_at = event, now
     ready = {index for index in event.idle if index in pool.pid_of and _worker(pool, index).state is WorkerState.READY}
@@ -212,6 +229,9 @@ def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
         pool.n_forking += n
         actions.append(Fork(n))
     actions += [Retire(index) for index in policy.to_retire(pool.limits, pool.idle_since, now)]
+    if pool.start_agent_at is not None and now >= pool.start_agent_at:
+        pool.start_agent_at = None
+        actions.append(StartAgent())
     return actions
 
 
@@ -293,6 +313,9 @@ def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
     if not event.owner:
         return died
     whose = f"the driver whose session it is (process {event.pid})"
+    if pool.stays:
+        pool.has_owner = False
+        return died
     if not event.n_detached:
         return _end(pool, f"{whose} has ended")
     pool.has_owner = False
@@ -303,6 +326,25 @@ def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
 def _driver_came(pool: Pool, event: DriverCame, now: float) -> list[Action]:
     pool.has_owner = True
     return []
+
+
+def _agent_exited(pool: Pool, event: AgentExited, now: float) -> list[Action]:
+    died: list[Action] = [DeclareDead(index, 0, event.code, unexpected=False) for index in event.indices]
+    if event.code == 0:
+        reason = "it is not part of its cluster any more"
+        if pool.stays and not pool.has_owner:
+            return [*died, *_end(pool, reason)]
+        return [*died, Notify("cluster", "This session is not part of its cluster any more, and goes on alone. `cellmesh logs` says why.")]
+    if now - pool.agent_failed_at > policy.RESTART_WINDOW_S:
+        pool.n_agent_failures = 0
+    pool.n_agent_failures, pool.agent_failed_at = pool.n_agent_failures + 1, now
+    pause = policy.backoff_s(pool.n_agent_failures)
+    pool.start_agent_at = now + pause
+    how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
+    times = f", {pool.n_agent_failures} times in a row by now" if pool.n_agent_failures > 1 else ""
+    text = (f"The agent, which connects this session with its cluster, has ended with {how}{times}. Another one starts in {pause:.3g} s; what "
+            "ran on other machines is retried where that is allowed. `cellmesh logs` shows its last words.")
+    return [*died, *([Notify("cluster", text)] if pool.n_agent_failures == 1 or policy.tells_failure(pool.n_agent_failures) else [])]
 
 
 def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
@@ -318,7 +360,7 @@ def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
 
 _HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed,
              WorkerAttached: _worker_attached, WorkerRetired: _worker_retired, WorkerExited: _worker_exited,
-             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, ShutdownAsked: _shutdown_asked}
+             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, AgentExited: _agent_exited, ShutdownAsked: _shutdown_asked}
 
 
 def _worker(pool: Pool, index: int) -> Worker:

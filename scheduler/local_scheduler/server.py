@@ -32,6 +32,7 @@ from .offloaded import Notices, Sweeper
 from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
+LEAVE_TIMEOUT_S = 0.5 # for the agent to say goodbye
 SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -112,7 +113,8 @@ class Server:
         self._share = memory_monitor.threshold()        # of the memory that may be used
         self._next_look = time.monotonic() if self._share < 1 else None
         self._ended_for_memory: dict[int, list[str]] = {}  # by pid: what the error will say
-        self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)))
+        self._agent = 0                                 # its pid, if the session takes part in a cluster
+        self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)), stays=config.stays)
 
     # ---- the loop
     def run(self) -> None:
@@ -123,6 +125,8 @@ class Server:
         self._watch(self._driver_fd, self._owner_ended)
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
+        if self._config.cluster is not None:
+            self._start_agent()
         self._fetch_memory(self._client.stats())        # a driver need not wait for us with its first large object
         try:
             self._serve()
@@ -192,6 +196,8 @@ class Server:
                 self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]), owner_too=owner_too)
             case core.RestartZygote():
                 self._restart_zygote()
+            case core.StartAgent():
+                self._start_agent()
             case core.KeepSession():
                 session_dir.leave(self._config.session_dir, self._config.left_note)
             case core.EndSession(reason):
@@ -306,6 +312,8 @@ class Server:
         for pid, code in processes.reap(lambda pid: pid in self.pool.workers):
             if pid == self._zygote:
                 self._lose_zygote(code)
+            elif pid == self._agent:
+                self._lose_agent(code)
             elif pid in self.pool.workers or self._index_of(pid) is not None:
                 self._worker_exited(pid, code)
 
@@ -322,8 +330,8 @@ class Server:
         self._driver_pid = 0  # which may soon be another process's
 
     def _adopt(self, peer: Peer) -> bool:
-        """Make the session the peer's, unless it has an owner."""
-        if self.pool.has_owner:
+        """Make the session the peer's, unless it has an owner, or is to do without."""
+        if self.pool.has_owner or self.pool.stays:
             return False
         try:
             pidfd = os.pidfd_open(peer.pid)
@@ -362,17 +370,30 @@ class Server:
 
     def _restart_zygote(self) -> None:
         self._zygote_link, there = transport.pair(FromZygote, ToZygote)
-        config_fd = processes.memory_file("cellmesh-config", self._config.to_bytes())
-        fds = (there.fileno(), self._segment_fd, config_fd)
-        for fd in fds:
-            os.set_inheritable(fd, True)
-        command = [sys.executable, "-P", "-m", "cellmesh.scheduler.worker.zygote", *map(str, fds), str(os.getpid())]
-        self._zygote = os.posix_spawn(sys.executable, command, os.environ)
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        os.close(config_fd)
+        self._zygote = self._spawn("cellmesh.scheduler.worker.zygote", there.fileno(), self._segment_fd)
         there.close()
         self._watch(self._zygote_link.fileno(), self._read_zygote)
+
+    def _spawn(self, module: str, *fds: int) -> int:
+        """Start a process of ours, which is told these descriptors, one of the configuration, and whose child it is; its pid."""
+        config_fd = processes.memory_file("cellmesh-config", self._config.to_bytes())
+        passed = (*fds, config_fd)
+        for fd in passed:
+            os.set_inheritable(fd, True)
+        pid = os.posix_spawn(sys.executable, [sys.executable, "-P", "-m", module, *map(str, passed), str(os.getpid())], os.environ)
+        for fd in passed:
+            os.set_inheritable(fd, False)
+        os.close(config_fd)
+        return pid
+
+    # ---- the agent
+    def _start_agent(self) -> None:
+        self._agent = self._spawn("cellmesh.scheduler.cluster.agent", self._segment_fd)
+
+    def _lose_agent(self, code: int) -> None:
+        held = tuple(entry["index"] for entry in self._client.clients() if entry["pid"] == self._agent)
+        self._agent = 0
+        self._step(core.AgentExited(code, held))
 
     # ---- workers
     def _index_of(self, pid: int) -> int | None:
@@ -587,6 +608,8 @@ class Server:
     # ---- the end
     def kill_everything(self) -> None:
         """SIGKILL to every process of the session, and to what they started, until nothing is left."""
+        if self._agent:  # the cluster need not wait until its silence is noticed
+            processes.end_politely(self._agent, LEAVE_TIMEOUT_S)
         self._client.end_session()  # whoever else is attached stops waiting
         processes.kill_quietly(self._zygote)  # first: it could fork
         for pid in self.pool.workers:

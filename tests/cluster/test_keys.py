@@ -80,9 +80,9 @@ def test_a_cluster_is_found_again(cluster: Cluster) -> None:
     found, = keys.known()
     assert (found.name, found.address, found.head_key) == (cluster.name, "127.0.0.1:7421", cluster.head_pair().public)
     assert found.own_pair().secret == cluster.own_pair().secret and found.has_head
-    assert found.is_member(found.own_pair().public) and not found.is_member(sockets.new_pair().public)
+    assert found.members() == {found.own_pair().public} and found.control_store == ""
     found.let_in(other := sockets.new_pair().public, "h" * 1000)
-    assert Cluster(cluster.path).is_member(other)
+    assert Cluster(cluster.path).members() == {other, found.own_pair().public}
     cluster.forget()
     assert keys.known() == []
 

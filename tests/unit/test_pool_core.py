@@ -6,8 +6,8 @@ import random
 import pytest
 
 from cellmesh.scheduler.local_scheduler import core, policy
-from cellmesh.scheduler.local_scheduler.core import (DeclareDead, DemandSeen, DriverCame, DriverLost, EndSession, Fork,
-                                                     ForkFailed, KeepSession, Notify, Pool, RestartZygote, Retire, ShutdownAsked, WorkerAttached,
+from cellmesh.scheduler.local_scheduler.core import (AgentExited, DeclareDead, DemandSeen, DriverCame, DriverLost, EndSession, Fork,
+                                                     ForkFailed, KeepSession, Notify, Pool, RestartZygote, Retire, ShutdownAsked, StartAgent, WorkerAttached,
                                                      WorkerExited, WorkerForked, WorkerRetired, ZygoteLost)
 from cellmesh.scheduler.local_scheduler.policy import Limits
 from cellmesh.scheduler.states import TRANSITIONS, ForbiddenTransition, WorkerState, next_state
@@ -325,3 +325,39 @@ class World:
                 break
             self.pool.now = max(self.pool.now, deadline or 0.0)
         assert len(self.attached) == self.pool.pool.limits.n_keep == self.pool.pool.n_alive
+
+
+# ---------------------------------------------------------------- a session in a cluster
+def test_an_agent_that_dies_is_started_again_later_and_later_and_the_drivers_are_told() -> None:
+    pool = Driven()
+    pauses = []
+    for n in range(1, 7):
+        actions = pool(AgentExited(-9, (7, 9)))
+        assert actions[:2] == [DeclareDead(7, 0, -9, unexpected=False), DeclareDead(9, 0, -9, unexpected=False)]
+        assert [a.kind for a in actions[2:] if isinstance(a, Notify)] == (["cluster"] if n in (1, 3, 6) else [])
+        deadline = core.next_deadline(pool.pool)
+        assert deadline is not None and StartAgent() not in pool(DemandSeen(0))
+        pauses.append(round(deadline - pool.now, 3))
+        pool.now = deadline
+        assert pool(DemandSeen(0)).count(StartAgent()) == 1 and StartAgent() not in pool(DemandSeen(0))
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    pool.now += policy.RESTART_WINDOW_S + 1
+    assert "signal 9." in pool(AgentExited(-9))[0].text and core.next_deadline(pool.pool) == pool.now + 0.1
+
+
+def test_an_agent_without_a_cluster_ends_the_session_that_was_there_for_it() -> None:
+    with_driver = Driven()
+    assert [type(a) for a in with_driver(AgentExited(0))] == [Notify] and core.next_deadline(with_driver.pool) is None
+    pool = Driven()
+    pool.pool.stays = True
+    assert [type(a) for a in pool(AgentExited(0))] == [Notify], "its driver is still there"
+    pool(DriverLost(5, 3, owner=True))
+    assert isinstance(pool(AgentExited(0))[-1], EndSession)
+
+
+def test_a_session_that_stays_needs_no_driver() -> None:
+    pool = Driven()
+    pool.pool.stays = True
+    assert pool(DriverLost(5, 3, owner=True)) == [DeclareDead(3, 5, 0, unexpected=False)]
+    assert not any(isinstance(a, EndSession) for a in pool(DemandSeen(0, is_kept=False)))
+    assert isinstance(pool(ShutdownAsked("somebody"))[-1], EndSession)
