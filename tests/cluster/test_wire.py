@@ -449,7 +449,7 @@ def test_another_version_is_called_by_its_name(door: Door, head: HeadSocket) -> 
         wait(head, stranger, until=lambda: heard(head, Refusal))
         refusal, = heard(head, Refusal)
         assert f"version {CLUSTER_VERSION}" in refusal.foreign and f"machine {CLUSTER_VERSION + 1}" in refusal.foreign
-    known = Register(Member(1, "tcp://h:1", bytes(32), "h", {}), CLUSTER_VERSION + 1)
+    known = Register(Member(1, "tcp://h:1", bytes(32), "h", {}), 1, version=CLUSTER_VERSION + 1)
     assert wire.version_conflict(known.version) and not wire.version_conflict(CLUSTER_VERSION)
 
 
