@@ -10,8 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+import apt  # noqa: E402
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGES = ("chromium", "fonts-dejavu-core")  # a headless page without any font draws no letters
@@ -27,19 +30,7 @@ def find() -> str | None:
 
 def install() -> str | None:
     """Install Chromium if that is possible here; None, or the reason why there is none."""
-    if find():
-        return None
-    if not shutil.which("apt-get"):
-        return f"no Chromium ({', '.join(NAMES)}) on PATH and no apt-get to install one; install it by hand"
-    if os.geteuid() != 0:
-        return f"no Chromium on PATH; as root: apt-get install {' '.join(PACKAGES)}"
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    print(f"installing {' '.join(PACKAGES)} ...", flush=True)
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
-        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"
-    return None if find() else "apt-get installed Chromium, but it is not on PATH"
+    return apt.install(f"Chromium ({', '.join(NAMES)})", find, PACKAGES)
 
 
 def main() -> int:

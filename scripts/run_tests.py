@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+import apt  # noqa: E402
 import browser  # noqa: E402
 import frontend  # noqa: E402
 
@@ -56,13 +57,16 @@ PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" tests/objstore te
 """
 
 
+CONTROL_STORE = "tests/cluster/test_control_store.py"  # alone, as it needs a Redis
+
 KINDS = [
     Kind("c", c_tests(), 600),
     Kind("c under sanitizers", c_tests("SAN=address,undefined"), 900),
     Kind("threads as clients", c_tests("SAN=thread", "TESTS=threads_test"), 300),
     Kind("models", [sys.executable, "models/run.py"], 120),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 300, node_missing),
-    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui"], 1500),
+    Kind("control store", [*PYTEST, CONTROL_STORE], 300, apt.redis_server),
+    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui", f"--ignore={CONTROL_STORE}"], 1500),
     Kind("notebooks", [*PYTEST, "tests/notebooks"], 600),
     Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 600, browser.install),
 ]
@@ -81,7 +85,7 @@ NIGHTLY = [
     Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
     Kind("five hundred interrupts", ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"], 2400),
-    *(kind for kind in KINDS if kind.name in ("models", "typescript")),
+    *(kind for kind in KINDS if kind.name in ("models", "typescript", "control store")),
     *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
     Kind("notebooks at full length", [*PYTEST, "tests/notebooks"], 1800),
     *(Kind(f"panel round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),

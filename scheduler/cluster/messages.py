@@ -244,11 +244,13 @@ class StoreRequest(Message, frozen=True, tag="store_request"):
 
 
 class StoreReply(Message, frozen=True, tag="store_reply"):
-    """Head -> agent. `done`: whether there was something to get or delete, or nothing in the way of a claim."""
+    """Head -> agent. `done`: whether there was something to get or delete, or nothing in the way of a claim. `error`: why the request
+    could not be done; asked again with its number, it is done once, whether this try has done it or not."""
     number: Number
     done: bool
     value: bytes = b""
     keys: Annotated[list[str], Meta(max_length=10_000)] = []
+    error: Text = ""
 
 
 class StatusRequest(Message, frozen=True, tag="status_request"):

@@ -1,0 +1,285 @@
+"""What the head must not forget: its members, its dead, how many lives it has had, and what agents keep in it.
+
+Everything lies in memory, so reading never waits; every change is written through to a backend before anybody is told of it. A backend
+keeps a table of keys and bytes and has three methods, `load`, `commit` of several changes at once, and `close`: `sqlite_backend` is
+the default, `redis_backend` the other. What can be said with these records is said here, once for both.
+
+One head writes. `begin_life` counts its lives, and a commit of an earlier life is refused (`ReplacedError`): a head that was
+stopped and is continued after another has taken its place changes nothing any more.
+
+A request is done once: with its change its answer is kept, by node and number, in the same commit, so that an agent that asks again,
+of whichever life of the head, gets the same answer. The last `N_ANSWERS` of a node are kept.
+
+While the backend cannot be reached, what is there can be read, and writing raises `AwayError`. Whether the change that met the loss has
+been made is found out on the next one, before it: everything is loaded again.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct, msgpack
+
+from .messages import Member, StoreReply, StoreRequest
+
+FORMAT = 1                         # of the records; bump it with any change of `_Entry`, `_Node` or the keys
+N_ANSWERS = 1024                   # of a node, four times what it may have unanswered
+MAX_BYTES = 1 << 28                # of all entries: they lie in memory
+MAX_ENTRIES = 1_000_000
+MAX_KEYS_REPLIED = 10_000
+
+Changes = Mapping[str, bytes | None]   # None: the record is deleted
+
+
+class ControlStoreError(RuntimeError):
+    """What goes wrong with the control store; its text says what to do.
+
+    ControlStoreError
+    ├── AwayError         it cannot be reached: nothing can be written for now
+    ├── DamagedError      what it holds makes no sense
+    ├── FullError         there is no room for that
+    └── ReplacedError     another head uses it: this one must end
+    """
+
+
+class AwayError(ControlStoreError):
+    """The backend cannot be reached. Whether the change has been made is not known."""
+
+
+class DamagedError(ControlStoreError):
+    """What the backend holds makes no sense."""
+
+
+class FullError(ControlStoreError):
+    """A bound is reached; nothing has been changed."""
+
+
+class ReplacedError(ControlStoreError):
+    """Another head has begun a life with this store."""
+
+
+class Backend(Protocol):
+    """Keeps records by key. Keys are text without NUL of at most 1,100 characters, values bytes of at most a good MiB."""
+
+    def load(self) -> dict[str, bytes]:
+        """All there is. Raises `AwayError` or `DamagedError`."""
+
+    def commit(self, changes: Changes, life: bytes | None) -> None:
+        """Make all these changes or none, and return when they are safe.
+
+        `life`: what the record "life" must hold, or `ReplacedError`; None: whatever it holds. Raises `AwayError`, after which the
+        changes may have been made or not, but all or none.
+        """
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class _Entry(Struct, frozen=True, array_like=True):
+    value: bytes
+    node: int = 0                  # with which it lives; 0: with none
+
+
+class _Node(Struct, frozen=True, array_like=True):
+    member: Member
+    draining: bool
+
+
+class ControlStore:
+    """The control store of one head, on a backend that is its own from then on.
+
+    Raises
+    ------
+    AwayError, DamagedError
+        It cannot be read.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._life: bytes | None = None
+        self._must_load = False
+        self._load()
+
+    def _load(self) -> None:
+        records = self._backend.load()
+        self._entries: dict[tuple[str, str], _Entry] = {}
+        self._members: dict[int, _Node] = {}
+        self._dead: dict[int, str] = {}
+        self._answers: dict[int, dict[int, StoreReply]] = {}
+        self.epoch = 0
+        try:
+            found = int(records.pop("format", b"%d" % FORMAT))
+            if found != FORMAT:
+                raise DamagedError(f"The control store has format {found} and this version of cellmesh reads {FORMAT}: "
+                                   "use the version that wrote it, or begin a cluster with an empty one.")
+            for key, value in records.items():
+                self._take_in(key, value)
+        except (ValueError, msgspec.DecodeError) as error:
+            raise DamagedError(f"The control store holds a record that makes no sense ({error}): restore it from a copy, or begin "
+                               "a cluster with an empty one.") from error
+        self._size = sum(_size(key, entry) for key, entry in self._entries.items())
+        self._must_load = False
+
+    def _take_in(self, key: str, value: bytes) -> None:
+        kind, _, rest = key.partition("/")
+        if kind == "life":
+            self.epoch = int(value)
+        elif kind == "entry":
+            table, _, name = rest.partition("/")
+            self._entries[table, name] = msgpack.decode(value, type=_Entry)
+        elif kind == "member":
+            self._members[int(rest)] = msgpack.decode(value, type=_Node)
+        elif kind == "dead":
+            self._dead[int(rest)] = value.decode()
+        elif kind == "answer":
+            node, _, number = rest.partition("/")
+            self._answers.setdefault(int(node), {})[int(number)] = StoreReply(int(number), value == b"1")
+        else:
+            raise ValueError(f"{key!r} is no key")
+
+    # ---- lives and members
+    def begin_life(self) -> int:
+        """Count one more life of the head, and shut out those before. Returns its epoch."""
+        epoch = self.epoch + 1
+        life = b"%d" % epoch
+        self._backend.commit({"life": life, "format": b"%d" % FORMAT}, b"%d" % self.epoch if self.epoch else None)
+        self.epoch, self._life = epoch, life
+        return epoch
+
+    @property
+    def members(self) -> list[tuple[Member, bool]]:
+        """Who was a member when last heard of, and whether it was draining, by number."""
+        return [(node.member, node.draining) for _, node in sorted(self._members.items())]
+
+    @property
+    def dead(self) -> dict[int, str]:
+        """Every node that has been one and is none any more, and why."""
+        return dict(self._dead)
+
+    def remember(self, member: Member, draining: bool) -> None:
+        """A member, new or changed."""
+        node = _Node(member, draining)
+        self._commit({f"member/{member.node}": msgpack.encode(node)})
+        self._members[member.node] = node
+
+    def bury(self, node: int, reason: str) -> None:
+        """A node is gone for ever, and with it what lived with it."""
+        gone = [key for key, entry in self._entries.items() if entry.node == node]
+        changes: dict[str, bytes | None] = {f"member/{node}": None, f"dead/{node}": reason.encode()}
+        changes |= {_entry_key(key): None for key in gone} | {f"answer/{node}/{n}": None for n in self._answers.get(node, ())}
+        self._commit(changes)
+        for key in gone:
+            self._size -= _size(key, self._entries.pop(key))
+        self._members.pop(node, None)
+        self._answers.pop(node, None)
+        self._dead[node] = reason
+
+    # ---- what agents keep in it
+    def perform(self, request: StoreRequest) -> StoreReply:
+        """Do a request, unless it has been done; the answer is the same either way.
+
+        Raises
+        ------
+        AwayError
+            It is not known whether it has been done. Asked again later, it is done once all the same.
+        FullError
+            It would be too much; nothing is changed.
+        """
+        key = (request.table, request.key)
+        entry = self._entries.get(key)
+        if request.operation == "get":
+            return StoreReply(request.number, entry is not None, entry.value if entry is not None else b"")
+        if request.operation == "keys":
+            found = sorted(name for table, name in self._entries if table == request.table and name.startswith(request.key))
+            return StoreReply(request.number, bool(found), keys=found[:MAX_KEYS_REPLIED])
+        if self._must_load:
+            self._reload()
+            entry = self._entries.get(key)
+        if request.number in self._answers.get(request.node, ()):
+            return self._answers[request.node][request.number]
+        new: _Entry | None = entry
+        if request.operation == "delete":
+            new = None
+        elif request.operation == "put" or entry is None:
+            new = _Entry(request.value, request.node if request.lives_with else 0)
+        reply = StoreReply(request.number, (entry is not None) if request.operation == "delete" else new is not entry)
+        size = self._size + (_size(key, new) if new is not None else 0) - (_size(key, entry) if entry is not None else 0)
+        if new is not entry and new is not None and (size > MAX_BYTES or (entry is None and len(self._entries) >= MAX_ENTRIES)):
+            raise FullError(f"The control store holds {len(self._entries)} entries of {self._size >> 20} MiB, and at most {MAX_ENTRIES} of "
+                            f"{MAX_BYTES >> 20} MiB fit: delete some, or put large values into the object store.")
+        answers = self._answers.get(request.node, {})
+        old = [n for n in answers if n <= request.number - N_ANSWERS]
+        changes: dict[str, bytes | None] = {f"answer/{request.node}/{n}": None for n in old}
+        changes[f"answer/{request.node}/{request.number}"] = b"1" if reply.done else b"0"
+        if new is not entry:
+            changes[_entry_key(key)] = None if new is None else msgpack.encode(new)
+        self._commit(changes)
+        self._answers.setdefault(request.node, {})[request.number] = reply
+        for n in old:
+            del answers[n]
+        self._size = size
+        if new is None:
+            self._entries.pop(key, None)
+        else:
+            self._entries[key] = new
+        return reply
+
+    def close(self) -> None:
+        """Let go of the backend."""
+        self._backend.close()
+
+    # ---- writing
+    def _reload(self) -> None:
+        """After a loss: what the backend has is what counts."""
+        self._load()
+        if self._life is not None and b"%d" % self.epoch != self._life:
+            self._must_load = True
+            raise _replaced()
+
+    def _commit(self, changes: Changes) -> None:
+        if self._life is None:
+            raise RuntimeError("begin_life() comes before any change")
+        if self._must_load:
+            self._reload()
+        try:
+            self._backend.commit(changes, self._life)
+        except AwayError:
+            self._must_load = True
+            raise
+
+
+def _replaced() -> ReplacedError:
+    return ReplacedError("Another head has begun to use this control store, so this one may not change it any more, and ends.")
+
+
+def _entry_key(key: tuple[str, str]) -> str:
+    return f"entry/{key[0]}/{key[1]}"
+
+
+def _size(key: tuple[str, str], entry: _Entry) -> int:
+    return len(key[1]) + len(entry.value) + 200
+
+
+def open_store(where: str, cluster: str) -> ControlStore:
+    """The control store of a cluster.
+
+    Parameters
+    ----------
+    where : str
+        The path of a file for SQLite, or an address for Redis: redis://host:port/number, rediss://... or unix:///path.
+    cluster : str
+        Its name, which keeps clusters apart that share one Redis.
+
+    Raises
+    ------
+    ControlStoreError
+        It cannot be used; the text says why.
+    """
+    if where.startswith(("redis://", "rediss://", "unix://")):
+        from .redis_backend import RedisBackend
+        return ControlStore(RedisBackend(where, cluster))
+    if "://" in where:
+        raise ControlStoreError(f"control store {where!r}: must be the path of a file, or redis://, rediss:// or unix:// with an address")
+    from .sqlite_backend import SqliteBackend
+    return ControlStore(SqliteBackend(where))

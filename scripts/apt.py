@@ -1,0 +1,29 @@
+"""Installs what tests need from the distribution's packages, where that is possible."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+
+
+def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]) -> str | None:
+    """None once `find` finds it, which may take an installation; else the reason why there is none."""
+    if find():
+        return None
+    if not shutil.which("apt-get"):
+        return f"no {what} on PATH and no apt-get to install one; install it by hand"
+    if os.geteuid() != 0:
+        return f"no {what} on PATH; as root: apt-get install {' '.join(packages)}"
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    print(f"installing {' '.join(packages)} ...", flush=True)
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]):
+        done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"
+    return None if find() else f"apt-get installed {packages[0]}, but there is no {what} on PATH"
+
+
+def redis_server() -> str | None:
+    """Redis, for the tests of the control store, which start their own."""
+    return install("redis-server", lambda: shutil.which("redis-server"), ("redis-server",))
