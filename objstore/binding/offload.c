@@ -178,25 +178,44 @@ static uint64_t read_back(ClientObject *c, const struct away_move *m)
     return 0;
 }
 
-int bring_back(ClientObject *c, uint32_t slot)
+/* Until this process is to bring it, or somebody else has. What lies elsewhere may have to be made again first, which takes a CPU: whoever
+ * waits for it gives his back. 1: ours to bring; 0: it is here; -1: an exception. */
+static int claim(ClientObject *c, uint32_t slot, struct away_move *m)
 {
-    struct away_move m;
+    uint32_t task_1 = current_task_of(c);
+    bool blocked = false;
+    int result;
     for (;;) {
         uint32_t seen = client_inbox(&c->s);
         segment_lock(&c->s);
-        int found = away_claim(&c->s, slot, &m);
+        int found = away_claim(&c->s, slot, m);
         segment_unlock(&c->s);
-        if (found == OBJSTORE_EXISTS)
-            return 0;
-        if (found == OBJSTORE_OK)
-            break;
+        result = found == OBJSTORE_OK;
         if (found == OBJSTORE_NOT_FOUND) {
             raise_store_error(c, "lost", "an object lay on another machine, which has been lost");
-            return -1;
+            result = -1;
         }
-        if (sleep_a_little(c, seen) < 0)
-            return -1;
+        if (found != OBJSTORE_PENDING)
+            break;
+        if (task_1 && !blocked && object_is_elsewhere(&c->s.objects[slot])) {
+            task_block(&c->s, task_1 - 1);
+            blocked = true;
+        }
+        result = sleep_a_little(c, seen);
+        if (result < 0)
+            break;
     }
+    if (blocked)
+        task_unblock(&c->s, task_1 - 1);
+    return result;
+}
+
+int bring_back(ClientObject *c, uint32_t slot)
+{
+    struct away_move m;
+    int ours = claim(c, slot, &m);
+    if (ours <= 0)
+        return ours;
     uint64_t chunk = read_back(c, &m);
     segment_lock(&c->s);
     if (chunk)

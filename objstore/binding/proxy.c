@@ -273,6 +273,26 @@ done:
     return result;
 }
 
+/* Which of these tasks that we have submitted sleep, and use nothing of what they were given. */
+static PyObject *proxy_blocked(ProxyObject *p, PyObject *list)
+{
+    if (proxy_usable(p) < 0)
+        return NULL;
+    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "blocked expects a list of tasks");
+    for (Py_ssize_t i = 0; found && items && i < PySequence_Fast_GET_SIZE(items); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+        unsigned long n = PyLong_AsUnsignedLong(item);
+        const struct task_slot *t = n < p->s.h->touched_tasks ? &p->s.tasks[n] : NULL;
+        if (PyErr_Occurred() || (t && t->caller == p->s.me && atomic_load(&t->state) == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED) &&
+                                 PyList_Append(found, item) < 0))
+            Py_CLEAR(found);
+    }
+    if (!items)
+        Py_CLEAR(found);
+    Py_XDECREF(items);
+    return found;
+}
+
 /* Ends a task that we have submitted, as `cancel` does. */
 static PyObject *proxy_cancel(ProxyObject *p, PyObject *args)
 {
@@ -648,6 +668,7 @@ static PyMethodDef proxy_methods[] = {
     PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
     PROXY("submit", proxy_submit, METH_VARARGS,
           "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent)\n--\n\n(task, number, results)."),
+    PROXY("blocked", proxy_blocked, METH_O, "blocked(tasks)\n--\n\nThose of them, submitted by this proxy, that wait for others."),
     PROXY("cancel", proxy_cancel, METH_VARARGS, "cancel(result, force)\n--\n\nEnds the task that makes it."),
     PROXY("create", proxy_create, METH_NOARGS, "create()\n--\n\nAn object that is to come, held by this proxy."),
     PROXY("seal", proxy_seal, METH_VARARGS, "seal(object, state, bytes, refs)\n--\n\nFalse: it was sealed already."),

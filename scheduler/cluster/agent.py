@@ -1,7 +1,11 @@
 """`python -m cellmesh.scheduler.cluster.agent SEGMENT CONFIG PARENT`: speaks for a session in its cluster.
 
 Started by the local scheduler, with descriptors of the segment and of the `SessionConfig`. Ends with status 0 when the session is not
-part of the cluster any more, see `local_scheduler.core.AgentExited`.
+part of the cluster any more, see `local_scheduler.core.AgentExited`. If it dies, what ran elsewhere is retried, and another one begins:
+as another node, for whom the others have nothing.
+
+This is the shell: what is asked of the head, and which task goes where, `member` decides; what goes on with each other node is the
+affair of an `exchange`. Here are the sockets, the clock and the segment's bell.
 """
 from __future__ import annotations
 
@@ -16,93 +20,296 @@ import time
 from ...objstore import _core
 from .. import processes
 from ..messages import SessionConfig
-from . import address, sockets
+from . import address, member, messages, sockets
+from .exchange import Exchange, ForeignFault
 from .keys import Cluster
-from .messages import (SESSION_LABEL, Drain, End, Leave, Lost, Member, Message, Refused, Register, Registered, RegisterFirst, Report,
-                       Shares)
-from .wire import Connected, HeadLink, Received, Rejected
+from .lineage import Lineage
+from .places import Demand, Send, TakeBack, Tell, Warn
+from .stream import Overrun
+from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
 
-LINGER_S = 0.3  # for the goodbye to get out
+LINGER_S = 0.3        # for the goodbye to get out
+SETTLE_S = 0.002      # tasks that could run at home, but for others that run there, go elsewhere after so long
+SWEEP_S = 0.2         # how often to look for what is not referred to any more
+LOOK_S = 1.0          # how often at what waits at home although nobody has rung
+UNREACHABLE_S = 10.0  # a member that cannot be reached for so long is of no use
+UNIT = 10_000         # of amounts in messages
 
 
 class Agent:
-    """Registers and reports."""
+    """This node's part in the cluster.
+
+    Attributes
+    ----------
+    me : messages.Member
+    over : str
+        Why the session is no member any more; "" as long as it is.
+    """
 
     def __init__(self, config: SessionConfig, client: _core.Client) -> None:
         assert config.cluster is not None
         self._client = client
-        cluster = Cluster(config.cluster.folder)
-        keys = sockets.new_pair()
-        self._link = HeadLink(keys, cluster.head_key, address.endpoint(*address.parse(cluster.address)), cluster.own_pair(),
-                              socket.gethostname()[:256])
+        self._cluster = Cluster(config.cluster.folder)
+        self._keys = sockets.new_pair()
+        self._hostname = socket.gethostname()[:256]
+        self._peers = Peers(self._keys, config.cluster.host, messages.ToPeer, config.cluster.port)
         total, _ = client.resources()
-        self.member = Member(secrets.randbits(62) | 1, address.endpoint(config.cluster.host, config.cluster.port or 1), keys.public,
-                             socket.gethostname()[:256], _shares(total),
-                             {**config.cluster.labels, SESSION_LABEL: config.session})
-        self._n_registered = self._n_reports = self._epoch = 0
-        self._beat_s = 1.0
+        self.me = messages.Member(secrets.randbits(62) | 1, self._peers.endpoint, self._keys.public, self._hostname, _shares(total),
+                                  {messages.SESSION_LABEL: config.session, **config.cluster.labels})
+        self._member = member.start(self.me, time.monotonic(), member.Settings(has_driver=not config.stays))
+        self._head: HeadLink | None = None
+        self._attempt = 0
+        self._exchanges: dict[int, Exchange] = {}
+        self._lineage = Lineage(client, self._bring)
+        self._cut_off: set[int] = set()                   # members that are of no use
+        self._unreachable: dict[int, float] = {}          # members -> since when
+        self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
+        self._classes: dict[tuple[tuple[str, int], ...], int] = {}
+        self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
         self._draining = False
-        self._report_at: float | None = None
-        self.over = ""                                   # why the session is no member any more
+        self._has_news = True
+        self._sweep_at = self._look_at = 0.0
+        self._poll = select.poll()
+        self.over = ""
 
+    # ---- the loop
     def run(self, stop: int) -> None:
         """Serve until that descriptor is readable, or there is nothing to be part of any more."""
-        poll = select.poll()
-        poll.register(self._link.fileno(), select.POLLIN)
-        poll.register(stop, select.POLLIN)
+        bell = self._client.bell()
+        for fd in (stop, bell, self._peers.fileno()):
+            self._poll.register(fd, select.POLLIN)
+        self._step(member.Tick())
         while not self.over:
-            for event in self._link.receive_ready():
-                self._handle(event)
-            now = time.monotonic()
-            if self._report_at is not None and now >= self._report_at:
-                self._report()
-                self._report_at = now + self._beat_s
-            wait_s = None if self._report_at is None else max(0.0, self._report_at - now)
-            if any(fd == stop for fd, _ in poll.poll(None if wait_s is None else wait_s * 1000)):
+            ready = {fd for fd, _ in self._poll.poll(self._pause_ms(time.monotonic()))}
+            if stop in ready:
+                self._step(member.Drained())
                 break
-        self._link.send(Leave(self.member.node))
-        self._link.close(LINGER_S)
+            if bell in ready:
+                os.read(bell, 8)
+                self._has_news = True
+            for event in self._peers.receive_ready():
+                self._peer_event(event)
+            for head_event in self._head.receive_ready() if self._head is not None else ():
+                self._head_event(head_event)
+            self._work(time.monotonic())
+        for exchange in self._exchanges.values():
+            exchange.close()
+        if self._head is not None:
+            self._head.close(LINGER_S)
+        self._peers.close()
 
-    def _handle(self, event: object) -> None:
+    def _pause_ms(self, now: float) -> float:
+        due = [member.next_deadline(self._member), self._look_at, *(since + SETTLE_S for since in self._crowded.values() if since + SETTLE_S > now),
+               *(since + UNREACHABLE_S for since in self._unreachable.values())]
+        if any(not exchange.is_quiet for exchange in self._exchanges.values()):
+            due.append(self._sweep_at)
+        return 0 if self._has_news else max(0.0, min(due) - now) * 1000
+
+    def _work(self, now: float) -> None:
+        if self._has_news:
+            self._has_news = False
+            for node, exchange in list(self._exchanges.items()):
+                self._guarded(node, exchange.look)
+            self._lineage.look()
+        self._count_ended()
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_S
+            for node, exchange in list(self._exchanges.items()):
+                self._guarded(node, exchange.sweep, now)
+            self._lineage.sweep()
+        for node in [node for node, since in self._unreachable.items() if now - since >= UNREACHABLE_S]:
+            self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
+        self._look(now)
+        if now >= member.next_deadline(self._member):
+            self._step(member.Tick())
+        if self._draining and not any(exchange.n_accepted for exchange in self._exchanges.values()):
+            self._step(member.Drained())
+
+    # ---- what waits at home
+    def _look(self, now: float) -> None:
+        self._look_at = now + LOOK_S
+        wants, waiting = [], 0
+        rows = self._client.surplus()
+        crowded = {}
+        for index, n_ready, n_startable, demand in rows:
+            n = n_ready - n_startable
+            waiting += n
+            self._demands[index] = demand
+            if n > 0:
+                crowded[index] = since = self._crowded.get(index, now)
+                if now - since >= SETTLE_S or not self._client.feasible(index):
+                    wants.append(Demand(index, demand, n))
+        self._crowded = crowded
+        _, free = self._client.resources()
+        stats = self._client.stats()
+        self._step(member.Looked(tuple(wants), _shares(free), self._lent(), waiting, stats["used_bytes"], stats["capacity_bytes"]))
+
+    def _lent(self) -> dict[str, int]:
+        """What tasks of others take here, at most: those that wait for it count, too."""
+        lent: dict[str, int] = {}
+        for exchange in self._exchanges.values():
+            for name, amount in exchange.lent.items():
+                lent[name] = lent.get(name, 0) + amount
+        return {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}
+
+    def _class_of(self, demand: dict[str, int]) -> int:
+        key = tuple(sorted(demand.items()))
+        if key not in self._classes:
+            self._classes[key] = self._client.resource_class({name: amount / UNIT for name, amount in demand.items()})
+        return self._classes[key]
+
+    # ---- decisions
+    def _step(self, event: member.Event) -> None:
+        for action in member.step(self._member, event, time.monotonic()):
+            self._perform(action)
+
+    def _perform(self, action: member.Action) -> None:
+        match action:
+            case Tell(message):
+                if self._head is not None:
+                    self._head.send(message)
+            case Send(lease, node, shape, n):
+                self._send(lease, node, shape, n)
+            case TakeBack(lease=lease):
+                pass  # nobody says that they wait, see `Waits`
+            case member.MemberCame(who):
+                self._peers.add(who)
+            case member.MemberLost(node, reason):
+                self._lose(node, reason)
+            case member.Connect(attempt):
+                self._connect(attempt)
+            case member.BeginDrain(reason):
+                self._draining = True
+                _say(f"this node is drained: {reason}")
+            case Warn(shape, reason):
+                _say(f"tasks of shape {shape} can run nowhere: {reason}")
+            case member.HeadGone(reason):
+                _say(f"the head is gone: {reason}")
+            case member.HeadBack():
+                _say("the head is back")
+            case member.Stop(_, reason):
+                self.over = reason
+
+    def _send(self, lease: int, node: int, shape: object, n: int) -> None:
+        exchange = self._exchange(node)
+        sent = 0
+        if exchange is not None:
+            assert isinstance(shape, int)
+            sent = self._guarded(node, exchange.send_tasks, shape, n, self._demands[shape], lease) or 0
+        self._step(member.Sent(lease, n, sent))
+
+    # ---- the others
+    def _exchange(self, node: int) -> Exchange | None:
+        """What there is with a node; None: it is no member, or of no use."""
+        if node in self._exchanges or node in self._cut_off or node not in self._member.members or node == self.me.node:
+            return self._exchanges.get(node)
+
+        def send(message: messages.Message, frame: bytes | None) -> None:
+            self._peers.send(node, message, *(() if frame is None else (frame,)))
+            if not self._peers.room(node):
+                self._step(member.Congested(node, True))
+
+        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage)
+        return exchange
+
+    def _guarded(self, node: int, call: object, *arguments: object) -> object:
+        """What the other node says, or does not read, is its fault alone."""
+        try:
+            return call(*arguments)  # type: ignore[operator]
+        except (ForeignFault, Overrun) as error:
+            self._cut(node, str(error))
+            return None
+
+    def _bring(self, slot: int) -> None:
+        for exchange in list(self._exchanges.values()):
+            exchange.fetch(slot)
+
+    def _peer_event(self, event: object) -> None:
+        match event:
+            case Received(node, messages.Farewell(reason)):
+                self._cut(node, f"it says: {reason}")
+            case Received(node, message, payload):
+                exchange = self._exchange(node)
+                if exchange is not None:
+                    self._guarded(node, exchange.receive, message, payload[0] if payload else b"", self._has_room)
+                self._has_news = True
+            case Connected(node):
+                self._unreachable.pop(node, None)
+            case Disconnected(node):
+                self._unreachable.setdefault(node, time.monotonic())
+            case Room(node):
+                self._step(member.Congested(node, False))
+            case Faulty(node, reason):
+                self._cut(node, reason)
+
+    def _has_room(self) -> bool:
+        return not self._draining
+
+    def _count_ended(self) -> None:
+        for exchange in self._exchanges.values():
+            ended, exchange.ended = exchange.ended, type(exchange.ended)()
+            for lease, n in ended.items():
+                self._step(member.Ended(lease, n))
+
+    def _cut(self, node: int, reason: str) -> None:
+        """A member that this node can do nothing with: what is between the two ends, on both sides."""
+        if node in self._cut_off:
+            return
+        _say(f"node {node:x} is cut off: {reason}")
+        self._cut_off.add(node)
+        self._unreachable.pop(node, None)
+        self._end(node)
+        if node in self._member.members:
+            try:
+                self._peers.send(node, messages.Farewell(reason[:1000]))
+            except (KeyError, Overrun):
+                pass  # it will hear of it from the head, or from its own silence
+            self._step(member.PeerFailed(node))
+
+    def _lose(self, node: int, reason: str) -> None:
+        _say(f"node {node:x} is lost: {reason}")
+        self._peers.remove(node)
+        self._unreachable.pop(node, None)
+        self._cut_off.discard(node)
+        self._end(node)
+
+    def _end(self, node: int) -> None:
+        exchange = self._exchanges.pop(node, None)
+        if exchange is not None:
+            exchange.close()
+            self._has_news = True
+
+    # ---- the head
+    def _connect(self, attempt: int) -> None:
+        if self._head is not None:
+            self._poll.unregister(self._head.fileno())
+            self._head.close()
+        self._attempt = attempt
+        where = address.endpoint(*address.parse(self._cluster.address))
+        self._head = HeadLink(self._keys, self._cluster.head_key, where, self._cluster.own_pair(), self._hostname)
+        self._poll.register(self._head.fileno(), select.POLLIN)
+
+    def _head_event(self, event: object) -> None:
         match event:
             case Connected():
-                self._register()
-            case Rejected(reason, final=True):
+                self._step(member.Connected(self._attempt))
+            case Disconnected():
+                self._step(member.Disconnected(self._attempt))
+            case Rejected(reason, True):
                 self.over = reason
-            case Received(message=message):
-                self._obey(message)
-
-    def _register(self) -> None:
-        self._n_registered += 1
-        self._link.send(Register(self.member, self._n_registered, self._epoch))
-
-    def _obey(self, message: Message) -> None:
-        match message:
-            case RegisterFirst():
-                self._register()
-            case Registered():
-                self._epoch = message.epoch
-                self._beat_s = message.beat_s
-                self._report_at = time.monotonic()
-            case Refused(reason) | End(reason):
-                self.over = reason
-            case Lost(node, reason) if node == self.member.node:
-                self.over = reason
-            case Drain(node) if node == self.member.node:
-                self._draining = True
-
-    def _report(self) -> None:
-        total, free = self._client.resources()
-        stats = self._client.stats()
-        if self._draining and free == total:
-            self.over = "it has been drained"
-        self._n_reports += 1
-        self._link.send(Report(self.member.node, self._n_reports, _shares(free), used_bytes=stats["used_bytes"],
-                               size_bytes=stats["capacity_bytes"]))
+            case Rejected(reason, False):
+                _say(reason)
+                self._step(member.Disconnected(self._attempt))
+            case Received(node, message) if node == HEAD:
+                self._step(member.HeadSaid(self._attempt, message))
 
 
-def _shares(amounts: dict[str, float]) -> Shares:
-    return {name: int(amount * 10_000) for name, amount in amounts.items()}
+def _shares(amounts: dict[str, float]) -> messages.Shares:
+    return {name: int(amount * UNIT) for name, amount in amounts.items() if amount > 0}
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def main(segment_fd: int, config_fd: int, parent: int) -> int:
@@ -115,10 +322,10 @@ def main(segment_fd: int, config_fd: int, parent: int) -> int:
     signal.set_wakeup_fd(writer)
     signal.signal(signal.SIGTERM, lambda signum, frame: None)  # the byte in the pipe is what counts
     config = SessionConfig.from_bytes(processes.read_all(config_fd))
-    agent = Agent(config, _core.Client(segment_fd, _core.ROLE_DRIVER, None))
+    agent = Agent(config, _core.Client(segment_fd, _core.ROLE_PROXY, None))
     agent.run(stop)
     if agent.over:
-        print(f"this session is not part of its cluster any more: {agent.over}", file=sys.stderr)
+        _say(f"this session is not part of its cluster any more: {agent.over}")
     return 0
 
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from . import messages
-from .messages import CHUNK_BYTES, MAX_INLINE_BYTES, Cancel, Chunk, Fetch, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told, Value, Want
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, Blocked, Cancel, Chunk, Fetch, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told,
+                       Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -44,7 +45,7 @@ class ForeignFault(Exception):
 class Sent(Struct):
     """A task of ours that runs there."""
     task: int                       # its slot here
-    lease: int                      # the place that it takes there
+    lease: int                      # the place that it takes there; 0: none, or none any more
     results: list[int]
     record: tuple[Any, ...]         # as `Proxy.take` gives it: what it takes to run it again
 
@@ -52,10 +53,12 @@ class Sent(Struct):
 class Accepted(Struct):
     """A task of theirs that runs here."""
     number: int
+    task: int                       # its slot here
     demand: dict[str, int]
     n_returns: int                  # that are asked for; one that has none makes one here, whose sealing is its end
     results: list[int]              # slots here
     n_left: int                     # of them are not sealed
+    has_blocked: bool = False
 
 
 class Held(Struct):
@@ -123,6 +126,11 @@ class Exchange:
         return len(self._sent)
 
     @property
+    def n_active(self) -> int:
+        """Those of them that do not wait for others."""
+        return sum(sent.lease != 0 for sent in self._sent.values())
+
+    @property
     def n_accepted(self) -> int:
         """Tasks of theirs that run here."""
         return len(self._accepted)
@@ -130,10 +138,10 @@ class Exchange:
     @property
     def is_quiet(self) -> bool:
         """Whether `sweep` would find nothing to do, whatever has happened."""
-        return not self._imports
+        return not self._imports and not self._accepted
 
     # ---- ours, there
-    def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int = 0) -> int:
+    def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int) -> int:
         """Have up to `most` waiting tasks of a class run there; returns how many there were."""
         records = self.proxy.take(resource_class, most)
         tasks = []
@@ -161,7 +169,7 @@ class Exchange:
                 for i in elsewhere:
                     self._lineage.note(sent.results[i], made, i)
             self.proxy.finish(sent.task, result.status)
-            self.ended[sent.lease] += 1
+            self._free_place(sent)
 
     def _take_result(self, slot: int, value: Value) -> None:
         if value.there is None:
@@ -177,7 +185,17 @@ class Exchange:
             if sent is None:
                 raise ForeignFault(f"it returns task {number}, which it was not given")
             self.proxy.give_back(sent.task)
+            self._free_place(sent)
+
+    def _blocked(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if number in self._sent:
+                self._free_place(self._sent[number])
+
+    def _free_place(self, sent: Sent) -> None:
+        if sent.lease:
             self.ended[sent.lease] += 1
+            sent.lease = 0
 
     def _cancel_unwanted(self) -> None:
         unwanted = set(self.proxy.cancelled([sent.task for sent in self._sent.values()])) if self._sent else set()
@@ -208,11 +226,11 @@ class Exchange:
 
     def _submit(self, task: Task, function: int, refs: list[int]) -> None:
         try:
-            _, _, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
+            slot, _, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
                                               max(1, task.n_returns), task.max_retries, task.flags, task.origin, 0)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
-        self._accepted[task.number] = Accepted(task.number, task.demand, task.n_returns, results, len(results))
+        self._accepted[task.number] = Accepted(task.number, slot, task.demand, task.n_returns, results, len(results))
         self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
@@ -249,6 +267,14 @@ class Exchange:
                 results.append(self._finish(accepted))
         for begin in range(0, len(results), messages.MAX_BATCH):
             self._send(Results(results[begin:begin + messages.MAX_BATCH]), None)
+
+    def _tell_blocked(self) -> None:
+        running = {accepted.task: accepted for accepted in self._accepted.values() if not accepted.has_blocked}
+        blocked = [running[task] for task in self.proxy.blocked(list(running))] if running else []
+        for accepted in blocked:
+            accepted.has_blocked = True
+        if blocked:
+            self._send(Blocked([accepted.number for accepted in blocked]), None)
 
     def _cancel(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -484,6 +510,8 @@ class Exchange:
                 self._results(results)
             case Returned(numbers):
                 self._returned(numbers)
+            case Blocked(numbers):
+                self._blocked(numbers)
             case Cancel(numbers):
                 self._cancel(numbers)
             case Released(objects):
@@ -519,6 +547,7 @@ class Exchange:
             elif now - since > KEEP_FUNCTION_S and slot not in self._without:
                 del self._functions[slot]
                 self._drop(slot)
+        self._tell_blocked()
         unused = self.proxy.unused([slot for slot in self._origin if self._held[slot] == 1 and slot not in self._told])
         released = []
         for slot in unused:

@@ -10,7 +10,7 @@ another size the second time was no function of its arguments: its result is los
 """
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
@@ -37,15 +37,15 @@ class Made:
 
 
 class Input:
-    """A value that a task was given, held."""
+    """A value that a task was given, held for as long as this lives."""
 
-    __slots__ = ("_dropped", "slot")
+    __slots__ = ("_let_go", "slot")
 
-    def __init__(self, slot: int, dropped: list[int]) -> None:
-        self.slot, self._dropped = slot, dropped
+    def __init__(self, slot: int, let_go: list[int]) -> None:
+        self.slot, self._let_go = slot, let_go
 
     def __del__(self) -> None:
-        self._dropped.append(self.slot)
+        self._let_go.append(self.slot)
 
 
 class Lineage:
@@ -56,8 +56,8 @@ class Lineage:
         self.proxy = _core.Proxy(client)
         self._bring = bring
         self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and which of its results it is
-        self._held: dict[int, int] = {}
-        self._dropped: list[int] = []
+        self._held: Counter[int] = Counter()                            # why the proxy holds a slot: so many reasons
+        self._let_go: list[int] = []                                    # of which these are none any more, see `sweep`
         self._coming: dict[int, int] = {}                               # result of the second run -> what waits for its bytes
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Lineage:
         inputs: list[Input | tuple[Made, int]] = []
         for slot in (record[3], *record[5]):
             made = self._made.get(slot)
-            inputs.append(made if made is not None else self._hold(slot))
+            inputs.append(made if made is not None else self._input(slot))
         return Made(record, [(slot, self.proxy.generation(slot)) for slot in slots], inputs)
 
     def note(self, slot: int, made: Made, index: int) -> None:
@@ -87,12 +87,12 @@ class Lineage:
         ran: list[Made] = []
         for slot, (made, index) in gone.items():
             self._run(made, gone.keys(), ran)
-            self.proxy.hold(slot, made.results[index][1])
+            self._hold(slot, made.results[index][1])
             self.proxy.move(slot, False)
             assert made.again is not None
             self._coming[made.again[index]] = slot
         for made in ran:  # what nobody waits for lives on only in the tasks that it was given to
-            self.proxy.drop([new for new in made.again or () if new not in self._coming])
+            self._let_go += [new for new in made.again or () if new not in self._coming]
             made.again = None
 
     def look(self) -> None:
@@ -106,22 +106,26 @@ class Lineage:
             if state != READY or place or refs or size != self.proxy.look(slot)[1] or not self._copy(new, slot, size):
                 self.proxy.move(slot, True)
             self.forget(slot)
-            self.proxy.drop([slot, new])
+            self._let_go += [slot, new]
 
     def sweep(self) -> None:
         """Let go of what is not needed any more."""
-        while self._dropped:
-            slot = self._dropped.pop()
+        while self._let_go:
+            slot = self._let_go.pop()
             self._held[slot] -= 1
             if not self._held[slot]:
                 del self._held[slot]
                 self.proxy.drop([slot])
 
-    def _hold(self, slot: int) -> Input:
-        if slot not in self._held:
-            self.proxy.hold(slot, self.proxy.generation(slot))
-        self._held[slot] = self._held.get(slot, 0) + 1
-        return Input(slot, self._dropped)
+    def _hold(self, slot: int, generation: int) -> bool:
+        found = slot in self._held or self.proxy.hold(slot, generation)
+        if found:
+            self._held[slot] += 1
+        return found
+
+    def _input(self, slot: int) -> Input:
+        self._hold(slot, self.proxy.generation(slot))
+        return Input(slot, self._let_go)
 
     def _run(self, made: Made, gone: Container[int], ran: list[Made]) -> None:
         """Submit a task again, and before it those whose results it was given and that have gone. Without recursion: chains are long."""
@@ -140,12 +144,10 @@ class Lineage:
     def _is_there(self, item: tuple[Made, int], gone: Container[int]) -> bool:
         """Whether a result that a task was given can still be had."""
         slot, generation = item[0].results[item[1]]
-        if slot in gone or not self.proxy.hold(slot, generation):
+        if slot in gone or not self._hold(slot, generation):
             return False
-        is_there = self.proxy.look(slot)[5] != LOST
-        if slot not in self._held and slot not in self._coming.values():
-            self.proxy.drop([slot])
-        return is_there
+        self._let_go.append(slot)
+        return self.proxy.generation(slot) == generation and self.proxy.look(slot)[5] != LOST
 
     def _submit(self, task: Made) -> list[int]:
         _, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent = task.record
@@ -157,7 +159,9 @@ class Lineage:
                 slots.append(item[0].again[item[1]])
             else:
                 slots.append(item[0].results[item[1]][0])
-        return self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns, max_retries, flags, origin, parent)[2]
+        results = self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns, max_retries, flags, origin, parent)[2]
+        self._held.update(results)
+        return results
 
     def _copy(self, new: int, slot: int, size: int) -> bool:
         memory = self.proxy.begin(slot)

@@ -351,6 +351,11 @@ class Returned(Message, frozen=True, tag="returned"):
     numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
 
 
+class Blocked(Message, frozen=True, tag="blocked"):
+    """These tasks of yours wait for others, and use nothing meanwhile: their places are free. Said once of each task."""
+    numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
 class Cancel(Message, frozen=True, tag="cancel"):
     """Nobody wants the results of these tasks of mine any more."""
     numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
@@ -399,4 +404,4 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = Tasks | Results | Returned | Cancel | Released | Want | Sealed | Fetch | Chunk | Farewell
+ToPeer = Tasks | Results | Returned | Blocked | Cancel | Released | Want | Sealed | Fetch | Chunk | Farewell

@@ -47,8 +47,8 @@ class Machine:
         for resource_class, (_, demand) in demands(self.client.surplus()).items():
             for name in targets:
                 exchange = self.exchanges.get(name)
-                if exchange is not None and exchange.n_sent < self.most:
-                    exchange.send_tasks(resource_class, self.most - exchange.n_sent, demand)
+                if exchange is not None and exchange.n_active < self.most:
+                    exchange.send_tasks(resource_class, self.most - exchange.n_active, demand, lease=1)
 
 
 class Machines:
@@ -104,6 +104,9 @@ class Machines:
                 for fd in select.select(bells, [], [], 0.05)[0]:
                     os.read(fd, 8)
                 with self.lock:
+                    for machine in self.machines.values():
+                        for exchange in machine.exchanges.values():
+                            exchange.sweep(self._now)
                     self._deliver()
         except BaseException as error:  # for the test to see
             self.error = error
