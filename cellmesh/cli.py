@@ -1,5 +1,5 @@
-"""`cellmesh status | list | memory | timeline | export | stack | logs | stop | doctor`: looks at this user's sessions on this
-machine, and ends them.
+"""`cellmesh status | list | memory | timeline | export | stack | logs | start | token | drain | stop | doctor`: looks at this user's
+sessions on this machine, and ends them; begins clusters of machines, and joins them (`cluster_cli`).
 
 Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if
 there is nothing to look at or something is not as it should be; 2 for wrong usage.
@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from . import cluster_cli
+
 LISTS = ("tasks", "actors", "objects", "workers", "jobs", "nodes", "placement_groups")
 N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
 NO_SESSION = "No cellmesh session of yours runs on this machine."
@@ -35,13 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"cellmesh {options.command}: {error}", file=sys.stderr)
         return 2
+    except cluster_cli.CommandError as error:
+        print(f"cellmesh {options.command}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
 
 def _parser() -> argparse.ArgumentParser:
     from . import __version__
-    parser = argparse.ArgumentParser(prog="cellmesh", description="Sessions of cellmesh on this machine.",
+    parser = argparse.ArgumentParser(prog="cellmesh", description="Sessions of cellmesh on this machine, and clusters of machines.",
                                      epilog="Exit status: 0; 1 if there is nothing to look at or something is not as "
                                             "it should be; 2 for wrong usage.")
     parser.add_argument("--version", action="version", version=f"cellmesh {__version__}")
@@ -75,8 +80,16 @@ def _parser() -> argparse.ArgumentParser:
     logs_command = command("logs", logs, "what a session's own processes had to say", one)
     logs_command.add_argument("-f", "--follow", action="store_true",
                               help="and what its tasks print, until it ends or Ctrl-C")
-    stop_command = command("stop", stop, "end sessions, with every process of theirs; notebooks stay")
-    stop_command.add_argument("sessions", nargs="*", metavar="ID", help="as `status` shows them; default: all")
+    cluster_cli.add_start(command("start", cluster_cli.start, "begin a cluster of machines, or join one, with a node that needs no driver",
+                                  as_json))
+    at = argparse.ArgumentParser(add_help=False)
+    at.add_argument("--address", metavar="HOST:PORT", help="of the cluster's head; needed if there are several")
+    token_command = command("token", cluster_cli.token, "make a token by which one machine can join; on the machine of the head", at, as_json)
+    token_command.add_argument("--minutes", type=_count, default=10, metavar="N", help="how long it is good (default: %(default)s)")
+    drain_command = command("drain", cluster_cli.drain, "have a node of a cluster leave when what runs there has ended", at)
+    drain_command.add_argument("node", metavar="NODE", help="its number, as `status` shows it, or the beginning; its host or session")
+    stop_command = command("stop", stop, "end sessions, with every process of theirs, and clusters whose head is here; notebooks stay")
+    stop_command.add_argument("sessions", nargs="*", metavar="ID", help="of sessions or clusters, as `status` shows them; default: all")
     command("doctor", doctor, "look for what keeps cellmesh from working well here, and through each session's tables", as_json)
     return parser
 
@@ -132,39 +145,46 @@ def _joined(folder: str, log_to_driver: bool = False) -> Iterator[None]:
         shutdown()
 
 
-def _each(options: argparse.Namespace, look: Any, show: Any) -> int:
-    """Look at each session and show it, or all of them as JSON."""
-    found = []
+def _each(options: argparse.Namespace, look: Any, show: Any, more: Sequence[dict[str, Any]] = ()) -> int:
+    """Look at each session and show it, or all of them, and `more`, as JSON."""
+    found: list[dict[str, Any]] = []
     for folder in _sessions(options):
         with _joined(folder):
             found.append({"session": _id(folder), **look(folder)})
         if not options.json:
             show(found[-1])
     if options.json:
-        print(json.dumps(found, default=str))
+        print(json.dumps([*found, *more], default=str))
     return 0 if found else 1
 
 
 # ---------------------------------------------------------------- looking
 def status(options: argparse.Namespace) -> int:
-    """One paragraph for each session."""
-    _each(options, _status, _print_status)
+    """One paragraph for each session, and one for each cluster."""
+    clusters = [] if options.session else cluster_cli.look()
+    _each(options, _status, _print_status, clusters)
+    if not options.json:
+        for seen in clusters:
+            cluster_cli.show(seen)
     return 0
 
 
 def _status(folder: str) -> dict[str, Any]:
     from . import api, state
+    from .scheduler import session_dir
+    from .scheduler.processes import name_of
     from .session import running
     stats = running().client.stats()
     processes = [row for row in state.list_workers(limit=state.EVERY) if row["pid"] != os.getpid()]
     tasks = Counter(row["state"] for row in running().client.tasks())
-    return {"folder": folder, "drivers": [row["pid"] for row in processes if row["role"] == "driver"],
+    drivers = [row["pid"] for row in processes if row["role"] == "driver" and name_of(row["pid"]) != "cellmesh-agent"]
+    return {"folder": folder, "drivers": drivers,
             "total": api.cluster_resources(), "free": api.available_resources(),
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
             "tasks": {**tasks, "finished": tasks["finished"] + stats["n_finished"]},
             "actors": Counter(row["state"] for row in state.list_actors(limit=state.EVERY)),
-            "detached": running().detached_actors()}
+            "detached": running().detached_actors(), "member_of": session_dir.cluster_of(folder)[0]}
 
 
 def _print_status(found: dict[str, Any]) -> None:
@@ -173,7 +193,10 @@ def _print_status(found: dict[str, Any]) -> None:
     store = found["store"]
     print(f"session {found['session']}  ({found['folder']})")
     drivers = ", ".join(map(str, found["drivers"]))
-    print("  driver   " + (f"pid {drivers}" if drivers else f"none; kept for {detached_in_words(found['detached'])}"))
+    kept = "a node of its cluster" if found["member_of"] and not found["detached"] else f"kept for {detached_in_words(found['detached'])}"
+    print("  driver   " + (f"pid {drivers}" if drivers else f"none; {kept}"))
+    if found["member_of"]:
+        print(f"  cluster  {found['member_of']}")
     print(f"  free     {in_resources(found['free'])}  of  {in_resources(found['total'])}")
     print(f"  store    {in_bytes(store['used'])} of {in_bytes(store['capacity'])}, {store['objects']} objects")
     for name in ("workers", "tasks", "actors"):
@@ -286,13 +309,15 @@ def _follow(folder: str) -> None:
 
 # ---------------------------------------------------------------- ending
 def stop(options: argparse.Namespace) -> int:
-    """End sessions; their drivers live on and are told at their next call."""
+    """End clusters and sessions; drivers live on and are told at their next call."""
     from .scheduler import processes, session_dir
     survivors = []
-    folders = _chosen(session_dir.alive(), options.sessions)
-    if not folders:
+    names = cluster_cli.end(options.sessions)
+    folders = _chosen(session_dir.alive(), names) if names or not options.sessions else []
+    if not folders and not options.sessions:
         print(NO_SESSION)
     for folder in folders:
+        cluster_cli.end_node(folder)
         left = processes.kill_session(_id(folder), timeout_s=5.0)
         session_dir.remove(folder)
         print(f"session {_id(folder)} has ended" if not left else f"session {_id(folder)}: pids {left} do not end")
@@ -325,6 +350,7 @@ def _examinations() -> Iterator[tuple[str, str]]:
     yield "memory segments can be made (memfd)", _problem_of(_make_segment)
     yield "the folder for sessions", _problem_of(_runtime_root)
     yield "processes may be watched (pidfd)", _problem_of(_open_pidfd)
+    yield "connections between machines can be encrypted (CURVE)", _problem_of(_connect_machines)
     for module in ("numpy", "pyarrow", "cloudpickle", "msgspec", "IPython", "ipykernel"):
         yield f"module {module}", "" if find_spec(module) else f"not installed: pip install {module.lower()}"
     there = shutil.which("jupyter") or find_spec("jupyterlab")
@@ -336,7 +362,7 @@ def _examinations() -> Iterator[tuple[str, str]]:
 def _problem_of(attempt: object) -> str:
     try:
         attempt()  # type: ignore[operator]
-    except (OSError, ImportError, ValueError) as problem:
+    except (OSError, ImportError, ValueError, RuntimeError) as problem:
         return f"{type(problem).__name__}: {problem}"
     return ""
 
@@ -365,6 +391,11 @@ def _make_segment() -> None:
 def _runtime_root() -> None:
     from .scheduler import session_dir
     session_dir.runtime_root()
+
+
+def _connect_machines() -> None:
+    from .scheduler.cluster import sockets
+    sockets.require_encryption()
 
 
 def _open_pidfd() -> None:

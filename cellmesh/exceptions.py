@@ -25,6 +25,8 @@
         ├── AlreadyInitializedError  (also a RuntimeError) init() asks for something else than what runs
         ├── SessionClosedError     the ref or handle belongs to a session that has been shut down
         ├── SessionLostError       the local scheduler died, and with it every task of the session
+        ├── ClusterError           (also a ConnectionError) the cluster cannot be joined
+        │   └── AuthenticationError  (also a PermissionError) ... because there is no key or token for it, or none that is good
         └── ForkedClientError      a forked child used its parent's session
 
 Wrong use of an API is Python's own TypeError or ValueError, at the line that did it.
@@ -41,8 +43,8 @@ from .text import in_one_line
 from .tracebacks import rendered, readable_traceback
 
 __all__ = [
-    "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "CellmeshError",
-    "ForkedClientError",
+    "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "AuthenticationError",
+    "CellmeshError", "ClusterError", "ForkedClientError",
     "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NodeDiedError", "NotInitializedError", "ObjectLostError",
     "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
@@ -243,6 +245,14 @@ class SessionClosedError(SessionError):
 
 class SessionLostError(SessionError):
     """The local scheduler died; every task, actor and object of the session is gone."""
+
+
+class ClusterError(SessionError, ConnectionError):
+    """The session cannot take part in the cluster that it is to; the text says why."""
+
+
+class AuthenticationError(ClusterError, PermissionError):
+    """This machine has no key or join token for the cluster, or none that is good there."""
 
 
 class ForkedClientError(SessionError):

@@ -31,8 +31,10 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     Parameters
     ----------
     address : str, optional
-        None or "local": a session of this process's own. "auto": the youngest session of this user that runs on this
-        machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+        None or "local": a session of this process's own. "tcp://HOST:PORT": likewise, and it takes part in the cluster whose head
+        is there, see `cellmesh start`; this machine must have joined, or CELLMESH_TOKEN_FILE name a file with a join token. "auto":
+        the youngest session of this user that runs on this machine. Otherwise the path of a session's `node.sock`. The variable
+        CELLMESH_ADDRESS gives the default.
     num_cpus : float, optional
         How many CPUs tasks may use together; default: those that this process may use.
     num_gpus : float, optional

@@ -58,6 +58,10 @@ class Config:
         How many objects there can be at a time, and how many unfinished tasks.
     runtime_env : dict
         What tasks and actors run in unless they say otherwise, in the form of `environment.normal`.
+    cluster : str
+        The address of the cluster's head, "tcp://HOST:PORT", if the session takes part in one.
+    cluster_folder : str
+        Where this user's keys for it are.
     """
 
     resources: dict[str, float]
@@ -71,6 +75,8 @@ class Config:
     max_objects: int = 0
     max_tasks: int = 0
     runtime_env: dict[str, Any] = field(default_factory=dict)
+    cluster: str = ""
+    cluster_folder: str = ""
 
 
 @dataclass(frozen=True)
@@ -389,7 +395,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
     `launched`: the beginning of one, when it has been made already.
     """
     from .scheduler.node import Node
-    from .startup import left_note
+    from .startup import cluster_config, left_note
     with process.starting:
         refuse_after_fork()
         if process.session is not None:  # by another thread, while this one was on its way here
@@ -400,7 +406,8 @@ def start(config: Config, launched: Launch | None = None) -> Session:
             node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory,
                               log_to_driver=config.log_to_driver, namespace=config.namespace, log_dir=config.log_dir,
                               offload_dir=config.offload_dir, offload_limit=config.offload_limit, max_objects=config.max_objects,
-                              max_tasks=config.max_tasks, left_note=left_note(config), launched=launched)
+                              max_tasks=config.max_tasks, left_note=left_note(config), cluster=cluster_config(config),
+                              launched=launched)
         return _begin(node, config)
 
 

@@ -13,12 +13,14 @@ TYPE_CHECKING = False  # see `lifecycle`, which imports this module
 if TYPE_CHECKING:
     from typing import Any
 
+    from .scheduler.messages import ClusterConfig
     from .session import Config
 
 LEAST_STORE_BYTES = 1 << 20
 MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
+CLUSTER_PREFIX = "tcp://"
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
                    "logging_format", "log_level", "local_mode", "_temp_dir", "_memory", "_system_config",
@@ -89,8 +91,14 @@ def _is_amount(value: Any) -> bool:
 
 
 def is_local(given: Mapping[str, Any]) -> bool:
-    """Whether a session is to be started, not joined."""
-    return _asked_address(given) == "local"
+    """Whether a session is to be started on this machine, not one of this machine joined."""
+    return _asked_address(given) == "local" or bool(_asked_cluster(given))
+
+
+def _asked_cluster(given: Mapping[str, Any]) -> str:
+    """The address of the cluster that the session is to take part in; "" for none."""
+    asked = _asked_address(given)
+    return asked if asked.startswith(CLUSTER_PREFIX) else ""
 
 
 def _asked_address(given: Mapping[str, Any]) -> str:
@@ -133,16 +141,42 @@ def make_config(given: Mapping[str, Any]) -> Config:
     for folder in folders.values():
         os.makedirs(folder, exist_ok=True)
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
+    cluster = _asked_cluster(given)
     return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,
-                  **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})))
+                  **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})), cluster=cluster,
+                  cluster_folder=_cluster_folder(cluster) if cluster else "")
+
+
+def _cluster_folder(cluster: str) -> str:
+    """Where this user's keys for a cluster are; joins it if there are none, but a token."""
+    from .exceptions import AuthenticationError, ClusterError
+    from .scheduler.cluster import address, commands, keys
+    from .scheduler.private_folder import UnsafeDirectory
+    try:
+        return commands.find_or_join(cluster, commands.given_token()).path
+    except address.AddressError as error:
+        raise ValueError(f"init(address={cluster!r}): {error}") from None
+    except (commands.NotAdmitted, keys.TokenError, keys.KeyFileError, UnsafeDirectory) as error:
+        raise AuthenticationError(f"init(address={cluster!r}): {error}") from None
+    except commands.ClusterError as error:
+        raise ClusterError(f"init(address={cluster!r}): {error}") from None
+
+
+def cluster_config(config: Config) -> ClusterConfig | None:
+    """How the session's agent takes part in the cluster, if there is one."""
+    if not config.cluster:
+        return None
+    from .scheduler.cluster import address
+    from .scheduler.messages import ClusterConfig
+    return ClusterConfig(config.cluster_folder, address.towards(*address.parse(config.cluster)))
 
 
 def _address(address: str) -> str:
     if address != "auto":
         if not os.path.exists(address):
             raise ValueError(f"init(address={address!r}): there is no such session. Use \"auto\" for the youngest one "
-                             "on this machine, the path of a node.sock as `cellmesh status` lists them, or no address "
-                             "for a session of your own")
+                             "on this machine, the path of a node.sock as `cellmesh status` lists them, \"tcp://HOST:PORT\" for a "
+                             "cluster, or no address for a session of your own")
         return address
     from .scheduler import session_dir
     alive = session_dir.alive()
@@ -199,6 +233,8 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
                   f"so this session is a new one. `cellmesh stop {session_dir.id_of(folder)}` ends the other.", file=sys.stderr)
             continue
         config = Config(**note["config"])
+        if config.cluster != _asked_cluster(given):
+            continue
         address = os.path.join(folder, session_dir.SOCKET_NAME)
         if other := _difference(config, given):
             print(f"cellmesh: an earlier run of this has left a session, where detached actors live. It has {other[0]}={other[1]!r}, and "
@@ -230,7 +266,7 @@ def compare(config: Config, given: Mapping[str, Any], ignore: bool) -> None:
 def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first argument that asks for something else, with what the session has and what is asked for."""
     from . import environment
-    has = {"address": config.address, "num_cpus": config.resources.get("CPU", 0.0),
+    has = {"address": config.cluster or config.address, "num_cpus": config.resources.get("CPU", 0.0),
            "num_gpus": config.resources.get("GPU", 0.0), "memory": config.resources.get("memory", 0.0),
            "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
@@ -240,7 +276,7 @@ def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any
     for name, asked in given.items():
         wanted = environment.normal(asked) if name == "runtime_env" else asked
         if name == "address":
-            wanted = "" if asked == "local" else _address(asked)
+            wanted = asked if asked.startswith(CLUSTER_PREFIX) else "" if asked == "local" else _address(asked)
         wanted = os.path.abspath(asked) if name in ("log_dir", "offload_dir") else wanted
         if wanted != has[name]:
             return name, has[name], asked

@@ -37,6 +37,12 @@ def new_pair() -> KeyPair:
     return KeyPair(z85.decode(public), z85.decode(secret))
 
 
+def require_encryption() -> None:
+    """Raise RuntimeError if nothing could be encrypted: fail, never degrade."""
+    if not zmq.has("curve"):
+        raise RuntimeError("this libzmq cannot encrypt (no CURVE), so machines cannot be connected; install pyzmq from a wheel")
+
+
 def public_of(secret: bytes) -> bytes:
     """The public key that belongs to a secret one."""
     return z85.decode(zmq.curve_public(z85.encode(secret)))
@@ -51,8 +57,7 @@ class Sockets:
     """
 
     def __init__(self, n_threads: int = 1) -> None:
-        if not zmq.has("curve"):  # fail, never degrade
-            raise RuntimeError("this libzmq cannot encrypt (no CURVE), so machines cannot be connected; install pyzmq from a wheel")
+        require_encryption()
         self._context = zmq.Context(n_threads)
         self._context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
         self._epoll = select.epoll()

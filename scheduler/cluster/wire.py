@@ -92,6 +92,10 @@ class Rejected(NamedTuple):
     final: bool
 
 
+class Unreachable(NamedTuple):
+    """Nobody answers at the head's address for now; the next attempt follows by itself."""
+
+
 class Arrived(NamedTuple):
     """At the head: a message over a connection, from who has that key."""
     connection: bytes
@@ -114,7 +118,7 @@ class Refusal(NamedTuple):
 
 
 PeerEvent = Received | Connected | Disconnected | Room | Faulty
-LinkEvent = Received | Connected | Disconnected | Rejected
+LinkEvent = Received | Connected | Disconnected | Rejected | Unreachable
 HeadEvent = Arrived | Ended | Refusal
 
 
@@ -416,7 +420,7 @@ class HeadLink(Sockets):
         self._connects_as = keys
         self._dealer = socket = self.network_socket(zmq.DEALER, _host_of(self._endpoint), keys, MAX_CONTROL_BYTES, CONTROL_MESSAGES)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self._head_key)
-        events = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+        events = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
                   | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
         self._monitor = self.monitor(socket, events, self._connection_changed)
         self.watch(socket, lambda: self.receive_each(socket, self._take))
@@ -442,6 +446,8 @@ class HeadLink(Sockets):
         elif event == zmq.EVENT_DISCONNECTED:
             if self.is_connected:
                 self._reconnect("the connection with the head has broken")
+        elif event == zmq.EVENT_CLOSED:
+            self.events.append(Unreachable())
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             if self._introduced_by is not None and self._connects_as is self._keys:
                 self._reconnect("", self._introduced_by)  # another life of the head, which has not heard of this node
@@ -498,6 +504,7 @@ class HeadSocket(Sockets):
             self.close()
             raise
         self._connections: dict[int, bytes] = {}  # by descriptor, inside libzmq: which messages carry, and the ends of connections
+        self._ending: list[bytes] = []
         self.monitor(self._router, zmq.EVENT_DISCONNECTED, self._connection_ended)  # before messages: a number may be used again
         self.watch(self._router, lambda: self.receive_each(self._router, self._take))
 
@@ -528,7 +535,12 @@ class HeadSocket(Sockets):
 
     def _connection_ended(self, event: int, fd: int) -> None:
         if (connection := self._connections.pop(fd, None)) is not None:
-            self.events.append(Ended(connection))
+            self._ending.append(connection)
+
+    def after_reading(self) -> None:
+        if self._ending and not self._router.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # what came before its end comes before `Ended`
+            self.events += [Ended(connection) for connection in self._ending]
+            self._ending.clear()
 
     def _take(self, frames: list[zmq.Frame]) -> None:
         connection, key = frames[0].bytes, _key_of(frames[-1])

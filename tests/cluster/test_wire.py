@@ -375,11 +375,14 @@ def test_a_node_is_introduced_by_its_machine(door: Door, head: HeadSocket) -> No
 
 def test_the_end_of_a_connection_is_noticed(door: Door, head: HeadSocket) -> None:
     agent, _ = link(door, head, wire.NODE)
-    with closing(agent):
-        wait(agent, head, until=lambda: agent.send(StatusRequest(1)))
-        wait(agent, head, until=lambda: heard(head, Arrived))
+    wait(agent, head, until=lambda: agent.send(StatusRequest(0)))
+    wait(agent, head, until=lambda: heard(head, Arrived))
+    for number in range(1, 500):
+        agent.send(StatusRequest(number))
+    agent.close(linger_s=5.0)
     wait(head, until=lambda: heard(head, wire.Ended))
-    assert heard(head, wire.Ended) == [wire.Ended(heard(head, Arrived)[0].connection)]
+    assert [said.message.number for said in heard(head, Arrived)] == list(range(500)), "the end comes after what was said before it"
+    assert heard(head)[-1] == wire.Ended(heard(head, Arrived)[0].connection)
 
 
 def test_an_unknown_key_is_told_so_at_once(door: Door, head: HeadSocket) -> None:

@@ -1,0 +1,402 @@
+"""`cellmesh start | token | drain`, and what `status` and `stop` have to do with clusters.
+
+A join token is read from a prompt, from stdin, or from the file that CELLMESH_TOKEN_FILE names: a command line can be read by everybody
+on the machine.
+"""
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .text import in_bytes, in_one_line, in_resources
+
+if TYPE_CHECKING:
+    from .scheduler.cluster.keys import Cluster
+    from .scheduler.cluster.messages import NodeStatus, Status
+
+START_TIMEOUT_S = 20.0
+END_TIMEOUT_S = 5.0
+STATUS_TIMEOUT_S = 3.0
+LOOK_S = 0.03     # between looks at something that is beginning
+SHARES = 10_000   # of one, as messages count resources
+
+
+class CommandError(Exception):
+    """It did not work; the text says why."""
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    from .scheduler.cluster import address, commands, keys
+    from .scheduler.private_folder import UnsafeDirectory
+    try:
+        yield
+    except (address.AddressError, commands.ClusterError, keys.TokenError, keys.KeyFileError, UnsafeDirectory) as error:
+        raise CommandError(str(error)) from None
+
+
+# ---------------------------------------------------------------- arguments
+def add_start(start: argparse.ArgumentParser) -> None:
+    """The options of `cellmesh start`."""
+    which = start.add_mutually_exclusive_group(required=True)
+    which.add_argument("--head", action="store_true", help="begin a cluster, or go on with the one whose head was at that address")
+    which.add_argument("--address", metavar="HOST:PORT", help="join the cluster whose head is there")
+    start.add_argument("--host", metavar="ADDRESS", help="this machine's address for the others (default: with --head 127.0.0.1, so that only "
+                                                         "this machine can join; else the one on the way to the head)")
+    start.add_argument("--port", type=int, metavar="N", help="with --head: where it listens (default: 7421; 0: any). Else: where the other "
+                                                             "nodes connect (default: any)")
+    start.add_argument("--control-store", metavar="URL", help="with --head: redis://... (default: a file beside the keys; the variable "
+                                                              "CELLMESH_CONTROL_STORE hides a password better)")
+    start.add_argument("--num-cpus", type=float, metavar="N", help="how many CPUs tasks may use together")
+    start.add_argument("--num-gpus", type=float, metavar="N")
+    start.add_argument("--memory", type=int, metavar="BYTES", help="what tasks may ask for with memory=")
+    start.add_argument("--resources", type=_amounts, metavar="NAME=N,...", help="custom resources, such as disk=2,license=1")
+    start.add_argument("--labels", type=_labels, metavar="NAME=VALUE,...", default={}, help="of the node, such as zone=eu,gpu=a100")
+    start.add_argument("--object-store-memory", type=int, metavar="BYTES")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    if not pairs or any(not sign or not name.strip() or not value.strip() for name, sign, value in pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE,NAME=VALUE")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _amounts(text: str) -> dict[str, float]:
+    try:
+        return {name: float(value) for name, value in _pairs(text).items()}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: amounts must be numbers") from None
+
+
+def _labels(text: str) -> dict[str, str]:
+    labels = _pairs(text)
+    if wrong := [name for name in labels if name.startswith("cellmesh.") or len(name) > 200 or len(labels[name]) > 200]:
+        raise argparse.ArgumentTypeError(f"labels {', '.join(wrong)}: names may not begin with 'cellmesh.', nor names or values be longer than "
+                                         "200 letters")
+    return labels
+
+
+# ---------------------------------------------------------------- starting
+def start(options: argparse.Namespace) -> int:
+    """Begin a cluster with a node on this machine, or join one."""
+    with _failures():
+        resources = _resources(options)
+        if options.head:
+            cluster, is_new = _head(options)
+            host = options.host or "127.0.0.1"
+        else:
+            if options.control_store:
+                raise CommandError("--control-store belongs to --head")
+            cluster, is_new = _join(options.address), False
+            host = options.host or _towards(cluster)
+        session = _node_here(cluster)
+        if session is None:
+            session = _start_node(cluster, host, 0 if options.head else options.port or 0, resources, options)
+        elif not options.head:
+            raise CommandError(f"session {session} of this machine is a node of {cluster.name} already; `cellmesh stop {session}` ends it")
+        _tell_start(cluster, session, options, is_new)
+    return 0
+
+
+def _resources(options: argparse.Namespace) -> dict[str, Any]:
+    """The options that `init` has too, checked as it does."""
+    from . import startup
+    names = ("num_cpus", "num_gpus", "memory", "resources", "object_store_memory")
+    try:
+        return startup.checked_arguments({name: getattr(options, name) for name in names}, {})
+    except ValueError as error:
+        raise CommandError(str(error).replace("init(", "(", 1)) from None
+
+
+def _head(options: argparse.Namespace) -> tuple[Cluster, bool]:
+    """The cluster whose head serves now, and whether it is a new one."""
+    from .scheduler.cluster import address, head_process, keys, sockets
+    host = options.host or "127.0.0.1"
+    address.check_host(host)
+    port = address.DEFAULT_PORT if options.port is None else options.port or _any_port(host)
+    at = address.join(*address.parse(address.join(host, port), "--host and --port"))
+    store = options.control_store or os.environ.get("CELLMESH_CONTROL_STORE", "")
+    cluster = next((known for known in keys.known() if known.has_head and known.address == at), None)
+    is_new = cluster is None
+    if cluster is None:
+        cluster = keys.Cluster.begin(at, sockets.new_pair, store)
+    elif (pid := cluster.head_pid()) is not None:
+        raise CommandError(f"the head of {cluster.name} runs at {at} already, as process {pid}. `cellmesh token` makes a join token, "
+                           "`cellmesh stop` ends it")
+    elif store and store != cluster.control_store:
+        raise CommandError(f"the cluster at {at} has another control store. `cellmesh stop {cluster.name}` ends that cluster")
+    process = head_process.start(cluster)
+    try:
+        _wait_for_head(cluster, process)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        if is_new:
+            cluster.forget()
+        raise
+    process.returncode = 0  # it is nobody's child from now on, and lives on
+    return cluster, is_new
+
+
+def _any_port(host: str) -> int:
+    import socket
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _wait_for_head(cluster: Cluster, process: Any) -> None:
+    from .scheduler.cluster import commands, head_process
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            with commands.talk(cluster) as head:
+                head.status()
+            return
+        except commands.ClusterError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise CommandError(f"the head does not start: {error}. Its last words:\n{head_process.log_tail(cluster)}") from None
+        time.sleep(LOOK_S)
+
+
+def _join(where: str) -> Cluster:
+    from .scheduler.cluster import commands
+    cluster = commands.find(where)
+    if cluster is not None:
+        try:
+            with commands.talk(cluster) as head:
+                head.status()
+            return cluster
+        except commands.ClusterError as error:
+            if not isinstance(error, commands.NotAdmitted | commands.AnotherHead):
+                raise
+            # There is another cluster by now, or this machine was sent away: with a token it can join again.
+    return commands.find_or_join(where, commands.given_token() or _ask_for_token(where))
+
+
+def _ask_for_token(where: str) -> str:
+    if sys.stdin.isatty():
+        return getpass.getpass(f"Join token for the cluster at {where} (`cellmesh token` on its head's machine makes one): ")
+    return sys.stdin.read(4096)
+
+
+def _towards(cluster: Cluster) -> str:
+    from .scheduler.cluster import address
+    return address.towards(*address.parse(cluster.address))
+
+
+def _node_here(cluster: Cluster) -> str | None:
+    """The session without a driver that is a node of the cluster on this machine."""
+    from .scheduler import session_dir
+    for folder in session_dir.alive():
+        if session_dir.cluster_of(folder) == (cluster.name, True):
+            return session_dir.id_of(folder)
+    return None
+
+
+def _start_node(cluster: Cluster, host: str, port: int, given: dict[str, Any], options: argparse.Namespace) -> str:
+    from . import startup
+    from .scheduler.cluster import address
+    from .scheduler.messages import ClusterConfig
+    from .scheduler.node import Node
+    address.check_host(host)
+    config = startup.make_config({**given, "address": "local"})
+    node = Node.start(resources=config.resources, object_store_memory=config.object_store_memory, namespace=config.namespace,
+                      max_objects=config.max_objects, max_tasks=config.max_tasks, stays=True,
+                      cluster=ClusterConfig(cluster.path, host, port, options.labels))
+    try:
+        _wait_for_node(cluster, node)
+    except BaseException:
+        node.close()
+        raise
+    node.close(leave=True)
+    return node.session_id
+
+
+def _wait_for_node(cluster: Cluster, node: Any) -> None:
+    from .scheduler import session_dir
+    from .scheduler.cluster import commands
+    from .scheduler.cluster.messages import SESSION_LABEL
+    deadline = time.monotonic() + START_TIMEOUT_S
+    with commands.talk(cluster) as head:
+        while not any(row.member.labels.get(SESSION_LABEL) == node.session_id for row in head.status().nodes):
+            if not os.path.exists(node.session_dir) or time.monotonic() > deadline:
+                raise CommandError(f"the node does not join. Its last words:\n{session_dir.log_tail(node.session_dir)}")
+            time.sleep(LOOK_S)
+
+
+def _tell_start(cluster: Cluster, session: str, options: argparse.Namespace, is_new: bool) -> None:
+    from .scheduler.cluster import keys, sockets
+    token = cluster.new_token(sockets.public_of).text if options.head else ""
+    if options.json:
+        print(json.dumps({"cluster": cluster.name, "address": cluster.address, "session": session, **({"token": token} if token else {})}))
+        return
+    if not token:
+        print(f"Session {session} of this machine is a node of {cluster.name} now. `cellmesh stop {session}` ends it.")
+    else:
+        print(f"The head of {cluster.name} {'serves' if is_new else 'serves again'} at {cluster.address}, with session {session} as a node.\n"
+              f"Another machine joins with\n\n    cellmesh start --address {cluster.address}\n\nand this token, which is good for one machine, "
+              f"within {keys.TOKEN_LIFE_S / 60:g} minutes:\n\n    {token}\n\n`cellmesh token` makes another one, `cellmesh stop` ends the cluster.")
+        if cluster.address.startswith(("127.", "localhost", "[::1]")):
+            print("The head listens at an address of this machine alone; for others to join, start it with --host.")
+    print(f'A notebook on a machine that has joined takes part with cellmesh.init(address="tcp://{cluster.address}").')
+
+
+# ---------------------------------------------------------------- tokens, draining
+def token(options: argparse.Namespace) -> int:
+    """Make another join token."""
+    from .scheduler.cluster import keys, sockets
+    with _failures():
+        cluster = _one([known for known in keys.known() if known.has_head], options.address,
+                       "the head of no cluster of yours is on this machine: make the token there, or begin a cluster with "
+                       "`cellmesh start --head`")
+        made = cluster.new_token(sockets.public_of, options.minutes * 60)
+    print(json.dumps({"cluster": cluster.name, "address": cluster.address, "token": made.text}) if options.json else made.text)
+    if not options.json:
+        print(f"It is good for one machine, within {options.minutes:g} minutes: cellmesh start --address {cluster.address}", file=sys.stderr)
+    return 0
+
+
+def _one(known: Sequence[Cluster], where: str | None, none: str) -> Cluster:
+    from .scheduler.cluster import address
+    if where is not None:
+        wanted = address.join(*address.parse(where))
+        known = [cluster for cluster in known if address.same(cluster.address, wanted)]
+    if not known:
+        raise CommandError(none)
+    if len(known) > 1:
+        raise CommandError(f"which cluster? Give --address with one of {', '.join(cluster.address for cluster in known)}")
+    return known[0]
+
+
+def drain(options: argparse.Namespace) -> int:
+    """Have a node leave when it has finished what it does."""
+    from .scheduler.cluster import commands, keys
+    with _failures():
+        cluster = _one(keys.known(), options.address, "this machine is part of no cluster")
+        with commands.talk(cluster) as head:
+            rows = [row for row in head.status().nodes if row.state != "dead"]
+            found = [row for row in rows if _is_called(row, options.node)]
+            if len(found) != 1:
+                what = "no node" if not found else f"{len(found)} nodes"
+                raise CommandError(f"{what} of {cluster.name} is called {options.node!r}; there is "
+                                   f"{', '.join(f'{row.member.node:x} ({in_one_line(row.member.hostname)})' for row in rows) or 'none'}")
+            head.drain(found[0].member.node)
+    print(f"node {found[0].member.node:x} takes nothing new, and leaves when what runs there has ended")
+    return 0
+
+
+def _is_called(row: NodeStatus, name: str) -> bool:
+    from .scheduler.cluster.messages import SESSION_LABEL
+    member = row.member
+    return name in (member.hostname, member.labels.get(SESSION_LABEL)) or (len(name) >= 4 and f"{member.node:x}".startswith(name.lower()))
+
+
+# ---------------------------------------------------------------- looking
+def look() -> list[dict[str, Any]]:
+    """The clusters that this machine is part of, for `status`."""
+    from .scheduler.cluster import commands, keys
+    found = []
+    with _failures():
+        known = keys.known()
+    for cluster in known:
+        seen: dict[str, Any] = {"cluster": cluster.name, "address": cluster.address, "head_pid": cluster.head_pid(), "error": "", "nodes": []}
+        try:
+            with commands.talk(cluster, STATUS_TIMEOUT_S) as head:
+                seen |= _as_rows(head.status())
+        except (commands.ClusterError, OSError) as error:
+            seen["error"] = str(error)
+        found.append(seen)
+    return found
+
+
+def _as_rows(status: Status) -> dict[str, Any]:
+    from .scheduler.cluster.messages import SESSION_LABEL
+    rows = [{"node": f"{row.member.node:x}", "hostname": row.member.hostname, "state": row.state, "reason": row.reason,
+             "session": row.member.labels.get(SESSION_LABEL, ""), "endpoint": row.member.endpoint,
+             "labels": {name: value for name, value in row.member.labels.items() if name != SESSION_LABEL},
+             "total": _amounts_of(row.member.total), "free": _amounts_of(row.free), "queued": row.n_queued,
+             "used_bytes": row.used_bytes, "size_bytes": row.size_bytes, "silent_s": round(row.silent_s, 1)} for row in status.nodes]
+    return {"life": status.epoch, "nodes": rows, "asked": status.n_asked, "granted": status.n_granted}
+
+
+def _amounts_of(shares: dict[str, int]) -> dict[str, float]:
+    return {name: share / SHARES for name, share in shares.items()}
+
+
+def show(seen: dict[str, Any]) -> None:
+    """One paragraph."""
+    here = f", process {seen['head_pid']} of this machine" if seen["head_pid"] else ""
+    life = f", life {seen['life']}" if "life" in seen else ""
+    print(f"cluster {seen['cluster']}  (head at {seen['address']}{here}{life})")
+    if seen["error"]:
+        print(f"  {in_one_line(seen['error'], 500)}")
+        return
+    for row in seen["nodes"]:
+        print(f"  node     {row['node']}  {in_one_line(row['hostname'])}  {row['state']}"
+              + (f", {in_one_line(row['reason'], 200)}" if row["reason"] else ""))
+        if row["state"] == "dead":
+            continue
+        labels = ", ".join(f"{in_one_line(name)}={in_one_line(value)}" for name, value in row["labels"].items())
+        print(f"           free {in_resources(row['free'])}  of  {in_resources(row['total'])}; {row['queued']} tasks wait\n"
+              f"           store {in_bytes(row['used_bytes'])} of {in_bytes(row['size_bytes'])}; silent for {row['silent_s']:g} s"
+              + (f"; {labels}" if labels else ""))
+    print(f"  tasks    {seen['asked']} ask for places, {seen['granted']} places given")
+
+
+# ---------------------------------------------------------------- ending
+def end(names: Sequence[str]) -> list[str]:
+    """End those clusters whose head is on this machine, all of them if there are no names; the names that are none of theirs."""
+    from .scheduler.cluster import keys
+    with _failures():
+        ours = [cluster for cluster in keys.known() if cluster.has_head and (not names or cluster.name in names)]
+        for cluster in ours:
+            _end(cluster)
+    return [name for name in names if name not in {cluster.name for cluster in ours}]
+
+
+def _end(cluster: Cluster) -> None:
+    from .scheduler.cluster import commands
+    pid = cluster.head_pid()
+    if pid is not None:
+        pidfd = os.pidfd_open(pid)
+        try:
+            with commands.talk(cluster, END_TIMEOUT_S) as head:
+                head.end(f"cellmesh stop on {commands.hostname()}")
+        except commands.ClusterError as error:
+            print(f"cluster {cluster.name}: {error}; its head is killed", file=sys.stderr)
+        if not _has_ended(pidfd):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            _has_ended(pidfd)
+        os.close(pidfd)
+    cluster.forget()
+    print(f"cluster {cluster.name} has ended")
+
+
+def end_node(folder: str) -> None:
+    """Have a session leave its cluster and end, if it takes part in one; the cluster need not wait for its silence."""
+    from .scheduler import processes, session_dir
+    if not session_dir.cluster_of(folder)[0]:
+        return
+    for pid in processes.session_processes(session_dir.id_of(folder)):
+        if processes.name_of(pid) == "cellmesh-sched":
+            pidfd = os.pidfd_open(pid)
+            processes.kill_quietly(pid, signal.SIGTERM)
+            _has_ended(pidfd)
+            os.close(pidfd)
+
+
+def _has_ended(pidfd: int) -> bool:
+    import select
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(END_TIMEOUT_S * 1000))

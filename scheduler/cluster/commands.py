@@ -1,0 +1,172 @@
+"""What a command or a notebook says to the head of a cluster: let me in; how are you; drain that node; end.
+
+Each is a short conversation, in which nobody waits longer than he is told to.
+"""
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from . import address, keys, sockets
+from .keys import Cluster, KeyPair, Token
+from .messages import Drain, End, Join, Joined, Message, Refused, Status, StatusRequest
+from .wire import Connected, Disconnected, HeadLink, Received, Rejected, Unreachable
+
+TIMEOUT_S = 10.0
+LINGER_S = 0.5     # for what has been said last to get out
+M = TypeVar("M")
+
+
+class ClusterError(ConnectionError):
+    """The head does not answer, or says no; the text says why and what to do."""
+
+
+class NotAdmitted(ClusterError, PermissionError):
+    """The head is there, and does not let this machine in."""
+
+
+class AnotherHead(ClusterError):
+    """Somebody else is at its address."""
+
+
+def hostname() -> str:
+    """Of this machine, as others are told."""
+    return socket.gethostname()[:256]
+
+
+# ---------------------------------------------------------------- which cluster
+def find(where: str) -> Cluster | None:
+    """The cluster with its head at that address, of which this user has keys on this machine; None: there is none.
+
+    `where`: "HOST:PORT", "tcp://HOST:PORT", or "auto" for the only one.
+
+    Raises
+    ------
+    AddressError
+        It is neither.
+    ClusterError
+        "auto", and there is not one cluster.
+    """
+    known = keys.known()
+    if where == "auto":
+        if len(known) != 1:
+            which = ", ".join(cluster.address for cluster in known) or "none"
+            raise ClusterError(f"'auto' means the one cluster that this machine is part of, and there is {which}: give HOST:PORT")
+        return known[0]
+    wanted = address.join(*address.parse(where))
+    return next((cluster for cluster in known if cluster.address == wanted), None) \
+        or next((cluster for cluster in known if address.same(cluster.address, wanted)), None)
+
+
+def find_or_join(where: str, token: str | None, timeout_s: float = TIMEOUT_S) -> Cluster:
+    """The cluster at that address; if this machine is no part of it yet, it joins with the token's text.
+
+    Raises
+    ------
+    AddressError, TokenError
+        As their texts say.
+    ClusterError
+        There is no token and no key, or the head does not let us in.
+    """
+    cluster = find(where)
+    if cluster is not None and token is None:
+        return cluster
+    if token is None:
+        raise NotAdmitted(f"this machine has no key for the cluster at {where}, and no join token is there: `cellmesh token` on the head's "
+                          f"machine makes one; give it to `cellmesh start --address {where}`, or put it into a file of mode 0600 and the "
+                          f"file's path into {keys.TOKEN_VARIABLE}")
+    return join(where, Token.parse(token), timeout_s)
+
+
+def given_token() -> str | None:
+    """The text of the token in the file that CELLMESH_TOKEN_FILE names, if it does."""
+    path = os.environ.get(keys.TOKEN_VARIABLE)
+    return keys.read_token_file(path) if path else None
+
+
+# ---------------------------------------------------------------- conversations
+def join(where: str, token: Token, timeout_s: float = TIMEOUT_S) -> Cluster:
+    """Join the cluster at "HOST:PORT" with a token; what this machine has from then on.
+
+    Raises
+    ------
+    ClusterError
+        The head does not answer, is another one, or says no.
+    """
+    at = address.join(*address.parse(where))
+    own = sockets.new_pair()
+    with Conversation(token.pair(sockets.public_of), token.head_key, at, timeout_s) as conversation:
+        joined = conversation.ask(Join(own.public, hostname()), Joined)
+    return Cluster.joined(joined.cluster, at, token.head_key, own)
+
+
+def talk(cluster: Cluster, timeout_s: float = TIMEOUT_S) -> Conversation:
+    """With the head of a cluster that this machine is part of; raises ClusterError."""
+    return Conversation(cluster.own_pair(), cluster.head_key, cluster.address, timeout_s)
+
+
+class Conversation:
+    """One connection with a head, and each answer within some seconds. Every method raises ClusterError if the head does not answer, or
+    says no."""
+
+    def __init__(self, pair: KeyPair, head_key: bytes, at: str, timeout_s: float) -> None:
+        self._at, self._timeout_s = at, timeout_s
+        self._link = HeadLink(pair, head_key, address.endpoint(*address.parse(at)))
+
+    def __enter__(self) -> Conversation:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._link.close(LINGER_S)
+
+    def status(self) -> Status:
+        """How the cluster is."""
+        return self.ask(StatusRequest(1), Status)
+
+    def drain(self, node: int) -> None:
+        """Have a node take nothing new, and leave when it has finished."""
+        self.ask(Drain(node), None)
+        self.status()  # it has heard of it
+
+    def end(self, reason: str) -> None:
+        """End the cluster, with every session in it that has no driver."""
+        self.ask(End(reason), None)
+        self._wait(lambda event: isinstance(event, Disconnected))
+
+    def ask(self, said: Message, kind: type[M] | None) -> M:
+        """Say it, and wait for the answer of that kind; None: for none."""
+        if not self._link.is_connected:
+            self._wait(lambda event: isinstance(event, Connected))
+        self._link.send(said)
+        if kind is None:
+            return None  # type: ignore[return-value]
+        answer = self._wait(lambda event: isinstance(event, Received) and isinstance(event.message, kind))
+        return answer.message  # type: ignore[no-any-return]
+
+    def _wait(self, is_it: Callable[[Any], bool]) -> Any:
+        deadline = time.monotonic() + self._timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            for event in self._link.wait(left):
+                if is_it(event):
+                    return event
+                self._refuse(event)
+        trouble = "it does not answer" if self._link.is_connected else "nobody answers there"
+        raise ClusterError(f"the head at {self._at} cannot be reached: {trouble} (waited {self._timeout_s:g} s)")
+
+    def _refuse(self, event: Any) -> None:
+        match event:
+            case Unreachable():
+                raise ClusterError(f"the head at {self._at} cannot be reached: nobody listens there now")
+            case Disconnected(_, reason):
+                raise ClusterError(f"the head at {self._at}: {reason}")
+            case Received(message=Refused(reason)):
+                raise NotAdmitted(f"the head at {self._at} says no: {reason}")
+            case Rejected(_, final=True):
+                raise NotAdmitted(f"the head at {self._at} does not know this key: the machine has been sent away, or the join token is not "
+                                  "one that the head has made lately")
+            case Rejected():
+                raise AnotherHead(f"who listens at {self._at} is not the head with the expected key: another cluster has that address by "
+                                   "now, or another program")

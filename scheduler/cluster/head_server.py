@@ -1,0 +1,170 @@
+"""The head's process: a socket, a store, a clock and signals, wired to the logic in `head`.
+
+Who may connect is decided here, by keys: machines that have joined (files, see `keys`), and nodes that such a machine has introduced (in
+memory; members of an earlier life are in the control store). Everything else is the core's.
+
+Nothing is ever unpickled in this process: an audit hook ends the attempt.
+"""
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import sys
+import time
+
+from ...objstore import _core
+from ..budget import Budget
+from . import address, control_store, head
+from .control_store import AwayError, ControlStore, ControlStoreError, FullError
+from .head_process import AWAY, ENDED, STOPPED, UNUSABLE
+from .keys import Cluster, TokenError
+from .messages import MAX_NODES, Join, Joined, Refused, StoreReply, StoreRequest
+from .wire import MACHINE, NEWCOMER, NODE, Arrived, Ended, HeadSocket, Refusal, version_conflict
+
+MAX_INTRODUCED = 4 * MAX_NODES     # keys of nodes, of those that are gone too
+GOODBYE_S = 1.0                    # for the last messages to get out
+LOG_LINES_PER_S, LOG_BURST = 1, 20 # of refusals; the others are counted
+
+
+def never_unpickle() -> None:
+    """From now on nobody in this process can unpickle anything that names a class or a function."""
+    def refuse(event: str, arguments: object) -> None:
+        if event == "pickle.find_class":
+            raise RuntimeError("a control process never unpickles")
+    sys.addaudithook(refuse)
+
+
+def run(cluster: Cluster) -> int:
+    """Serve until the cluster ends or a SIGTERM; the exit status."""
+    never_unpickle()
+    _core.set_process_name("cellmesh-head")
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # libzmq takes a descriptor for each connection
+    try:
+        store = control_store.open_store(cluster.control_store or os.path.join(cluster.path, "control.db"), cluster.name)
+        return HeadServer(cluster, store).run()
+    except AwayError as error:  # it may come back; until then nothing can be promised to anybody
+        print(f"the head cannot go on: {error}", file=sys.stderr)
+        return AWAY
+    except (OSError, address.AddressError, ControlStoreError) as error:
+        print(f"the head cannot be here: {error}", file=sys.stderr)
+        return UNUSABLE
+
+
+class HeadServer:
+    """The loop. Decides nothing but who may connect."""
+
+    def __init__(self, cluster: Cluster, store: ControlStore) -> None:
+        self._cluster, self._store = cluster, store
+        now = time.monotonic()
+        members = store.members
+        self._socket = HeadSocket(cluster.head_pair(), *address.parse(cluster.address), self._role_of)  # before a life is counted
+        epoch = store.begin_life()
+        self.head = head.start(cluster.name, epoch, now, head.Settings(), members, store.dead)
+        self._machines = cluster.members()
+        self._nodes = dict.fromkeys(member.key for member, _ in members)  # as an ordered set
+        self._budget = Budget(LOG_LINES_PER_S, LOG_BURST, now)
+        self._n_unsaid = 0
+        self._status: int | None = None
+        print(f"the head of {cluster.name} serves at {self._socket.endpoint}, life {epoch}", file=sys.stderr, flush=True)
+
+    def run(self) -> int:
+        """Serve; the exit status."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, lambda signum, frame: None)  # the byte in the pipe is what counts
+        poll = select.poll()
+        for fd in (self._socket.fileno(), reader):
+            poll.register(fd, select.POLLIN)
+        while self._status is None:
+            left_s = head.next_deadline(self.head) - time.monotonic()
+            if any(fd == reader for fd, _ in poll.poll(max(0.0, left_s) * 1000)):
+                self._status = STOPPED
+            while self._status is None and (events := self._socket.receive_ready()):  # all of them, before anybody is judged
+                for event in events:
+                    self._handle(event)
+            if time.monotonic() >= head.next_deadline(self.head):
+                self._step(head.Tick())
+        self._socket.close(GOODBYE_S)
+        self._store.close()
+        return self._status
+
+    def _role_of(self, key: bytes) -> str:
+        if key in self._nodes:
+            return NODE
+        if key in self._machines:
+            return MACHINE
+        return NEWCOMER if self._cluster.knows_token(key) else ""
+
+    def _handle(self, event: Arrived | Ended | Refusal) -> None:
+        match event:
+            case Arrived(connection, key, Join() as message):
+                self._socket.send(connection, self._let_in(key, message))
+            case Arrived(connection, key, message):
+                self._step(head.Received(connection, key, message))
+            case Ended(connection):
+                self._step(head.Closed(connection))
+            case Refusal():
+                self._refused(event)
+
+    def _step(self, event: head.Event) -> None:
+        for action in head.step(self.head, event, time.monotonic()):
+            match action:
+                case head.Send(to, message):
+                    for connection in to:
+                        if not self._socket.send(connection, message):
+                            self._step(head.Closed(connection))
+                case head.Remember(member, draining):
+                    self._store.remember(member, draining)
+                case head.Bury(node, reason):
+                    self._store.bury(node, reason)
+                case head.Perform(to, request):
+                    self._socket.send(to, self._perform(request))
+                case head.Say(text):
+                    print(text, file=sys.stderr, flush=True)
+                case head.Stop():
+                    self._status = ENDED
+
+    def _perform(self, request: StoreRequest) -> StoreReply:
+        try:
+            return self._store.perform(request)
+        except (AwayError, FullError) as error:
+            return StoreReply(request.number, False, error=str(error))
+
+    # ---- who may connect
+    def _let_in(self, key: bytes, message: Join) -> Joined | Refused:
+        if conflict := version_conflict(message.version):
+            return Refused(conflict)
+        if key in self._machines:
+            if len(self._nodes) >= MAX_INTRODUCED:
+                alive = {node.member.key for node in self.head.nodes.values()}
+                self._nodes = {known: None for known in self._nodes if known in alive}
+            self._nodes[message.key] = None
+        elif message.key not in self._machines:  # else it says so again, because the answer was lost
+            try:
+                self._cluster.use_token(key)
+            except TokenError as error:
+                self._say(f"{message.hostname!r} was not let in: {error}")
+                return Refused(str(error))
+            self._cluster.let_in(message.key, message.hostname)
+            self._machines.add(message.key)
+            self._say(f"the machine {message.hostname!r} has joined")
+        return Joined(self._cluster.name, self._socket.endpoint)
+
+    def _refused(self, event: Refusal) -> None:
+        if event.foreign:
+            self._socket.send(event.connection, Refused(event.foreign))
+        elif event.connection:
+            self._socket.give_up(event.connection)
+        self._say(f"refused, from key {event.key.hex()[:12]}: {event.foreign or event.reason}")
+
+    def _say(self, text: str) -> None:
+        """Log what others can have us say, and not more of it than somebody could read."""
+        if not self._budget.take(1, time.monotonic()):
+            self._n_unsaid += 1
+            return
+        more = f" (and {self._n_unsaid:,} such lines that are left out)" if self._n_unsaid else ""
+        self._n_unsaid = 0
+        print(text[:500] + more, file=sys.stderr, flush=True)
