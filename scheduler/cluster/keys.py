@@ -162,22 +162,22 @@ class _TokenFile(Struct, frozen=True):
     state: Literal["new", "used"] = "new"
 
 
-def clusters_root() -> str:
-    """The folder of this user's clusters, made if necessary.
-
-    Raises
-    ------
-    UnsafeDirectory
-        If it exists and belongs to somebody else or is open to others.
-    """
+def _root() -> str:
+    """The folder of this user's clusters, which need not be there."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         state = os.path.join(os.path.expanduser("~"), ".local", "state")
-    os.makedirs(state, 0o700, exist_ok=True)
-    for part in ("cellmesh", "clusters"):
-        state = os.path.join(state, part)
-        private_folder.make(state)
-    return state
+    return os.path.join(state, "cellmesh", "clusters")
+
+
+def _make_root() -> str:
+    """Make it, private, unless it is there; raises UnsafeDirectory if that is not ours alone."""
+    root = _root()
+    parent = os.path.dirname(root)
+    os.makedirs(os.path.dirname(parent), 0o700, exist_ok=True)
+    private_folder.make(parent)
+    private_folder.make(root)
+    return root
 
 
 def _read(path: str) -> bytes:
@@ -259,7 +259,7 @@ class Cluster:
 
     @classmethod
     def _make(cls, name: str, address: str, head_key: bytes, own: KeyPair) -> Cluster:
-        path = os.path.join(clusters_root(), msgspec.convert(name, ClusterName))
+        path = os.path.join(_make_root(), msgspec.convert(name, ClusterName))
         private_folder.make(path)
         _save(os.path.join(path, "node.key"), _Pair(own.public.hex(), own.secret.hex()))
         _save(os.path.join(path, "cluster.json"), _Cluster(name, address, head_key.hex()))  # last: with it there is a cluster
@@ -386,8 +386,10 @@ class Cluster:
 
 
 def known() -> list[Cluster]:
-    """The clusters that this user knows on this machine, the youngest first."""
-    root = clusters_root()
+    """The clusters that this user knows on this machine, the youngest first. Raises UnsafeDirectory, KeyFileError."""
+    if not os.path.exists(_root()):
+        return []
+    root = _make_root()  # looks whether it is private
     found = []
     for name in os.listdir(root):
         path = os.path.join(root, name)

@@ -444,7 +444,10 @@ class HeadLink(Sockets):
                 self._dealer.send(_encoder.encode(Join(self._keys.public, self._hostname)), zmq.DONTWAIT)
                 self.has_sent(self._dealer)
         elif event == zmq.EVENT_DISCONNECTED:
-            if self.is_connected:
+            ended = self._dealer
+            while not ended.closed and ended.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+                self.receive_each(ended, self._take)  # the last words may be why
+            if not ended.closed and self.is_connected:
                 self._reconnect("the connection with the head has broken")
         elif event == zmq.EVENT_CLOSED:
             self.events.append(Unreachable())

@@ -331,9 +331,9 @@ def _driver_came(pool: Pool, event: DriverCame, now: float) -> list[Action]:
 def _agent_exited(pool: Pool, event: AgentExited, now: float) -> list[Action]:
     died: list[Action] = [DeclareDead(index, 0, event.code, unexpected=False) for index in event.indices]
     if event.code == 0:
-        reason = "it is not part of its cluster any more"
-        if pool.stays and not pool.has_owner:
-            return [*died, *_end(pool, reason)]
+        was_for_it, pool.stays = pool.stays, False
+        if was_for_it and not pool.has_owner:
+            return [*died, *_end(pool, "it is not part of its cluster any more")]
         return [*died, Notify("cluster", "This session is not part of its cluster any more, and goes on alone. `cellmesh logs` says why.")]
     if now - pool.agent_failed_at > policy.RESTART_WINDOW_S:
         pool.n_agent_failures = 0

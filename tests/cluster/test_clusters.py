@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import Machine, Network, cannot_make_networks, machines
+from real_machines import Machine, Network, cannot_make_networks, machines
 from support import wait_until
 
 from cellmesh.scheduler import processes

@@ -385,6 +385,21 @@ def test_the_end_of_a_connection_is_noticed(door: Door, head: HeadSocket) -> Non
     assert heard(head)[-1] == wire.Ended(heard(head, Arrived)[0].connection)
 
 
+def test_the_heads_last_words_arrive_before_the_connection_is_lost(door: Door) -> None:
+    head = door.socket()
+    agent, _ = link(door, head, wire.NODE)
+    with closing(agent):
+        wait(agent, head, until=lambda: agent.send(StatusRequest(1)))
+        wait(agent, head, until=lambda: heard(head, Arrived))
+        connection = heard(head, Arrived)[0].connection
+        for n in range(500):
+            head.send(connection, contract.Refused(f"{n}"))
+        head.close(linger_s=5.0)
+        wait(agent, until=lambda: heard(agent, Disconnected))
+        assert [message.reason for message in messages(agent)] == [f"{n}" for n in range(500)]
+        assert heard(agent)[501] == Disconnected(wire.HEAD, "the connection with the head has broken")
+
+
 def test_an_unknown_key_is_told_so_at_once(door: Door, head: HeadSocket) -> None:
     stranger, keys = link(door, head, "")
     with closing(stranger):

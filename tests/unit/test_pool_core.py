@@ -351,6 +351,9 @@ def test_an_agent_without_a_cluster_ends_the_session_that_was_there_for_it() -> 
     pool = Driven()
     pool.pool.stays = True
     assert [type(a) for a in pool(AgentExited(0))] == [Notify], "its driver is still there"
+    assert isinstance(pool(DriverLost(5, 3, owner=True))[-1], EndSession)
+    pool = Driven()
+    pool.pool.stays = True
     pool(DriverLost(5, 3, owner=True))
     assert isinstance(pool(AgentExited(0))[-1], EndSession)
 
