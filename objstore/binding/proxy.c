@@ -70,6 +70,27 @@ static uint32_t *parse_slots(ProxyObject *p, PyObject *list, Py_ssize_t n_more, 
     return slots;
 }
 
+/* Space in the arena, at once: whoever serves other machines must not keep them waiting. 0: an exception. */
+static uint64_t allocate_at_once(ProxyObject *p, uint64_t size, uint32_t n_refs)
+{
+    ClientObject *c = p->client;
+    char why[OFFLOAD_WHY_SIZE] = "";
+    for (;;) {
+        segment_lock(&c->s);
+        uint64_t offset = object_allocate(&c->s, size, n_refs);
+        segment_unlock(&c->s);
+        if (offset)
+            return offset;
+        int made = make_room(c, 0, why);
+        if (made == ROOM_FAILED)
+            return 0;
+        if (made != SOME_ROOM) {
+            raise_core_error(c, OBJSTORE_FULL, "a value from another machine");
+            return 0;
+        }
+    }
+}
+
 static PyObject *list_of(const uint32_t *slots, Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
@@ -257,14 +278,11 @@ static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
                              .n_refs = (uint32_t)n, .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len,
                              .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries,
                              .flags = (uint16_t)(flags & TASK_FLAG_RETRY_EXCEPTIONS)};
-    int error = OBJSTORE_OK;
-    for (int again = 1, attempt = 0; again > 0; again = find_room(p->client, error, attempt++)) {
-        segment_lock(&p->s);
-        error = task_submit(&p->s, &spec, refs + n, &task);
-        segment_unlock(&p->s);
-    }
-    if (error && !PyErr_Occurred())
-        raise_core_error(p->client, error, "tasks");
+    segment_lock(&p->s);
+    int error = task_submit(&p->s, &spec, refs + n, &task);
+    segment_unlock(&p->s);
+    if (error)
+        raise_core_error(p->client, error, "a task from another machine");
     if (!error)
         result = Py_BuildValue("(IKN)", task, (unsigned long long)p->s.tasks[task].seq, list_of(refs + n, (Py_ssize_t)n_returns));
 done:
@@ -346,7 +364,7 @@ static PyObject *proxy_seal(ProxyObject *p, PyObject *args)
         task_release_waiting(&p->s, slot);
         segment_unlock(&p->s);
     } else {
-        uint64_t chunk = allocate(p->client, (uint64_t)bytes.len, (uint32_t)n, 0);
+        uint64_t chunk = allocate_at_once(p, (uint64_t)bytes.len, (uint32_t)n);
         if (!chunk)
             goto done;
         memcpy(p->s.base + chunk, bytes.buf, (size_t)bytes.len);
@@ -546,7 +564,7 @@ static PyObject *proxy_begin(ProxyObject *p, PyObject *number)
     segment_unlock(&p->s);
     if (error)
         return PyLong_FromLong(0);
-    uint64_t chunk = allocate(p->client, move.size, 0, 0);
+    uint64_t chunk = allocate_at_once(p, move.size, 0);
     if (!chunk) {
         segment_lock(&p->s);
         away_give_up(&p->s, slot);

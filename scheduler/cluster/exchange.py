@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
 ELSEWHERE, LOST = 1, 2
-FAILURE_OBJECT_LOST = 6
+FAILURE_OBJECT_LOST, FAILURE_STORE_FULL = 6, 7
 # Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
 WINDOW = 4
 # References inside values inside values: so deep they travel along, further ones are asked for.
@@ -100,6 +100,7 @@ class Exchange:
                  class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None], lineage: Lineage) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client)
+        self._StoreError = _core.StoreError
         self._send = send
         self._class_of = class_of
         self._bring = bring
@@ -219,27 +220,32 @@ class Exchange:
                 for slot in refs:
                     self._hold(slot)
                 self._without.setdefault(function, []).append(Held(task, refs))
-            else:
-                self._submit(task, function, refs)
+            elif not self._submit(task, function, refs):
+                refused.append(task.number)
         if refused:
             self._send(Returned(refused), None)
 
-    def _submit(self, task: Task, function: int, refs: list[int]) -> None:
+    def _submit(self, task: Task, function: int, refs: list[int]) -> bool:
+        """False: the segment has no room for it."""
         try:
             slot, _, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
                                               max(1, task.n_returns), task.max_retries, task.flags, task.origin, 0)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
+        except self._StoreError:
+            return False
         self._accepted[task.number] = Accepted(task.number, slot, task.demand, task.n_returns, results, len(results))
         self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
             self._result_of[slot] = task.number
             self.proxy.await_sealed(slot)
+        return True
 
     def _function_came(self, function: int) -> None:
         for held in self._without.pop(function, []):
-            self._submit(held.task, function, held.refs)
+            if not self._submit(held.task, function, held.refs):
+                self._send(Returned([held.task.number]), None)
             for slot in held.refs:
                 self._drop(slot)
 
@@ -381,7 +387,7 @@ class Exchange:
         if value.state == FAILED:
             self.proxy.seal_failed(slot, value.code, value.detail)
         elif len(value.data) == value.size:
-            self.proxy.seal(slot, value.state, value.data, refs)
+            self._seal(slot, value.state, value.data, refs)
         elif ref is None or value.data:
             raise ForeignFault(f"a value of {value.size} bytes comes with {len(value.data)}")
         elif value.state == READY and not refs:
@@ -392,6 +398,12 @@ class Exchange:
             self._begin((ref.slot, ref.generation), arrival)
             return
         self._function_came(slot)
+
+    def _seal(self, slot: int, state: int, data: bytes | bytearray | None, refs: list[int]) -> None:
+        try:
+            self.proxy.seal(slot, state, data, refs)
+        except self._StoreError:
+            self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
 
     # ---- bytes
     def _begin(self, key: tuple[int, int], arrival: Arrival) -> None:
@@ -407,12 +419,19 @@ class Exchange:
             self._send(Fetch(*key, arrival.asked, n), None)
             arrival.asked += n
 
+    def _fetch_wanted(self) -> None:
+        for slot in self.proxy.wanted(list(self._elsewhere)) if self._elsewhere else ():
+            self.fetch(slot)
+
     def fetch(self, slot: int) -> None:
         """Bring an object that lies there, ahead of need."""
         origin = self._origin.get(slot)
         if slot not in self._elsewhere or origin is None or (origin.slot, origin.generation) in self._arrivals:
             return
-        memory = self.proxy.begin(slot)
+        try:
+            memory = self.proxy.begin(slot)
+        except self._StoreError:
+            return  # whoever reads it waits for room; the next look tries again
         if memory:
             size = self.proxy.look(slot)[1]
             self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], memory))
@@ -464,7 +483,7 @@ class Exchange:
             self._elsewhere.discard(arrival.slot)
             self._lineage.forget(arrival.slot)
         else:
-            self.proxy.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
+            self._seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
             self._function_came(arrival.slot)
         del self._arrivals[key]
         for slot in (arrival.slot, *arrival.refs):
@@ -531,9 +550,7 @@ class Exchange:
             self._look_for_results()
         if self._awaited:
             self._tell_sealed()
-        if self._elsewhere:
-            for slot in self.proxy.wanted(list(self._elsewhere)):
-                self.fetch(slot)
+        self._fetch_wanted()
         if self._deferred:
             self._serve_deferred()
         if self._sent:
@@ -541,6 +558,7 @@ class Exchange:
 
     def sweep(self, now: float) -> None:
         """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds, monotonic."""
+        self._fetch_wanted()
         for slot, since in list(self._functions.items()):
             if since is None:
                 self._functions[slot] = now

@@ -54,6 +54,7 @@ class Lineage:
     def __init__(self, client: _core.Client, bring: Callable[[int], None]) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client)
+        self._StoreError = _core.StoreError
         self._bring = bring
         self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and which of its results it is
         self._held: Counter[int] = Counter()                            # why the proxy holds a slot: so many reasons
@@ -164,7 +165,10 @@ class Lineage:
         return results
 
     def _copy(self, new: int, slot: int, size: int) -> bool:
-        memory = self.proxy.begin(slot)
+        try:
+            memory = self.proxy.begin(slot)
+        except self._StoreError:
+            return False
         if not memory:
             return False
         for at in range(0, size, CHUNK_BYTES):

@@ -330,3 +330,18 @@ def test_what_it_cannot_know_is_not_believed(two: Machines, message: Any) -> Non
         two.queue.append(("a", "b", message, b""))
     wait_until(lambda: two.faults or two.error, 20)
     assert two.faults and two.error is None
+
+
+def test_a_store_that_is_too_small_for_what_comes(two: Machines) -> None:
+    @cm.remote
+    def make(n: int) -> Any:
+        return [cm.put(i) for i in range(3)], np.ones(n)
+
+    mine = cm.put(np.ones(150 << 17))
+    looked_at = cm.get(mine)                # 150 of 256 MB, which cannot go to disk
+    ref = make.remote((200 << 20) // 8)     # with references in it, so it comes at once
+    with pytest.raises(exceptions.ObjectStoreFullError):
+        cm.get(ref, timeout=60)
+    assert cm.get(add.remote(1, 1)) == 2 and looked_at[0] == 1.0
+    del looked_at, ref
+    assert cm.get(make.remote((100 << 20) // 8))[1][0] == 1.0, "there is room once what is there may go to disk"
