@@ -180,7 +180,8 @@ class Session:
         if number is None:
             number = self.client.resource_class(demand, hold, env)
             self._resource_classes[key] = number
-            if not self.client.feasible(number):
+            stays_here = not self.config.cluster or hold is not None or env  # else the head says what no machine can run
+            if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number
 

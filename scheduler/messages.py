@@ -57,10 +57,10 @@ class Hello(Message, frozen=True, tag="hello"):
     """Driver or worker -> local scheduler, first on every connection; a second one ends it.
 
     A driver is answered by `Welcome` or `Refused`. A worker greets when it is ready for tasks, with its client slot
-    as `index`, and is not answered. The segment's descriptor rides along with the answer if `want_fd`. `adopt`: the
+    as `index`, and is not answered; nor is the session's agent, which hears what drivers hear. The segment's descriptor rides along with the answer if `want_fd`. `adopt`: the
     session is to be this driver's from now on, if it has none.
     """
-    role: Literal["driver", "worker"]
+    role: Literal["driver", "worker", "agent"]
     pid: Pid
     version: int = PROTOCOL_VERSION
     index: Index = -1
@@ -84,7 +84,7 @@ class Refused(Message, frozen=True, tag="refused"):
 
 
 class WorkerOutput(Message, frozen=True, tag="worker_output"):
-    """Worker -> local scheduler -> every driver: something that a task printed or displayed.
+    """Worker, or agent for one elsewhere, -> local scheduler -> every driver: something that a task printed or displayed.
 
     In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker
     prints more than its budget (told within the text). `task` 0: printed outside any task. `stream` "display",
@@ -132,7 +132,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 
 
 class NodeEvent(Message, frozen=True, tag="node_event"):
-    """Local scheduler -> every driver: something that people should read. Never needed for correctness."""
+    """Local scheduler, or agent by way of it, -> every driver: something that people should read. Never needed for correctness."""
     kind: Literal["lock_owner_stopped", "lock_owner_killed", "workers_do_not_start", "workers_start_again", "zygote_restarted",
                   "output_lost", "session_ends", "driver_left", "unfetched_error", "tasks_wait", "objects_on_disk", "cluster"]
     text: Text
@@ -182,7 +182,7 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     """Driver whose session it is -> local scheduler: end it, detached actors too. The connection's end is the answer."""
 
 
-FromPeer = Hello | WorkerOutput | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown
+FromPeer = Hello | WorkerOutput | NodeEvent | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown
 FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply | MetricsReply
 
 

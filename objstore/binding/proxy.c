@@ -277,7 +277,7 @@ static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
     struct task_spec spec = {.function = function, .resource_class = class, .n_returns = n_returns, .n_dependencies = n_dependencies,
                              .n_refs = (uint32_t)n, .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len,
                              .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries,
-                             .flags = (uint16_t)(flags & TASK_FLAG_RETRY_EXCEPTIONS)};
+                             .flags = (uint16_t)(flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_STAYS))};
     segment_lock(&p->s);
     int error = task_submit(&p->s, &spec, refs + n, &task);
     segment_unlock(&p->s);

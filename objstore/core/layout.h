@@ -133,6 +133,7 @@ enum task_flags {
     TASK_FLAG_LENT = 128,      /* runs on the CPU of the task that waits for it */
     TASK_FLAG_STREAM = 256,    /* yields: its last ref is the stream object */
     TASK_FLAG_ELSEWHERE = 512, /* runs on another machine: holds nothing of this one */
+    TASK_FLAG_STAYS = 1024,    /* came from another machine: goes to no third one */
     TASK_OOM_SHIFT = 12        /* from here on: how often its worker was ended because memory ran out */
 };
 #define TASK_OOM_MAX 15u

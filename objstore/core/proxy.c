@@ -28,7 +28,7 @@ bool proxy_suits(const struct segment *s, uint32_t task)
 {
     const struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    return !t->actor_1 && !(t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) && !c->env && c->place.pool == 0 && c->place.n_pools == 1;
+    return !t->actor_1 && !(t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM | TASK_FLAG_STAYS)) && !c->env && c->place.pool == 0 && c->place.n_pools == 1;
 }
 
 /* The first task of a lane that suits, + 1. They are those of one function, mostly, so there is not much to look through. */

@@ -23,7 +23,8 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
     return CREATED_BY_PROXY | (uint64_t)s->clients[client].generation << 16 | client;
 }
 
-/* Whether a ready task can run on another machine: no actor's, no stream's, and without an environment or a placement group. */
+/* Whether a ready task can run on another machine: no actor's, no stream's, without an environment or a placement group, and not
+ * from another one itself. */
 bool proxy_suits(const struct segment *segment, uint32_t task);
 
 /* Takes up to `most` tasks of a class that suit, those whose turn it is first; they are RUNNING then. Returns how many, 0 also where very

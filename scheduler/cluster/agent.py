@@ -18,12 +18,13 @@ import sys
 import time
 
 from ...objstore import _core
-from .. import processes
-from ..messages import SessionConfig
+from .. import processes, transport
+from ..messages import FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
 from . import address, member, messages, sockets
 from .exchange import Exchange, ForeignFault
 from .keys import Cluster
 from .lineage import Lineage
+from .origins import Origins
 from .places import Demand, Send, TakeBack, Tell, Warn
 from .stream import Overrun
 from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
@@ -61,6 +62,9 @@ class Agent:
         self._attempt = 0
         self._exchanges: dict[int, Exchange] = {}
         self._lineage = Lineage(client, self._bring)
+        self._origins = Origins()
+        self._home = transport.connect(config.address, FromScheduler)   # what drivers hear
+        self._home.send(Hello("agent", os.getpid()))
         self._cut_off: set[int] = set()                   # members that are of no use
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
@@ -76,7 +80,7 @@ class Agent:
     def run(self, stop: int) -> None:
         """Serve until that descriptor is readable, or there is nothing to be part of any more."""
         bell = self._client.bell()
-        for fd in (stop, bell, self._peers.fileno()):
+        for fd in (stop, bell, self._peers.fileno(), self._home.fileno()):
             self._poll.register(fd, select.POLLIN)
         self._step(member.Tick())
         while not self.over:
@@ -87,6 +91,8 @@ class Agent:
             if bell in ready:
                 os.read(bell, 8)
                 self._has_news = True
+            if self._home.fileno() in ready:
+                self._relay_output()
             for event in self._peers.receive_ready():
                 self._peer_event(event)
             for head_event in self._head.receive_ready() if self._head is not None else ():
@@ -181,12 +187,12 @@ class Agent:
             case member.BeginDrain(reason):
                 self._draining = True
                 _say(f"this node is drained: {reason}")
-            case Warn(shape, reason):
-                _say(f"tasks of shape {shape} can run nowhere: {reason}")
+            case Warn(_, reason):
+                self._tell_drivers(f"Tasks wait that no machine of the cluster can run: {reason}.")
             case member.HeadGone(reason):
-                _say(f"the head is gone: {reason}")
+                self._tell_drivers(f"Nothing new goes to other machines: {reason}. What runs goes on.")
             case member.HeadBack():
-                _say("the head is back")
+                self._tell_drivers("The head of the cluster is back.")
             case member.Stop(_, reason):
                 self.over = reason
 
@@ -197,6 +203,19 @@ class Agent:
             assert isinstance(shape, int)
             sent = self._guarded(node, exchange.send_tasks, shape, n, self._demands[shape], lease) or 0
         self._step(member.Sent(lease, n, sent))
+
+    # ---- what tasks print
+    def _relay_output(self) -> None:
+        """What tasks of others have printed here goes to them. What is ours is none of our business, nor what has come from them."""
+        for message, _ in self._home.receive_ready():
+            where = self._origins.there(message.origin) if isinstance(message, WorkerOutput) else None
+            exchange = self._exchanges.get(where[0]) if where is not None else None
+            if where is not None and exchange is not None and self._peers.room(where[0]):
+                self._guarded(where[0], exchange.tell_output, message, where[1])
+
+    def _tell_drivers(self, text: str) -> None:
+        _say(text)
+        self._home.post(NodeEvent("cluster", text), droppable=True)
 
     # ---- the others
     def _exchange(self, node: int) -> Exchange | None:
@@ -209,7 +228,8 @@ class Agent:
             if not self._peers.room(node):
                 self._step(member.Congested(node, True))
 
-        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage)
+        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage,
+                                                      lambda number: self._origins.here(node, number))
         return exchange
 
     def _guarded(self, node: int, call: object, *arguments: object) -> object:
@@ -226,6 +246,8 @@ class Agent:
 
     def _peer_event(self, event: object) -> None:
         match event:
+            case Received(_, messages.Output(task, origin, stream, pid, text, bundle, name)):
+                self._home.post(WorkerOutput(task, origin, stream, pid, text, bundle, name), droppable=True)
             case Received(node, messages.Farewell(reason)):
                 self._cut(node, f"it says: {reason}")
             case Received(node, message, payload):
@@ -267,7 +289,10 @@ class Agent:
             self._step(member.PeerFailed(node))
 
     def _lose(self, node: int, reason: str) -> None:
-        _say(f"node {node:x} is lost: {reason}")
+        exchange = self._exchanges.get(node)
+        n = exchange.n_sent if exchange is not None else 0
+        what = f" {n} of our tasks ran there, which run again where that is allowed." if n else ""
+        self._tell_drivers(f"Node {node:x} of the cluster is lost: {reason}.{what}")
         self._peers.remove(node)
         self._unreachable.pop(node, None)
         self._cut_off.discard(node)

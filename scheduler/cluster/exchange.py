@@ -12,18 +12,19 @@ What comes from the other machine is checked, never believed: a slot that it nam
 """
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from . import messages
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, Blocked, Cancel, Chunk, Fetch, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told,
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, Blocked, Cancel, Chunk, Fetch, Output, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told,
                        Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core
+    from ..messages import WorkerOutput
     from .lineage import Lineage
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
@@ -35,6 +36,7 @@ WINDOW = 4
 DEPTH = 4
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
+N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
 NODE_DIED = -1                      # what a proxy's tasks end with, when they may not be retried: no exit status
 
 
@@ -53,6 +55,7 @@ class Sent(Struct):
 class Accepted(Struct):
     """A task of theirs that runs here."""
     number: int
+    seq: int                        # its number here
     task: int                       # its slot here
     demand: dict[str, int]
     n_returns: int                  # that are asked for; one that has none makes one here, whose sealing is its end
@@ -94,10 +97,13 @@ class Exchange:
         Has an object brought here that lies on another machine.
     lineage : Lineage
         Remembers how results were made that lie there.
+    origin_here : callable (number) -> int
+        This node's number for a cell of the other, see `origins`.
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None], lineage: Lineage) -> None:
+                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None], lineage: Lineage,
+                 origin_here: Callable[[int], int] = int) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client)
         self._StoreError = _core.StoreError
@@ -105,8 +111,11 @@ class Exchange:
         self._class_of = class_of
         self._bring = bring
         self._lineage = lineage
+        self._origin_here = origin_here
+        self._stays = _core.TASK_FLAG_STAYS
         self._sent: dict[int, Sent] = {}                     # by number
         self._accepted: dict[int, Accepted] = {}             # by number
+        self._number_of: OrderedDict[int, int] = OrderedDict()  # by the number here; what a task prints may come after its end
         self._result_of: dict[int, int] = {}                 # slot of a pending result here -> number of the task of theirs
         self._without: dict[int, list[Held]] = {}            # function's slot -> what waits for it
         self._functions: dict[int, float | None] = {}        # theirs, kept -> since when they have not been used; None: just now
@@ -228,13 +237,15 @@ class Exchange:
     def _submit(self, task: Task, function: int, refs: list[int]) -> bool:
         """False: the segment has no room for it."""
         try:
-            slot, _, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
-                                              max(1, task.n_returns), task.max_retries, task.flags, task.origin, 0)
+            slot, seq, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
+                                                 max(1, task.n_returns), task.max_retries, task.flags | self._stays,
+                                                 self._origin_here(task.origin), 0)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
         except self._StoreError:
             return False
-        self._accepted[task.number] = Accepted(task.number, slot, task.demand, task.n_returns, results, len(results))
+        self._number_of[seq] = task.number
+        self._accepted[task.number] = Accepted(task.number, seq, slot, task.demand, task.n_returns, results, len(results))
         self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
@@ -251,6 +262,8 @@ class Exchange:
 
     def _finish(self, accepted: Accepted) -> Result:
         del self._accepted[accepted.number]
+        if len(self._number_of) > len(self._accepted) + N_ENDED:
+            self._number_of.popitem(last=False)
         self.lent.subtract(accepted.demand)
         failed = self.proxy.look(accepted.results[0])[0] != READY
         values = [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
@@ -500,6 +513,11 @@ class Exchange:
             self._function_came(arrival.slot)
         for slot in (arrival.slot, *arrival.refs):
             self._drop(slot)
+
+    # ---- what is printed
+    def tell_output(self, output: WorkerOutput, origin: int) -> None:
+        """Something that a task of theirs has printed here. `origin`: their number of the cell."""
+        self._send(Output(self._number_of.get(output.task, 0), origin, output.stream, output.pid, output.text, output.bundle, output.name), None)
 
     # ---- holds
     def _hold(self, slot: int) -> None:

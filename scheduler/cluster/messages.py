@@ -399,9 +399,21 @@ class Chunk(Message, frozen=True, tag="chunk"):
     found: bool = True
 
 
+class Output(Message, frozen=True, tag="output"):
+    """A task of yours, or one that it has begun here, has printed this. `task`: your number of it, 0 for what it has begun; `origin`: your
+    cell. The others as in `scheduler.messages.WorkerOutput`. May be lost."""
+    task: Number
+    origin: Number
+    stream: Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+    pid: Number
+    text: Text = ""
+    bundle: Annotated[str, Meta(max_length=MAX_FRAME_BYTES // 2)] = ""
+    name: Name = ""
+
+
 class Farewell(Message, frozen=True, tag="farewell"):
     """Nothing that is between us counts any more: the sender has ended it. `reason`: for people."""
     reason: Text
 
 
-ToPeer = Tasks | Results | Returned | Blocked | Cancel | Released | Want | Sealed | Fetch | Chunk | Farewell
+ToPeer = Tasks | Results | Returned | Blocked | Cancel | Released | Want | Sealed | Fetch | Chunk | Output | Farewell

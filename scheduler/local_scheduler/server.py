@@ -235,7 +235,7 @@ class Server:
 
     def _tell_drivers(self, message: messages.Message, droppable: bool = False, owner_too: bool = True) -> None:
         for peer in self._peers.values():
-            if peer.role == "driver" and (owner_too or not peer.is_owner):
+            if peer.role in ("driver", "agent") and (owner_too or not peer.is_owner):
                 if not peer.channel.post(message, droppable=droppable):
                     self._n_output_lost += 1
                 self._want_writing(peer)
@@ -518,6 +518,10 @@ class Server:
                 if message.stream == "stderr" and (pipes := self._pipes.get(peer.pid)) is not None:
                     pipes.tail.add(message.text)
                 self._relay(message)
+            case WorkerOutput() if peer.role == "agent":
+                self._relay(message)
+            case NodeEvent() if peer.role == "agent":
+                self._tell_drivers(message)
             case TaskFailed() | ErrorFetched() if peer.role == "worker":
                 self._tell_drivers(message, droppable=True)
             case StackRequest() if peer.role == "driver":
@@ -542,6 +546,10 @@ class Server:
             raise ProtocolError(reason)
         peer.role = hello.role
         peer.pid = peer.channel.peer()[0] or hello.pid  # the kernel knows, except across namespaces
+        if hello.role == "agent":
+            if peer.pid != self._agent:
+                raise ProtocolError("it says that it is the agent, and is not")
+            return
         if hello.role == "worker":
             self._step(core.WorkerAttached(peer.pid, hello.index))
             return

@@ -11,7 +11,7 @@ import pytest
 
 from cellmesh.scheduler import node_socket, transport
 from cellmesh.scheduler.messages import (MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, FromPeer, FromScheduler, Hello, NodeEvent,
-                                         Shutdown, StackRequest, WorkerOutput)
+                                         Refused, Shutdown, StackRequest, WorkerOutput)
 from cellmesh.scheduler.transport import Channel, ConnectionLost, Listener, MessageTooLarge, ProtocolError
 
 Ends = tuple[Channel, Channel]
@@ -141,7 +141,7 @@ def test_an_interrupted_message_does_not_spoil_the_next(raw: tuple[socket.socket
     [b"\x02" + b"a last part without a first"],
     [b"\x00" + b"a part without a first"],
     [b"\x03" + b"x" * (transport.PACKET_BYTES + 1)],
-    [transport._packets(NodeEvent("session_ends", ""))[0]],  # not from a peer
+    [transport._packets(Refused(""))[0]],  # not from a peer
 ], ids=repr)
 def test_what_is_no_message_of_this_link_is_a_protocol_error(raw: tuple[socket.socket, Channel],
                                                              packets: list[bytes]) -> None:
