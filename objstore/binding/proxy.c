@@ -445,7 +445,7 @@ static PyObject *proxy_look(ProxyObject *p, PyObject *number)
     const struct object_slot *o = &p->s.objects[slot];
     uint32_t state = object_state(o);
     bool failed = state == OBJECT_FAILED;
-    if (object_is_stream(o) || (object_chunk(o) && o->u.arena.actor_1))
+    if (!proxy_suits_object(&p->s, slot))
         return PyErr_Format(PyExc_TypeError, "object %u is a stream or an actor", slot);
     uint32_t n = object_n_refs(&p->s, o);
     PyObject *refs = n ? list_of(object_refs_at(&p->s, object_chunk(o), o->size), n) : PyList_New(0);
@@ -635,7 +635,7 @@ static PyObject *amounts_to_python(const struct segment *s, const int64_t *amoun
     return dict;
 }
 
-static uint32_t n_suited(const struct segment *s, const struct resource_class *c)
+static uint32_t n_suited(struct segment *s, const struct resource_class *c)
 {
     uint32_t n = 0;
     for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)

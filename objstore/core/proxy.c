@@ -24,15 +24,26 @@ int proxy_create_object(struct segment *s, uint32_t *object)
     return object_create(s, s->me, proxy_as_creator(s, s->me), object);
 }
 
-bool proxy_suits(const struct segment *s, uint32_t task)
+bool proxy_suits_object(const struct segment *s, uint32_t object)
 {
-    const struct task_slot *t = &s->tasks[task];
+    const struct object_slot *o = &s->objects[object];
+    return !object_is_stream(o) && !(object_state(o) == OBJECT_READY && object_chunk(o) && o->u.arena.actor_1);
+}
+
+bool proxy_suits(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    return !t->actor_1 && !(t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM | TASK_FLAG_STAYS)) && !c->env && c->place.pool == 0 && c->place.n_pools == 1;
+    if (t->actor_1 || t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1)
+        return false;
+    for (uint32_t i = 0; i < t->n_refs; i++)
+        if (!proxy_suits_object(s, task_refs(s, t)[i]))
+            return false;
+    return true;
 }
 
 /* The first task of a lane that suits, + 1. They are those of one function, mostly, so there is not much to look through. */
-static uint32_t first_that_suits(const struct segment *s, const struct lane *l)
+static uint32_t first_that_suits(struct segment *s, const struct lane *l)
 {
     uint32_t at_1 = l->head_1;
     for (uint32_t i = 0; at_1 && i < N_LOOKED_THROUGH && !proxy_suits(s, at_1 - 1); i++)

@@ -23,9 +23,10 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
     return CREATED_BY_PROXY | (uint64_t)s->clients[client].generation << 16 | client;
 }
 
-/* Whether a ready task can run on another machine: no actor's, no stream's, without an environment or a placement group, and not
- * from another one itself. */
-bool proxy_suits(const struct segment *segment, uint32_t task);
+/* Whether a ready task can run on another machine: no actor's, no stream's, without an environment or a placement group, without a
+ * handle of an actor, and not from another one itself. */
+bool proxy_suits(struct segment *segment, uint32_t task);
+bool proxy_suits_object(const struct segment *segment, uint32_t object); /* handles of actors, and streams, cannot leave */
 
 /* Takes up to `most` tasks of a class that suit, those whose turn it is first; they are RUNNING then. Returns how many, 0 also where very
  * many that do not suit stand before them. Under the lock. */

@@ -272,9 +272,9 @@ class Exchange:
         return Result(accepted.number, int(failed), values)
 
     def _value_of_result(self, slot: int) -> Value:
-        state, size, refs, code, detail, _ = self.proxy.look(slot)
-        if size <= MAX_INLINE_BYTES:
+        if self.proxy.look(slot)[1] <= MAX_INLINE_BYTES:
             return self._value(slot, DEPTH)
+        state, size, refs, code, detail, _ = self.proxy.look(slot)
         return Value(state, size, refs=[self._tell(ref) for ref in refs], code=code, detail=detail, there=self._tell(slot, value=False))
 
     def _look_for_results(self) -> None:
@@ -317,7 +317,10 @@ class Exchange:
 
     def _value(self, slot: int, depth: int) -> Value:
         """What an object holds; if it is pending, the other will be told once it is sealed."""
-        state, size, refs, code, detail, _ = self.proxy.look(slot)
+        try:
+            state, size, refs, code, detail, _ = self.proxy.look(slot)
+        except TypeError:  # the handle of an actor, or a stream, deep inside a value
+            return Value(FAILED, code=FAILURE_OBJECT_LOST)
         if state == PENDING and not self.proxy.await_sealed(slot):
             state, size, refs, code, detail, _ = self.proxy.look(slot)
         if state == PENDING:

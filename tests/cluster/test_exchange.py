@@ -345,3 +345,34 @@ def test_a_store_that_is_too_small_for_what_comes(two: Machines) -> None:
     assert cm.get(add.remote(1, 1)) == 2 and looked_at[0] == 1.0
     del looked_at, ref
     assert cm.get(make.remote((100 << 20) // 8))[1][0] == 1.0, "there is room once what is there may go to disk"
+
+
+def test_handles_of_actors_stay_on_their_machine() -> None:
+    @cm.remote(num_cpus=0)
+    class Counter:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def add(self) -> int:
+            self.n += 1
+            return self.n
+
+    @cm.remote
+    def call(counter: Any) -> int:
+        return int(cm.get(counter.add.remote()))
+
+    @cm.remote
+    def call_inside(refs: list[Any]) -> int:
+        return int(cm.get(cm.get(refs[0])["counter"].add.remote()))
+
+    with machines(2, cpus_at_home=1) as them:
+        counter = Counter.remote()
+        assert sorted(cm.get([call.remote(counter) for _ in range(20)], timeout=60)) == list(range(1, 21)), "they wait for their turn at home"
+        inside = cm.put({"counter": counter})
+        found = [call_inside.remote([inside]) for _ in range(20)]
+        for ref in found:
+            try:
+                assert cm.get(ref, timeout=60) > 20
+            except exceptions.CellmeshError as error:  # it ran on the other machine, which cannot have it
+                assert "counter" in str(error) or "actor" in str(error) or "gone" in str(error)
+        assert not them.faults
