@@ -32,6 +32,9 @@ PACKET_BYTES = 64 << 10    # a third of the smallest default send buffer, so tha
 MAX_BACKLOG = 4 << 20      # of messages that may be lost; a driver that is stopped for long costs this much and no more
 MAX_FDS = 8                # descriptors in one message
 
+# What msgspec raises for bytes that are no message: its own errors, and two of Python's.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 _FIRST, _LAST = 1, 2
 _encoder = msgspec.msgpack.Encoder()
 
@@ -197,10 +200,7 @@ class Channel:
                 if fds:
                     raise ProtocolError("descriptors before the end of their message")
                 return None
-            try:
-                return self._decoder.decode(data), fds
-            except msgspec.MsgspecError as error:
-                raise ProtocolError(f"not a message of this link: {error}") from error
+            return decode(self._decoder, data), fds
         except (ProtocolError, ConnectionLost):
             _close_all(fds)
             raise
@@ -310,6 +310,14 @@ def inherit(fd: int, accepts: Any) -> Channel:
 def decoder(accepts: Any) -> msgspec.msgpack.Decoder[Any]:
     """What decodes that union of messages. It takes 2 ms to make and keeps nothing of a connection: one for all of them."""
     return msgspec.msgpack.Decoder(accepts)
+
+
+def decode(decoder: msgspec.msgpack.Decoder[Any], data: Any) -> Any:
+    """The message that the bytes are; raises ProtocolError if they are none that the decoder knows."""
+    try:
+        return decoder.decode(data)
+    except UNREADABLE as error:
+        raise ProtocolError(f"not a message of this link: {error}") from error
 
 
 def _packets(message: Message) -> list[bytes]:

@@ -37,6 +37,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from .. import private_folder
+from ..transport import UNREADABLE
 
 TOKEN_LIFE_S = 600.0
 MAX_TOKENS = 256          # used and expired ones are remembered so that they can be called so
@@ -197,7 +198,7 @@ def _read(path: str) -> bytes:
 def _load(path: str, kind: Any) -> Any:
     try:
         return msgspec.json.decode(_read(path), type=kind)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise KeyFileError(f"{path} is damaged: {error}; remove it") from None
 
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import msgspec
 import zmq
 
-from ..transport import ProtocolError, decoder
+from ..transport import UNREADABLE, ProtocolError, decode, decoder
 from . import address
 from .keys import KeyPair
 from .messages import CLUSTER_VERSION, MAX_FRAME_BYTES, FromDoor, FromHead, Join, Joined, Member, Message, ToDoor, ToHead
@@ -70,7 +70,7 @@ class Connected(NamedTuple):
 
 
 class Disconnected(NamedTuple):
-    """It does not any more; a new connection is being made, and `Connected` says when there is one."""
+    """It does not (any more); a new connection is being made, and `Connected` says when there is one."""
     node: int
     reason: str
 
@@ -131,13 +131,6 @@ def _key_of(frame: zmq.Frame) -> bytes:
     return bytes.fromhex(frame.get("User-Id"))  # type: ignore[arg-type]
 
 
-def _decode(data: Any, union: Any) -> Any:
-    try:
-        return decoder(union).decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise ProtocolError(f"not a message of this link: {error}") from None
-
-
 class _Version(msgspec.Struct):
     version: int
 
@@ -146,7 +139,7 @@ def _foreign(data: Any) -> str:
     """If the message, which nobody here understands, is one of another version: what to say of that."""
     try:
         version = msgspec.msgpack.decode(data, type=_Version).version
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return ""
     return version_conflict(version)
 
@@ -167,7 +160,7 @@ class _Peer:
         self.outgoing, self.incoming = Outgoing(), Incoming()
         self.socket: zmq.Socket[bytes] | None = None     # when there has been something to send
         self.monitor: zmq.Socket[bytes] | None = None
-        self.is_connected = False
+        self.is_connected = self.is_missed = False       # missed: somebody has been told that it cannot be reached
         self.route = b""                                 # where its last message came from
         self.is_faulty = False
 
@@ -199,7 +192,7 @@ class Peers(Sockets):
 
     def __init__(self, keys: KeyPair, host: str, accepts: Any, port: int = 0) -> None:
         super().__init__(n_threads=2)
-        self._keys, self._accepts = keys, accepts
+        self._keys, self._decoder = keys, decoder(accepts)
         self._peers: dict[int, _Peer] = {}
         self._by_key: dict[bytes, _Peer] = {}
         self._to_acknowledge: set[int] = set()
@@ -286,7 +279,7 @@ class Peers(Sockets):
     def _connect(self, peer: _Peer) -> None:
         socket = self.network_socket(zmq.DEALER, _host_of(peer.member.endpoint), self._keys, MAX_DOOR_BYTES, 0)
         socket.setsockopt(zmq.CURVE_SERVERKEY, peer.member.key)
-        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
         peer.socket = socket
         peer.monitor = self.monitor(socket, events, lambda event, value: self._connection_changed(peer, event))
         self.watch(socket, lambda: self.receive_each(socket, lambda frames: self._acknowledged(peer, frames)))
@@ -303,12 +296,16 @@ class Peers(Sockets):
 
     def _connection_changed(self, peer: _Peer, event: int) -> None:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            peer.is_connected = True
+            peer.is_connected, peer.is_missed = True, False
             self.events.append(Connected(peer.member.node))
-        elif peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
+            return
+        reason = "the connection has broken" if peer.is_connected else "no connection can be made"
+        if peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
             self._disconnect(peer)
             self._connect(peer)
-            self.events.append(Disconnected(peer.member.node, "the connection has broken"))
+        if not peer.is_missed:
+            peer.is_missed = True
+            self.events.append(Disconnected(peer.member.node, reason))
 
     def _acknowledged(self, peer: _Peer, frames: list[zmq.Frame]) -> None:
         if len(frames) != 1 or len(frames[0]) != _number.size:
@@ -338,7 +335,7 @@ class Peers(Sockets):
         self._to_acknowledge.add(node)
         if is_next:
             try:
-                message = _decode(frames[1].buffer[_number.size:], self._accepts)
+                message = decode(self._decoder, frames[1].buffer[_number.size:])
             except ProtocolError as error:
                 self._refuse(peer, str(error))
                 return
@@ -388,6 +385,7 @@ class HeadLink(Sockets):
         super().__init__()
         self._keys, self._head_key, self._endpoint = keys, head_key, endpoint
         self._introduced_by, self._hostname = introduced_by, hostname
+        self._decoder = decoder(FromHead | FromDoor)
         self.is_connected = False
         self._connect(introduced_by or keys)
 
@@ -466,7 +464,7 @@ class HeadLink(Sockets):
         try:
             if len(frames) != 1:
                 raise ProtocolError(f"{len(frames)} frames")
-            message = _decode(frames[0].buffer, FromHead | FromDoor)
+            message = decode(self._decoder, frames[0].buffer)
         except ProtocolError as error:
             self._reconnect(f"the head speaks another language: {error}")
             return
@@ -499,6 +497,7 @@ class HeadSocket(Sockets):
     def __init__(self, keys: KeyPair, host: str, port: int, admits: Callable[[bytes], str]) -> None:
         super().__init__()
         self._admits = admits
+        self._decoders = {role: decoder(union) for role, union in _ACCEPTS.items()}
         try:
             self._router = self.network_socket(zmq.ROUTER, host, keys, MAX_CONTROL_BYTES, CONTROL_MESSAGES)
             self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -557,7 +556,7 @@ class HeadSocket(Sockets):
                 raise ProtocolError(f"{len(frames) - 1} frames")
             if role == NEWCOMER and len(body) > MAX_DOOR_BYTES:
                 raise ProtocolError(f"{len(body):,} bytes from a newcomer")
-            message = _decode(body, _ACCEPTS[role])
+            message = decode(self._decoders[role], body)
         except ProtocolError as error:
             self.events.append(Refusal(connection, key, str(error), _foreign(body) if role else ""))
             return

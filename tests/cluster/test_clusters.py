@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import stat
@@ -17,7 +18,7 @@ from real_machines import Machine, Network, cannot_make_networks, machines
 from support import wait_until
 
 from cellmesh.scheduler import processes
-from cellmesh.scheduler.cluster import commands, head_process, keys, sockets
+from cellmesh.scheduler.cluster import address, commands, head_process, keys, sockets
 
 Head = dict[str, Any]
 
@@ -245,6 +246,28 @@ def test_the_head_never_unpickles() -> None:
     assert "never unpickles" in done.stdout, done.stderr
 
 
+def test_garbage_at_the_door_costs_nothing_and_holds_up_nobody(here: Machine, head: Head) -> None:
+    pid, where = serving(here), address.parse(head["address"])
+    before, memory = len(os.listdir(f"/proc/{pid}/fd")), resident_bytes(pid)
+    generator = random.Random(1)
+    for n in range(1000):
+        with socket.create_connection(where) as stranger:
+            greeting = b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" if n % 2 else b""
+            stranger.sendall(greeting + generator.randbytes(generator.randrange(300)))
+    idle = [socket.create_connection(where) for _ in range(200)]
+    try:
+        assert here.alive().keys() == {head["session"]}
+    finally:
+        for stranger in idle:
+            stranger.close()
+    wait_until(lambda: len(os.listdir(f"/proc/{pid}/fd")) <= before, what="its descriptors are as before")
+    assert resident_bytes(pid) - memory < 10 << 20 and serving(here) == pid
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 # ---------------------------------------------------------------- notebooks
 DRIVER = """
 import sys, cellmesh as cm
@@ -256,8 +279,8 @@ sys.stdin.read()
 
 
 def test_a_drivers_machine_is_a_node(here: Machine, head: Head) -> None:
-    for address, variable in ((f"tcp://{head['address']}", ""), ("", f"tcp://{head['address']}")):
-        driver = here.python("-c", DRIVER, address, **({"CELLMESH_ADDRESS": variable} if variable else {}))
+    for where, variable in ((f"tcp://{head['address']}", ""), ("", f"tcp://{head['address']}")):
+        driver = here.python("-c", DRIVER, where, **({"CELLMESH_ADDRESS": variable} if variable else {}))
         assert driver.stdout is not None
         session = driver.stdout.readline().strip()
         assert driver.stdout.readline().strip() == "42"
@@ -278,14 +301,14 @@ def test_a_drivers_machine_joins_with_a_token_in_a_file(here: Machine, head: Hea
     driver.communicate("", timeout=20)
 
 
-@pytest.mark.parametrize("address, error, words", [
+@pytest.mark.parametrize("where, error, words", [
     ("tcp://127.0.0.1:9", "AuthenticationError", "no join token"), ("tcp://nowhere", "ValueError", "HOST:PORT"),
     ("tcp://", "ValueError", "HOST:PORT"), ("tcp://h:99999", "ValueError", "HOST:PORT"),
 ])
-def test_an_address_without_a_cluster_is_called_so(there: Machine, address: str, error: str, words: str) -> None:
-    driver = there.python("-c", DRIVER, address)
+def test_an_address_without_a_cluster_is_called_so(there: Machine, where: str, error: str, words: str) -> None:
+    driver = there.python("-c", DRIVER, where)
     said = driver.communicate("", timeout=20)[1]
-    assert driver.returncode == 1 and f"{error}: init(address='{address}')" in said and words in said, said
+    assert driver.returncode == 1 and f"{error}: init(address='{where}')" in said and words in said, said
 
 
 # ---------------------------------------------------------------- real networks

@@ -68,7 +68,8 @@ def test_a_folder_open_to_others_is_refused(cluster: Cluster, state: Path) -> No
         keys.known()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"public": "00", "secret": "11"}', b"\xff" * 100, b"[" * 5000, b" " * (1 << 17)])
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"public": "00", "secret": "11"}', b"\xff" * 100, b"[" * 5000, b" " * (1 << 17),
+                                     b'{"public": "\xff"}', b'{"\x80": 1}'])
 def test_a_damaged_file_is_named(cluster: Cluster, content: bytes) -> None:
     path = Path(cluster.path, "node.key")
     path.write_bytes(content)

@@ -137,6 +137,8 @@ def test_an_interrupted_message_does_not_spoil_the_next(raw: tuple[socket.socket
 
 @pytest.mark.parametrize("packets", [
     [b"\x03garbage"],
+    [b"\x03\x81\xa4type\xa5hell\xff"],  # text that is none
+    [b"\x03" + b"\x91" * 5000],
     [b"\x07"],
     [b"\x02" + b"a last part without a first"],
     [b"\x00" + b"a part without a first"],
