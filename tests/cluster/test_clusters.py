@@ -312,6 +312,21 @@ def test_an_address_without_a_cluster_is_called_so(there: Machine, where: str, e
 
 
 # ---------------------------------------------------------------- real networks
+FLOOD = """
+import collections, json, os, sys, threading, cellmesh as cm
+cm.init(sys.argv[1], num_cpus=1, object_store_memory=64 << 20)
+n_nodes = int(sys.argv[2])
+
+@cm.remote
+def where(i):
+    threading.Event().wait(0.02)
+    return os.environ["CELLMESH_SESSION"]
+
+ran_on = collections.Counter()
+while len(ran_on) < n_nodes:  # the first tasks may be over before all nodes are known
+    ran_on = collections.Counter(cm.get([where.remote(i) for i in range(80)]))
+print(json.dumps(ran_on))
+"""
 NO_NETWORK = cannot_make_networks()
 
 
@@ -329,7 +344,11 @@ def test_machines_with_networks_of_their_own() -> None:
         wait_until(lambda: first.alive()[joined[0]["session"]]["silent_s"] > 1.5)
         network.plug(2)
         wait_until(lambda: first.alive()[joined[0]["session"]]["silent_s"] < 1.5, 20)
-        assert first.alive().keys() == {head["session"], *(j["session"] for j in joined)}
+        everybody = {head["session"], *(j["session"] for j in joined)}
+        assert first.alive().keys() == everybody
+        driver = first.python("-c", FLOOD, f"tcp://{head['address']}", "4")
+        ran_on = json.loads(driver.communicate("", timeout=60)[0])
+        assert len(ran_on) == 4 and everybody < ran_on.keys() and sum(ran_on.values()) == 80
 
 
 # ---------------------------------------------------------------- conversations
