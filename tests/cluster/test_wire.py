@@ -192,6 +192,145 @@ def test_who_listens_and_says_nothing_is_not_waited_for_for_ever(monkeypatch: py
         wait(a, until=lambda: heard(a, Disconnected))
 
 
+def test_who_is_not_known_yet_waits_at_the_gate() -> None:
+    (a, a_keys), (b, b_keys) = peers(), peers()
+    with closing(a, b):
+        a.add(member(2, b, b_keys))
+        a.send(2, Ping("hello"))
+        wait(a, b, until=lambda: b._at_gate)
+        assert messages(b) == [] and not heard(a, Connected)
+        b.add(member(1, a, a_keys))
+        wait(a, b, until=lambda: messages(b), deadline_s=sockets.HANDSHAKE_MS / 2000)
+
+
+def test_a_node_that_was_removed_is_not_heard_any_more(ends: Ends) -> None:
+    a, b, a_keys, b_keys = ends
+    a.send(2, Ping("1"))
+    wait(a, b, until=lambda: messages(b))
+    b.set_members([member(2, b, b_keys)])
+    a.send(2, Ping("2"))
+    other, other_keys = peers()
+    with closing(other):
+        b.add(member(3, other, other_keys))
+        other.add(member(2, b, b_keys))
+        wait(a, b, until=lambda: select.select([b], [], [], 0)[0] == [])
+        other.send(2, Ping("3"))
+        wait(a, b, other, until=lambda: len(messages(b)) > 1)
+    assert messages(b) == [Ping("1"), Ping("3")]
+    with pytest.raises(KeyError):
+        b.send(1, Ping("nobody"))
+
+
+def test_nobody_speaks_for_another(ends: Ends) -> None:
+    """The number of a node is not something that is said: it follows from the key of the connection."""
+    a, b, _, b_keys = ends
+    c, c_keys = peers()
+    with closing(c):
+        b.add(member(3, c, c_keys))
+        c.add(member(2, b, b_keys))
+        c.send(2, Ping("I am 1"))
+        a.send(2, Ping("so am I"))
+        wait(a, b, c, until=lambda: len(messages(b)) == 2)
+        assert messages(b, node=3) == [Ping("I am 1")] and messages(b, node=1) == [Ping("so am I")]
+
+
+def test_a_stranger_never_gets_a_byte_looked_at(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b, a_keys, b_keys = ends
+    taken: list[bytes] = []
+    take = b._take
+    monkeypatch.setattr(b, "_take", lambda frames: taken.append(frames[1].bytes) or take(frames))  # type: ignore[func-returns-value]
+    unknown = Stranger(sockets.new_pair(), b_keys.public, b.endpoint)
+    astray = Stranger(sockets.new_pair(), sockets.new_pair().public, b.endpoint)
+    with closing(unknown, astray):
+        for stranger in (unknown, astray):
+            stranger.socket.send(b"let me in")
+        wait(b, unknown, astray, until=lambda: b._at_gate and zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL in astray.events)
+        a.send(2, Ping("x"))
+        wait(a, b, unknown, astray, until=lambda: messages(b))
+        assert zmq.EVENT_HANDSHAKE_SUCCEEDED not in unknown.events + astray.events
+    assert len(taken) == 1
+
+
+HEADER = struct.pack("<Q", 0)
+
+
+@pytest.mark.parametrize("frames", [
+    [b""], [b"short"], [HEADER], [HEADER + b"\xc1"], [HEADER + b"\x81" * 2000], [HEADER + b"\xdf\xff\xff\xff\xff"],
+    [HEADER + b"\x91" * 100_000],
+    [HEADER + wire._encoder.encode(Leave(1))],                      # of another link
+    [HEADER + wire._encoder.encode({"type": "ping", "text": 3})],
+    [HEADER + wire._encoder.encode({"type": "ping", "text": "", "more": 1})],
+    [HEADER + wire._encoder.encode(Ping(""))] + [b""] * wire.MAX_PARTS,
+], ids=lambda frames: f"{len(frames)}x{frames[0][:12]!r}")
+def test_what_is_no_message_ends_the_acquaintance(frames: list[bytes]) -> None:
+    b, b_keys = peers()
+    hostile, hostile_keys = sockets.new_pair(), sockets.new_pair()
+    b.add(Member(7, "tcp://127.0.0.1:9", hostile.public, "h", {}))
+    stranger = Stranger(hostile, b_keys.public, b.endpoint)
+    with closing(b, stranger):
+        stranger.socket.send_multipart(frames)
+        stranger.socket.send_multipart([HEADER + wire._encoder.encode(Ping("now I behave"))])
+        wait(b, stranger, until=lambda: heard(b, Faulty))
+        good, good_keys = peers()
+        with closing(good):
+            b.add(member(8, good, good_keys))
+            good.add(member(9, b, b_keys))
+            good.send(9, Ping("others are served"))
+            wait(b, good, until=lambda: messages(b, node=8))
+        assert messages(b, node=7) == [] and heard(b, Faulty)[0].node == 7
+    assert hostile_keys.secret.hex() not in repr(hostile_keys)
+
+
+def test_a_frame_above_the_limit_ends_the_connection(ends: Ends) -> None:
+    b, b_keys = peers()
+    hostile = sockets.new_pair()
+    b.add(Member(7, "tcp://127.0.0.1:9", hostile.public, "h", {}))
+    stranger = Stranger(hostile, b_keys.public, b.endpoint)
+    with closing(b, stranger):
+        stranger.socket.send(bytes(contract.MAX_FRAME_BYTES + 1))
+        wait(b, stranger, until=lambda: zmq.EVENT_DISCONNECTED in stranger.events)
+        assert heard(b) == []
+
+
+def test_who_acknowledges_what_was_never_sent_is_faulty() -> None:
+    a, a_keys = peers()
+    hostile = sockets.new_pair()
+    context = zmq.Context()
+    router = context.socket(zmq.ROUTER)
+    for option, value in ((zmq.LINGER, 0), (zmq.CURVE_SERVER, 1), (zmq.CURVE_PUBLICKEY, hostile.public),
+                          (zmq.CURVE_SECRETKEY, hostile.secret)):
+        router.setsockopt(option, value)
+    port = router.bind_to_random_port("tcp://127.0.0.1")
+    a.add(Member(7, f"tcp://127.0.0.1:{port}", hostile.public, "h", {}))
+    try:
+        with closing(a):
+            a.send(7, Ping("x"))
+            route, _ = router.recv_multipart()
+            router.send_multipart([route, struct.pack("<Q", 1 << 60)])
+            wait(a, until=lambda: heard(a, Faulty))
+    finally:
+        router.close(0)
+        context.term()
+
+
+def test_a_peer_that_does_not_read_costs_its_budget_and_no_more(ends: Ends) -> None:
+    a, b, *_ = ends
+    a.send(2, Ping("x"))
+    wait(a, b, until=lambda: messages(b))
+    chunk, n_sent = bytes(4 << 20), 0
+    while a.room(2):
+        a.send(2, Pong(n_sent), chunk)
+        n_sent += 1
+    assert stream.WINDOW_BYTES <= a._peers[2].outgoing.kept_bytes < stream.WINDOW_BYTES + (5 << 20)
+    with pytest.raises(stream.Overrun):
+        for _ in range(100):
+            a.send(2, Pong(n_sent), chunk)
+            n_sent += 1
+    assert a._peers[2].outgoing.kept_bytes <= stream.BUDGET_BYTES
+    wait(a, b, until=lambda: len(messages(b)) == n_sent + 1 and heard(a, Room))
+    assert messages(b)[1:] == [Pong(i) for i in range(n_sent)] and len(heard(a, Room)) == 1
+
+
 UNIONS = [*wire._ACCEPTS.values(), contract.ToPeer, contract.FromHead | contract.FromDoor]
 SOUND = [wire._encoder.encode(message) for message in (
     Join(bytes(32), "host"), StatusRequest(1), Register(Member(1, "tcp://h:1", bytes(32), "h", {"CPU": 1}), 1), contract.End("x"))]
