@@ -11,7 +11,7 @@ import IPython
 from .. import session as sessions
 from .cell_registry import registry
 from .kept_calls import KeptCalls
-from .wakeup import SignalWakeup
+from .wakeup import LostInterrupts, SignalWakeup, held_back, was_interrupted_before
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -34,9 +34,11 @@ class CellEvents:
         self._cancels = cancels  # whether the tasks of a stopped cell are cancelled
         self.raw_cell = ""
         self._wakeup = SignalWakeup()
+        self._lost_interrupts = LostInterrupts()
         self._litter: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        self._lost_interrupts.install()
         self.shell.events.register("pre_run_cell", self.before)
         running = self.shell.displayhook.exec_result
         if running is not None:  # the cell that loads the extension may submit tasks as well
@@ -48,6 +50,7 @@ class CellEvents:
         self.shell.events.unregister("pre_run_cell", self.before)
         self.shell.events.unregister("post_run_cell", self.after)
         sessions.when_started.remove(attach)
+        self._lost_interrupts.uninstall()
         self._wakeup.disarm()
         self._leave_litter()
         session = sessions.current_or_none()
@@ -56,6 +59,12 @@ class CellEvents:
 
     def before(self, info: ExecutionInfo) -> None:
         """A cell begins."""
+        if was_interrupted_before():
+            raise asyncio.CancelledError  # the one exception that IPython does not keep from ending the cell
+        with held_back():
+            self._enter(info)
+
+    def _enter(self, info: ExecutionInfo) -> None:
         self._leave_litter()
         self.shell.events.unregister("pre_run_cell", self.before)  # behind %autoreload, which reloads modules there
         self.shell.events.register("pre_run_cell", self.before)

@@ -21,6 +21,7 @@ from .cell_failure import as_flag
 from .cell_registry import CellRegistry, registry
 from .kept_calls import prune
 from .output import CellOutput
+from .wakeup import was_interrupted_before
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -228,6 +229,8 @@ class Host:
     # --- cells and requests
 
     def _before_cell(self, info: object) -> None:
+        if was_interrupted_before():  # `CellEvents` ends it
+            return
         with self._running_lock:
             self._running = self.kernel.get_parent("shell")
             for content in self._between_cells.values():

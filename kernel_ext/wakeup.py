@@ -1,18 +1,87 @@
-"""Lets the stop button end a cell that awaits something.
+"""Lets the stop button end a cell that awaits something, at any moment.
 
 ipykernel answers SIGINT in such a cell by cancelling it, from a callback that it adds to the event loop. But the loop
 sleeps, and a callback added by its own thread does not wake it: the cell ends when it would have ended anyway
 (ipykernel issue 881, as of ipykernel 7.4). Python can write a byte into a socket at every signal; the loop wakes when
 it has something to read.
+
+In the moment before, when the cell is a task of the loop already and not yet watched over, SIGINT ends ipykernel's handling
+of the request, which says that the cell has ended; but the task is left behind, and would run where nothing can stop it.
 """
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
+import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 NOBODY = -1  # the descriptor that stands for none
+AGAIN_S = 0.01  # the cell runs by then
+
+
+def was_interrupted_before() -> bool:
+    """Whether a cell that begins to run has been interrupted: its request is over, and between requests SIGINT is ignored."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        return False
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no loop runs
+        return False
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """A SIGINT comes again when this is over. IPython takes a KeyboardInterrupt in what it calls before a cell for a fault of that,
+    and goes on to the cell."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda signum, frame: pressed.append(signum))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            press_again()
+
+
+def press_again() -> None:
+    """Send this process a SIGINT soon."""
+    again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
+    again.start()
+
+
+class LostInterrupts:
+    """A KeyboardInterrupt that is raised in a destructor or in the callback of a weak reference comes again: Python can only report it."""
+
+    def __init__(self) -> None:
+        self._before: Callable[[Any], Any] = sys.__unraisablehook__
+        self._is_on = False
+
+    def install(self) -> None:
+        """Begin."""
+        self._is_on, self._before = True, sys.unraisablehook
+        sys.unraisablehook = self
+
+    def uninstall(self) -> None:
+        """Undo `install`. If somebody else has put a hook before this one since, it passes everything on."""
+        self._is_on = False
+        if sys.unraisablehook is self:
+            sys.unraisablehook = self._before
+
+    def __call__(self, unraisable: Any) -> None:
+        if self._is_on and unraisable.exc_type is KeyboardInterrupt:
+            press_again()
+        else:
+            self._before(unraisable)
 
 
 class SignalWakeup:

@@ -1,7 +1,8 @@
 """The stop button at random moments of mixed work: the cell ends, and the session is as good as new.
 
-Every cell works for ever and checks what it gets, so it ends by the interrupt alone, or by a wrong value. How many there
-are says CELLMESH_INTERRUPTS (`make nightly`: 500); CELLMESH_SEED begins another sequence. How long they took is printed.
+Every cell works for ever and checks what it gets, so it ends by the interrupt alone, or by a wrong value. It says when it has
+begun, for what comes before that ipykernel may ignore; after it one press must be enough. How many there are says
+CELLMESH_INTERRUPTS (`make nightly`: 500); CELLMESH_SEED begins another sequence. How long they took is printed.
 """
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ class Counter:
 counter = Counter.remote()
 array = cm.put(np.arange(100_000))
 """
+BEGUN = "print('begun', flush=True)\n"
 WORK = {
     "a get that blocks": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(slow.remote(i)) == i",
     "quick gets": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(add.remote(i, 1)) == i + 1",
@@ -60,7 +62,7 @@ WORK = {
               "    assert cm.get(add.remote(array, 1))[5] == 6",
     "nested tasks": "while True:\n    assert cm.get(nested.remote(10)) == 55",
     "progress": "while True:\n    assert list(cm.progress([slow.remote(i) for i in range(3)])) == [0, 1, 2]",
-    "a remote cell": "%%remote --wait\nn = 0\nwhile True:\n    n += 1\n    time.sleep(0.001)",
+    "a remote cell": f"%%remote --wait\n{BEGUN}n = 0\nwhile True:\n    n += 1\n    time.sleep(0.001)",
     "remote cells": "for i in range(100_000):\n"
                     "    get_ipython().run_cell_magic('remote', '--returns total', f'total = {i} + 1')\n"
                     "    assert cm.get(total) == i + 1",
@@ -74,15 +76,15 @@ def test_random_interrupts(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[s
     node = value(kernel, "cm.nodes()[0]['NodeID']")
     choose = random.Random(SEED)
     took: list[tuple[float, str]] = []
-    n_too_early = 0
+    n_too_early = n_dropped = 0
     for number in range(N):
         what = choose.choice(list(WORK))
         name = f"interrupt {number}, seed {SEED}: {what}"
-        seconds = interrupted(kernel, WORK[what], choose.uniform(0.0, LATEST_S), name)
-        if seconds is None:
-            n_too_early += 1
-        else:
-            took.append((seconds, what))
+        code = WORK[what] if WORK[what].startswith("%%") else BEGUN + WORK[what]
+        seconds, had_begun = interrupted(kernel, code, choose.uniform(0.0, LATEST_S), name)
+        n_too_early += not had_begun
+        n_dropped += seconds is None
+        took += [(seconds, what)] if seconds is not None else []
         if what == "a remote cell":  # the task goes on, by itself
             kernel.run("%cancel")
         check = "cm.get([add.remote(k, 1) for k in range(20)]) == list(range(1, 21)), cm.get(counter.echo.remote(7)), "
@@ -93,34 +95,107 @@ def test_random_interrupts(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[s
     with capsys.disabled():
         print(f"\n{len(took)} interrupts (seed {SEED}): the error was shown after {1e3 * took[len(took) // 2][0]:.0f} ms "
               f"(median), {1e3 * took[int(0.95 * len(took))][0]:.0f} ms (95 %), {1e3 * took[-1][0]:.0f} ms (the last); "
-              f"over 100 ms: {', '.join(late) or 'none'}; {n_too_early} came before ipykernel had begun with the cell")
+              f"over 100 ms: {', '.join(late) or 'none'}; {n_too_early} came before the cell had begun, and {n_dropped} of them "
+              "ended the request without a reply")
+    assert n_too_early < N / 4, "most are to come while the cell works"
 
 
-def interrupted(kernel: Kernel, code: str, after_s: float, what: str) -> float | None:
+def interrupted(kernel: Kernel, code: str, after_s: float, what: str) -> tuple[float | None, bool]:
     """Run a cell, interrupt it, see that it ends as it should.
 
     Returns
     -------
-    Until the error was shown, in seconds. None if ipykernel dropped the request: an interrupt in the milliseconds before
-    it runs the code leaves a request without a reply ("KeyboardInterrupt caught in kernel").
+    How long until the error was shown, in seconds, and whether the cell had begun when the button was pressed. None if ipykernel
+    dropped the request: an interrupt in the milliseconds before it runs the code leaves a request without a reply
+    ("KeyboardInterrupt caught in kernel").
     """
     request = kernel.start(code)
     wait_until(lambda: kernel.of(request, "status"))
     time.sleep(after_s)  # the moment is what is tried
-    for patience_s in (1.0, ENDS_S):  # ipykernel ignores what comes before it has begun with the code: press again
-        pressed = time.time()
+    had_begun = "begun" in kernel.text(request)
+    pressed = time.time()
+    kernel.manager.interrupt_kernel()
+    try:
+        kernel.wait(request, ENDS_S if had_begun else 1.0)
+    except AssertionError:
+        assert not had_begun, f"{what}: the cell did not end; it says {kernel.text(request, 'stderr')!r}"
+        had_begun, pressed = True, time.time()
         kernel.manager.interrupt_kernel()
-        try:
-            kernel.wait(request, patience_s)
-            break
-        except AssertionError:
-            assert patience_s < ENDS_S, f"{what}: the cell did not end"
+        kernel.wait(request, ENDS_S)
     shown = kernel.of(request, "error")
     try:
         reply = reply_of(kernel, request)
     except queue.Empty:
         assert [m["msg_type"] for m in kernel.of(request)] == ["status", "execute_input", "status"], what
-        return None
+        return None, had_begun
     text = plain("\n".join(line for m in shown for line in m["content"]["traceback"]))
     assert reply["status"] == "error" and reply["ename"] in EXPECTED, f"{what}: {reply['status']}\n{text}"
-    return (shown or kernel.of(request, "status"))[-1]["header"]["date"].timestamp() - pressed
+    return (shown or kernel.of(request, "status"))[-1]["header"]["date"].timestamp() - pressed, had_begun
+
+
+PRESSER = """
+import os, signal, threading
+class Presser:
+    def __init__(self, seed, latest_s):
+        self.choose, self.latest_s, self.took = random.Random(seed), latest_s, []
+        self.begun, self.ended = threading.Event(), threading.Event()
+        get_ipython().events.register("post_run_cell", lambda result: self.ended.set())
+        threading.Thread(target=self.press, daemon=True).start()
+    def press(self):
+        while self.begun.wait():
+            self.begun.clear()
+            self.ended.clear()
+            time.sleep(self.choose.uniform(0, self.latest_s))
+            pressed = time.perf_counter()
+            os.kill(os.getpid(), signal.SIGINT)
+            self.ended.wait()
+            self.took.append(time.perf_counter() - pressed)
+"""
+
+
+@pytest.mark.timeout(60 + N)
+def test_any_instant_of_a_gather(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pressed from within the kernel, so to the microsecond, within what one gather takes; one press is always enough."""
+    kernel = fresh_kernel
+    kernel.run(f"{SETUP}{PRESSER}import random\npresser = Presser({SEED}, 0.01)", 60)
+    for number in range(4 * N):
+        request = kernel.start(f"presser.begun.set()\n{WORK['gather']}")
+        kernel.wait(request, ENDS_S)
+        assert reply_of(kernel, request)["ename"] in EXPECTED, number
+        kernel.messages.clear()
+    kernel.run("took = sorted(1e3 * seconds for seconds in presser.took)")
+    n, median, most, last = value(kernel, "len(took), took[len(took) // 2], took[int(0.95 * len(took))], took[-1]")
+    assert n == 4 * N and value(kernel, "[t for t in asyncio.all_tasks() if 'cell' in t.get_coro().__name__]") == []
+    with capsys.disabled():
+        print(f"\n{n} interrupts of gather (seed {SEED}): the cell had ended after {median:.1f} ms (median), {most:.1f} ms (95 %), "
+              f"{last:.0f} ms (the last)")
+
+
+def test_a_cell_that_is_stopped_before_it_has_begun_does_not_run(fresh_kernel: Kernel) -> None:
+    """The moment between ipykernel's making a task of the cell and its watching over it; here it lasts."""
+    kernel = fresh_kernel
+    kernel.run("""%load_ext cellmesh
+import asyncio
+kernel, ran = get_ipython().kernel, []
+watch_over = kernel._cancel_on_sigint
+def interrupted(future):
+    kernel._cancel_on_sigint = watch_over
+    raise KeyboardInterrupt
+kernel._cancel_on_sigint = interrupted""")
+    kernel.wait(kernel.start("ran.append(1)\nwhile True: await asyncio.sleep(0.01)"))
+    assert value(kernel, "ran, [t.get_coro().__name__ for t in asyncio.all_tasks() if 'cell' in t.get_coro().__name__]") == ([], [])
+    request = kernel.run("await asyncio.sleep(0.01)\nran.append(2)")
+    assert value(kernel, "ran") == [2] and reply_of(kernel, request)["status"] == "ok"
+
+
+def test_an_interrupt_that_python_cannot_raise_comes_again(fresh_kernel: Kernel) -> None:
+    kernel = fresh_kernel
+    kernel.run("%load_ext cellmesh\nimport signal, time\nclass Freed:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)\n"
+               "class Wrong:\n    def __del__(self): 1 / 0")
+    request = kernel.start("Freed()\ntime.sleep(20)")
+    assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt" and kernel.text(request, "stderr") == ""
+    request = kernel.run("Wrong()\n1")
+    kernel.until_text(request, lambda text: "ZeroDivisionError" in text, "stderr")
+    kernel.run("%unload_ext cellmesh")
+    request = kernel.run("Freed()\nd = 1")
+    kernel.until_text(request, lambda text: "KeyboardInterrupt" in text, "stderr")
