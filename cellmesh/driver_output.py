@@ -248,6 +248,10 @@ class Pump:
         if self._finished:
             self._drain(quiet=True)
 
+    def flush(self) -> None:
+        """Write what has come so far."""
+        self._drain(quiet=False)
+
     def finish(self) -> None:
         """Write everything now. What still comes is written at once, by the thread that brings it."""
         with self._changed:

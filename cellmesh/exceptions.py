@@ -109,6 +109,11 @@ class TaskError(CellmeshError):
         return (f"{self.message or self.cause_type}\n\n{self._where()} Its traceback there:\n\n"
                 f"{readable_traceback(self.remote_traceback).rstrip()}{note}")
 
+    def _render_traceback_(self) -> list[str]:
+        from . import hooks
+        hooks.before_error(self.task)
+        return super()._render_traceback_()
+
     # Ray's names, for programs that handle its RayTaskError.
     @property
     def function_name(self) -> str:

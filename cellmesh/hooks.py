@@ -36,8 +36,12 @@ def no_inputs(task: int, name: str) -> str:
     return ""
 
 
+def show_output(task: int) -> None:
+    """The error of a task that has failed is about to be shown: what it has printed comes first."""
+
+
 # The notebook, where tasks come from cells that have flags, and which keeps inputs for a while, puts its own here.
-spell_option, inputs_in_words = as_option, no_inputs
+spell_option, inputs_in_words, before_error = as_option, no_inputs, show_output
 
 # In a worker: the GPUs of the task or actor that it runs, as CUDA_VISIBLE_DEVICES names them.
 gpu_ids: list[str] = []

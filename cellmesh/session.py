@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
 OBITUARY_S = 0.2    # how long an error waits for them
+N_FAILED = 1000     # tasks that have failed lately
 NOTICES_PER_S, NOTICES_BURST = 20, 200  # of failed tasks and fetched errors that a worker tells drivers
 
 
@@ -105,6 +107,8 @@ class Session:
         Unix time.
     lost : str
         Why the local scheduler is gone; "" while it is there.
+    farewell : str
+        What it said of the session's end, if that was not this process's doing.
     tracks_code : bool
         Whether `forget_changed_code` will be called; then what exported code uses is remembered.
     kept_calls : KeptCalls or None
@@ -117,7 +121,7 @@ class Session:
         self.config = config
         self.is_worker = is_worker
         self.started_at = time.time()
-        self.lost = ""
+        self.lost = self.farewell = ""
         self.tracks_code = False
         self.kept_calls: Any = None
         self.exports: weakref.WeakKeyDictionary[Export, dict[Any, Ref]] = weakref.WeakKeyDictionary()
@@ -135,6 +139,7 @@ class Session:
         self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
         self._lock = threading.Lock()
         self._heard = threading.Condition()
+        self._failed: deque[int] = deque(maxlen=N_FAILED)
         self._obituaries: dict[int, list[str]] = {}
 
     @property
@@ -228,6 +233,11 @@ class Session:
             self._heard.wait_for(lambda: task in self._obituaries, timeout=0.0 if self.is_worker else OBITUARY_S)
             return self._obituaries.get(task, [])
 
+    def hear_out(self, task: int) -> None:
+        """Wait, for a moment at most, until what a task has printed that has failed is here: its worker tells of it behind that."""
+        with self._heard:
+            self._heard.wait_for(lambda: task in self._failed, timeout=OBITUARY_S)
+
     def task_failed(self, record: tuple[Any, ...], task: int) -> None:
         """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""
         from .scheduler.messages import TaskFailed
@@ -257,12 +267,19 @@ class Session:
 
     def hear(self, message: Any) -> None:
         """A message of the local scheduler. Called in the link's thread."""
-        from .scheduler.messages import ErrorFetched, TaskFailed, WorkerDied
+        from .scheduler.messages import ErrorFetched, NodeEvent, TaskFailed, WorkerDied
         if isinstance(message, TaskFailed):
             self.unfetched.failed(message.key, message.name, message.text)
             self.errors.note(message.task, message.summary, message.text)
+            with self._heard:
+                self._failed.append(message.task)
+                self._heard.notify_all()
         elif isinstance(message, ErrorFetched):
             self.unfetched.fetched(message.key)
+        elif isinstance(message, NodeEvent) and message.kind == "session_ends":
+            with self._heard:
+                self.farewell = message.text
+                self._heard.notify_all()
         elif isinstance(message, WorkerDied) and message.task:
             with self._heard:
                 self._obituaries[message.task] = message.tail
@@ -312,8 +329,16 @@ class Session:
         driver_output.start(self)
         self._prints = True
 
+    def why_lost(self) -> str:
+        """Why this session is over, which this process has not ended. The segment says that it is before the link says why."""
+        with self._heard:
+            self._heard.wait_for(lambda: self.farewell or self.lost, timeout=OBITUARY_S)
+        return self.farewell or f"The session's local scheduler is gone ({self.lost or 'the connection ended'})."
+
     def _on_lost(self, reason: str) -> None:
-        self.lost = reason or "the connection ended"
+        with self._heard:
+            self.lost = reason or "the connection ended"
+            self._heard.notify_all()
         self.client.close()  # every wait and every call raises from now on
         self.client.wake()
 
@@ -527,8 +552,8 @@ def leave() -> None:
 def lost_error(session: Session) -> exceptions.SessionLostError:
     """Why nothing works any more."""
     return exceptions.SessionLostError(
-        f"the session's local scheduler is gone ({session.lost}), and with it every task, actor and object. Call "
-        "cellmesh.init() to begin anew, then run again what made the values you need")
+        f"{session.why_lost()} Every task, actor and object has gone with it. Call cellmesh.init() to begin anew, then run again "
+        "what made the values you need")
 
 
 def refuse_after_fork() -> None:

@@ -21,7 +21,7 @@ def store_error(code: str, detail: str) -> BaseException:
     """The exception for a refusal of the store."""
     if code == "closed":
         session = sessions.process.session
-        if session is not None and session.lost:
+        if session is not None and session.client.closed:  # nobody here has ended it
             return sessions.lost_error(session)
         return exceptions.SessionClosedError(f"{detail}; refs and handles of a session end with it. cellmesh.init() "
                                              "starts a new one")

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import re
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
+from .. import hooks
 from .cell_registry import Cell, registry
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ def tell_failure(session: Session, ref: Any, run: Cell, name: str) -> None:
     name : str
         What the task is called.
     """
-    session.notifier.add(ref, None, lambda: _tell(ref, run, name))
+    # In a thread: what the task has printed may be on its way still, and the notifier waits for nobody.
+    session.notifier.add(ref, None, lambda: threading.Thread(target=_tell, args=(ref, run, name), name="cellmesh-failure",
+                                                             daemon=True).start())
 
 
 def as_flag(option: str, name: str, origin: int) -> str:
@@ -36,8 +40,9 @@ def as_flag(option: str, name: str, origin: int) -> str:
 
 
 def _tell(ref: Any, run: Cell, name: str) -> None:
-    """Called in the notifier's thread when the task has ended."""
+    """The task has ended."""
     if not ref.client.closed and (error := _error_of(ref)) is not None:
+        hooks.before_error(getattr(error, "task", 0))
         text = _in_words(error, run, name)
         from . import host
         shown_by = host.current()

@@ -73,7 +73,7 @@ class Host:
     def install(self) -> None:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
         hooks.display_ref = self._display_ref
-        hooks.spell_option, hooks.inputs_in_words = as_flag, _inputs_in_words
+        hooks.spell_option, hooks.inputs_in_words, hooks.before_error = as_flag, _inputs_in_words, self.show_output
         self._texts.for_type(ObjectRef, self._print_ref)
         if self.kernel is None:
             return
@@ -92,7 +92,7 @@ class Host:
     def uninstall(self) -> None:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
         hooks.display_ref = None
-        hooks.spell_option, hooks.inputs_in_words = hooks.as_option, hooks.no_inputs
+        hooks.spell_option, hooks.inputs_in_words, hooks.before_error = hooks.as_option, hooks.no_inputs, hooks.show_output
         self._texts.pop(ObjectRef, None)
         if self.kernel is None:
             return
@@ -178,6 +178,11 @@ class Host:
     def namespace(self) -> dict[str, Any]:
         """The notebook's variables."""
         return self.shell.user_ns
+
+    def show_output(self, task: int) -> None:
+        """See `hooks.show_output`."""
+        if self.output is not None:
+            self.output.catch_up(task)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener()` from a thread of ours whenever the graph has changed, at most 30 times a second.

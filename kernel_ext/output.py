@@ -55,16 +55,23 @@ class CellOutput:
         self._on_text: Callable[[set[int]], None] = lambda tasks: None
         self._tell = on_text
         self._forget: Callable[[], None] = lambda: None
+        self._hear_out: Callable[[int], None] = lambda task: None
 
     def start(self, session: Session) -> None:
         """Show the output of this session until it ends, or until `stop`."""
         client = session.client
         self._names, self._tails = TaskNames(client), tails_of(client)
         self._on_text = lambda tasks: self._tell(client, tasks)
+        self._hear_out = session.hear_out
         if session.config.log_dir:
             self._remedy = f"; the files in {session.config.log_dir} have all of it"
         self._forget = session.node.link.add_listener(
             lambda message: self._pump.add(message) if is_output(message) else None)
+
+    def catch_up(self, task: int) -> None:
+        """Send what a task has printed that has failed; it may be on its way still, and its error is to stand below."""
+        self._hear_out(task)
+        self._pump.flush()
 
     def stop(self) -> None:
         """Send what is held back, and nothing afterwards."""

@@ -55,7 +55,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     channel = transport.connect(config.address, FromScheduler)
     output = Output(client, channel, config.log_dir)
     if config.worker_setup:
-        resolve(config.worker_setup)(client, channel, config)
+        resolve(config.worker_setup)(client, output, config)
     output.install()
     channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     while (task := client.run()) >= 0:

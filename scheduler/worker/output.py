@@ -22,9 +22,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..budget import Budget, Throttle
-from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, WorkerOutput
+from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, Message, WorkerOutput
 from ..transport import Channel, ConnectionLost
-from . import display, progress
+from . import display, progress, rich_live
 
 # Text per worker: enough to print a large table, far below what a notebook can take in a second.
 TEXT_RATE, TEXT_BURST = 256 << 10, 1 << 20
@@ -79,12 +79,13 @@ class Output:
         self._last_tag = Tag()
 
     def install(self) -> None:
-        """Replace sys.stdout and sys.stderr and catch IPython's displays and tqdm's bars should they be imported."""
+        """Replace sys.stdout and sys.stderr and catch IPython's displays, tqdm's bars and rich's should they be imported."""
         sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
         # A forked child has no task and no link, but its descriptors 1 and 2 lead to the local scheduler as well.
         os.register_at_fork(after_in_child=_use_descriptors)
         display.install(self.show)
         progress.install(self.show)
+        rich_live.install(self.show)
 
     # ---- text
     def write(self, stream: str, text: str) -> None:
@@ -147,6 +148,11 @@ class Output:
         except ConnectionLost:
             # The local scheduler has gone, this process is about to be killed too; the user's print is not to blame.
             self._pending.clear()
+
+    def send(self, message: Message) -> None:
+        """Send another message to the local scheduler, behind what was printed before."""
+        self.flush()
+        self._channel.send(message)
 
     # ---- displays
     def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:

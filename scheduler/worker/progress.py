@@ -66,13 +66,19 @@ def replace_methods(tqdm: Any, show: Show) -> None:
 
 
 def _send(bar: Any, show: Show, closed: bool) -> None:
-    stream = "update_display" if "_cellmesh_id" in bar.__dict__ else "display"
+    is_first = "_cellmesh_id" not in bar.__dict__
     bar._cellmesh_id = bar.__dict__.get("_cellmesh_id") or os.urandom(8).hex()
     text = bar.format_meter(**{**bar.format_dict, "ncols": N_COLUMNS, "colour": None})
     is_shown = not closed or bool(bar.leave)
-    content = {"id": bar._cellmesh_id, "text": text if is_shown else "", "closed": closed}
-    show(stream, {PROGRESS_MIME: content, "text/plain": content["text"], "text/html": _html(bar) if is_shown else ""},
-         {}, {"display_id": bar._cellmesh_id})
+    send_bar(show, bar._cellmesh_id, text if is_shown else "", _html(bar) if is_shown else "", is_first, closed)
+
+
+def send_bar(show: Show, identity: str, text: str, html: str, is_first: bool, closed: bool) -> None:
+    """Show a bar for the first time, or in place of what it was; without a text it goes."""
+    show("display" if is_first else "update_display",
+         {PROGRESS_MIME: {"id": identity, "text": text, "closed": closed}, "text/plain": text,
+          "text/html": html and f'<div style="font-family:var(--jp-code-font-family,monospace);white-space:pre">{html}</div>'},
+         {}, {"display_id": identity})
 
 
 def _html(bar: Any) -> str:
@@ -84,5 +90,4 @@ def _html(bar: Any) -> str:
     element = ""
     if bar.total:
         element = f'<progress max="{bar.total}" value="{min(bar.n, bar.total)}" style="width:20em"></progress>'
-    return (f'<div style="font-family:var(--jp-code-font-family,monospace);white-space:pre">{html.escape(before)}'
-            f'{element}{html.escape(after)}</div>')
+    return f"{html.escape(before)}{element}{html.escape(after)}"

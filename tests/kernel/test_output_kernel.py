@@ -151,3 +151,49 @@ def test_progress_bars_of_tasks_are_displays_of_the_cell_updated_in_place(kernel
                            for m in kernel.of(cell, "update_display_data")) == 2)
     shown = [m["content"]["transient"]["display_id"] for m in kernel.of(cell, "display_data") if "<progress" in str(m)]
     assert len(shown) == len(set(shown)) == 2
+
+
+def test_live_displays_of_rich_are_updated_in_place(kernel: Kernel) -> None:
+    cell = kernel.run("@cm.remote\ndef track(name):\n    from rich.progress import Progress\n"
+                      "    with Progress() as progress:\n"
+                      "        bars = [progress.add_task(f'{name}{i}', total=10) for i in range(2)]\n"
+                      "        for i in range(20):\n            progress.advance(bars[i % 2])\n            time.sleep(0.02)\n"
+                      "    print('done', name)\n"
+                      "cm.get([track.remote('a'), track.remote('b')])")
+    kernel.until_text(cell, lambda text: "done a" in text and "done b" in text)
+    last: dict[str, str] = {}
+    halfway = set()
+    for m in kernel.of(cell, "display_data", "update_display_data"):
+        text = m["content"]["data"]["text/plain"]
+        last[m["content"]["transient"]["display_id"]] = text
+        halfway |= {text[:2]} if "100%" not in text and "  0%" not in text else set()
+    assert sorted((text[:2], "100%" in text, "━━━━" in text) for text in last.values()) == [
+        (name, True, True) for name in ("a0", "a1", "b0", "b1")]
+    assert halfway == {"a0", "a1", "b0", "b1"}, "live, not only at the end"
+    assert all("━" not in text and text.strip() for text in plain(kernel.text(cell)).splitlines()), "and not as text again"
+
+
+def test_what_tasks_print_into_an_output_widget_stands_under_their_cell(kernel: Kernel) -> None:
+    cell = kernel.run("@cm.remote\ndef into():\n    import ipywidgets\n    out = ipywidgets.Output()\n    display(out)\n"
+                      "    with out:\n        print('inside')\n        display('shown')\n    print('behind')\n"
+                      "cm.get(into.remote())")
+    text = plain(kernel.until_text(cell, lambda text: "behind" in text))
+    assert text.index("inside") < text.index("behind")
+    shown = [m["content"]["data"] for m in kernel.of(cell, "display_data")]
+    assert "'shown'" in [data["text/plain"] for data in shown]
+    assert not any("application/vnd.jupyter.widget-view+json" in data for data in shown), "the kernel knows no widget of a worker"
+
+
+@pytest.mark.parametrize("ends", ["cm.get(tell_and_fail.remote(50))", "%%remote\nx = tell_and_fail.function(50)",
+                                  "%%remote --wait\nx = tell_and_fail.function(50)"])
+def test_an_error_stands_below_what_its_task_has_printed(kernel: Kernel, ends: str) -> None:
+    kernel.run("@cm.remote\ndef tell_and_fail(n):\n    for i in range(n): print('line', i)\n"
+               "    print('without a newline', end='')\n    raise ValueError('at the end')")
+    for _ in range(5):
+        cell = kernel.start(ends)
+        wait_until(lambda: "at the end" in str(kernel.of(cell)), what="the error")
+        kernel.wait(cell)
+        read = [(m["msg_type"], m["content"]) for m in kernel.of(cell, "stream", "error")]
+        at = next(i for i, (kind, content) in enumerate(read) if "at the end" in str(content))
+        before = "".join(content["text"] for _, content in read[:at])
+        assert "line 49\n" in plain(before) and "without a newline" in before, read
