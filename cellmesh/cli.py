@@ -74,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     timeline_command.add_argument("-o", "--output", metavar="FILE", help="default: cellmesh-timeline-ID.json")
     export_command = command("export", export, "a recording (run.cellmesh) as a web page that needs nothing else")
     export_command.add_argument("recording", metavar="FILE", help="as the panel or %%graph --save have written it")
-    export_command.add_argument("-o", "--output", metavar="FILE", help="default: the recording's name with .html")
+    export_command.add_argument("output", nargs="?", default=argparse.SUPPRESS, metavar="PAGE", help="as -o")
+    export_command.add_argument("-o", "--output", metavar="PAGE", help="default: the recording's name with .html")
     stack_command = command("stack", stack, "where the workers are now", one, as_json)
     stack_command.add_argument("pids", nargs="*", type=int, metavar="PID", help="default: all that are not idle")
     logs_command = command("logs", logs, "what a session's own processes had to say", one)
@@ -310,7 +311,8 @@ def _follow(folder: str) -> None:
 # ---------------------------------------------------------------- ending
 def stop(options: argparse.Namespace) -> int:
     """End clusters and sessions; drivers live on and are told at their next call."""
-    from .scheduler import processes, session_dir
+    from .scheduler import session_dir
+    from .scheduler.node import stop_session
     survivors = []
     names = cluster_cli.end(options.sessions)
     folders = _chosen(session_dir.alive(), names) if names or not options.sessions else []
@@ -318,8 +320,7 @@ def stop(options: argparse.Namespace) -> int:
         print(NO_SESSION)
     for folder in folders:
         cluster_cli.end_node(folder)
-        left = processes.kill_session(_id(folder), timeout_s=5.0)
-        session_dir.remove(folder)
+        left = stop_session(folder, "`cellmesh stop`", timeout_s=5.0)
         print(f"session {_id(folder)} has ended" if not left else f"session {_id(folder)}: pids {left} do not end")
         survivors += left
     return 1 if survivors else 0

@@ -179,7 +179,11 @@ class MetricsReply(Message, frozen=True, tag="metrics_reply"):
 
 
 class Shutdown(Message, frozen=True, tag="shutdown"):
-    """Driver whose session it is -> local scheduler: end it, detached actors too. The connection's end is the answer."""
+    """Driver -> local scheduler: end the session, detached actors too. The connection's end is the answer.
+
+    Who it is not the session of says `by` whom it is ended, which the session's drivers hear.
+    """
+    by: Name = ""
 
 
 FromPeer = Hello | WorkerOutput | NodeEvent | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 
 from ..objstore import _core
@@ -247,6 +248,33 @@ class Node:
     def _clean_up(self) -> None:
         processes.kill_session(self.session_id, timeout_s=1.0)
         session_dir.remove(self.session_dir)
+
+
+def stop_session(directory: str, by: str, timeout_s: float) -> list[int]:
+    """End a session that is somebody else's, and tell its drivers `by` whom; by force if its local scheduler does not obey.
+
+    Returns
+    -------
+    list of int
+        Processes that have not ended within `timeout_s`.
+    """
+    try:
+        node = Node.connect(os.path.join(directory, session_dir.SOCKET_NAME))
+    except JoinError:  # it hangs, or is another version's
+        node = None
+    if node is not None:
+        over = threading.Event()
+        node.link.on_lost(lambda reason: over.set())
+        try:
+            node.link.send(Shutdown(by))
+            over.wait(timeout_s)
+        except ConnectionLost:  # it has ended meanwhile
+            pass
+        finally:
+            node.close()
+    left = processes.kill_session(session_dir.id_of(directory), timeout_s)
+    session_dir.remove(directory)
+    return left
 
 
 def _offload_to(directory: str, parent: str | None, limit: int | None) -> tuple[str, int]:

@@ -531,8 +531,8 @@ class Server:
             case MetricsRequest() if peer.role == "driver":
                 peer.channel.post(MetricsReply(message.request, self._metrics.all()))
                 self._want_writing(peer)
-            case Shutdown() if peer.is_owner:
-                self._step(core.ShutdownAsked())
+            case Shutdown() if peer.is_owner or (peer.role == "driver" and message.by):
+                self._step(core.ShutdownAsked(message.by))
             case _:
                 raise ProtocolError(f"a {peer.role or 'stranger'} may not send {type(message).__name__}")
 

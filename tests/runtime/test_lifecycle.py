@@ -362,7 +362,7 @@ def test_the_command_line_finds_and_ends_sessions(capsys: pytest.CaptureFixture[
     stopped = subprocess.run([*command, "stop", context["node_id"]], capture_output=True, text=True, timeout=30)
     assert stopped.returncode == 0 and "has ended" in stopped.stdout, stopped.stderr
     wait_until(lambda: not cellmesh.is_initialized(), 20, "the driver learns of it")
-    with pytest.raises(cellmesh.exceptions.SessionLostError):
+    with pytest.raises(cellmesh.exceptions.SessionLostError, match="`cellmesh stop` has ended it"):
         cellmesh.put(1)
     cellmesh.shutdown()
 
