@@ -385,9 +385,21 @@ class ActorMethod:
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Call the method; returns an ObjectRef at once."""
-        submitter = self._bind(session.current())
+        of = session.current()
+        submitter = self._bind(of)
+        if of.kept_calls is not None and self._described.spec is not None:
+            submitter = of.kept_calls.watch(self, self._described.spec, submitter)
+            of.bound.add(self)
         self.remote = submitter  # type: ignore[method-assign]
         return submitter(*args, **kwargs)
+
+    def unbind(self) -> None:
+        """Forget the submitter; the next call makes one."""
+        self.__dict__.pop("remote", None)
+
+    def uses_export(self, export: Export) -> bool:
+        """Whether the submitter runs that copy of the code: an actor stays what it is."""
+        return False
 
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""

@@ -84,7 +84,7 @@ class RemoteFunction(Generic[P, R]):
         of = session.current()
         submitter = self._bind(of)
         if of.kept_calls is not None:
-            submitter = of.kept_calls.watch(self, submitter)
+            submitter = of.kept_calls.watch(self, self, submitter)
         self.remote = submitter  # type: ignore[method-assign]
         return submitter(*args, **kwargs)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
 from .cell_failure import tell_failure
@@ -127,9 +128,14 @@ def find(wanted: str, namespace: Mapping[str, Any], options: argparse.Namespace)
 def submit(actor: ActorHandle, code: CellCode, values: list[Any], name: str) -> list[Any]:
     """Have the actor run the cell, after the calls that it has been sent before."""
     from ..actor import call_in_actor
+    from ..session import current
     n_returns = len(code.writes) + 1
     refs = call_in_actor(actor, run_cell_in_actor, code, *values, name=name, num_returns=n_returns)
-    return refs if n_returns > 1 else [refs]
+    results = refs if n_returns > 1 else [refs]
+    if (kept := current().kept_calls) is not None:
+        parameters = tuple((name, int(Parameter.POSITIONAL_ONLY), False) for name in code.names)
+        kept.keep(parameters, tuple(values), {}, tuple(results))
+    return results
 
 
 class LeftInActors:

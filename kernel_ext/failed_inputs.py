@@ -9,6 +9,7 @@ from .. import session as sessions
 from ..failed_frames import value_in_words
 from ..history import name_of_task
 from ..refs import ObjectRef
+from ..signatures import signature_of
 from ..text import in_one_line
 from .card import state_of
 from .cell_task import run_cell
@@ -48,10 +49,12 @@ def inputs_in_words(task: int, name: str) -> str:
 
 def _by_name(call: Call) -> Mapping[str, Any]:
     args, kwargs = call.inputs.load({})
-    if call.function.function is run_cell:
+    if type(call.called) is tuple:
+        return signature_of(call.called).bind(*args, **kwargs).arguments
+    if call.called.function is run_cell:
         code, *values = args
         return dict(zip(code.names, values, strict=True))
-    return inspect.signature(call.function.function).bind(*args, **kwargs).arguments
+    return inspect.signature(call.called.function).bind(*args, **kwargs).arguments
 
 
 def _in_words(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""The inputs of calls that the notebook has made, so that a task that failed can be submitted again: `%retry`.
+"""The inputs of calls that the notebook has made, so that an error names them and a task can be submitted again: `%retry`.
 
-The store forgets the arguments of a task when it ends. So in a notebook the submitter of a remote function is wrapped,
+The store forgets the arguments of a task when it ends. So in a notebook the submitter of a remote function or method is wrapped,
 and the arguments of a call stay with this process until the call has a value or nobody holds its future any more. What
 can change meanwhile is kept as a pickle, as the worker got it.
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,9 @@ from ..exceptions import SessionError
 if TYPE_CHECKING:
     from ..objstore._core import Client
     from ..refs import ObjectRef
+    from ..actor import ActorMethod
     from ..remote_function import RemoteFunction
+    from ..signatures import Spec
 
 N_PER_CELL = 1000
 N_KEPT = 10_000
@@ -31,6 +34,7 @@ SCALARS = frozenset({int, float, complex, bool, type(None)})
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Submit = Callable[..., Any]
+Bound = Callable[[], Any]  # a weak reference to what holds a submitter
 
 
 class Inputs(NamedTuple):
@@ -62,13 +66,14 @@ class Call(NamedTuple):
 
     Attributes
     ----------
-    function : RemoteFunction
+    called : RemoteFunction, or tuple
+        Of a method the parameters: itself it would keep the actor alive, and a call of an actor is not submitted again.
     inputs : Inputs
     results : tuple of ObjectRef
         Its futures.
     """
 
-    function: RemoteFunction[..., Any]
+    called: RemoteFunction[..., Any] | Spec
     inputs: Inputs
     results: tuple[ObjectRef, ...]
 
@@ -84,14 +89,16 @@ class KeptCalls:
         self._lock = threading.Lock()
         self._calls: OrderedDict[int, Call] = OrderedDict()  # by the task's number
         self._failed: set[int] = set()  # of those
-        self._full: list[tuple[RemoteFunction[..., Any], Submit, Submit]] = []  # that have their bare submitter
+        self._full: list[tuple[Bound, Submit, Submit]] = []  # that have their bare submitter
 
-    def watch(self, function: RemoteFunction[..., Any], submitter: Submit) -> Submit:
-        """What takes the place of a function's submitter."""
+    def watch(self, function: RemoteFunction[..., Any] | ActorMethod, called: RemoteFunction[..., Any] | Spec,
+              submitter: Submit) -> Submit:
+        """What takes the place of a function's or method's submitter; `called` as in `Call`."""
         from ..objstore.serialization import ref_type
         from .cell_task import run_cell
         ref = ref_type()
-        limit = CELL_BYTES if function.function is run_cell else INPUT_BYTES
+        limit = CELL_BYTES if getattr(called, "function", None) is run_cell else INPUT_BYTES
+        bound = weakref.ref(function)
         n_left = N_PER_CELL
         counted_in = self._full
 
@@ -103,27 +110,31 @@ class KeptCalls:
             n_left -= 1
             results = (result,) if type(result) is ref else tuple(result) if type(result) is list else ()
             # Without results: the function returns nothing, or a stream.
-            inputs = inputs_of(args, kwargs, limit, ref) if results else None
-            if inputs is not None:
-                self._keep(Call(function, inputs, results))
-            if inputs is None or n_left <= 0:
-                counted_in.append((function, submitter, submit))
-                _exchange(function, submit, submitter)
+            is_kept = bool(results) and self.keep(called, args, kwargs, results, limit)
+            if not is_kept or n_left <= 0:
+                counted_in.append((bound, submitter, submit))
+                _exchange(bound, submit, submitter)
             return result
 
         return submit
 
-    def _keep(self, call: Call) -> None:
+    def keep(self, called: RemoteFunction[..., Any] | Spec, args: tuple[Any, ...], kwargs: dict[str, Any],
+             results: tuple[ObjectRef, ...], limit: int = CELL_BYTES) -> bool:
+        """Keep the inputs of a call; False: they are more than `limit` bytes."""
+        inputs = inputs_of(args, kwargs, limit, type(results[0]))
+        if inputs is None:
+            return False
         with self._lock:
-            self._calls[call.results[0].creator] = call
+            self._calls[results[0].creator] = Call(called, inputs, results)
             if len(self._calls) > N_KEPT:
                 self._failed.discard(self._calls.popitem(last=False)[0])
+        return True
 
     def next_cell(self) -> None:
         """A cell begins: calls are counted anew."""
         full, self._full = self._full, []
-        for function, submitter, submit in full:
-            _exchange(function, submitter, submit)
+        for bound, submitter, submit in full:
+            _exchange(bound, submitter, submit)
         self.prune()
 
     def of_task(self, number: int) -> Call | None:
@@ -155,8 +166,9 @@ class KeptCalls:
         return False
 
 
-def _exchange(function: RemoteFunction[..., Any], before: Submit, after: Submit) -> None:
-    if function.__dict__.get("remote") is before:  # otherwise it has been unbound
+def _exchange(bound: Bound, before: Submit, after: Submit) -> None:
+    function = bound()
+    if function is not None and function.__dict__.get("remote") is before:  # otherwise it has been unbound
         function.__dict__["remote"] = after
 
 

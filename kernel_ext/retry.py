@@ -117,7 +117,7 @@ def _call_of(ref: ObjectRef, kept: KeptCalls | None) -> Call:
     if ref.client.closed:
         raise CellError("%retry: the task's session has ended, and with it its inputs")
     call = kept.of_task(ref.creator) if kept is not None else None
-    if call is None:
+    if call is None or type(call.called) is tuple:
         from ..history import submission_of
         name = submission_of(ref.client, ref.creator)[0]
         raise CellError(f"%retry: the inputs of {name or 'the task'!r} are gone. {KEPT_ARE}")
@@ -127,11 +127,11 @@ def _call_of(ref: ObjectRef, kept: KeptCalls | None) -> Call:
 def _newest(call: Call, namespace: Mapping[str, Any]) -> Any:
     """The function of a call as it is defined now: that it has been mended is why one tries again."""
     from ..remote_function import RemoteFunction
-    name = call.function.__name__
+    name = call.called.__name__
     now = namespace.get(name)
-    if isinstance(now, RemoteFunction) and now.__name__ == name and now.__module__ == call.function.__module__:
-        return call.function.redefined(now)
-    return call.function
+    if isinstance(now, RemoteFunction) and now.__name__ == name and now.__module__ == call.called.__module__:
+        return call.called.redefined(now)
+    return call.called
 
 
 def rebind(namespace: dict[str, Any], renewed: Renewed) -> list[str]:

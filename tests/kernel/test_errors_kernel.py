@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import pytest
-from kernels import Kernel, error
+from kernels import Kernel, error, value
+from support import wait_until
 
 FUNCTIONS = "@cm.remote\ndef share(total, n=1): return total / n\n@cm.remote\ndef load(): return 3\n"
 
@@ -22,6 +23,25 @@ def functions(kernel: Kernel) -> None:
 def test_the_inputs_of_what_failed_are_named(kernel: Kernel, call: str, inputs: str) -> None:
     text = error(kernel, f"import numpy as np\nfut = {call}\ncm.get(fut)")[1]
     assert f"The task 'share' raised it in the worker with pid {pid_in(text)}. Its inputs: {inputs}. Its" in text, text
+
+
+def test_the_inputs_of_calls_of_actors_are_named(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\nclass Divider:\n    def __init__(self): self.n = 0\n"
+               "    def share(self, total, *, parts=1): return total / parts\ndivider = Divider.remote()")
+    for _ in range(2):  # cells
+        text = error(kernel, "fut = divider.share.remote(load.remote(), parts=0)\ncm.get(fut)")[1]
+        assert "The task 'Divider.share' raised it" in text and "Its inputs: total = <result of load>, parts = 0. Its" in text, text
+    text = error(kernel, "total = 7\nget_ipython().run_cell_magic('remote', '--on divider --wait', 'total / self.n')")[1]
+    assert "Its inputs: total = 7. Its" in text, text
+    assert "the inputs of 'Divider.share' are gone" in error(kernel, "%retry fut")[1], "calls of actors are not made again"
+
+
+def test_inputs_that_are_kept_keep_no_actor_alive(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\nclass Short:\n    def fail(self, n): raise ValueError(n)\nshort = Short.remote()\n"
+               "failed = short.fail.remote(1)\ncm.wait([failed])\ndel short")
+    wait_until(lambda: "Short" not in value(kernel, "[a['class_name'] for a in cm.state.list_actors() if a['state'] != 'DEAD']"),
+               what="the actor has ended")
+    assert "n = 1" in error(kernel, "cm.get(failed)")[1]
 
 
 def pid_in(text: str) -> int:
