@@ -84,7 +84,7 @@ class Shipper:
         if size <= LARGE_BYTES:
             return value
         if known is None or known.checksum != checksum:
-            known = self._shipped[name] = Shipped(id(value), checksum, client.put(value))
+            known = self._shipped[name] = Shipped(id(value), checksum, client.put_argument(value))
         return known.ref
 
 

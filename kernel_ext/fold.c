@@ -15,7 +15,7 @@
 #pragma GCC diagnostic ignored "-Wpedantic"
 
 #define SLACK (1u << 16) /* numbers a little older than the first one seen still get an entry */
-#define PUT_FUNCTION (1ull << 48) /* the key of put, which no function has */
+#define PUT_FUNCTION (1ull << 48) /* the keys of put and its kin, which no function has: this and an event_put */
 enum { N_WORKERS = 256, N_TOTALS = 6, N_COUNTS = 256 };
 
 /* As in panel_messages.py. */
@@ -36,6 +36,7 @@ static const uint8_t end_state[] = {[EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILE
     X(int32_t, open_source, OPEN) X(int32_t, open_target, OPEN)                                                               \
     X(int32_t, entry_of, NUMBERS)                                                                                             \
     X(uint64_t, put_number, PUTS) X(uint64_t, put_time, PUTS) X(uint32_t, put_cell, PUTS) X(uint32_t, put_size, PUTS)         \
+    X(uint16_t, put_why, PUTS)                                                                                                \
     X(uint64_t, worker_since, WORKERS) X(uint64_t, worker_busy, WORKERS) X(uint64_t, worker_died, WORKERS)                    \
     X(uint64_t, worker_blocked, WORKERS) X(uint64_t, worker_unblocked, WORKERS) X(int64_t, worker_entry, WORKERS)             \
     X(uint32_t, worker_pid, WORKERS)                                                                                          \
@@ -197,13 +198,14 @@ static bool fold_put(Folder *f, const struct event_record *r)
 {
     int32_t function = 0;
     bool wanted = r->c > f->object_bytes || find(f, r->seq) >= 0;
-    if (wanted && !number_of(f, PUT_FUNCTION, &function))
+    if (wanted && !number_of(f, PUT_FUNCTION | r->d, &function))
         return false;
     uint64_t at = r->seq & (f->length[PUTS] - 1);
     f->put_number[at] = r->seq;
     f->put_time[at] = r->ticks;
     f->put_cell[at] = r->b;
     f->put_size[at] = r->c;
+    f->put_why[at] = r->d;
     int64_t e = wanted ? entry(f, r->seq, r->ticks) : -1;
     if (e >= 0)
         describe_object(f, e, function, r->ticks, r->b, r->c);
@@ -215,7 +217,7 @@ static bool fold_depends(Folder *f, const struct event_record *r)
     uint64_t creator = number_in(r), at = creator & (f->length[PUTS] - 1);
     bool is_task = !(creator & PUT_BIT), recalled = !is_task && find(f, creator) < 0 && f->put_number[at] == creator;
     int32_t function = 0;
-    if (recalled && !number_of(f, PUT_FUNCTION, &function))
+    if (recalled && !number_of(f, PUT_FUNCTION | f->put_why[at], &function))
         return false;
     int64_t target = entry(f, r->seq, r->ticks);
     if (target < 0)

@@ -30,7 +30,7 @@ import numpy as np
 from ._fold import PUT_FUNCTION, Folder
 from .columns import Columns, RowSet, reserve
 from .events import ACTOR_STATES, EVENT_DTYPE, EventKind, Status
-from .graph_parts import CRASHED, NEVER, UNKNOWN, Actors, Aggregate, Functions, Workers, recent_puts
+from .graph_parts import CRASHED, N_RECENT_PUTS, NEVER, PUT_NAMES, UNKNOWN, Actors, Aggregate, Functions, Workers, recent_puts
 from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
@@ -105,6 +105,7 @@ class Graph:
         self._actors = Actors()
         self._workers = Workers()
         self._counts = np.zeros(256, np.int64)
+        self._recent_puts = recent_puts()
         self._beyond = Aggregate()
         self._folder = Folder(
             OBJECT_BYTES, **self.entries.arrays,
@@ -112,7 +113,7 @@ class Graph:
             open_source=self._open.source, open_target=self._open.target,
             n_entries=self.entries.count, n_loose=self._loose.count, n_open=self._open.count,
             queued_low=self._queued.low, dirty_low=self._dirty.low, entry_of=reserve(NUMBERS, np.int32),
-            beyond=self._beyond.totals, counts=self._counts, **recent_puts(), **self._workers.columns)
+            beyond=self._beyond.totals, counts=self._counts, **self._recent_puts, **self._workers.columns)
 
     # --- time
 
@@ -160,8 +161,11 @@ class Graph:
                 return True
             case EventKind.SUBMITTED:
                 self._folder.learn(a << 16 | generation, self._functions.ask(a, generation))
-            case _:
-                self._folder.learn(PUT_FUNCTION, self._functions.number("", "put"))
+            case _:  # an object, or that something depends on it
+                at = (a | b << 32) & (N_RECENT_PUTS - 1)
+                why = generation if kind == EventKind.PUT else int(self._recent_puts["put_why"][at])
+                name = PUT_NAMES[min(why, len(PUT_NAMES) - 1)]
+                self._folder.learn(PUT_FUNCTION | why, self._functions.number("", name))
         return False
 
     def reconcile(self, unfinished: np.ndarray, at_s: float) -> None:

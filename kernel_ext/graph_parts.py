@@ -72,12 +72,14 @@ class Aggregate:
 
 
 N_RECENT_PUTS = 1 << 16
+PUT_NAMES = ("put", "argument", "item")  # what objects are called that no task has made; see event_put in objstore/core/event.h
 
 
 def recent_puts() -> dict[str, np.ndarray]:
     """Room for the last objects made by put: most are small and nothing depends on them, so they get no entry."""
     return {"put_number": np.zeros(N_RECENT_PUTS, np.uint64), "put_time": np.zeros(N_RECENT_PUTS, np.uint64),
-            "put_cell": np.zeros(N_RECENT_PUTS, np.uint32), "put_size": np.zeros(N_RECENT_PUTS, np.uint32)}
+            "put_cell": np.zeros(N_RECENT_PUTS, np.uint32), "put_size": np.zeros(N_RECENT_PUTS, np.uint32),
+            "put_why": np.zeros(N_RECENT_PUTS, np.uint16)}
 
 
 CRASHED = "crashed"  # dead, and nobody asked for it

@@ -29,7 +29,7 @@ def store_map(recorder: Recorder) -> MemoryReply:
         makers = [graph.describe(row)["function"] if row >= 0 else names.get(each["creator"], "")
                   for row, each in zip(rows, found, strict=True)]
     objects = [ObjectFacts(row, each["size"], each["place"], each["state"],
-                           "put" if each["creator"] & PUT_BIT else maker,
+                           maker or ("put" if each["creator"] & PUT_BIT else ""),
                            [attached.in_words(processes[i]) if i in processes else "a process that has ended"
                             for i in each["holders"]],
                            variables.get(each["id"], []), each["pins"])

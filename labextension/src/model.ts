@@ -224,10 +224,12 @@ export class TaskGraph {
   }
 
   name(row: number): string {
-    if (this.kind[row] === Kind.object) {
-      return __('put');
-    }
-    return this.functionName(this.fn[row]!);
+    return this.nameOf(this.kind[row]!, this.fn[row]!);
+  }
+
+  /** What a task or an object is called. */
+  nameOf(kind: number, fn: number): string {
+    return kind === Kind.object ? objectName(this.functions.get(fn)) : this.functionName(fn);
   }
 
   /** A function's name; the kernel writes a question mark where the event that named it was lost. */
@@ -531,4 +533,9 @@ export class TaskGraph {
 /** Nothing will happen to a row in this state any more. */
 export function isEnded(state: number): boolean {
   return state === State.finished || state === State.failed || state === State.cancelled;
+}
+
+/** Objects are called by how they came to be, in the kernel's words. */
+function objectName(made: string | undefined): string {
+  return made === 'argument' ? __('argument') : made === 'item' ? __('item') : __('put');
 }

@@ -153,7 +153,7 @@ typedef struct { /* an encoded value on its way into an object */
 
 int encode_value(ClientObject *c, Encoded *e, PyObject *value);
 void encoded_clear(Encoded *e);
-PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena); /* a Ref */
+PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena); /* a Ref */
 int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 PyObject *load_value(ClientObject *c, RefObject *ref);                /* value, or raises what it describes */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */

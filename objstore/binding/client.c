@@ -266,7 +266,13 @@ static void client_dealloc(ClientObject *c)
 static PyObject *client_put(ClientObject *c, PyObject *value)
 {
     uint32_t slot;
-    return client_usable(c) < 0 ? NULL : put_value(c, value, &slot, false);
+    return client_usable(c) < 0 ? NULL : put_value(c, value, &slot, EVENT_BY_PUT, false);
+}
+
+static PyObject *client_put_argument(ClientObject *c, PyObject *value)
+{
+    uint32_t slot;
+    return client_usable(c) < 0 ? NULL : put_value(c, value, &slot, EVENT_AS_ARGUMENT, false);
 }
 
 static PyObject *client_flush(ClientObject *c, PyObject *unused)
@@ -426,7 +432,7 @@ static PyObject *client_client_died(ClientObject *c, PyObject *args)
 static PyObject *client_set_context_object(ClientObject *c, PyObject *value)
 {
     uint32_t slot;
-    PyObject *ref = client_usable(c) < 0 ? NULL : put_value(c, value, &slot, false);
+    PyObject *ref = client_usable(c) < 0 ? NULL : put_value(c, value, &slot, EVENT_BY_PUT, false);
     if (ref)
         client_set_context(&c->s, slot);
     return ref;
@@ -544,6 +550,7 @@ static PyMethodDef client_methods[] = {
     {"close", (PyCFunction)client_close, METH_NOARGS, "close()\n--\n\nLets go of the segment; views of values stay valid."},
     {"end_session", (PyCFunction)client_end_session, METH_NOARGS, "end_session()\n--\n\nEnds the session for every attached process."},
     {"put", (PyCFunction)client_put, METH_O, "put(value)\n--\n\nStores a value, returns its ObjectRef."},
+    {"put_argument", (PyCFunction)client_put_argument, METH_O, "put_argument(value)\n--\n\nThe same for a value that goes with a call; panels say so."},
     {"flush", (PyCFunction)client_flush, METH_NOARGS, "flush()\n--\n\nGives back dropped references that are still buffered."},
     {"get", FAST(client_get), METH_FASTCALL | METH_KEYWORDS, "get(refs, timeout=None)\n--\n\nThe value of a ref, or of each ref of a list."},
     {"wait", FAST(client_wait), METH_FASTCALL | METH_KEYWORDS, "wait(refs, num_returns, timeout)\n--\n\n(ready, rest), in input order."},

@@ -174,7 +174,7 @@ PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwa
             goto done;
         }
     uint32_t slot;
-    if (!(ref = put_value(c, meta, &slot, false)))
+    if (!(ref = put_value(c, meta, &slot, EVENT_BY_PUT, false)))
         goto done;
     if (lock_to_look(c) < 0) {
         Py_CLEAR(ref);

@@ -110,7 +110,7 @@ static PyObject *put_items(ClientObject *c, PyObject *iterator)
     PyObject *refs = PyList_New(0), *item = NULL;
     while (refs && (item = PyIter_Next(iterator))) {
         uint32_t slot;
-        PyObject *ref = put_value(c, item, &slot, false);
+        PyObject *ref = put_value(c, item, &slot, EVENT_AS_ITEM, false);
         if (!ref || PyList_Append(refs, ref) < 0)
             Py_CLEAR(refs);
         Py_XDECREF(ref);

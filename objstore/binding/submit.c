@@ -163,7 +163,7 @@ static int on_argument(void *ctx, PyObject *value, uint32_t *index)
     if (!d->put_all && !is_large(value))
         return 0;
     uint32_t slot;
-    PyObject *ref = put_value(c, value, &slot, false);
+    PyObject *ref = put_value(c, value, &slot, EVENT_AS_ARGUMENT, false);
     if (!ref || (!d->puts && !(d->puts = PyList_New(0))) || PyList_Append(d->puts, ref) < 0) {
         Py_XDECREF(ref);
         return -1;
@@ -533,7 +533,7 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
     uint32_t slot, result;
     if (!flatten(call_args, call_kwargs, &kwnames, &vector) ||
         encode_arguments(c, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
-        !(ref = put_value(c, meta, &slot, true)))
+        !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);
     if (submit_task(c, &spec, &d, &out, &actor, slot, NULL, &result) == 0)

@@ -136,16 +136,16 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
 
 /* ------------------------------------------------------------------ put */
 
-static int create_put(ClientObject *c, const Encoded *e, uint32_t origin, uint32_t *slot)
+static int create_put(ClientObject *c, const Encoded *e, uint32_t origin, enum event_put why, uint32_t *slot)
 {
     uint64_t number = c->s.h->next_seq++ | PUT_BIT;
     int error = object_create(&c->s, c->s.me, number, slot);
     if (!error)
-        event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX, 0, c->s.me);
+        event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX, (uint16_t)why, c->s.me);
     return error;
 }
 
-PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force_arena)
+PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena)
 {
     Encoded e;
     if (encode_value(c, &e, value) < 0)
@@ -154,12 +154,12 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, bool force
     bool in_slot = fits_inline(&e) && !force_arena;
     uint32_t origin = current_origin(c);
     segment_lock(&c->s);
-    int error = create_put(c, &e, origin, slot);
+    int error = create_put(c, &e, origin, why, slot);
     if (error == OBJSTORE_LIMIT) { /* what this process has let go of may not have been given back yet */
         segment_unlock(&c->s);
         flush_drops(c);
         segment_lock(&c->s);
-        error = create_put(c, &e, origin, slot);
+        error = create_put(c, &e, origin, why, slot);
     }
     if (!error && in_slot) {
         unsigned char bytes[OBJECT_INLINE_SIZE];

@@ -12,7 +12,7 @@ enum event_kind {
     EVENT_STARTED = 4,        /* a attempt, b pid, client the worker */
     EVENT_FINISHED = 5,       /* a result slot, b event_status, c size */
     EVENT_RETRIED = 6,        /* a attempt */
-    EVENT_PUT = 7,            /* a slot, b origin, c size */
+    EVENT_PUT = 7,            /* a slot, b origin, c size, d event_put */
     EVENT_FREED = 8,          /* a slot */
     EVENT_ACTOR_CREATED = 9,  /* a actor, b actor object slot */
     EVENT_ACTOR_STATE = 10,   /* a actor, b state, c when dead: how its process ended, 0 if on purpose */
@@ -21,6 +21,7 @@ enum event_kind {
     EVENT_BLOCKED = 13,
     EVENT_UNBLOCKED = 14
 };
+enum event_put { EVENT_BY_PUT = 0, EVENT_AS_ARGUMENT = 1, EVENT_AS_ITEM = 2 }; /* an argument of a call, an item of what a task returns */
 enum event_status { EVENT_OK = 0, EVENT_ERROR = 1, EVENT_CANCELLED = 2, EVENT_CRASHED = 3 };
 
 /* Under the lock. */

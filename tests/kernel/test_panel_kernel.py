@@ -211,6 +211,16 @@ def test_large_objects_and_those_that_tasks_need_are_rows(kernel: Kernel, panel:
     assert len(sizes) == 2 and max(sizes) >= 8_000_000
 
 
+def test_objects_are_called_by_how_they_came_to_be(kernel: Kernel, panel: Panel) -> None:
+    kernel.run("@cm.remote(num_returns='dynamic')\ndef items():\n    yield np.zeros(100_000)\ncm.get(list(cm.get(items.remote())))\n"
+               "total = cm.get(add.remote(np.ones(100_000), 1))\ntable = np.ones(200_000)")
+    kernel.run("%%remote --wait\nlast = table[-1]")
+    replica = panel.until(lambda replica: replica.states_of("argument")["finished"] >= 2 and replica.states_of("item")["finished"] >= 1)
+    sizes = {replica.states[row][4] for row, columns in enumerate(replica.rows)
+             if replica.labels["functions"][columns[0]] == "argument"}
+    assert {round(size, -5) for size in sizes} >= {800_000, 1_600_000}, "of a call, and what a cell has captured"
+
+
 def test_a_card_has_a_preview_made_where_the_value_lies(kernel: Kernel, panel: Panel) -> None:
     kernel.run("@cm.remote\ndef make(): return np.arange(1_000_000.0)\nmade = make.remote()\ncm.wait([made]); None")
     panel.until(lambda replica: replica.states_of("make")["finished"] == 1)

@@ -13,6 +13,7 @@ from cellmesh.kernel_ext._fold import Folder
 from cellmesh.kernel_ext.columns import Columns
 from cellmesh.kernel_ext.events import EVENT_DTYPE, EventKind, Status
 from cellmesh.kernel_ext.graph import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
+from cellmesh.kernel_ext.graph_parts import PUT_NAMES
 from cellmesh.kernel_ext.graph_view import GraphView
 from cellmesh.kernel_ext.panel_messages import Kind, State, decode, encode
 
@@ -101,8 +102,9 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
             actors.append(len(actors))
         elif step == "put":
             size = draw(st.sampled_from([8, OBJECT_BYTES + 1]))
-            time = emit(EventKind.PUT, PUT | number, b=cell, c=size)
-            made = Task("put", cell, Kind.OBJECT, 0, State.FINISHED, 255, time, time, size)
+            why = draw(st.sampled_from([0, 1, 2, 9]))  # any process can write any number
+            time = emit(EventKind.PUT, PUT | number, b=cell, c=size, d=why)
+            made = Task(PUT_NAMES[min(why, 2)], cell, Kind.OBJECT, 0, State.FINISHED, 255, time, time, size)
             (tasks if size > OBJECT_BYTES else small_puts)[PUT | number] = made
         else:
             allowed = {"start": (State.WAITING, State.RETRYING), "finish": (State.RUNNING,), "retry": (State.RUNNING,),

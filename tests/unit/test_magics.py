@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -42,6 +43,8 @@ class Client:
     def put(self, value: Any) -> Ref:
         self.puts.append(value)
         return Ref(self, value)
+
+    put_argument = put
 
     def get(self, ref: Ref) -> Any:
         if ref.error:
@@ -187,9 +190,15 @@ def test_arrays_that_a_cell_changes_are_its_own(run: Any, shell: Any) -> None:
 
 
 def test_a_failure_is_told_under_the_cell(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    run("%%remote\nx = 1 / 0")
+    def run_and_hear(text: str) -> None:
+        run(text)
+        for thread in threading.enumerate():
+            if thread.name == "cellmesh-failure":
+                thread.join()
+
+    run_and_hear("%%remote\nx = 1 / 0")
     assert "In [1] has failed: ZeroDivisionError: division by zero" in capsys.readouterr().err
-    run("%%remote\nx = 1 / 0\nx")
+    run_and_hear("%%remote\nx = 1 / 0\nx")
     assert not capsys.readouterr().err, "the card of the result tells"
 
 

@@ -53,7 +53,7 @@ test.each([
   ['simulate', 'simulate_result'],
   ['Simulator.step', 'simulator_step_result'],
   ['<lambda>', 'lambda_result'],
-  ['put', 'value'],
+  ['<>', 'value'],
   ['3d', '_3d_result']
 ])('a variable for what %s returned', (name, expected) => {
   expect(variableName(name)).toBe(expected);

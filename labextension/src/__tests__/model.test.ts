@@ -173,3 +173,9 @@ test('the clock of who joins later shows the last stretch of work too', () => {
   const graph = graphOf(message('snapshot', { rows, updates, header: { now: 300 } }));
   expect(graph.elapsed(60_000)).toBe(4);
 });
+
+test('objects are called by how they came to be', () => {
+  const functions: [number, string][] = ['put', 'argument', 'item', 'load'].map((name, i) => [i, name]);
+  const graph = graphOf(message('snapshot', { rows: functions.map(([fn]) => ({ fn, kind: fn < 3 ? Kind.object : Kind.task })), header: { functions } }));
+  expect([0, 1, 2, 3].map(row => graph.name(row))).toEqual(['put', 'argument', 'item', 'load']);
+});

@@ -111,7 +111,11 @@ export class GraphCanvas extends CanvasView {
     this.show = show;
     this.groupFilter = NONE;
     this.hovered = NONE;
-    this.follow(true);
+    if (this.graph.isStill) {
+      this.fit(); // nothing moves on that could be followed
+    } else {
+      this.follow(true);
+    }
   }
 
   /** Show the rows of one group, in the picture of all rows. */

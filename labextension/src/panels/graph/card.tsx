@@ -6,7 +6,7 @@ import { duration, stopwatch } from '../../format';
 import { type TaskGraph, isEnded } from '../../model';
 import { Kind, State } from '../../protocol';
 import { __, _n } from '../../text';
-import { NameField } from '../name_field';
+import { NameForm } from '../name_form';
 import { describeGroup, describeRow, rowState, rowTitle } from './describe';
 import { Glyph, Mark, ObjectMark } from './icons';
 import type { Card as CardData, PanelState } from './state';
@@ -137,7 +137,16 @@ function TaskCard({ state, graph, row }: { state: PanelState; graph: TaskGraph; 
           </button>
         )}
       </div>
-      {isNaming && isHeld && <FetchForm state={state} row={row} suggestion={variableName(graph.name(row))} onDone={() => setNaming(false)} />}
+      {isNaming && isHeld && (
+        <NameForm
+          label={__('into variable')}
+          suggestion={isObject ? 'value' : variableName(graph.name(row))}
+          pattern={/^[\p{L}_][\p{L}\p{N}_]*$/u}
+          verb={__('Fetch')}
+          onName={name => void state.fetch(row, name)}
+          onDone={() => setNaming(false)}
+        />
+      )}
       {state.notice.value && (
         <div class="cm-notice" role="status">
           {state.notice.value}
@@ -159,32 +168,7 @@ function CloseButton({ state }: { state: PanelState }) {
 /** A name for a variable that holds a function's result. */
 export function variableName(functionName: string): string {
   const name = functionName.replace(/[^\p{L}\p{N}_]+/gu, '_').replace(/^_+|_+$/g, '').replace(/^(?=\p{N})/u, '_');
-  return name === '' || name === 'put' ? 'value' : `${name.toLowerCase()}_result`;
-}
-
-function FetchForm({ state, row, suggestion, onDone }: { state: PanelState; row: number; suggestion: string; onDone: () => void }) {
-  const [name, setName] = useState(suggestion);
-  const isName = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name);
-  return (
-    <form
-      class="cm-fetch"
-      onSubmit={event => {
-        event.preventDefault();
-        if (isName) {
-          onDone();
-          void state.fetch(row, name);
-        }
-      }}
-    >
-      <label>
-        {__('into variable')}{' '}
-        <NameField value={name} isValid={isName} onInput={setName} onLeave={onDone} />
-      </label>
-      <button type="submit" class="cm-primary" disabled={!isName}>
-        {__('Fetch')}
-      </button>
-    </form>
-  );
+  return name === '' ? 'value' : `${name.toLowerCase()}_result`;
 }
 
 /** What one line of a card takes, and a picture; the frame's content cannot be measured from outside. */

@@ -79,7 +79,7 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
   const group = graph.groups.list[index]!;
   const cell = graph.cells.get(group.cell)?.label;
   if (group.kind === Kind.object) {
-    return [__('put'), [cell, nObjects(group.n), size(group.bytes)].filter(Boolean).join('  ·  ')];
+    return [graph.nameOf(group.kind, group.fn), [cell, nObjects(group.n), size(group.bytes)].filter(Boolean).join('  ·  ')];
   }
   const states = [State.running, State.finished, State.failed, State.cancelled, State.retrying, State.ready, State.waiting] as const;
   const counts = states.filter(state => group.counts[state]).map(state => `${integer(group.counts[state]!)} ${stateName(state)}`);

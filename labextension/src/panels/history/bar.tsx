@@ -7,7 +7,7 @@ import { type Stretch, activity, momentAt, placeOf, stretchesOf } from '../../mo
 import { __ } from '../../text';
 import { Glyph } from '../graph/icons';
 import type { PanelState } from '../graph/state';
-import { NameField } from '../name_field';
+import { NameForm } from '../name_form';
 
 const N_STEPS = 160;
 const HEIGHT = 22;
@@ -211,31 +211,29 @@ function Track({ place, area, stretches, label, onMove }: TrackProps) {
   );
 }
 
+const FORMATS = /\.(cellmesh|html?)$/;
+
 function SaveForm({ state, suggestion, onDone }: { state: PanelState; suggestion: string; onDone: () => void }) {
-  const [name, setName] = useState(suggestion);
-  const isName = /[^/]\.(cellmesh|html?)$/.test(name);
   return (
-    <form
-      class="cm-fetch"
-      onSubmit={event => {
-        event.preventDefault();
-        if (isName) {
-          onDone();
-          void state.save(name);
-        }
-      }}
+    <NameForm
+      label={__('Save as')}
+      hint={__('.cellmesh opens in JupyterLab, .html in any browser')}
+      suggestion={suggestion}
+      selected={suggestion.lastIndexOf('.')}
+      pattern={/[^/]\.(cellmesh|html?)$/}
+      verb={__('Save')}
+      onName={name => void state.save(name)}
+      onDone={onDone}
     >
-      <label title={__('.cellmesh opens in JupyterLab, .html in any browser')}>
-        {__('Save as')}{' '}
-        <NameField value={name} isValid={isName} selected={name.lastIndexOf('.')} onInput={setName} onLeave={onDone} />
-      </label>
-      <button type="button" class="cm-quiet cm-kind" title={__('A page for any browser, without JupyterLab')} onClick={() => setName(name.replace(/\.(cellmesh|html?)$/, '') + (name.endsWith('.cellmesh') ? '.html' : '.cellmesh'))}>
-        {name.endsWith('.cellmesh') ? '→ .html' : '→ .cellmesh'}
-      </button>
-      <button type="submit" class="cm-primary" disabled={!isName}>
-        {__('Save')}
-      </button>
-    </form>
+      {(name, setName) => {
+        const other = name.endsWith('.cellmesh') ? '.html' : '.cellmesh';
+        return (
+          <button type="button" class="cm-quiet cm-kind" title={__('A page for any browser, without JupyterLab')} onClick={() => setName(name.replace(FORMATS, '') + other)}>
+            → {other}
+          </button>
+        );
+      }}
+    </NameForm>
   );
 }
 

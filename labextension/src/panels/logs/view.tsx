@@ -101,6 +101,7 @@ export function Logs({ state, graph }: ViewProps) {
         )}
         <input
           type="search"
+          class="cm-field"
           placeholder={__('Search')}
           aria-label={__('Search in logs: texts and names of tasks')}
           value={words}

@@ -96,6 +96,7 @@ export function Tables({ state, graph }: ViewProps) {
         </span>
         <input
           type="search"
+          class="cm-field"
           placeholder={__('Search')}
           aria-label={__('Search in %1: names, cells, states', titleOf(name))}
           value={query}
