@@ -20,7 +20,7 @@ from ..exceptions import SessionError
 from ..function_names import name_of
 from ..scheduler.messages import Message, WorkerOutput
 from .events import EVENT_DTYPE
-from .graph import Graph
+from .graph import SETTLE_S, Graph
 from .graph_view import GraphView
 from .log_lines import LogLines
 from .panel_messages import (
@@ -151,6 +151,7 @@ class Recorder:
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
         self._spare: list[np.ndarray] = []
         self._n_backlog = 0
+        self._has_sent = self._waits_to_settle = False  # when it was last published
         self._wanted = False  # somebody wants a refresh although there are no events
         self._ended = self._stopped = False
         self._reconciled_at: float | None = None  # None: nothing to reconcile
@@ -264,10 +265,13 @@ class Recorder:
                 self._publish()
                 self._forget()
                 return
-            pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else SAMPLE_INTERVAL_S if self._is_busy else None
+            more = self._publish()
+            # What was too new to be shown is looked at again as soon as it is not, unless messages are on their way anyhow.
+            step = SETTLE_S if self._waits_to_settle else 1 / MESSAGES_PER_SECOND
+            pause_s = step if more else SAMPLE_INTERVAL_S if self._is_busy else None
             interval = UNWATCHED_INTERVAL_S
             if self._subscribers:
-                interval = min(max(pace.wait(time.thread_time(), started), 1 / MESSAGES_PER_SECOND), interval)
+                interval = min(max(pace.wait(time.thread_time(), started), step), interval)
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
                                        max(0.0, started + interval - time.monotonic()))
@@ -298,9 +302,12 @@ class Recorder:
             if self.is_live:
                 self._look()
             self._refresh()
-            more = not self.graph.is_settled() or self._reconciled_at is not None
+            settles = not self.graph.is_settled()
+            more = settles or self._reconciled_at is not None
+            self._has_sent = False
             for subscriber in self._subscribers.values():
                 more |= self._tell(subscriber)
+            self._waits_to_settle = settles and not self._has_sent
         self._on_change()
         return more
 
@@ -317,6 +324,7 @@ class Recorder:
         data, buffers = encode(*message)
         subscriber.use(sum(map(len, buffers)) + 1000)  # what the header costs, more or less
         subscriber.send(data, buffers)
+        self._has_sent = True
         return message[0].behind > 0
 
     def _look(self) -> None:

@@ -32,6 +32,7 @@ def source_digest() -> str:
     """Digest of everything that the bundles are made from."""
     files = [p for name in ("src", "style", "schema") for p in (LABEXTENSION / name).rglob("*")
              if p.is_file() and "__tests__" not in p.parts]
+    files += (ROOT / "cellmesh/locale").rglob("*.json")  # a page without a kernel has them inside
     files += [p for folder in (ROOT, LABEXTENSION) for p in folder.iterdir()
               if p.is_file() and p.suffix in {".json", ".mjs", ".js"}]
     digest = hashlib.sha256()

@@ -1,5 +1,5 @@
 // Every text that a reader sees, in the reader's language. JupyterLab's translator is put in place by the plugin; where
-// there is none (a widget elsewhere, a page without a kernel, tests) texts stay as they are written: in English.
+// there is none, a page without a kernel brings its own (`catalogue.ts`); a widget elsewhere speaks English, as texts are written.
 //
 // Texts are whole phrases with numbered gaps (%1), never put together from words: other languages order them otherwise.
 
@@ -19,7 +19,7 @@ export function translateWith(bundle: Translations | null): void {
   page.cellmeshTranslations = bundle;
 }
 
-function fill(text: string, args: readonly string[]): string {
+export function fill(text: string, args: readonly string[]): string {
   return text.replace(/%(\d)/g, (gap, number: string) => args[Number(number) - 1] ?? gap);
 }
 

@@ -1,7 +1,8 @@
 """What comes from tasks is text, whatever it says: nothing of it runs in the page, and nothing of it is fetched.
 
-Each payload would set `window.top.hostile`, or ask a server of the test for something, if any part of the page took it for HTML. They come
-by every way on which tasks put words on the screen. (That the browser begins a request, which the page's policy then stops, is no leak:
+Each of the 200 payloads would set `window.top.hostile`, or ask a server of the test for something, if any part of the page took it for HTML.
+They are 25 kinds, each behind eight ways to break out of where it stands, and each kind comes once by each of the eight ways on which
+tasks put words on the screen. (That the browser begins a request, which the page's policy then stops, is no leak:
 what counts is what arrives.)
 """
 from __future__ import annotations
@@ -19,7 +20,7 @@ from support import wait_until
 
 EVIL = "http://evil"  # stands for the test's server
 RUN = "window.top.hostile=(window.top.hostile||0)+1"
-PAYLOADS = [
+KINDS = [
     f"<script>{RUN}</script>",
     f"<img src=x onerror='{RUN}'>",
     f"<img src='{EVIL}/img'>",
@@ -46,6 +47,9 @@ PAYLOADS = [
     f"\x1b]8;;javascript:{RUN}\x07x\x1b]8;;\x07\x1b[31m<img src=x onerror='{RUN}'>\x1b[0m",
     f"\u202e<img src='{EVIL}/override'>\u2066\ufeff\x00\x08",
 ]
+BEFORE = ["", '"/>', "'>", "--><!-->", "]]>", "</style></script></title></textarea></iframe>", "\n\n", "&lt;\u2028"]
+PAYLOADS = [before + kind for before in BEFORE for kind in KINDS]
+assert len(set(PAYLOADS)) == 200
 SETUP = f"""
 import json, sys
 import pandas as pd
@@ -75,9 +79,11 @@ FUNCTIONS = returns, prints, contains, tabulates, shows, fails, advances
 """
 SUBMIT = """
 refs, actors = [], []
-for text in PAYLOADS:
-    for function in FUNCTIONS:
-        refs.append(cm.remote(function).options(name=text.replace("\\0", ""), num_cpus=0.1, max_retries=0).remote(text))
+for number, text in enumerate(PAYLOADS):
+    way = number % 8  # and the kind is number % 25, so they all meet
+    if way < 7:
+        refs.append(cm.remote(FUNCTIONS[way]).options(name=text.replace("\\0", ""), num_cpus=0.1, max_retries=0).remote(text))
+        continue
     named = type("Actor", (Actor,), {"__qualname__": text.replace("\\0", "")})
     actors.append(cm.remote(named).options(name=text.replace("\\0", ""), num_cpus=0).remote(text))
     refs.append(actors[-1].say.remote())
@@ -132,7 +138,7 @@ def test_text_from_tasks_is_text(lab: Lab, evil: tuple[str, list[str]]) -> None:
         lab.run_cell(index)
     assert lab.output(2).splitlines()[-1] == "200"
     panel = Panel(page)
-    panel.expect_count("failed", len(PAYLOADS))
+    panel.expect_count("failed", len(KINDS))
     panel.list()
     look_at_all(panel)
     for view in ("Timeline", "Groups", "Memory", "Machine", "Logs", "Tasks"):
@@ -147,7 +153,7 @@ def test_text_from_tasks_is_text(lab: Lab, evil: tuple[str, list[str]]) -> None:
     assert not dialogs and not asked
     # The traps work: what is put into the page as HTML is noticed.
     page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)",
-                  PAYLOADS[1] + PAYLOADS[2].replace(EVIL, address))
+                  KINDS[1] + KINDS[2].replace(EVIL, address))
     wait_until(lambda: page.evaluate("() => window.hostile") == 1 and asked == ["/img"], what="the traps close")
 
 

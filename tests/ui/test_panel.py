@@ -159,9 +159,10 @@ def test_a_narrow_panel_keeps_all_its_views_in_reach(lab: Lab, panel: Panel) -> 
     assert width < 360, f"the panel has {width} px: this tests nothing"
     for view in ("Groups", "Tasks", "Timeline", "Tables", "Memory", "Machine", "Logs", "Tables"):
         panel.root.get_by_role("radio", name=view).first.click(timeout=PATIENCE_MS)  # fails if something lies over it
-        tabs = panel.root.locator(".cm-tabs").bounding_box()
         for tools in panel.root.locator(".cm-zoom").all():
-            assert tabs["x"] + tabs["width"] < tools.bounding_box()["x"], f"{view}: the tools lie over the tabs"
+            left = tools.bounding_box()["x"]
+            tabs = panel.root.locator(".cm-tabs").bounding_box()  # which make room for tools when these come
+            assert tabs["x"] + tabs["width"] < left, f"{view}: the tools lie over the tabs"
     inside = panel.root.locator(".cm-table-tools > :last-child").bounding_box()
     beside = panel.root.bounding_box()
     assert inside["x"] + inside["width"] <= beside["x"] + beside["width"], "the number of rows is cut off"

@@ -47,9 +47,10 @@ def translated(request: pytest.FixtureRequest, tmp_path: Path, browser: Browser,
     assert not lab.errors
 
 
-@pytest.mark.parametrize(("translated", "view", "headline", "finished"), [
-    ("de_DE", "Zeitachse", "von 7 Tasks", "fertig"), ("ja_JP", "タイムライン", "/ タスク 7", "完了")], indirect=["translated"])
-def test_the_panel_speaks_the_readers_language(translated: Lab, view: str, headline: str, finished: str) -> None:
+@pytest.mark.parametrize(("translated", "view", "headline", "finished", "setting"), [
+    ("de_DE", "Zeitachse", "von 7 Tasks", "fertig", "Das Panel von selbst öffnen"),
+    ("ja_JP", "タイムライン", "/ タスク 7", "完了", "パネルを自動的に開く")], indirect=["translated"])
+def test_the_panel_speaks_the_readers_language(translated: Lab, view: str, headline: str, finished: str, setting: str) -> None:
     start(translated, ADD, TREE, "%graph")
     for index in (1, 2, 3):
         translated.run_cell(index)
@@ -58,3 +59,5 @@ def test_the_panel_speaks_the_readers_language(translated: Lab, view: str, headl
         expect(panel.root.locator(".cm-chip").first).to_contain_text(finished)
         panel.root.get_by_role("radio", name=view).click()
         expect(panel.root.locator(".cm-lanes")).to_be_visible()
+    translated.command("settingeditor:open", query="cellmesh")
+    expect(translated.page.locator(".jp-SettingsPanel")).to_contain_text(setting, timeout=PATIENCE_MS)

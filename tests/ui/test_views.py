@@ -87,11 +87,17 @@ def test_a_session_is_saved_and_opened_without_its_kernel(lab: Lab, panel: Panel
     for action in ("Cancel", "Retry", "Fetch"):
         expect(document.card.get_by_role("button", name=action)).to_have_count(0)
     check_page(browser, lab.server.root / "work.html")
+    for locale, headline in (("de-AT", "von 11 Tasks"), ("ja-JP", "/ タスク 11"), ("fr-FR", "of 11 tasks")):
+        context = browser.new_context(locale=locale)
+        page = context.new_page()
+        page.goto((lab.server.root / "work.html").as_uri())
+        expect(page.locator(".cm-of")).to_have_text(headline, timeout=PATIENCE_MS)
+        context.close()
 
 
 def check_page(browser: Browser, path: Path) -> None:
-    """The saved page shows the session, runs nothing of what tasks said, and asks nobody for anything."""
-    context = browser.new_context(viewport={"width": 1000, "height": 760})
+    """The saved page shows the session, all of it, runs nothing of what tasks said, and asks nobody for anything."""
+    context = browser.new_context(viewport={"width": 1000, "height": 760}, locale="en-US")
     page: Page = context.new_page()
     asked: list[str] = []
     errors: list[str] = []
@@ -101,6 +107,7 @@ def check_page(browser: Browser, path: Path) -> None:
     shown = Panel(page, within="#run")
     shown.expect_tasks(11)
     wait_until(lambda: shown.colours_drawn() > 5, what="a picture in the page")
+    expect(shown.root.get_by_role("button", name="Follow the work")).to_have_attribute("aria-pressed", "false")
     for view in ("Timeline", "Memory", "Machine", "Logs"):
         shown.root.get_by_role("radio", name=view).click()
     expect(shown.root.locator(".cm-said", has_text="window.hostile")).to_have_count(1)
@@ -115,8 +122,9 @@ def check_page(browser: Browser, path: Path) -> None:
 
 
 def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> None:
-    start(lab, WORK)
+    start(lab, "cm.shutdown()\ncm.init(num_cpus=2, num_gpus=2);", WORK.replace("@cm.remote\ndef say", "@cm.remote(num_gpus=0.5)\ndef say"))
     lab.run_cell(1)
+    lab.run_cell(2)
     panel.expect_tasks(4)
     panel.root.get_by_role("radio", name="Logs").click()
     said = panel.root.locator(".cm-said")
@@ -132,7 +140,8 @@ def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> N
     expect(panel.root.locator(".cm-held")).to_contain_text("variable held")
     expect(panel.root.locator(".cm-held")).to_contain_text("this driver")
     panel.root.get_by_role("radio", name="Machine").click()
-    expect(panel.root.get_by_role("img", name=re.compile("CPU: "))).to_be_visible()
+    for what in ("CPU: .* of 2", "GPU: tasks have .* of 2", "Memory: .* of ", "Store: .* of "):
+        expect(panel.root.get_by_role("img", name=re.compile(what))).to_be_visible()
     assert lab.page.evaluate("() => window.hostile") is None
 
 
@@ -204,3 +213,29 @@ def test_the_panel_works_below_a_prefix(tmp_path: Path, browser: Browser) -> Non
     page.close()
     server.close()
     assert not behind.errors
+
+
+def test_everything_can_be_heard_and_reached_by_keyboard(lab: Lab, panel: Panel) -> None:
+    start(lab, ADD, TREE, WORK)
+    for index in (1, 2, 3):
+        lab.run_cell(index)
+    panel.expect_tasks(11)
+    expect(panel.root.locator("[aria-live=polite]")).to_contain_text("11 tasks", timeout=PATIENCE_MS)
+    for view in ("Groups", "Tasks", "Timeline", "Tables", "Memory", "Machine", "Logs"):
+        radio = panel.root.get_by_role("radio", name=view, exact=True)
+        radio.focus()
+        lab.page.keyboard.press("Enter")
+        expect(radio).to_be_checked()
+        lab.settle()
+        nameless = panel.root.evaluate("""root => [...root.querySelectorAll('button, input, canvas, [role], iframe, [tabindex="0"]')]
+            .filter(each => !(each.ariaLabel || each.title || each.placeholder || each.textContent.trim()))
+            .filter(each => !['presentation', 'none', 'status', 'log', 'row', 'grid'].includes(each.role))
+            .map(each => each.outerHTML.slice(0, 120))""")
+        assert not nameless, (view, nameless)
+    panel.root.get_by_role("radio", name="Tasks", exact=True).click()
+    panel.canvas.focus()
+    for key in ("f", "ArrowRight", "ArrowDown", "Enter"):
+        lab.page.keyboard.press(key)
+    expect(panel.card).to_be_visible()
+    assert lab.page.evaluate("() => document.activeElement.closest('.cm-card') !== null"), "Enter leads to what can be done"
+    lab.page.keyboard.press("Escape")

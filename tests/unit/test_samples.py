@@ -31,4 +31,6 @@ def test_this_machine_is_looked_at() -> None:
     assert label.name and label.cpus == 2.0 and label.memory > 1e6 and label.store == 50
     sample = machine.sample(1.234, {"CPU": 2.0}, {"CPU": 0.5}, stats)
     assert (sample.node, sample.at, sample.cpus, sample.gpus, sample.store, sample.disk) == (0, 1.23, 1.5, 0.0, 5, 7)
+    assert machine.label({"GPU": 2.0}, stats).gpus == 2.0
+    assert machine.sample(2.0, {"GPU": 2.0}, {"GPU": 0.5}, stats).gpus == 1.5
     assert 0 <= sample.load <= 1 and 1e6 < sample.memory <= label.memory

@@ -56,5 +56,12 @@ def test_every_text_is_translated_with_its_gaps(language: str) -> None:
     assert not set(phrases) & set(counting)
 
 
+def test_the_settings_are_translated() -> None:
+    """JupyterLab's server knows only its own catalogues, so the plugin puts its words in place."""
+    schema = json.loads((ROOT / "labextension/schema/panel.json").read_text())
+    shown = {schema["description"], *(setting[key] for setting in schema["properties"].values() for key in ("title", "description"))}
+    assert schema["jupyter.lab.transform"] and shown <= texts()[0]
+
+
 def test_jupyterlab_finds_the_catalogues() -> None:
     assert '[project.entry-points."jupyterlab.locale"]\ncellmesh = "cellmesh"' in (ROOT / "pyproject.toml").read_text()

@@ -1,4 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
+import german from '../../../cellmesh/locale/de_DE/LC_MESSAGES/cellmesh.json';
+import japanese from '../../../cellmesh/locale/ja_JP/LC_MESSAGES/cellmesh.json';
+import { chosen, translations } from '../catalogue';
 import { __, _n, nTasks, translateWith } from '../text';
 
 afterEach(() => translateWith(null));
@@ -21,4 +24,20 @@ test('a translator gets the phrase with what fills it, and of a plural the numbe
   });
   expect([__('worker %1', 7), nTasks(1200)]).toEqual(['1', '2']);
   expect(asked).toEqual([['worker %1', '7'], ['%2 task', '%2 tasks', 1200, (1200).toLocaleString()]]);
+});
+
+test('a page without a kernel is in the language of its reader', () => {
+  translateWith(translations(german));
+  expect([__('Timeline'), __('no such text %1', 'x'), nTasks(1), nTasks(1200)]).toEqual(['Zeitachse', 'no such text x', '1 Task', `${(1200).toLocaleString()} Tasks`]);
+  translateWith(translations(japanese));
+  expect([__('Timeline'), nTasks(1), nTasks(2)].map(text => text.replace(/\d/, 'n'))).toEqual(['タイムライン', 'タスク n', 'タスク n']);
+});
+
+test.each([
+  [['de-AT', 'en'], 'de'],
+  [['fr', 'ja'], 'ja'],
+  [['en-GB', 'de'], 'en'],
+  [['fr'], undefined]
+])('of %s', (languages, expected) => {
+  expect(chosen(languages, ['de', 'ja'])).toBe(expected);
 });

@@ -143,6 +143,17 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     launcher?.add({ command: OPEN_COMMAND, args: { fromLauncher: true }, category: 'Other', rank: 40 });
     void restorer?.restore(tracker, { command: OPEN_COMMAND, args: () => ({ activate: false }), name: () => 'panel' });
 
+    // JupyterLab's server translates what JupyterLab itself has; what an extension's settings are called is the extension's.
+    settings?.transform(ID, {
+      fetch: plugin => {
+        plugin.schema.description = __('The live task graph beside the notebook');
+        Object.assign(plugin.schema.properties['openAutomatically']!, {
+          title: __('Open the panel by itself'),
+          description: __('Show the panel beside the notebook when a kernel loads cellmesh for the first time.')
+        });
+        return plugin;
+      }
+    });
     void settings?.load(ID).then(loaded => {
       const read = () => {
         openAutomatically = loaded.get('openAutomatically').composite !== false;

@@ -321,8 +321,12 @@ declare module '@jupyterlab/settingregistry' {
     readonly changed: ISignal<this, void>;
     get(key: string): { composite: unknown };
   }
+  export interface IPlugin {
+    schema: { description?: string; properties: Record<string, { title?: string; description?: string }> };
+  }
   export interface ISettingRegistry {
     load(plugin: string): Promise<ISettings>;
+    transform(plugin: string, transforms: { fetch(plugin: IPlugin): IPlugin }): object;
   }
   export const ISettingRegistry: Token<ISettingRegistry>;
 }
