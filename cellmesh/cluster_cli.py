@@ -53,8 +53,8 @@ def add_start(start: argparse.ArgumentParser) -> None:
                                                          "this machine can join; else the one on the way to the head)")
     start.add_argument("--port", type=int, metavar="N", help="with --head: where it listens (default: 7421; 0: any). Else: where the other "
                                                              "nodes connect (default: any)")
-    start.add_argument("--control-store", metavar="URL", help="with --head: redis://... (default: a file beside the keys; the variable "
-                                                              "CELLMESH_CONTROL_STORE hides a password better)")
+    start.add_argument("--control-store", metavar="URL", help="with --head: redis://..., or the path of a file (default: one beside "
+                                                              "the keys; the variable CELLMESH_CONTROL_STORE hides a password better)")
     start.add_argument("--num-cpus", type=float, metavar="N", help="how many CPUs tasks may use together")
     start.add_argument("--num-gpus", type=float, metavar="N")
     start.add_argument("--memory", type=int, metavar="BYTES", help="what tasks may ask for with memory=")
@@ -125,6 +125,7 @@ def _head(options: argparse.Namespace) -> tuple[Cluster, bool]:
     port = address.DEFAULT_PORT if options.port is None else options.port or _any_port(host)
     at = address.join(*address.parse(address.join(host, port), "--host and --port"))
     store = options.control_store or os.environ.get("CELLMESH_CONTROL_STORE", "")
+    store = store if "://" in store or not store else os.path.abspath(store)
     cluster = next((known for known in keys.known() if known.has_head and known.address == at), None)
     is_new = cluster is None
     if cluster is None:

@@ -225,6 +225,11 @@ class ControlStore:
             self._entries[key] = new
         return reply
 
+    def end(self) -> None:
+        """The cluster has ended: delete all there is, and let go of the backend."""
+        self._backend.commit(dict.fromkeys(self._backend.load()), self._life)
+        self.close()
+
     def close(self) -> None:
         """Let go of the backend."""
         self._backend.close()

@@ -88,7 +88,10 @@ class HeadServer:
             if time.monotonic() >= head.next_deadline(self.head):
                 self._step(head.Tick())
         self._socket.close(GOODBYE_S)
-        self._store.close()
+        if self._status == ENDED:
+            self._store.end()
+        else:
+            self._store.close()
         return self._status
 
     def _role_of(self, key: bytes) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis_server
 from real_machines import Machine, Network, cannot_make_networks, machines
 from support import wait_until
 
@@ -195,6 +196,33 @@ def test_a_head_that_is_killed_with_its_supervisor_is_started_again_by_hand() ->
         wait_until(lambda: machine.cluster()["head_pid"] is None)
         assert machine.json("start", "--head", "--port", port)["cluster"] == first["cluster"]
         assert machine.cluster()["life"] == 3
+
+
+def test_a_head_with_its_control_store_in_redis() -> None:
+    with redis_server.running() as server, machines(Machine()) as (machine,):
+        first = machine.head("--control-store", f"unix://{server.socket}")
+        node = machine.alive()[first["session"]]["node"]
+        pid = serving(machine)
+        server.kill()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: "cannot go on" in Path(machine.cluster_folder(), head_process.LOG_NAME).read_text())
+        server.start()
+        wait_until(lambda: machine.cluster().get("life") == 2 and not machine.alive()[first["session"]]["reason"])
+        assert machine.alive()[first["session"]]["node"] == node
+        assert "another control store" in stopped_and_started(machine, first["address"], f"unix://{server.socket}-other")
+        machine.run("stop")
+        import redis
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            assert client.keys() == []
+
+
+def stopped_and_started(machine: Machine, address: str, store: str) -> str:
+    os.kill(machine.cluster()["head_pid"], signal.SIGTERM)
+    wait_until(lambda: machine.cluster()["head_pid"] is None)
+    port = address.rpartition(":")[2]
+    refused = machine.run("start", "--head", "--port", port, "--control-store", store, status=1)
+    machine.run("start", "--head", "--port", port)
+    return refused
 
 
 def test_stopping_the_head_ends_the_nodes_of_the_cluster(there: Machine) -> None:

@@ -1,9 +1,7 @@
 """One suite for every backend of the control store, and what only one of them can do."""
 from __future__ import annotations
 
-import os
 import random
-import shutil
 import signal
 import stat
 import subprocess
@@ -12,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis_server import RedisServer, running
 from support import wait_until
 
 from cellmesh.scheduler.cluster import control_store, redis_backend
@@ -19,55 +18,15 @@ from cellmesh.scheduler.cluster.control_store import (AwayError, ControlStore, C
                                                       open_store)
 from cellmesh.scheduler.cluster.messages import Member, StoreReply, StoreRequest
 
-REDIS = shutil.which("redis-server")
-
 
 def who(node: int, hostname: str = "h") -> Member:
     return Member(node, "tcp://10.0.0.1:1", b"k" * 32, hostname, {"CPU": 40_000}, {"zone": "a"})
 
 
-class RedisServer:
-    """A Redis on a unix socket, which writes everything through; it can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.socket = folder / "r.sock"
-        self.command = [str(REDIS), "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700", "--dir", str(folder),
-                        "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
-        self.start()
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
-        wait_until(self.answers)
-
-    def answers(self) -> bool:
-        import redis
-        assert self.process.poll() is None, "redis-server has ended"
-        client = redis.Redis(unix_socket_path=str(self.socket))
-        try:
-            return bool(client.ping())
-        except (redis.exceptions.ConnectionError, redis.exceptions.BusyLoadingError):
-            return False
-        finally:
-            client.close()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture
-def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
-    pytest.importorskip("redis")
-    if REDIS is None:
-        pytest.skip("no redis-server on PATH: apt-get install redis-server")
-    # The socket's path is short whatever the test's name is.
-    folder = Path(os.environ["TMPDIR"]) / "redis"
-    folder.mkdir()
-    server = RedisServer(folder)
-    yield server
-    server.process.send_signal(signal.SIGCONT)
-    server.kill()
-    shutil.rmtree(folder)
+def redis_server() -> Iterator[RedisServer]:
+    with running() as server:
+        yield server
 
 
 Opener = Callable[[], ControlStore]
@@ -205,6 +164,14 @@ def test_a_head_that_has_been_replaced_changes_nothing(opener: Opener, store: Co
         with pytest.raises(ReplacedError, match="Another head"):
             change()
     assert opener().members == [(who(1), False)]
+
+
+def test_the_end_of_a_cluster_leaves_nothing(opener: Opener, store: ControlStore) -> None:
+    store.remember(who(1), False)
+    Client(store)("put", "a", b"1")
+    store.end()
+    again = opener()
+    assert (again.members, again.dead, again.epoch) == ([], {}, 0) and again._backend.load() == {}
 
 
 def test_nothing_is_changed_before_a_life_begins(opener: Opener) -> None:
