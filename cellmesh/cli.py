@@ -81,11 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     logs_command = command("logs", logs, "what a session's own processes had to say", one)
     logs_command.add_argument("-f", "--follow", action="store_true",
                               help="and what its tasks print, until it ends or Ctrl-C")
-    cluster_cli.add_start(command("start", cluster_cli.start, "begin a cluster of machines, or join one, with a node that needs no driver",
-                                  as_json))
+    cluster_cli.add_start(command("start", cluster_cli.start, "begin a cluster of machines, or join one, with a node that needs no "
+                                                              "driver", as_json))
     at = argparse.ArgumentParser(add_help=False)
     at.add_argument("--address", metavar="HOST:PORT", help="of the cluster's head; needed if there are several")
-    token_command = command("token", cluster_cli.token, "make a token by which one machine can join; on the machine of the head", at, as_json)
+    token_command = command("token", cluster_cli.token, "make a token by which one machine can join; on the machine of the head", at,
+                            as_json)
     token_command.add_argument("--minutes", type=_count, default=10, metavar="N", help="how long it is good (default: %(default)s)")
     drain_command = command("drain", cluster_cli.drain, "have a node of a cluster leave when what runs there has ended", at)
     drain_command.add_argument("node", metavar="NODE", help="its number, as `status` shows it, or the beginning; its host or session")
@@ -194,7 +195,8 @@ def _print_status(found: dict[str, Any]) -> None:
     store = found["store"]
     print(f"session {found['session']}  ({found['folder']})")
     drivers = ", ".join(map(str, found["drivers"]))
-    kept = "a node of its cluster" if found["member_of"] and not found["detached"] else f"kept for {detached_in_words(found['detached'])}"
+    is_node = found["member_of"] and not found["detached"]
+    kept = "a node of its cluster" if is_node else f"kept for {detached_in_words(found['detached'])}"
     print("  driver   " + (f"pid {drivers}" if drivers else f"none; {kept}"))
     if found["member_of"]:
         print(f"  cluster  {found['member_of']}")

@@ -1,7 +1,7 @@
 """`cellmesh start | token | drain`, and what `status` and `stop` have to do with clusters.
 
-A join token is read from a prompt, from stdin, or from the file that CELLMESH_TOKEN_FILE names: a command line can be read by everybody
-on the machine.
+A join token is read from a prompt, from stdin, or from the file that CELLMESH_TOKEN_FILE names: a command line can be read by
+everybody on the machine.
 """
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ def add_start(start: argparse.ArgumentParser) -> None:
     which = start.add_mutually_exclusive_group(required=True)
     which.add_argument("--head", action="store_true", help="begin a cluster, or go on with the one whose head was at that address")
     which.add_argument("--address", metavar="HOST:PORT", help="join the cluster whose head is there")
-    start.add_argument("--host", metavar="ADDRESS", help="this machine's address for the others (default: with --head 127.0.0.1, so that only "
-                                                         "this machine can join; else the one on the way to the head)")
-    start.add_argument("--port", type=int, metavar="N", help="with --head: where it listens (default: 7421; 0: any). Else: where the other "
-                                                             "nodes connect (default: any)")
-    start.add_argument("--control-store", metavar="URL", help="with --head: redis://..., or the path of a file (default: one beside "
-                                                              "the keys; the variable CELLMESH_CONTROL_STORE hides a password better)")
+    start.add_argument("--host", metavar="ADDRESS",
+                       help="this machine's address for the others (default: with --head 127.0.0.1, so that only this machine can "
+                            "join; else the one on the way to the head)")
+    start.add_argument("--port", type=int, metavar="N",
+                       help="with --head: where it listens (default: 7421; 0: any). Else: where the other nodes connect (default: any)")
+    start.add_argument("--control-store", metavar="URL",
+                       help="with --head: redis://..., or the path of a file (default: one beside the keys; the variable "
+                            "CELLMESH_CONTROL_STORE hides a password better)")
     start.add_argument("--num-cpus", type=float, metavar="N", help="how many CPUs tasks may use together")
     start.add_argument("--num-gpus", type=float, metavar="N")
     start.add_argument("--memory", type=int, metavar="BYTES", help="what tasks may ask for with memory=")
@@ -80,8 +82,8 @@ def _amounts(text: str) -> dict[str, float]:
 def _labels(text: str) -> dict[str, str]:
     labels = _pairs(text)
     if wrong := [name for name in labels if name.startswith("cellmesh.") or len(name) > 200 or len(labels[name]) > 200]:
-        raise argparse.ArgumentTypeError(f"labels {', '.join(wrong)}: names may not begin with 'cellmesh.', nor names or values be longer than "
-                                         "200 letters")
+        raise argparse.ArgumentTypeError(f"labels {', '.join(wrong)}: names may not begin with 'cellmesh.', nor names or values be "
+                                         "longer than 200 letters")
     return labels
 
 
@@ -102,7 +104,8 @@ def start(options: argparse.Namespace) -> int:
         if session is None:
             session = _start_node(cluster, host, 0 if options.head else options.port or 0, resources, options)
         elif not options.head:
-            raise CommandError(f"session {session} of this machine is a node of {cluster.name} already; `cellmesh stop {session}` ends it")
+            raise CommandError(f"session {session} of this machine is a node of {cluster.name} already; `cellmesh stop {session}` "
+                               "ends it")
         _tell_start(cluster, session, options, is_new)
     return 0
 
@@ -239,14 +242,16 @@ def _tell_start(cluster: Cluster, session: str, options: argparse.Namespace, is_
     from .scheduler.cluster import keys, sockets
     token = cluster.new_token(sockets.public_of).text if options.head else ""
     if options.json:
-        print(json.dumps({"cluster": cluster.name, "address": cluster.address, "session": session, **({"token": token} if token else {})}))
+        told = {"cluster": cluster.name, "address": cluster.address, "session": session}
+        print(json.dumps(told | ({"token": token} if token else {})))
         return
     if not token:
         print(f"Session {session} of this machine is a node of {cluster.name} now. `cellmesh stop {session}` ends it.")
     else:
-        print(f"The head of {cluster.name} {'serves' if is_new else 'serves again'} at {cluster.address}, with session {session} as a node.\n"
-              f"Another machine joins with\n\n    cellmesh start --address {cluster.address}\n\nand this token, which is good for one machine, "
-              f"within {keys.TOKEN_LIFE_S / 60:g} minutes:\n\n    {token}\n\n`cellmesh token` makes another one, `cellmesh stop` ends the cluster.")
+        print(f"The head of {cluster.name} serves{'' if is_new else ' again'} at {cluster.address}, with session {session} as a node.\n"
+              f"Another machine joins with\n\n    cellmesh start --address {cluster.address}\n\nand this token, which is good for one "
+              f"machine, within {keys.TOKEN_LIFE_S / 60:g} minutes:\n\n    {token}\n\n"
+              "`cellmesh token` makes another one, `cellmesh stop` ends the cluster.")
         if cluster.address.startswith(("127.", "localhost", "[::1]")):
             print("The head listens at an address of this machine alone; for others to join, start it with --host.")
     print(f'A notebook on a machine that has joined takes part with cellmesh.init(address="tcp://{cluster.address}").')
@@ -261,9 +266,12 @@ def token(options: argparse.Namespace) -> int:
                        "the head of no cluster of yours is on this machine: make the token there, or begin a cluster with "
                        "`cellmesh start --head`")
         made = cluster.new_token(sockets.public_of, options.minutes * 60)
-    print(json.dumps({"cluster": cluster.name, "address": cluster.address, "token": made.text}) if options.json else made.text)
-    if not options.json:
-        print(f"It is good for one machine, within {options.minutes:g} minutes: cellmesh start --address {cluster.address}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"cluster": cluster.name, "address": cluster.address, "token": made.text}))
+    else:
+        print(made.text)
+        print(f"It is good for one machine, within {options.minutes:g} minutes: cellmesh start --address {cluster.address}",
+              file=sys.stderr)
     return 0
 
 
@@ -289,8 +297,8 @@ def drain(options: argparse.Namespace) -> int:
             found = [row for row in rows if _is_called(row, options.node)]
             if len(found) != 1:
                 what = "no node" if not found else f"{len(found)} nodes"
-                raise CommandError(f"{what} of {cluster.name} is called {options.node!r}; there is "
-                                   f"{', '.join(f'{row.member.node:x} ({in_one_line(row.member.hostname)})' for row in rows) or 'none'}")
+                there = ", ".join(f"{row.member.node:x} ({in_one_line(row.member.hostname)})" for row in rows) or "none"
+                raise CommandError(f"{what} of {cluster.name} is called {options.node!r}; there is {there}")
             head.drain(found[0].member.node)
     print(f"node {found[0].member.node:x} takes nothing new, and leaves when what runs there has ended")
     return 0
@@ -299,7 +307,8 @@ def drain(options: argparse.Namespace) -> int:
 def _is_called(row: NodeStatus, name: str) -> bool:
     from .scheduler.cluster.messages import SESSION_LABEL
     member = row.member
-    return name in (member.hostname, member.labels.get(SESSION_LABEL)) or (len(name) >= 4 and f"{member.node:x}".startswith(name.lower()))
+    is_number = len(name) >= 4 and f"{member.node:x}".startswith(name.lower())
+    return is_number or name in (member.hostname, member.labels.get(SESSION_LABEL))
 
 
 # ---------------------------------------------------------------- looking
@@ -310,7 +319,8 @@ def look() -> list[dict[str, Any]]:
     with _failures():
         known = keys.known()
     for cluster in known:
-        seen: dict[str, Any] = {"cluster": cluster.name, "address": cluster.address, "head_pid": cluster.head_pid(), "error": "", "nodes": []}
+        seen: dict[str, Any] = {"cluster": cluster.name, "address": cluster.address, "head_pid": cluster.head_pid(), "error": "",
+                                "nodes": []}
         try:
             with commands.talk(cluster, STATUS_TIMEOUT_S) as head:
                 seen |= _as_rows(head.status())

@@ -96,8 +96,8 @@ def main(arguments: list[str]) -> int:
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if len(arguments) != 1:
-        print("usage: python -m cellmesh.scheduler.cluster.head_process FOLDER. The folder holds the head's address and keys: without keys "
-              "nothing is ever offered on a network. `cellmesh start --head` makes one", file=sys.stderr)
+        print("usage: python -m cellmesh.scheduler.cluster.head_process FOLDER. The folder holds the head's address and keys: without "
+              "keys nothing is ever offered on a network. `cellmesh start --head` makes one", file=sys.stderr)
         return UNUSABLE
     try:
         cluster = Cluster(arguments[0])

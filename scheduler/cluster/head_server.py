@@ -1,7 +1,7 @@
 """The head's process: a socket, a store, a clock and signals, wired to the logic in `head`.
 
-Who may connect is decided here, by keys: machines that have joined (files, see `keys`), and nodes that such a machine has introduced (in
-memory; members of an earlier life are in the control store). Everything else is the core's.
+Who may connect is decided here, by keys: machines that have joined (files, see `keys`), and nodes that such a machine has introduced
+(in memory; members of an earlier life are in the control store). Everything else is the core's.
 
 Nothing is ever unpickled in this process: an audit hook ends the attempt.
 """

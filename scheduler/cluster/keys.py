@@ -98,7 +98,8 @@ class Token:
         """
         letters = "".join(text.split()).lower()
         if not letters.startswith(_TOKEN_PREFIX):
-            raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the head's machine makes one")
+            raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the head's machine "
+                             "makes one")
         letters = letters[len(_TOKEN_PREFIX):]
         n_letters = -(-(_KEY_BYTES + _SECRET_BYTES + _SUM_BYTES) * 8 // 5)
         try:
@@ -300,7 +301,8 @@ class Cluster:
     # ---- members
     def let_in(self, key: bytes, hostname: str) -> None:
         """Note that this public key may connect from now on."""
-        _save(os.path.join(self.path, "members", f"{key.hex()}.json"), _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+        path = os.path.join(self.path, "members", f"{key.hex()}.json")
+        _save(path, _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
 
     def members(self) -> set[bytes]:
         """Who may."""

@@ -1,9 +1,9 @@
 """Sockets between machines. With `sockets`, their common part, the only module that touches ZeroMQ.
 
-| link          | bound by      | connected by          | who may connect               | bound                                        |
-|---------------|---------------|-----------------------|-------------------------------|----------------------------------------------|
-| head          | head, ROUTER  | agent, command, DEALER | see `HeadSocket`             | CONTROL_MESSAGES a connection, then it ends  |
-| peer, one way | agent, ROUTER | agent, DEALER         | keys of the nodes alive       | stream.BUDGET_BYTES a peer, credits          |
+| link          | bound by      | connected by           | who may connect         | bound                                       |
+|---------------|---------------|------------------------|-------------------------|---------------------------------------------|
+| head          | head, ROUTER  | agent, command: DEALER | see `HeadSocket`        | CONTROL_MESSAGES a connection, then it ends |
+| peer, one way | agent, ROUTER | agent: DEALER          | keys of the nodes alive | credits: stream.BUDGET_BYTES a peer         |
 
 Every one is CURVE: encrypted, and both ends know the other's key before a byte of theirs is looked at. A bound socket has a gate
 that is asked about the client's key (ZAP; without an answer libzmq lets nobody in), and every message carries the key that it came

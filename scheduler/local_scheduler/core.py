@@ -334,7 +334,8 @@ def _agent_exited(pool: Pool, event: AgentExited, now: float) -> list[Action]:
         was_for_it, pool.stays = pool.stays, False
         if was_for_it and not pool.has_owner:
             return [*died, *_end(pool, "it is not part of its cluster any more")]
-        return [*died, Notify("cluster", "This session is not part of its cluster any more, and goes on alone. `cellmesh logs` says why.")]
+        text = "This session is not part of its cluster any more, and goes on alone. `cellmesh logs` says why."
+        return [*died, Notify("cluster", text)]
     if now - pool.agent_failed_at > policy.RESTART_WINDOW_S:
         pool.n_agent_failures = 0
     pool.n_agent_failures, pool.agent_failed_at = pool.n_agent_failures + 1, now
@@ -342,9 +343,10 @@ def _agent_exited(pool: Pool, event: AgentExited, now: float) -> list[Action]:
     pool.start_agent_at = now + pause
     how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
     times = f", {pool.n_agent_failures} times in a row by now" if pool.n_agent_failures > 1 else ""
-    text = (f"The agent, which connects this session with its cluster, has ended with {how}{times}. Another one starts in {pause:.3g} s; what "
-            "ran on other machines is retried where that is allowed. `cellmesh logs` shows its last words.")
-    return [*died, *([Notify("cluster", text)] if pool.n_agent_failures == 1 or policy.tells_failure(pool.n_agent_failures) else [])]
+    text = (f"The agent, which connects this session with its cluster, has ended with {how}{times}. Another one starts in {pause:.3g} s; "
+            "what ran on other machines is retried where that is allowed. `cellmesh logs` shows its last words.")
+    tells = pool.n_agent_failures == 1 or policy.tells_failure(pool.n_agent_failures)
+    return [*died, Notify("cluster", text)] if tells else died
 
 
 def _shutdown_asked(pool: Pool, event: ShutdownAsked, now: float) -> list[Action]:
@@ -360,7 +362,8 @@ def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
 
 _HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed,
              WorkerAttached: _worker_attached, WorkerRetired: _worker_retired, WorkerExited: _worker_exited,
-             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, AgentExited: _agent_exited, ShutdownAsked: _shutdown_asked}
+             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, AgentExited: _agent_exited,
+             ShutdownAsked: _shutdown_asked}
 
 
 def _worker(pool: Pool, index: int) -> Worker:
