@@ -515,6 +515,12 @@ static void tasks_elsewhere(void)
     a_proxy();
     run_take();
 }
+/* A burial would mend what is derived, so whoever wants to know looks before. */
+static void run_take_and_look(void)
+{
+    run_take();
+    check_sound();
+}
 static void run_results_come(void)
 {
     for (uint32_t i = 0; i < n_sent; i++) {
@@ -523,6 +529,7 @@ static void run_results_come(void)
         task_finish(&proxy, sent[i], EVENT_OK);
         segment_unlock(&proxy);
     }
+    check_sound();
 }
 static void run_tasks_return(void)
 {
@@ -531,6 +538,7 @@ static void run_tasks_return(void)
         proxy_give_back(&proxy, sent[i]);
         segment_unlock(&proxy);
     }
+    check_sound();
 }
 static uint32_t put_elsewhere(void)
 {
@@ -638,7 +646,7 @@ static const struct operation operations[] = {
     {"to disk and back", a_movable_object, run_move_about}, {"not to disk", a_movable_object, run_give_up},
     {"not from disk", an_object_on_disk, run_give_up}, {"give memory back", warm_pages, run_give_memory_back},
     {"seal array", warm_pages, run_seal_array},
-    {"attach proxy", nobody, run_attach_proxy}, {"take for another machine", a_proxy, run_take}, {"results come", tasks_elsewhere, run_results_come},
+    {"attach proxy", nobody, run_attach_proxy}, {"take for another machine", a_proxy, run_take_and_look}, {"results come", tasks_elsewhere, run_results_come},
     {"tasks return", tasks_elsewhere, run_tasks_return}, {"seal elsewhere", a_proxy, run_put_elsewhere}, {"bring", an_object_elsewhere, run_bring},
     {"lose", an_object_elsewhere, run_lose}, {"machine lost", a_lost_machine, run_client_died},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};

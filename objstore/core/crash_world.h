@@ -379,6 +379,7 @@ static void make_world(unsigned char *base)
     hold(away);
 }
 
+static void check_sound(void);
 #include "crash_operations.h"
 
 /* ------------------------------------------------------------------ dying */
