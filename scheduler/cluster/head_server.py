@@ -26,6 +26,7 @@ from .wire import MACHINE, NEWCOMER, NODE, Arrived, Ended, HeadSocket, Refusal, 
 MAX_INTRODUCED = 4 * MAX_NODES     # keys of nodes, of those that are gone too
 GOODBYE_S = 1.0                    # for the last messages to get out
 LOG_LINES_PER_S, LOG_BURST = 1, 20 # of refusals; the others are counted
+MAX_LINE_CHARS = 500
 
 
 def never_unpickle() -> None:
@@ -126,7 +127,7 @@ class HeadServer:
                 case head.Perform(to, request):
                     self._socket.send(to, self._perform(request))
                 case head.Say(text):
-                    print(text, file=sys.stderr, flush=True)
+                    _log(text)
                 case head.Stop():
                     self._status = ENDED
 
@@ -170,4 +171,9 @@ class HeadServer:
             return
         more = f" (and {self._n_unsaid:,} such lines that are left out)" if self._n_unsaid else ""
         self._n_unsaid = 0
-        print(text[:500] + more, file=sys.stderr, flush=True)
+        _log(text[:MAX_LINE_CHARS] + more)
+
+
+def _log(text: str) -> None:
+    """One line, in which nothing is obeyed by a terminal: others have chosen some of the words."""
+    print("".join(letter if letter.isprintable() else "\ufffd" for letter in text), file=sys.stderr, flush=True)
