@@ -86,10 +86,10 @@ class Outgoing:
         Raises
         ------
         ValueError
-            It cannot have: that has not been sent.
+            It cannot have: that has not been sent. Or it had more already, and has forgotten what it had.
         """
-        if expected > self._first + len(self._sent):
-            raise ValueError(f"acknowledges {expected:,} messages, of {self._first + len(self._sent):,}")
+        if not self._first <= expected <= self._first + len(self._sent):
+            raise ValueError(f"acknowledges {expected:,} messages, of {self._first + len(self._sent):,}, after {self._first:,}")
         while self._first < expected:
             self._sent_bytes -= self._sent.popleft()[0]
             self._first += 1

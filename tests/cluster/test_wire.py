@@ -221,6 +221,17 @@ def test_a_node_that_was_removed_is_not_heard_any_more(ends: Ends) -> None:
         b.send(1, Ping("nobody"))
 
 
+def test_a_node_that_has_forgotten_us_is_not_sent_to_for_ever(ends: Ends) -> None:
+    a, b, a_keys, _ = ends
+    a.send(2, Ping("1"), b"acknowledged at once")
+    wait(a, b, until=lambda: messages(b) and not a._peers[2].outgoing.kept_bytes)
+    b.remove(1)
+    b.add(member(1, a, a_keys))
+    a.send(2, Ping("2"))
+    wait(a, b, until=lambda: heard(a, Faulty))
+    assert messages(b) == [Ping("1")]
+
+
 def test_nobody_speaks_for_another(ends: Ends) -> None:
     """The number of a node is not something that is said: it follows from the key of the connection."""
     a, b, _, b_keys = ends

@@ -47,9 +47,11 @@ def test_what_was_never_sent_is_not_acknowledged() -> None:
     outgoing = Outgoing()
     outgoing.add(WINDOW_BYTES, "a")
     outgoing.add(10, "waits")
-    with pytest.raises(ValueError, match="acknowledges 2 messages, of 1"):
+    with pytest.raises(ValueError, match="acknowledges 2 messages, of 1, after 0"):
         outgoing.acknowledge(2)
-    assert outgoing.acknowledge(1) is False and outgoing.acknowledge(0) is False
+    assert outgoing.acknowledge(1) is False and outgoing.acknowledge(1) is False
+    with pytest.raises(ValueError, match="acknowledges 0 messages, of 1, after 1"):
+        outgoing.acknowledge(0)
 
 
 STEPS = st.lists(st.one_of(st.tuples(st.just("add"), st.integers(1, WINDOW_BYTES // 2)), st.tuples(st.just("carry"), st.integers(1, 5)),
