@@ -4,6 +4,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -103,20 +104,20 @@ def wait(*ends: Any, until: Callable[[], Any], deadline_s: float = 10.0) -> Any:
     give_up = time.monotonic() + deadline_s
     while True:
         for end in ends:
-            HEARD.setdefault(id(end), []).extend(end.receive_ready())
+            HEARD.setdefault(end, []).extend(end.receive_ready())
         if found := until():
             return found
         left = give_up - time.monotonic()
-        assert left > 0, f"not within {deadline_s:g} s; heard {[HEARD[id(end)][-5:] for end in ends]}"
+        assert left > 0, f"not within {deadline_s:g} s; heard {[HEARD[end][-5:] for end in ends]}"
         poll.poll(left * 1000)
 
 
-HEARD: dict[int, list[Any]] = {}
+HEARD: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()  # events, by end
 
 
 def heard(end: Any, kind: type | None = None) -> list[Any]:
     """What an end has received so far, of that kind."""
-    return [event for event in HEARD.get(id(end), []) if kind is None or isinstance(event, kind)]
+    return [event for event in HEARD.get(end, []) if kind is None or isinstance(event, kind)]
 
 
 def messages(end: Any, node: int | None = None) -> list[Any]:
@@ -129,7 +130,6 @@ def closing(*ends: Any) -> Iterator[None]:
         yield
     finally:
         for end in ends:
-            HEARD.pop(id(end), None)
             end.close()
 
 
