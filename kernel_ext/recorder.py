@@ -45,6 +45,7 @@ BACKLOG_RECORDS = 1 << 22  # read but not folded, 128 MB; then events count as l
 # The folder works for this share of the time: what a fold costs beside its records counts less the rarer folds are.
 FOLD_SHARE = 0.028
 FOLD_CREDIT_S = 0.5  # so much unused time counts: what begins after a quiet while is drawn at the full rate
+QUIET_S = 0.1
 UNWATCHED_INTERVAL_S = 0.3  # between folds while no front end looks, and at most
 # Nothing wakes the reader when a local scheduler was killed; it looks this often whether the session is still there.
 LOOK_INTERVAL_S = 3.0
@@ -151,7 +152,6 @@ class Recorder:
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
         self._spare: list[np.ndarray] = []
         self._n_backlog = 0
-        self._has_sent = self._waits_to_settle = False  # when it was last published
         self._wanted = False  # somebody wants a refresh although there are no events
         self._ended = self._stopped = False
         self._reconciled_at: float | None = None  # None: nothing to reconcile
@@ -252,11 +252,16 @@ class Recorder:
     def _fold(self) -> None:
         pause_s = None  # None: until there is something
         pace = Pace(FOLD_SHARE, FOLD_CREDIT_S)
+        before = 0.0
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._backlog or self._wanted or self._ended or self._stopped, pause_s)
                 ended, self._wanted = self._ended or self._stopped, False
-            started = time.monotonic()
+                if time.monotonic() - before > QUIET_S and not ended:
+                    # What begins is shown with the first message, once it is old enough: the second one travels later, a whole
+                    # delayed acknowledgement on the way to the page.
+                    self._changed.wait_for(lambda: self._ended or self._stopped, SETTLE_S)
+            before = started = time.monotonic()
             self._take_backlog()
             if ended:
                 with self.lock:
@@ -265,13 +270,10 @@ class Recorder:
                 self._publish()
                 self._forget()
                 return
-            more = self._publish()
-            # What was too new to be shown is looked at again as soon as it is not, unless messages are on their way anyhow.
-            step = SETTLE_S if self._waits_to_settle else 1 / MESSAGES_PER_SECOND
-            pause_s = step if more else SAMPLE_INTERVAL_S if self._is_busy else None
+            pause_s = 1 / MESSAGES_PER_SECOND if self._publish() else SAMPLE_INTERVAL_S if self._is_busy else None
             interval = UNWATCHED_INTERVAL_S
             if self._subscribers:
-                interval = min(max(pace.wait(time.thread_time(), started), step), interval)
+                interval = min(max(pace.wait(time.thread_time(), started), 1 / MESSAGES_PER_SECOND), interval)
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
                                        max(0.0, started + interval - time.monotonic()))
@@ -302,12 +304,9 @@ class Recorder:
             if self.is_live:
                 self._look()
             self._refresh()
-            settles = not self.graph.is_settled()
-            more = settles or self._reconciled_at is not None
-            self._has_sent = False
+            more = not self.graph.is_settled() or self._reconciled_at is not None
             for subscriber in self._subscribers.values():
                 more |= self._tell(subscriber)
-            self._waits_to_settle = settles and not self._has_sent
         self._on_change()
         return more
 
@@ -324,7 +323,6 @@ class Recorder:
         data, buffers = encode(*message)
         subscriber.use(sum(map(len, buffers)) + 1000)  # what the header costs, more or less
         subscriber.send(data, buffers)
-        self._has_sent = True
         return message[0].behind > 0
 
     def _look(self) -> None:

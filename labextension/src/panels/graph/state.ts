@@ -80,6 +80,7 @@ export class PanelState {
   private moments: Moments | null = null;
   private timer = 0;
   private session = '';
+  private isEmpty = true;
   /** What was chosen before the page was loaded again, until there is a connection. */
   before: Choice | null = null;
   private wanted: { picked: Picked; session: string } | null = null;
@@ -276,6 +277,11 @@ export class PanelState {
     }
     this.chooseWanted();
     this.onChange?.();
+    const isFirst = this.isEmpty;
+    this.isEmpty = !this.connection.peek()?.graph.n;
+    if (isFirst && !this.isEmpty) {
+      this.tick.value++; // there is a picture: at once
+    }
     this.timer ||= window.setTimeout(() => {
       this.timer = 0;
       this.tick.value++;
