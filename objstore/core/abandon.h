@@ -1,4 +1,4 @@
-/* The end of what a driver has begun: nobody is left to want it.
+/* The end of what a driver, or another machine, has begun: nobody is left to want it.
  *
  * Its tasks and its actors end, and those that these have made in turn. What waits is cancelled; what runs is marked as cancelled,
  * and its worker is killed. Detached actors are spared, and so is what they have made, and calls of them.

@@ -210,7 +210,7 @@ static bool bury_stage(struct burial *b, uint32_t *left)
 
 static enum stage next_stage(const struct burial *b)
 {
-    if (b->stage == SEES_ARENA && b->s->clients[b->client].role != ROLE_DRIVER)
+    if (b->stage == SEES_ARENA && b->s->clients[b->client].role != ROLE_DRIVER && b->s->clients[b->client].role != ROLE_PROXY)
         return ACTOR; /* what a worker has made, others may want */
     return b->stage == ABANDONS && b->again ? FINDS : b->stage + 1;
 }

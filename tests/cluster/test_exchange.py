@@ -212,6 +212,24 @@ def test_a_lost_machine_s_tasks_run_again(three: Machines, tmp_path: Path) -> No
     wait_until(lambda: not any(row["state"] == "running" for row in three.machines["b"].client.tasks()), 20)
 
 
+def test_what_a_lost_machine_has_begun_ends(two: Machines, tmp_path: Path) -> None:
+    @cm.remote
+    def inner(path: str) -> None:
+        Path(path, str(os.getpid())).touch()
+        threading.Event().wait()
+
+    @cm.remote
+    def outer(path: str) -> None:
+        cm.get([inner.remote(path), inner.remote(path)])
+
+    outer.remote(str(tmp_path))
+    there = two.machines["b"].client
+    pids = wait_until(lambda: [int(path.name) for path in tmp_path.iterdir()], 20)
+    two.part("b")
+    wait_until(lambda: not any(row["state"] in ("running", "blocked", "ready") for row in there.tasks()), 20)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
+
+
 def test_what_was_put_on_a_lost_machine_is_lost(two: Machines) -> None:
     @cm.remote
     def put() -> list[Any]:

@@ -1,0 +1,213 @@
+"""Programs on several nodes, with real heads, agents and networks; and what becomes of them when machines go."""
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_machines import Machine, Network, cannot_make_networks, machines
+from support import wait_until
+
+BEGINNING = """
+import os, sys, time, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import cellmesh as cm
+
+cm.init(address="tcp://" + os.environ["HEAD"], num_cpus=float(os.environ.get("CPUS", 1)), object_store_memory=128 << 20)
+
+@cm.remote
+def part(i):
+    time.sleep(0.02)
+    return np.full(30_000, float(i)), os.environ["XDG_RUNTIME_DIR"]
+
+@cm.remote
+def total(*parts):
+    return float(sum(values.sum() for values, _ in parts))
+
+def wait_for_nodes(n):
+    while len(cm.get([part.remote(0) for _ in range(4 * n)])) and len({where for _, where in cm.get([part.remote(0) for _ in range(20 * n)])}) < n:
+        pass
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[Machine, Machine, dict[str, Any]]]:
+    """Two nodes without a driver: the head's machine and another one."""
+    with machines(Machine(), Machine()) as (here, there):
+        head = here.head()
+        there.join(head, here.run("token"))
+        yield here, there, head
+
+
+def program(machine: Machine, head: dict[str, Any], token: str, body: str, **more: str) -> subprocess.Popen[str]:
+    """A driver on that machine."""
+    path = Path(machine.folder, "token")
+    path.write_text(token)
+    path.chmod(0o600)
+    return machine.python("-c", BEGINNING + textwrap.dedent(body), HEAD=head["address"], CELLMESH_TOKEN_FILE=str(path), **more)
+
+
+def says(driver: subprocess.Popen[str]) -> str:
+    assert driver.stdout is not None
+    return driver.stdout.readline().strip()
+
+
+def ends_well(driver: subprocess.Popen[str]) -> str:
+    out, err = driver.communicate(timeout=90)
+    assert driver.returncode == 0, (out, err)
+    return out
+
+
+def processes_of(machine: Machine) -> list[int]:
+    """All that belong to sessions of that machine."""
+    mark = f"XDG_RUNTIME_DIR={machine.folder}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0") and b"cellmesh" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def kill_sessions(machine: Machine) -> None:
+    """As if somebody had pulled the plug."""
+    for pid in processes_of(machine):
+        if b"head_process" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    for folder in Path(machine.folder).glob("cellmesh*/session-*"):
+        shutil.rmtree(folder)
+
+
+def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, there, head = cluster
+    with machines(Machine()) as (mine,):
+        driver = program(mine, head, here.run("token"), """
+            @cm.remote
+            def inner(i):
+                print("says-inner", i)
+
+            @cm.remote
+            def speak(i):
+                print("says-outer", i, os.environ["XDG_RUNTIME_DIR"])
+                cm.get(inner.remote(i))
+                return i
+
+            wait_for_nodes(3)
+            assert cm.get([speak.remote(i) for i in range(30)]) == list(range(30))
+            parts = [part.remote(i) for i in range(60)]
+            assert cm.get([total.remote(*parts[i:i + 6]) for i in range(0, 60, 6)]) == [30_000.0 * sum(range(i, i + 6)) for i in range(0, 60, 6)]
+            try:
+                cm.get(cm.remote(lambda: 1 / 0).remote())
+            except ZeroDivisionError as error:
+                print("division", type(error).__name__)
+            time.sleep(0.5)
+        """, CPUS="1")
+        out = ends_well(driver)
+    assert out.count("says-inner") == out.count("says-outer") == 30 and "division" in out
+    assert all(folder in out for folder in (here.folder, there.folder, mine.folder))
+    wait_until(lambda: all(row["free"] == row["total"] for row in here.alive().values()), 20, "all places are free again")
+
+
+def test_what_needs_another_machine_s_resources_goes_there(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, _, head = cluster
+    with machines(Machine(), Machine()) as (mine, special):
+        special.join(head, here.run("token"), "--resources", "license=1")
+        out = ends_well(program(mine, head, here.run("token"), """
+            licensed = part.options(resources={"license": 1})
+            print({where for _, where in cm.get([licensed.remote(i) for i in range(5)])})
+        """))
+        assert special.folder in out and mine.folder not in out
+
+
+def test_a_driver_that_is_killed_leaves_nothing_running_elsewhere(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, _, head = cluster
+    with machines(Machine()) as (mine,):
+        driver = program(mine, head, here.run("token"), """
+            @cm.remote
+            def sleep():
+                time.sleep(1000)
+
+            refs = [sleep.remote() for _ in range(10)]
+            while sum(row["state"] == "running" for row in __import__("cellmesh.state").state.list_tasks()) < 3:
+                time.sleep(0.01)
+            print("asleep", flush=True)
+            cm.get(refs)
+        """)
+        assert says(driver) == "asleep"
+        driver.kill()
+        driver.communicate()
+        wait_until(lambda: all(row["free"] == row["total"] for row in here.alive().values()), 20, "they have ended")
+
+
+def test_a_machine_is_lost_halfway_and_the_result_is_exact() -> None:
+    with machines(Machine(), Machine(), Machine()) as (here, there, mine):
+        head = here.head()
+        there.join(head, here.run("token"))
+        driver = program(mine, head, here.run("token"), """
+            wait_for_nodes(3)
+            parts = [part.remote(i) for i in range(300)]
+            sums = [total.remote(*parts[i:i + 10]) for i in range(0, 300, 10)]
+            del parts[::2]
+            cm.wait(sums, num_returns=10)
+            print("half", flush=True)
+            assert cm.get(sums, timeout=80) == [30_000.0 * sum(range(i, i + 10)) for i in range(0, 300, 10)]
+            assert sum(values[0] for values, _ in cm.get(parts, timeout=80)) == sum(range(1, 300, 2))
+            print("exact")
+        """)
+        assert says(driver) == "half"
+        kill_sessions(there)
+        assert "exact" in ends_well(driver)
+        wait_until(lambda: len(here.alive()) == 1, 20, "the head knows")
+
+
+def test_the_head_is_killed_and_nobody_notices() -> None:
+    with machines(Machine(), Machine()) as (here, mine):
+        head = here.head()
+        driver = program(mine, head, here.run("token"), """
+            wait_for_nodes(2)
+            refs = [part.remote(i) for i in range(200)]
+            print("begun", flush=True)
+            assert sum(values[0] for values, _ in cm.get(refs, timeout=80)) == sum(range(200))
+            print("exact", flush=True)
+            time.sleep(1)
+            assert sum(values[0] for values, _ in cm.get([part.remote(i) for i in range(50)], timeout=80)) == sum(range(50))
+            print("again")
+        """)
+        assert says(driver) == "begun"
+        os.kill(here.cluster()["head_pid"], signal.SIGKILL)  # with its supervisor
+        assert says(driver) == "exact"
+        here.run("start", "--head", "--port", head["address"].rpartition(":")[2], status=0)
+        assert "again" in ends_well(driver)
+
+
+@pytest.mark.skipif(bool(cannot_make_networks()), reason=f"NO TEST OF REAL NETWORKS: {cannot_make_networks()}")
+def test_a_cable_is_pulled_and_the_node_behind_it_is_fenced() -> None:
+    with Network(3) as network:
+        here, there, mine = network.machines
+        head = here.head()
+        joined = there.join(head, here.run("token"))
+        driver = program(mine, head, here.run("token"), """
+            wait_for_nodes(3)
+            parts = [part.remote(i) for i in range(200)]
+            sums = [total.remote(*parts[i:i + 10]) for i in range(0, 200, 10)]
+            del parts
+            cm.wait(sums, num_returns=5)
+            print("half", flush=True)
+            assert cm.get(sums, timeout=100) == [30_000.0 * sum(range(i, i + 10)) for i in range(0, 200, 10)]
+            print("exact")
+        """)
+        assert says(driver) == "half"
+        network.pull(2)
+        assert "exact" in ends_well(driver)
+        wait_until(lambda: joined["session"] not in here.alive(), 30, "it has been declared dead")
+        network.plug(2)
+        wait_until(lambda: not list(Path(there.folder).glob("cellmesh*/session-*")), 30, "the fenced node has ended")
