@@ -17,7 +17,7 @@ SAMPLES = {
     FromPeer: [Hello("driver", 10, want_fd=True), Hello("worker", 11, index=3), WorkerOutput(1, 2, "stdout", 12, "x"),
                WorkerOutput(0, 0, "display", 12, bundle="{}"), StackRequest(7, 12), Shutdown(),
                TaskFailed(5, "f", "Traceback", "ValueError: a", 9),
-               ErrorFetched(5), MetricChanges([SERIES]), MetricsRequest(3)],
+               ErrorFetched(5), MetricChanges([SERIES]), MetricsRequest(3), Shutdown("`cellmesh stop`"), NodeEvent("cluster", "text")],
     FromScheduler: [Welcome("ab12", 5, "default", {"CPU": 2.0}), Refused("no"), WorkerOutput(1, 2, "stderr", 12, "ü"),
                     WorkerDied(12, 3, -9, 44, ["last words"]), NodeEvent("workers_do_not_start", "text"),
                     TaskFailed(5, "f", "Traceback", "ValueError: a", 9), ErrorFetched(5),
