@@ -17,7 +17,8 @@ def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]
         return f"no {what} on PATH; as root: apt-get install {' '.join(packages)}"
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print(f"installing {' '.join(packages)} ...", flush=True)
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]):
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends",
+                                                   *packages]):
         done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"

@@ -1,17 +1,18 @@
 """What the head must not forget: its members, its dead, how many lives it has had, and what agents keep in it.
 
-Everything lies in memory, so reading never waits; every change is written through to a backend before anybody is told of it. A backend
-keeps a table of keys and bytes and has three methods, `load`, `commit` of several changes at once, and `close`: `sqlite_backend` is
-the default, `redis_backend` the other. What can be said with these records is said here, once for both.
+Everything lies in memory, so reading never waits; every change is written through to a backend before anybody is told
+of it. A backend keeps a table of keys and bytes and has three methods, `load`, `commit` of several changes at once, and
+`close`: `sqlite_backend` is the default, `redis_backend` the other. What can be said with these records is said here,
+once for both.
 
-One head writes. `begin_life` counts its lives, and a commit of an earlier life is refused (`ReplacedError`): a head that was
-stopped and is continued after another has taken its place changes nothing any more.
+One head writes. `begin_life` counts its lives, and a commit of an earlier life is refused (`ReplacedError`): a head
+that was stopped and is continued after another has taken its place changes nothing any more.
 
-A request is done once: with its change its answer is kept, by node and number, in the same commit, so that an agent that asks again,
-of whichever life of the head, gets the same answer. The last `N_ANSWERS` of a node are kept.
+A request is done once: with its change its answer is kept, by node and number, in the same commit, so that an agent
+that asks again, of whichever life of the head, gets the same answer. The last `N_ANSWERS` of a node are kept.
 
-While the backend cannot be reached, what is there can be read, and writing raises `AwayError`. Whether the change that met the loss has
-been made is found out on the next one, before it: everything is loaded again.
+While the backend cannot be reached, what is there can be read, and writing raises `AwayError`. Whether the change that
+met the loss has been made is found out on the next one, before it: everything is loaded again.
 """
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class ReplacedError(ControlStoreError):
 
 
 class Backend(Protocol):
-    """Keeps records by key. Keys are text without NUL of at most 1,100 characters, values bytes of at most a good MiB."""
+    """Keeps records by key. Keys are text without NUL of at most 1,100 characters, values bytes of at most a good
+    MiB."""
 
     def load(self) -> dict[str, bytes]:
         """All there is. Raises `AwayError` or `DamagedError`."""
@@ -68,8 +70,8 @@ class Backend(Protocol):
     def commit(self, changes: Changes, life: bytes | None) -> None:
         """Make all these changes or none, and return when they are safe.
 
-        `life`: what the record "life" must hold, or `ReplacedError`; None: whatever it holds. Raises `AwayError`, after which the
-        changes may have been made or not, but all or none.
+        `life`: what the record "life" must hold, or `ReplacedError`; None: whatever it holds. Raises `AwayError`, after
+        which the changes may have been made or not, but all or none.
         """
 
     def close(self) -> None:
@@ -116,8 +118,8 @@ class ControlStore:
             for key, value in records.items():
                 self._take_in(key, value)
         except (ValueError, msgspec.DecodeError) as error:
-            raise DamagedError(f"The control store holds a record that makes no sense ({error}): restore it from a copy, or begin "
-                               "a cluster with an empty one.") from error
+            raise DamagedError(f"The control store holds a record that makes no sense ({error}): restore it from a "
+                               "copy, or begin a cluster with an empty one.") from error
         self._size = sum(_size(key, entry) for key, entry in self._entries.items())
         self._must_load = False
 
@@ -167,7 +169,8 @@ class ControlStore:
         """A node is gone for ever, and with it what lived with it."""
         gone = [key for key, entry in self._entries.items() if entry.node == node]
         changes: dict[str, bytes | None] = {f"member/{node}": None, f"dead/{node}": reason.encode()}
-        changes |= {_entry_key(key): None for key in gone} | {f"answer/{node}/{n}": None for n in self._answers.get(node, ())}
+        changes |= {_entry_key(key): None for key in gone} | {f"answer/{node}/{n}": None
+                                                              for n in self._answers.get(node, ())}
         self._commit(changes)
         for key in gone:
             self._size -= _size(key, self._entries.pop(key))
@@ -191,7 +194,8 @@ class ControlStore:
         if request.operation == "get":
             return StoreReply(request.number, entry is not None, entry.value if entry is not None else b"")
         if request.operation == "keys":
-            found = sorted(name for table, name in self._entries if table == request.table and name.startswith(request.key))
+            found = sorted(name for table, name in self._entries if table == request.table
+                           and name.startswith(request.key))
             return StoreReply(request.number, bool(found), keys=found[:MAX_KEYS_REPLIED])
         if self._must_load:
             self._reload()
@@ -204,9 +208,11 @@ class ControlStore:
         elif request.operation == "put" or entry is None:
             new = _Entry(request.value, request.node if request.lives_with else 0)
         reply = StoreReply(request.number, (entry is not None) if request.operation == "delete" else new is not entry)
-        size = self._size + (_size(key, new) if new is not None else 0) - (_size(key, entry) if entry is not None else 0)
-        if new is not entry and new is not None and (size > MAX_BYTES or (entry is None and len(self._entries) >= MAX_ENTRIES)):
-            raise FullError(f"The control store holds {len(self._entries)} entries of {self._size >> 20} MiB, and at most {MAX_ENTRIES} of "
+        size = self._size + _size(key, new) - _size(key, entry)
+        if new is not entry and new is not None and (size > MAX_BYTES
+                                                     or (entry is None and len(self._entries) >= MAX_ENTRIES)):
+            raise FullError(f"The control store holds {len(self._entries)} entries of {self._size >> 20} MiB, and at "
+                            f"most {MAX_ENTRIES} of "
                             f"{MAX_BYTES >> 20} MiB fit: delete some, or put large values into the object store.")
         answers = self._answers.get(request.node, {})
         old = [n for n in answers if n <= request.number - N_ANSWERS]
@@ -255,15 +261,16 @@ class ControlStore:
 
 
 def _replaced() -> ReplacedError:
-    return ReplacedError("Another head has begun to use this control store, so this one may not change it any more, and ends.")
+    return ReplacedError("Another head has begun to use this control store, so this one may not change it any more, "
+                         "and ends.")
 
 
 def _entry_key(key: tuple[str, str]) -> str:
     return f"entry/{key[0]}/{key[1]}"
 
 
-def _size(key: tuple[str, str], entry: _Entry) -> int:
-    return len(key[1]) + len(entry.value) + 200
+def _size(key: tuple[str, str], entry: _Entry | None) -> int:
+    return 0 if entry is None else len(key[1]) + len(entry.value) + 200
 
 
 def open_store(where: str, cluster: str) -> ControlStore:
@@ -285,6 +292,7 @@ def open_store(where: str, cluster: str) -> ControlStore:
         from .redis_backend import RedisBackend
         return ControlStore(RedisBackend(where, cluster))
     if "://" in where:
-        raise ControlStoreError(f"control store {where!r}: must be the path of a file, or redis://, rediss:// or unix:// with an address")
+        raise ControlStoreError(f"control store {where!r}: must be the path of a file, or redis://, rediss:// or "
+                                "unix:// with an address")
     from .sqlite_backend import SqliteBackend
     return ControlStore(SqliteBackend(where))

@@ -1,19 +1,23 @@
 """The global scheduler: `step(head, event, now) -> actions`. No clock, no socket and no store in here.
 
-It knows who is a member, and gives places on members' machines to members that ask (`ledger`). Tasks do not pass it: an agent sends them
-straight to the node that it was granted, again and again, until it has none left. What cannot be learnt again from the agents is
-kept in the control store before anybody is told: who is a member, who has been declared dead, how many lives the head has had.
+It knows who is a member, and gives places on members' machines to members that ask (`ledger`). Tasks do not pass it: an
+agent sends them straight to the node that it was granted, again and again, until it has none left. What cannot be
+learnt again from the agents is kept in the control store before anybody is told: who is a member, who has been declared
+dead, how many lives the head has had.
 
-Life of a head. It starts with the members that its store knows, and waits for them to register again; until all have, or
-`dead_after_s` is over, it believes no report more than is safe (`ledger.is_careful`), calls nothing infeasible and judges nobody.
+Life of a head. It starts with the members that its store knows, and waits for them to register again; until all have,
+or `dead_after_s` is over, it believes no report more than is safe (`ledger.is_careful`), calls nothing infeasible and
+judges nobody.
 
-Death. A node that is silent for `dead_after_s` is declared dead, for ever: its number is refused, what lived with it is forgotten, all are told.
-Silence counts only while the head itself is awake. `Tick`s come every `tick_s`; a gap of several means that the head was stopped, or its
-machine was asleep, and everybody gets the whole time again. Judgement is in `Tick` alone, and the shell sends it only after having
-taken in everything that has arrived: a head that is behind with its reading must not take its own slowness for others' silence.
+Death. A node that is silent for `dead_after_s` is declared dead, for ever: its number is refused, what lived with it is
+forgotten, all are told. Silence counts only while the head itself is awake. `Tick`s come every `tick_s`; a gap of
+several means that the head was stopped, or its machine was asleep, and everybody gets the whole time again. Judgement
+is in `Tick` alone, and the shell sends it only after having taken in everything that has arrived: a head that is behind
+with its reading must not take its own slowness for others' silence.
 
-Connections. `Connection` is whatever the shell calls one; the core only compares. A node is spoken for by the connection on which it registered
-last; what comes on another is answered by `RegisterFirst`. A connection that closes is no death, the agent has time to come back.
+Connections. `Connection` is whatever the shell calls one; the core only compares. A node is spoken for by the
+connection on which it registered last; what comes on another is answered by `RegisterFirst`. A connection that closes
+is no death, the agent has time to come back.
 """
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ from msgspec import Struct, field
 
 from . import ledger as books
 from .ledger import Grants, Ledger, Waiting
-from .messages import (CLUSTER_VERSION, MAX_ASKS, MAX_HELD, MAX_NODES, Ask, AskGroup, Came, Drain, End, FromHead, Grant, Heard, Infeasible,
-                       Leave, Lost, Member, NodeStatus, Recall, Refused, Register, RegisterFirst, Registered, Report, Return, Status,
-                       StatusRequest, StoreRequest, ToHead)
+from .messages import (CLUSTER_VERSION, MAX_ASKS, MAX_HELD, MAX_NODES, Ask, AskGroup, Came, Drain, End, FromHead, Grant,
+                       Heard, Infeasible, Leave, Lost, Member, NodeStatus, Recall, Refused, Register, RegisterFirst,
+                       Registered, Report, Return, Status, StatusRequest, StoreRequest, ToHead)
 
 N_STORY = 200           # events kept for reports
 N_DEAD_SHOWN = 100      # of those that are gone, the latest are listed by `status`
@@ -49,7 +53,8 @@ class Settings(Struct, frozen=True):
 
 # ---- events
 class Received(Struct, frozen=True):
-    """A message of a peer. `key`: with which its connection is encrypted, known to the shell and not from the message."""
+    """A message of a peer. `key`: with which its connection is encrypted, known to the shell and not from the
+    message."""
     connection: Connection
     key: bytes
     message: ToHead
@@ -81,7 +86,8 @@ class Remember(Struct, frozen=True):
 
 
 class Bury(Struct, frozen=True):
-    """Keep in the control store, before any later action, that a node is gone for ever, and delete the entries that lived with it."""
+    """Keep in the control store, before any later action, that a node is gone for ever, and delete the entries that
+    lived with it."""
     node: int
     reason: str
 
@@ -126,7 +132,8 @@ class Head(Struct):
     dead: dict[int, str]                                           # for ever; the reason
     stepped: float                                                 # time of the last event
     ticked: float                                                  # time of the last `Tick`
-    judge_from: float                                              # nobody is declared dead before
+    # nobody is declared dead before, as the head was asleep
+    judge_from: float
     by_connection: dict[Connection, int] = field(default_factory=dict)
     awaited: set[int] = field(default_factory=set)                 # members of an earlier life that have not registered
     buried: deque[Node] = field(default_factory=lambda: deque(maxlen=N_DEAD_SHOWN))
@@ -134,7 +141,8 @@ class Head(Struct):
     story: deque[tuple[float, object]] = field(default_factory=lambda: deque(maxlen=N_STORY))
 
 
-def start(cluster: str, epoch: int, now: float, settings: Settings = Settings(), members: Iterable[tuple[Member, bool]] = (),
+def start(cluster: str, epoch: int, now: float, settings: Settings = Settings(),
+          members: Iterable[tuple[Member, bool]] = (),
           dead: dict[int, str] | None = None) -> Head:
     """A new life.
 
@@ -149,7 +157,7 @@ def start(cluster: str, epoch: int, now: float, settings: Settings = Settings(),
     dead : dict of int to str
         Every number that was declared dead or has left, and why.
     """
-    head = Head(cluster, epoch, settings, Ledger(epoch * LEASES_PER_LIFE), {}, dict(dead or {}), now, now, now + settings.dead_after_s)
+    head = Head(cluster, epoch, settings, Ledger(epoch * LEASES_PER_LIFE), {}, dict(dead or {}), now, now, now)
     for member, draining in members:
         head.nodes[member.node] = Node(member, None, now, draining=draining)
         books.add_node(head.ledger, member.node, member.total, member.labels)
@@ -189,12 +197,16 @@ def _received(head: Head, event: Received, now: float, grants: Grants) -> list[A
     if isinstance(message, _FROM_ANYBODY):
         return _MESSAGES[type(message)](head, connection, message, now, grants)
     node = head.nodes.get(head.by_connection.get(connection, 0))
+    if node is None and isinstance(message, Leave) and message.node in head.nodes:
+        # A goodbye counts although its connection's end was seen first: the key says whose it is, and nobody leaves twice.
+        node = head.nodes[message.node] if head.nodes[message.node].member.key == event.key else None
     if node is None:
         said = message.node if not isinstance(message, Return) else 0
         reason = head.dead.get(said)
         return [Send((connection,), RegisterFirst() if reason is None else Lost(said, reason))]
     if not isinstance(message, Return) and message.node != node.member.node:
-        return [Send((connection,), Refused(f"This connection speaks for node {node.member.node:x}, not for {message.node:x}."))]
+        return [Send((connection,),
+                     Refused(f"This connection speaks for node {node.member.node:x}, not for {message.node:x}."))]
     node.heard = now
     return _MESSAGES[type(message)](head, connection, message, now, grants)
 
@@ -230,12 +242,14 @@ def _tick(head: Head, event: Tick, now: float, grants: Grants) -> list[Action]:
 
 
 # ---- membership
-def _register(head: Head, connection: Connection, key: bytes, message: Register, now: float, grants: Grants) -> list[Action]:
+def _register(head: Head, connection: Connection, key: bytes, message: Register, now: float,
+              grants: Grants) -> list[Action]:
     member, number = message.member, message.member.node
     node = head.nodes.get(number)
     answer = _why_not(head, node, key, message)
     if answer is not None:
-        return [Send((connection,), answer), Say(f"{member.hostname}, node {number:x}, was not let in: {answer.reason}")]
+        return [Send((connection,), answer),
+                Say(f"{member.hostname}, node {number:x}, was not let in: {answer.reason}")]
     if node is not None and message.number <= node.number:
         return []  # it came late, on a connection that the agent has left
     actions: list[Action] = []
@@ -259,7 +273,8 @@ def _register(head: Head, connection: Connection, key: bytes, message: Register,
     books.hold_exactly(head.ledger, number, message.held, now, grants)
     books.open_node(head.ledger, number, not node.draining)
     members = [other.member for other in head.nodes.values()]
-    actions.append(Send((connection,), Registered(head.cluster, head.epoch, members, head.settings.beat_s, head.settings.dead_after_s)))
+    actions.append(Send((connection,), Registered(head.cluster, head.epoch, members, head.settings.beat_s,
+                                                  head.settings.dead_after_s)))
     if node.draining:
         actions.append(Send((connection,), Drain(number)))
     return [*actions, *_arrived(head, number, now, grants)]
@@ -268,7 +283,8 @@ def _register(head: Head, connection: Connection, key: bytes, message: Register,
 def _why_not(head: Head, node: Node | None, key: bytes, message: Register) -> Refused | Lost | None:
     member = message.member
     if message.version != CLUSTER_VERSION:
-        return Refused(f"This cluster speaks version {CLUSTER_VERSION} of its protocol and {member.hostname} speaks {message.version}: "
+        return Refused(f"This cluster speaks version {CLUSTER_VERSION} of its protocol and {member.hostname} speaks "
+                       f"{message.version}: "
                        "install the same version of cellmesh on both.")
     if member.key != key:
         return Refused("The key in the registration is not the one that the connection is encrypted with.")
@@ -277,9 +293,11 @@ def _why_not(head: Head, node: Node | None, key: bytes, message: Register) -> Re
     if node is not None and node.member.key != key:
         return Refused(f"Node {member.node:x} is another machine's.")
     if message.epoch > head.epoch:
-        return Refused(f"{member.hostname} has seen life {message.epoch} of the head, and this is {head.epoch}: its control store is an old copy.")
+        return Refused(f"{member.hostname} has seen life {message.epoch} of the head, and this is {head.epoch}: "
+                       "its control store is an old copy.")
     if node is None and message.epoch:
-        return Lost(member.node, "this head does not know it: its control store is another one, or lacks its last entries")
+        return Lost(member.node,
+                    "this head does not know it: its control store is another one, or lacks its last entries")
     if node is None and len(head.nodes) >= MAX_NODES:
         return Refused(f"The cluster has {MAX_NODES} nodes, and that is as many as it can have.")
     if len(message.held) > MAX_HELD:
@@ -304,7 +322,8 @@ def _lose(head: Head, number: int, reason: str, now: float, grants: Grants) -> l
     head.dead[number] = reason
     head.buried.append(node)
     told = tuple(c for c in [*(n.connection for n in head.nodes.values()), node.connection] if c is not None)
-    actions: list[Action] = [Bury(number, reason), Say(f"Node {number:x} ({node.member.hostname}) is no member any more: {reason}.")]
+    actions: list[Action] = [Bury(number, reason),
+                             Say(f"Node {number:x} ({node.member.hostname}) is no member any more: {reason}.")]
     if told:
         actions.append(Send(told, Lost(number, reason)))
     if node.connection is not None:
@@ -326,7 +345,9 @@ def _drain(head: Head, connection: Connection, message: Drain, now: float, grant
     node.draining = True
     books.open_node(head.ledger, message.node, False)
     head.ledger.table[message.node].is_leaving = True
-    actions: list[Action] = [Remember(node.member, True), Say(f"Node {message.node:x} ({node.member.hostname}) drains."), *_to(head, [message.node], message)]
+    actions: list[Action] = [Remember(node.member, True),
+                             Say(f"Node {message.node:x} ({node.member.hostname}) drains."),
+                             *_to(head, [message.node], message)]
     for holder, keep in books.recall_all(head.ledger, message.node).items():
         actions += _to(head, [holder], Recall(keep))
     return [*actions, *_tell_hopeless(head, list(head.ledger.asks.values()))]
@@ -348,18 +369,22 @@ def _report(head: Head, connection: Connection, message: Report, now: float, gra
 def _ask(head: Head, connection: Connection, message: Ask | AskGroup, now: float, grants: Grants) -> list[Action]:
     number, key = message.node, (message.node, message.number)
     if key not in head.ledger.asks and len(head.ledger.accounts[number].asks) >= MAX_ASKS:
-        return [Send((connection,), Infeasible(message.number, f"This node has {MAX_ASKS} open asks, and may have no more."))]
+        return [Send((connection,), Infeasible(message.number,
+                                               f"This node has {MAX_ASKS} open asks, and may have no more."))]
     if isinstance(message, AskGroup):
-        asked = Waiting(number, message.number, int(bool(message.bundles)), {}, now, bundles=tuple(message.bundles), mode=message.mode)
+        asked = Waiting(number, message.number, int(bool(message.bundles)), {}, now, bundles=tuple(message.bundles),
+                        mode=message.mode)
     else:
-        asked = Waiting(number, message.number, message.n, message.demand, now, message.strategy, message.near, frozenset(message.avoid))
+        asked = Waiting(number, message.number, message.n, message.demand, now, message.strategy, message.near,
+                        frozenset(message.avoid))
     books.ask(head.ledger, asked, now, grants)
     still = head.ledger.asks.get(key)
     return _tell_hopeless(head, [still] if still is not None else [])
 
 
 def _tell_hopeless(head: Head, asks: list[Waiting]) -> list[Action]:
-    return [action for ask, why in books.hopeless(head.ledger, asks) for action in _to(head, [ask.node], Infeasible(ask.number, why))]
+    return [action for ask, why in books.hopeless(head.ledger, asks)
+            for action in _to(head, [ask.node], Infeasible(ask.number, why))]
 
 
 def _return(head: Head, connection: Connection, message: Return, now: float, grants: Grants) -> list[Action]:
@@ -369,17 +394,20 @@ def _return(head: Head, connection: Connection, message: Return, now: float, gra
 
 
 # ---- looking, the store
-def _store_request(head: Head, connection: Connection, message: StoreRequest, now: float, grants: Grants) -> list[Action]:
+def _store_request(head: Head, connection: Connection, message: StoreRequest, now: float,
+                   grants: Grants) -> list[Action]:
     return [Perform(connection, message)]
 
 
-def _status_request(head: Head, connection: Connection, message: StatusRequest, now: float, grants: Grants) -> list[Action]:
+def _status_request(head: Head, connection: Connection, message: StatusRequest, now: float,
+                    grants: Grants) -> list[Action]:
     return [Send((connection,), status(head, message.number, now))]
 
 
 def status(head: Head, number: int, now: float) -> Status:
     """What the cluster looks like."""
-    rows = [_row(node, "draining" if node.draining else "alive", now, "" if node.connection is not None else "not connected")
+    rows = [_row(node, "draining" if node.draining else "alive", now,
+                 "" if node.connection is not None else "not connected")
             for node in head.nodes.values()]
     rows += [_row(node, "dead", now, head.dead[node.member.node]) for node in head.buried]
     return Status(number, head.cluster, head.epoch, rows, head.ledger.n_asked, head.ledger.n_granted)
@@ -387,18 +415,23 @@ def status(head: Head, number: int, now: float) -> Status:
 
 def _row(node: Node, state: Literal["alive", "draining", "dead"], now: float, reason: str) -> NodeStatus:
     said = node.report
-    return NodeStatus(node.member, state, said.free if said else {}, said.n_queued if said else 0, said.used_bytes if said else 0,
-                      said.size_bytes if said else 0, max(0.0, now - node.heard), reason)
+    if said is None:
+        return NodeStatus(node.member, state, {}, 0, 0, 0, max(0.0, now - node.heard), reason)
+    return NodeStatus(node.member, state, said.free, said.n_queued, said.used_bytes, said.size_bytes,
+                      max(0.0, now - node.heard), reason)
 
 
 def _to(head: Head, nodes: Iterable[int], message: FromHead) -> list[Action]:
-    to = tuple(c for number in nodes if (node := head.nodes.get(number)) is not None and (c := node.connection) is not None)
+    to = tuple(c for number in nodes if (node := head.nodes.get(number)) is not None
+               and (c := node.connection) is not None)
     return [Send(to, message)] if to else []
 
 
 _Handler = Callable[[Head, Any, Any, float, Grants], list[Action]]
-_EVENTS: dict[type, Callable[[Head, Any, float, Grants], list[Action]]] = {Received: _received, Closed: _closed, Tick: _tick}
-_MESSAGES: dict[type, _Handler] = {Report: _report, Ask: _ask, AskGroup: _ask, Return: _return, Leave: _leave, Drain: _drain,
+_EVENTS: dict[type, Callable[[Head, Any, float, Grants], list[Action]]] = {
+    Received: _received, Closed: _closed, Tick: _tick}
+_MESSAGES: dict[type, _Handler] = {Report: _report, Ask: _ask, AskGroup: _ask, Return: _return, Leave: _leave,
+                                   Drain: _drain,
                                    StoreRequest: _store_request, StatusRequest: _status_request, End: _end}
 _FROM_ANYBODY = (Drain, StatusRequest, End)   # commands come on connections of their own
 
@@ -410,7 +443,7 @@ def check(head: Head) -> None:
     assert not head.nodes.keys() & head.dead.keys(), "somebody is a member and dead"
     assert head.by_connection == {node.connection: n for n, node in head.nodes.items() if node.connection is not None}
     assert head.awaited <= head.nodes.keys()
-    assert head.ledger.is_careful == bool(head.awaited), "the books are careful while members are awaited, and only then"
+    assert head.ledger.is_careful == bool(head.awaited), "the books are careful exactly while members are awaited"
     for number, node in head.nodes.items():
         candidate = head.ledger.table[number]
         assert candidate.is_open == (node.connection is not None and not node.draining)

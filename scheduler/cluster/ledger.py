@@ -1,17 +1,19 @@
-"""Who asks for places, who holds which, and what there is to give: the global scheduler's books. Pure; `head` keeps them.
+"""Who asks for places, who holds which, and what there is to give: the global scheduler's books. Pure; `head` keeps
+them.
 
-A lease is a number of places on one node for tasks of one shape, held by another node until it returns them or either is lost. What a
-node can give away is what it reports as free, less the leases on it that are not in use at that moment:
+A lease is a number of places on one node for tasks of one shape, held by another node until it returns them or either
+is lost. What a node can give away is what it reports as free, less the leases on it that are not in use at that moment:
 
-    room = free - max(0, leased - lent)            `lent`: what tasks of others take there, as it reports together with `free`
+    room = free - max(0, leased - lent)      `lent`: what tasks of leases take there, from the same report as `free`
 
-so a place is subtracted once, whether its task runs, has ended, or is on its way. A return is booked before the node's next report
-tells of it. Right after the head's own start, leases that agents have not told of again are among `lent`; so then nothing lent is
-believed to be a known lease (`is_careful`), which can only give less.
+so a place is subtracted once, whether its task runs, has ended, or is on its way. A return is booked before the node's
+next report tells of it. Right after the head's own start, leases that agents have not told of again are among `lent`;
+so then nothing lent is believed to be a known lease (`is_careful`), which can only give less.
 
-Asks wait in turn: whoever is given something goes to the end of its line, so no asker waits for ever behind another. No ask waits that
-room is there for: every change that makes room serves those who wait (`check` says so). Lines are by shape, as all asks of a
-shape fit a node or none does. Groups go before single places when both wait, and let others pass that fit.
+Asks wait in turn: whoever is given something goes to the end of its line, so no asker waits for ever behind another. No
+ask waits that room is there for: every change that makes room serves those who wait (`check` says so). Lines are by
+shape, as all asks of a shape fit a node or none does. Groups go before single places when both wait, and let others
+pass that fit.
 """
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ def shape_of(demand: policy.Amounts) -> Shape:
 
 
 class Waiting(Struct):
-    """An open ask. `bundles`: of a group, else empty. `since`: when it was last given something. `is_told`: that nothing can run it."""
+    """An open ask. `bundles`: of a group, else empty. `since`: when it was last given something. `is_told`: that
+    nothing can run it."""
     node: int
     number: int
     n: int
@@ -66,7 +69,8 @@ class Lease(Struct):
 
 
 class Account(Struct):
-    """One node's side of the books: what it reported, what is leased on it, which leases lie on it, which it holds, what it asks."""
+    """One node's side of the books: what it reported, what is leased on it, which leases lie on it, which it holds,
+    what it asks."""
     candidate: Candidate
     free: dict[str, int] = {}
     lent: dict[str, int] = {}
@@ -80,13 +84,17 @@ Grants = dict[tuple[int, int], list[Place]]   # by asker and number of the ask
 
 
 class Ledger(Struct):
-    """Changed by the functions of this module alone. `next_lease`: numbers of a life of the head begin above those of earlier lives."""
+    """Changed by the functions of this module alone. `next_lease`: numbers of a life of the head begin above those of
+    earlier lives."""
     next_lease: int
     is_careful: bool = True
     accounts: dict[int, Account] = field(default_factory=dict)
     table: dict[int, Candidate] = field(default_factory=dict)
+    # open, with room for anything that needs a CPU
+    roomy: dict[int, Candidate] = field(default_factory=dict)
     asks: dict[tuple[int, int], Waiting] = field(default_factory=dict)             # single places and groups
-    lines: dict[Shape, dict[tuple[int, int], Waiting]] = field(default_factory=dict)  # single places, whose turn it is first
+    # single places, whose turn it is first
+    lines: dict[Shape, dict[tuple[int, int], Waiting]] = field(default_factory=dict)
     groups: dict[tuple[int, int], Waiting] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
     n_asked: int = 0                                                                # places, of all asks
@@ -113,6 +121,7 @@ def remove_node(ledger: Ledger, node: int, now: float, grants: Grants) -> None:
     forget_asks(ledger, node)
     account = ledger.accounts.pop(node)
     del ledger.table[node]
+    ledger.roomy.pop(node, None)
     for number in account.on:
         lease = ledger.leases.pop(number)
         ledger.n_granted -= lease.n
@@ -128,7 +137,8 @@ def remove_node(ledger: Ledger, node: int, now: float, grants: Grants) -> None:
 
 
 def open_node(ledger: Ledger, node: int, is_open: bool) -> None:
-    """Whether places there may be given away: not while it drains or is not connected. It has none to give until it reports."""
+    """Whether places there may be given away: not while it drains or is not connected. It has none to give until it
+    reports."""
     ledger.table[node].is_open = is_open
     ledger.accounts[node].free = {}
     _find_room(ledger, ledger.accounts[node])
@@ -160,11 +170,17 @@ def _find_room(ledger: Ledger, account: Account) -> None:
         if not ledger.is_careful:
             unused -= lent.get(kind, 0)
         room[kind] = max(0, free.get(kind, 0) - max(0, unused))
-    account.candidate.room = room
+    candidate = account.candidate
+    candidate.room = room
+    if candidate.is_open and room.get("CPU"):
+        ledger.roomy[candidate.node] = candidate
+    else:
+        ledger.roomy.pop(candidate.node, None)
 
 
 # ---------------------------------------------------------------- leases
-def _book(ledger: Ledger, holder: int, node: int, demand: dict[str, int], n: int, grants: Grants, ask: tuple[int, int]) -> None:
+def _book(ledger: Ledger, holder: int, node: int, demand: dict[str, int], n: int, grants: Grants,
+          ask: tuple[int, int]) -> None:
     number = ledger.next_lease
     ledger.next_lease += 1
     _enter(ledger, Lease(number, holder, node, demand, n, n))
@@ -183,13 +199,15 @@ def _enter(ledger: Ledger, lease: Lease) -> None:
 
 
 def _end_places(ledger: Ledger, lease: Lease, n: int) -> None:
-    """`n` places of a lease are free again, which the node's last report could not know."""
+    """`n` places of a lease are free again, which the node's last report could not know. Only its next one tells so
+    while what is lent may be others' leases that are not known yet."""
     account = ledger.accounts[lease.node]
     lent = dict(account.lent)
     free = dict(account.free)
     for kind, amount in lease.demand.items():
         account.leased[kind] -= amount * n
-        ran = min(lent.get(kind, 0), amount * n)   # what had not begun by then is in `free` still
+        # What had not begun by then is in `free` still.
+        ran = 0 if ledger.is_careful else min(lent.get(kind, 0), amount * n)
         lent[kind] = lent.get(kind, 0) - ran
         free[kind] = free.get(kind, 0) + ran
     account.lent, account.free = lent, free
@@ -211,8 +229,8 @@ def give_back(ledger: Ledger, holder: int, number: int, n: int, now: float, gran
 
 
 def hold_exactly(ledger: Ledger, holder: int, held: Iterable[Held], now: float, grants: Grants) -> None:
-    """What an agent says that it holds replaces what the books say: a grant that never arrived is undone, one of an earlier life of
-    the head is entered again. Leases on nodes that are no members are gone."""
+    """What an agent says that it holds replaces what the books say: a grant that never arrived is undone, one of an
+    earlier life of the head is entered again. Leases on nodes that are no members are gone."""
     account = ledger.accounts[holder]
     said = {h.lease: h for h in held if h.node in ledger.accounts}
     roomy = []
@@ -230,9 +248,11 @@ def hold_exactly(ledger: Ledger, holder: int, held: Iterable[Held], now: float, 
 
 # ---------------------------------------------------------------- asks
 def ask(ledger: Ledger, asked: Waiting, now: float, grants: Grants) -> None:
-    """Serve an ask as far as there is room and keep the rest; it replaces an earlier one of the same number, whose turn it keeps."""
+    """Serve an ask as far as there is room and keep the rest; it replaces an earlier one of the same number, whose turn
+    it keeps."""
     earlier = ledger.asks.get(asked.key)
-    if earlier is not None and not asked.bundles and not earlier.bundles and shape_of(earlier.demand) == shape_of(asked.demand) and asked.n:
+    is_same = earlier is not None and not asked.bundles and not earlier.bundles and earlier.demand == asked.demand
+    if earlier is not None and is_same and asked.n:
         ledger.n_asked += asked.n - earlier.n
         earlier.is_told = earlier.is_told and asked.strategy == earlier.strategy
         earlier.n, earlier.strategy, earlier.near, earlier.avoid = asked.n, asked.strategy, asked.near, asked.avoid
@@ -248,7 +268,7 @@ def ask(ledger: Ledger, asked: Waiting, now: float, grants: Grants) -> None:
     if asked.bundles:
         _serve_group(ledger, asked, grants)
     else:
-        _give(ledger, asked, ledger.table, asked.n, now, grants)
+        _give(ledger, asked, ledger.roomy if asked.demand.get("CPU") else ledger.table, asked.n, now, grants)
 
 
 def withdraw(ledger: Ledger, key: tuple[int, int]) -> None:
@@ -276,7 +296,8 @@ def forget_asks(ledger: Ledger, node: int) -> None:
 
 def _give(ledger: Ledger, ask: Waiting, table: policy.Table, limit: int, now: float, grants: Grants) -> int:
     """Give an ask up to `limit` places in `table`; returns how many."""
-    placed = policy.place(table, ask.demand, min(ask.n, limit), ask.strategy, near=ask.near, avoid=ask.avoid, home=ask.node)
+    placed = policy.place(table, ask.demand, min(ask.n, limit), ask.strategy, near=ask.near, avoid=ask.avoid,
+                          home=ask.node)
     given = 0
     for node, n in placed:
         _book(ledger, ask.node, node, ask.demand, n, grants, ask.key)
@@ -367,18 +388,23 @@ def recall_all(ledger: Ledger, node: int) -> dict[int, dict[int, int]]:
 
 
 def recalls(ledger: Ledger, now: float) -> dict[int, dict[int, int]]:
-    """What to call back for those who have waited for long, see `policy.to_recall`: by holder, lease and places to keep."""
+    """What to call back for those who have waited for long, see `policy.to_recall`: by holder, lease and places to
+    keep."""
     kinds: dict[tuple[object, ...], list[Waiting]] = {}
     for ask in ledger.asks.values():
         if not ask.is_told and now - ask.since >= policy.RECALL_AFTER_S:
-            strategy = ask.strategy
-            kind: tuple[object, ...] = (("node", strategy.node) if strategy.kind == "node" and not strategy.soft
-                                        else ("labels", *sorted(strategy.labels.items())) if strategy.kind == "labels" else ("any",))
-            kinds.setdefault(kind, []).append(ask)
+            kinds.setdefault(_where(ask.strategy), []).append(ask)
     called: dict[int, dict[int, int]] = {}
     for asks in list(kinds.values())[:MAX_RECALL_KINDS]:
         _recall_for(ledger, asks, called)
     return called
+
+
+def _where(strategy: Strategy) -> tuple[object, ...]:
+    """Equal for strategies that allow the same nodes."""
+    if strategy.kind == "node" and not strategy.soft:
+        return ("node", strategy.node)
+    return ("labels", *sorted(strategy.labels.items())) if strategy.kind == "labels" else ("any",)
 
 
 def _recall_for(ledger: Ledger, asks: list[Waiting], called: dict[int, dict[int, int]]) -> None:
@@ -411,14 +437,19 @@ def check(ledger: Ledger) -> None:
     leased: dict[int, dict[str, int]] = {node: {} for node in ledger.accounts}
     for number, lease in ledger.leases.items():
         assert lease.number == number and lease.n > 0, f"lease {number} is empty or stands under another number"
-        assert lease.node in ledger.accounts and lease.holder in ledger.accounts, f"lease {number} of a node that is no member"
-        assert number in ledger.accounts[lease.node].on and number in ledger.accounts[lease.holder].held, f"lease {number} is not listed"
+        assert lease.node in ledger.accounts and lease.holder in ledger.accounts, f"lease {number} of no member"
+        assert number in ledger.accounts[lease.node].on, f"lease {number} is not listed by its node"
+        assert number in ledger.accounts[lease.holder].held, f"lease {number} is not listed by its holder"
         for kind, amount in lease.demand.items():
             leased[lease.node][kind] = leased[lease.node].get(kind, 0) + amount * lease.n
     for node, account in ledger.accounts.items():
         assert ledger.table[node] is account.candidate
-        assert all(ledger.leases[number].node == node for number in account.on), f"node {node} lists a lease that is not on it"
-        assert all(ledger.leases[number].holder == node for number in account.held), f"node {node} lists a lease that it does not hold"
+        has_room = account.candidate.is_open and account.candidate.room.get("CPU")
+        assert (node in ledger.roomy) == bool(has_room), f"node {node} is not listed by its room"
+        assert all(ledger.leases[number].node == node
+                   for number in account.on), f"node {node} lists a lease that is not on it"
+        assert all(ledger.leases[number].holder == node
+                   for number in account.held), f"node {node} lists a lease that it does not hold"
         sums = {kind: amount for kind, amount in account.leased.items() if amount}
         assert sums == {k: v for k, v in leased[node].items() if v}, f"what is leased on node {node} does not add up"
         assert min(account.candidate.room.values(), default=0) >= 0
@@ -426,9 +457,11 @@ def check(ledger: Ledger) -> None:
     assert len(ledger.asks) == sum(len(account.asks) for account in ledger.accounts.values())
     assert ledger.n_asked == sum(ask.n for ask in ledger.asks.values())
     lined = {key for line in ledger.lines.values() for key in line}
-    assert lined | ledger.groups.keys() == ledger.asks.keys() and not lined & ledger.groups.keys(), "an ask stands in no line, or in two"
+    assert lined | ledger.groups.keys() == ledger.asks.keys(), "an ask stands in no line"
+    assert not lined & ledger.groups.keys(), "an ask stands in two lines"
     for ask in ledger.asks.values():
         assert ask.n > 0 and ask.number in ledger.accounts[ask.node].asks
         if not ask.bundles:
-            assert not policy.place(ledger.table, ask.demand, 1, ask.strategy, near=ask.near, avoid=ask.avoid, home=ask.node), (
+            assert not policy.place(ledger.table, ask.demand, 1, ask.strategy, near=ask.near, avoid=ask.avoid,
+                                    home=ask.node), (
                 f"node {ask.node} waits for room that is there")

@@ -1,29 +1,37 @@
-"""The agent's decisions: `step(member, event, now) -> actions`. Its connection to the head, who else is a member, when to report, and what a
-lost head means; what to ask and what to send where is in `places`. No clock, no socket and no segment in here.
+"""The agent's decisions: `step(member, event, now) -> actions`. Its connection to the head, who else is a member, when
+to report, and what a lost head means; what to ask and what to send where is in `places`. No clock, no socket and no
+segment in here.
 
-**How the shell uses it.** `start` makes a `Member`; `Tick` is the first event. From then on every event is stepped as it happens, and the actions
-are performed in order; when `next_deadline` has passed, `Tick`. Whenever something at home has changed that matters (tasks that find no
-room, what is free), `Looked`, at most every few milliseconds: it is the whole picture each time.
+**How the shell uses it.** `start` makes a `Member`; `Tick` is the first event. From then on every event is stepped as
+it happens, and the actions are performed in order; when `next_deadline` has passed, `Tick`. Whenever something at home
+has changed that matters (tasks that find no room, what is free), `Looked`, at most every few milliseconds: it is the
+whole picture each time.
 
-    Connect(attempt)               drop the connection to the head, if any; open another; `Connected` or `Disconnected` with that attempt
-    Tell(message)                  to the head, on the connection of the last `Connect`
-    Send(lease, node, shape, n)    take up to `n` waiting tasks of that shape and send them to the node; then `Sent`, at once
-    TakeBack(lease, node, shape, n)   ask the node for `n` of the tasks that wait there; `Ended` for those that came back
-    MemberCame, MemberLost         who else there is; a lost one's tasks are run again by whoever sent them, and appear in `Looked`
-    GroupPlaced(group, places)     the bundles of a placement group are reserved
-    Warn(shape, reason)            tasks of that shape can run nowhere, as things are: for the driver, once
-    Pass(message)                  the answer to a request of the shell's own
-    BeginDrain(reason)             start nothing new that comes from elsewhere; `Drained` when nothing from elsewhere is left
-    HeadGone(reason), HeadBack()   for a node with a driver: what needs the head fails with a typed error until it is back
-    Stop(kind, reason)             the last action. "fenced": it was declared dead, everything that it runs must end, and it may come back
-                                   only as another node; "refused", "ended" (with the cluster), "left", "head_gone"
+    Connect(attempt)         drop the connection to the head, if any, and open another; then `Connected` or
+                             `Disconnected` with that attempt
+    Tell(message)            to the head, on the connection of the last `Connect`
+    Send(lease, node, ...)   take up to `n` waiting tasks of that shape, send them to the node, which may be the own
+                             one; then `Sent`, at once
+    TakeBack(lease, ...)     ask the node for `n` of the tasks that wait there; `Ended` for those that came back
+    MemberCame, MemberLost   who else there is; a lost one's tasks are run again by whoever sent them, and so appear in
+                             `Looked`
+    GroupPlaced(group, ...)  the bundles of a placement group are reserved
+    Warn(shape, reason)      tasks of that shape can run nowhere, as things are: for the driver, once
+    Pass(message)            the answer to a request of the shell's own
+    BeginDrain(reason)       start nothing new that comes from elsewhere; `Drained` when nothing of it is left
+    HeadGone, HeadBack       for a node with a driver: what needs the head fails with a typed error until it is back
+    Stop(kind, reason)       the last action. "fenced": the node was declared dead, everything that it runs must end,
+                             and it may come back only as another node; "refused"; "ended", with the cluster; "left";
+                             "head_gone"
 
-**The head dies, or the connection does.** Leases stay good: what is granted is used on. On a new connection everything held is told again and
-everything wanted is asked again; requests to the control store are repeated, which does them once. A head of an earlier life than one
-already seen is not obeyed. One that cannot be reached for `gone_after_s` is gone for good: a node without a driver drains and stops.
+**The head dies, or the connection does.** Leases stay good: what is granted is used on. On a new connection everything
+held is told again and everything wanted is asked again; requests to the control store are repeated, which does them
+once. A head of an earlier life than one already seen is not obeyed. One that cannot be reached for `gone_after_s` is
+gone for good: a node without a driver drains and stops.
 
-**Silence.** The head answers every report, so a connection on which it has said nothing for half of `dead_after_s` is useless, in
-whichever direction, and is replaced. Time during which this process itself did not run counts for nobody's silence.
+**Silence.** The head answers every report, so a connection on which it has said nothing for half of `dead_after_s` is
+useless, in whichever direction, and is replaced. Time during which this process itself did not run counts for nobody's
+silence.
 """
 from __future__ import annotations
 
@@ -34,20 +42,20 @@ from msgspec import Struct, field
 
 from . import places as held_places
 from . import policy
-from .messages import (Came, Drain, End, FromHead, Grant, Heard, Infeasible, Leave, Lost, Recall, Refused, Register, RegisterFirst, Registered,
-                       Report, Status, StoreReply, StoreRequest)
+from .messages import (Came, Drain, End, FromHead, Grant, Heard, Infeasible, Leave, Lost, Recall, Refused, Register,
+                       RegisterFirst, Registered, Report, Status, StoreReply, StoreRequest)
 from .messages import Member as Who
 from .places import Group, GroupPlaced, Places, Send, TakeBack, Tell, Demand, Warn
 
-EARLY_S = 0.02                 # between reports out of turn
+EARLY_S = 0.05                 # between reports out of turn
 MAX_REQUESTS = 256             # to the control store, unanswered; the shell waits beyond
 FIRST_RETRY_S, MAX_RETRY_S = 0.1, 2.0
 BEATS_ASLEEP = 2.0             # as in `head`
 
 
 class Settings(Struct, frozen=True):
-    """`has_driver`: the node lives on without a head. `gone_after_s`: when a head that cannot be reached is gone for good. `answer_s`: for a
-    connection to come up, and for a registration to be answered."""
+    """`has_driver`: the node lives on without a head. `gone_after_s`: when a head that cannot be reached is gone for
+    good. `answer_s`: for a connection to come up, and for a registration to be answered."""
     has_driver: bool = False
     gone_after_s: float = 60.0
     answer_s: float = 5.0
@@ -71,13 +79,15 @@ class HeadSaid(Struct, frozen=True):
 
 
 class Looked(Struct, frozen=True):
-    """The whole picture at home: what tasks want to go elsewhere, and what `Report` says."""
+    """The whole picture at home: what tasks want to go elsewhere, how many have ended here ever, and what `Report`
+    says."""
     wants: tuple[Demand, ...]
     free: dict[str, int]
     lent: dict[str, int] = {}
     n_queued: int = 0
     used_bytes: int = 0
     size_bytes: int = 0
+    n_ended: int = 0
 
 
 class Sent(Struct, frozen=True):
@@ -100,8 +110,8 @@ class Waits(Struct, frozen=True):
 
 
 class WantGroup(Struct, frozen=True):
-    """A placement group wants its bundles reserved; without bundles it is removed, and what it has goes back. When a node is lost that had
-    some of them, they are gone: whoever wants them again wants a group of those bundles."""
+    """A placement group wants its bundles reserved; without bundles it is removed, and what it has goes back. When a
+    node is lost that had some of them, they are gone: whoever wants them again wants a group of those bundles."""
     group: Group
     bundles: tuple[dict[str, int], ...]
     mode: policy.Mode = "PACK"
@@ -119,7 +129,8 @@ class Congested(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """A request to the control store, whose number no other one of this node ever has. Answered by `Pass`, and repeated until it is."""
+    """A request to the control store, whose number no other one of this node ever has. Answered by `Pass`, and repeated
+    until it is."""
     request: StoreRequest
 
 
@@ -131,7 +142,8 @@ class Tick(Struct, frozen=True):
     """`next_deadline` has passed."""
 
 
-Event = Connected | Disconnected | HeadSaid | Looked | Sent | Ended | Waits | WantGroup | PeerFailed | Congested | Request | Drained | Tick
+Event = (Connected | Disconnected | HeadSaid | Looked | Sent | Ended | Waits | WantGroup | PeerFailed | Congested
+         | Request | Drained | Tick)
 
 
 # ---- actions; further ones in `places`
@@ -190,7 +202,8 @@ class Member(Struct):
     places: Places
     stepped: float
     ticked: float
-    heard: float                                                 # the head, on this connection; since it is not "up": when it last was
+    # the head, on this connection; since it is not "up": when it last was
+    heard: float
     retry_at: float
     link: Literal["down", "connecting", "registering", "up", "over"] = "down"
     attempt: int = 0
@@ -212,7 +225,7 @@ class Member(Struct):
 
 def start(me: Who, now: float, settings: Settings = Settings()) -> Member:
     """An agent that has not spoken to any head; `step` it with `Tick` at once."""
-    return Member(me, settings, Places(me.node), stepped=now, ticked=now, heard=now, retry_at=now)
+    return Member(me, settings, Places(me.node, me.total), stepped=now, ticked=now, heard=now, retry_at=now)
 
 
 def step(member: Member, event: Event, now: float) -> list[Action]:
@@ -229,7 +242,8 @@ def step(member: Member, event: Event, now: float) -> list[Action]:
 
 
 def next_deadline(member: Member) -> float:
-    """When to send `Tick` at the latest: every half beat, so that a pause of one's own is noticed, and more often while places are held."""
+    """When to send `Tick` at the latest: every half beat, so that a pause of one's own is noticed, and more often while
+    places are held."""
     if member.link == "over":
         return float("inf")
     pause = member.beat_s / 2
@@ -357,7 +371,7 @@ def _forget(member: Member, node: int, reason: str, now: float) -> list[Action]:
 # ---------------------------------------------------------------- reports
 def _looked(member: Member, event: Looked, now: float) -> list[Action]:
     member.looked = event
-    return [*held_places.look(member.places, event.wants, {} if event.n_queued else event.free, now)]
+    return [*held_places.look(member.places, event.wants, {} if event.n_queued else event.free, event.n_ended, now)]
 
 
 def _report(member: Member, now: float) -> list[Action]:
@@ -372,7 +386,8 @@ def _report(member: Member, now: float) -> list[Action]:
         return []
     member.n_reports += 1
     member.reported_at = now
-    member.reported = Report(member.me.node, member.n_reports, looked.free, looked.lent, looked.n_queued, looked.used_bytes, looked.size_bytes)
+    member.reported = Report(member.me.node, member.n_reports, looked.free, looked.lent, looked.n_queued,
+                             looked.used_bytes, looked.size_bytes)
     return [Tell(member.reported)]
 
 
@@ -455,18 +470,21 @@ def _tick(member: Member, event: Tick, now: float) -> list[Action]:
     return [*held_places.plan(member.places, now)]
 
 
-def _stop(member: Member, kind: Literal["fenced", "refused", "ended", "left", "head_gone"], reason: str) -> list[Action]:
+def _stop(member: Member, kind: Literal["fenced", "refused", "ended", "left", "head_gone"],
+          reason: str) -> list[Action]:
     member.link = "over"
     return [Stop(kind, reason)]
 
 
 _Handler = Callable[[Member, Any, float], list[Action]]
 _EVENTS: dict[type, _Handler] = {
-    Connected: _connected, Disconnected: _disconnected, HeadSaid: _head_said, Looked: _looked, Sent: _sent, Ended: _ended, Waits: _waits,
-    WantGroup: _want_group, PeerFailed: _peer_failed, Congested: _congested, Request: _request, Drained: _drained, Tick: _tick}
+    Connected: _connected, Disconnected: _disconnected, HeadSaid: _head_said, Looked: _looked, Sent: _sent,
+    Ended: _ended, Waits: _waits, WantGroup: _want_group, PeerFailed: _peer_failed, Congested: _congested,
+    Request: _request, Drained: _drained, Tick: _tick}
 _MESSAGES: dict[type, _Handler] = {
-    Registered: _registered, Refused: _refused, RegisterFirst: _register_first, Heard: _heard, Grant: _grant, Recall: _recall,
-    Infeasible: _infeasible, Came: _came, Lost: _lost, Drain: _drain, StoreReply: _store_reply, Status: _status, End: _end}
+    Registered: _registered, Refused: _refused, RegisterFirst: _register_first, Heard: _heard, Grant: _grant,
+    Recall: _recall, Infeasible: _infeasible, Came: _came, Lost: _lost, Drain: _drain, StoreReply: _store_reply,
+    Status: _status, End: _end}
 _BEFORE_REGISTERED = (Registered, Refused, Lost, End)
 
 

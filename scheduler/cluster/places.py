@@ -1,13 +1,16 @@
-"""Places on other machines that an agent holds: what to ask for, what to send where, what to give back. Pure; `member` keeps them.
+"""Places on other machines that an agent holds: what to ask for, what to send where, what to give back. Pure; `member`
+keeps them.
 
-**Sending.** A lease is a number of tasks that may be under way on a node at a time. While they are short, waiting for the answer to each
-would leave the node idle, so a lease may have as many more under way as end there within `AHEAD_S`: none when tasks take
-long, whole batches when they take microseconds. Nodes where arguments lie come first.
+**Sending.** A lease is a number of tasks that may be under way on a node at a time. While they are short, waiting for
+the answer to each would leave the node idle, so a lease may have as many more under way as end there within `AHEAD_S`:
+none when tasks take long, whole batches when they take microseconds. Nodes where arguments lie come first.
 
-**Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as they are empty.
+**Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
+they are empty.
 
-**Asking.** One ask a shape, for as many places as tasks wait. It is repeated only when that number has doubled or halved, so a flood of
-n tasks costs the head some log n messages.
+**Asking.** One ask a shape, for as many places as tasks wait, without those that home will have begun within
+`PATIENCE_S` at the rate at which tasks end there: bursts that a node can swallow itself are nobody else's business. It
+is repeated only when that number has doubled or halved, so a flood of n tasks costs the head some log n messages.
 """
 from __future__ import annotations
 
@@ -18,12 +21,14 @@ from msgspec import Struct, field
 from . import policy
 from .messages import MAX_ASKS, MAX_HELD, Ask, AskGroup, Grant, Held, Place, Return, Strategy, ToHead
 
-AHEAD_S = 0.02                 # of work ahead of a node beyond its places: several round trips, little enough to be fair
+# of work ahead of a node beyond its places: several round trips, little enough to be fair
+AHEAD_S = 0.02
 RATE_S = 0.01                  # over how long at least the rate at which tasks end is measured
 LINGER_S = 0.1                 # a place that was not needed for so long goes back
-WANTED_LINGER_S = 0.01         # the same while others wait: the next task of a loop still finds it
+WANTED_LINGER_S = 0.03         # the same while others wait: the next task of a loop still finds it
 MAX_ASK = 10_000               # places asked for at a time, of one shape
 MAX_IN_FLIGHT = 4096           # tasks under way to one node: its credit, whatever the leases say
+PATIENCE_S = 0.05              # what home will begin within this time waits for it: a small part of what people notice
 AVOID_S = 5.0                  # a node that could not be reached is not asked for again so soon
 MAX_NAMED = 64                 # nodes in `near` and `avoid` of an ask
 
@@ -32,8 +37,8 @@ Group = Hashable
 
 
 class Demand(Struct, frozen=True):
-    """`n` tasks of a shape wait that have no room at home, or may not run there. `near`: bytes of their large arguments, by node.
-    `shape` is whatever the shell tells them by; its demand and strategy never change."""
+    """`n` tasks of a shape wait that have no room at home, or may not run there. `near`: bytes of their large
+    arguments, by node. `shape` is whatever the shell tells them by; its demand and strategy never change."""
     shape: Shape
     demand: dict[str, int]
     n: int
@@ -48,7 +53,8 @@ class Tell(Struct, frozen=True):
 
 
 class Send(Struct, frozen=True):
-    """Take up to `n` waiting tasks of that shape and send them to the node, which may be the own one; then `Sent` with how many."""
+    """Take up to `n` waiting tasks of that shape and send them to the node, which may be the own one; then `Sent` with
+    how many."""
     lease: int
     node: int
     shape: Shape
@@ -103,12 +109,14 @@ class Lease(Struct):
 
 
 class Line(Struct):
-    """Tasks of one shape that want to go elsewhere. `asked`: places that the head has been asked for and has not granted."""
+    """Tasks of one shape that want to go elsewhere. `asked`: places that the head has been asked for and has not
+    granted."""
     want: Demand
     waiting: int = 0               # tasks not sent yet
     number: int = 0                # of the ask; 0: none is open
     asked: int = 0
-    is_repeated: bool = False      # the ask was repeated, so the head may count a grant to the earlier one that we counted to this
+    # the ask was repeated, so the head may count a grant to the earlier one that we counted to this
+    is_repeated: bool = False
     avoid: tuple[int, ...] = ()    # nodes, of the ask
     unwanted_since: float = 0.0
     leases: dict[int, Lease] = field(default_factory=dict)
@@ -126,15 +134,20 @@ class GroupLine(Struct):
 class Places(Struct):
     """Changed by the functions of this module alone."""
     me: int
+    total: dict[str, int]
     is_up: bool = False                                          # whether the head listens
     is_wanted: bool = False                                      # whether others wait for room
     free: dict[str, int] = {}                                    # at home, unless tasks wait for it
+    home_rate: float = 0.0                                       # tasks that end there in a second, as measured last
+    n_ended: int = 0                                             # by then
+    rated: float = 0.0
     next_number: int = 1
     lines: dict[Shape, Line] = field(default_factory=dict)
     groups: dict[Group, GroupLine] = field(default_factory=dict)
     by_number: dict[int, Line | GroupLine] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
-    untold: dict[int, int] = field(default_factory=dict)         # places returned since the last `Register`, while the head does not listen
+    # places returned since the last `Register`, while the head does not listen
+    untold: dict[int, int] = field(default_factory=dict)
     in_flight_on: dict[int, int] = field(default_factory=dict)
     avoided: dict[int, float] = field(default_factory=dict)      # until when
     congested: set[int] = field(default_factory=set)
@@ -146,9 +159,12 @@ class Places(Struct):
 
 
 # ---------------------------------------------------------------- what the shell sees
-def look(places: Places, wants: Iterable[Demand], free: dict[str, int], now: float) -> list[Action]:
-    """What waits at home now; shapes not named do not wait any more."""
+def look(places: Places, wants: Iterable[Demand], free: dict[str, int], n_ended: int, now: float) -> list[Action]:
+    """What waits at home now, where `n_ended` tasks have ended so far; shapes not named do not wait any more."""
     places.free = free
+    if now - places.rated >= RATE_S:
+        rate = max(0, n_ended - places.n_ended) / (now - places.rated)
+        places.home_rate, places.n_ended, places.rated = (places.home_rate + rate) / 2, n_ended, now
     for line in places.lines.values():
         line.waiting = 0
     for want in wants:
@@ -168,7 +184,8 @@ def sent(places: Places, number: int, asked: int, n: int, now: float) -> list[Ac
 
 
 def ended(places: Places, number: int, n: int, now: float) -> list[Action]:
-    """Tasks sent under a lease have ended: others take their places, or it goes back."""
+    """Tasks sent under a lease have ended: others take their places. What goes back does so with the next plan, several
+    in one message."""
     lease = places.leases.get(number)
     if lease is None:
         return []  # its node was lost
@@ -178,12 +195,12 @@ def ended(places: Places, number: int, n: int, now: float) -> list[Action]:
         lease.rate, lease.n_ended, lease.rated = (lease.rate + lease.n_ended / (now - lease.rated)) / 2, 0, now
     if not isinstance(lease.of, Line):
         return []
-    actions = _fill(places, lease.of, [lease])
-    return [*actions, *_give_back(places, [lease], now)]
+    return _fill(places, lease.of, [lease])
 
 
 def waits(places: Places, number: int, n: int, now: float) -> list[Action]:
-    """Tasks sent under a lease wait at their node; they are taken back when there has been room elsewhere for a while."""
+    """Tasks sent under a lease wait at their node; they are taken back when there has been room elsewhere for a
+    while."""
     lease = places.leases.get(number)
     if lease is None:
         return []
@@ -193,7 +210,8 @@ def waits(places: Places, number: int, n: int, now: float) -> list[Action]:
     return _take_back(places, lease, now)
 
 
-def want_group(places: Places, group: Group, bundles: tuple[dict[str, int], ...], mode: policy.Mode, now: float) -> list[Action]:
+def want_group(places: Places, group: Group, bundles: tuple[dict[str, int], ...], mode: policy.Mode,
+               now: float) -> list[Action]:
     """A placement group wants its bundles reserved; without bundles it gives back what it has."""
     old = places.groups.pop(group, None)
     actions: list[Action] = []
@@ -213,7 +231,8 @@ def want_group(places: Places, group: Group, bundles: tuple[dict[str, int], ...]
 def peer_failed(places: Places, node: int, now: float) -> list[Action]:
     """A member cannot be reached from here: what it was to do has ended, and it is not asked for again for a while."""
     places.avoided[node] = now + AVOID_S
-    back = {number: lease.n for number, lease in places.leases.items() if lease.node == node and isinstance(lease.of, Line)}
+    back = {number: lease.n for number, lease in places.leases.items() if lease.node == node
+            and isinstance(lease.of, Line)}
     for number in back:
         _forget(places, places.leases[number])
     return [*_return(places, back), *plan(places, now)]
@@ -310,16 +329,21 @@ def plan(places: Places, now: float) -> list[Action]:
         del places.avoided[node]
     actions: list[Action] = []
     for line in places.lines.values():
-        near = line.want.near
-        actions += _fill(places, line, sorted(line.leases.values(), key=lambda lease: (-near.get(lease.node, 0), lease.node, lease.number)))
+        actions += _fill(places, line, _nearest_first(line))
         actions += _reconsider(places, line, now)
     for lease in places.leases.values():
         if lease.n_waiting:
             actions += _take_back(places, lease, now)
     actions += _give_back(places, [lease for line in places.lines.values() for lease in line.leases.values()], now)
-    for shape in [shape for shape, line in places.lines.items() if not line.waiting and not line.number and not line.leases]:
+    for shape in [shape for shape, line in places.lines.items() if not line.waiting and not line.number
+                  and not line.leases]:
         del places.lines[shape]
     return actions
+
+
+def _nearest_first(line: Line) -> list[Lease]:
+    near = line.want.near
+    return sorted(line.leases.values(), key=lambda lease: (-near.get(lease.node, 0), lease.node, lease.number))
 
 
 def _fill(places: Places, line: Line, leases: list[Lease]) -> list[Action]:
@@ -349,9 +373,11 @@ def _count(places: Places, lease: Lease, n: int) -> None:
 
 def _reconsider(places: Places, line: Line, now: float) -> list[Action]:
     """Ask, ask again, or withdraw."""
-    if line.waiting:
+    n = min(line.waiting, MAX_ASK)
+    if line.want.strategy.kind == "pack" and policy.n_fitting(places.total, line.want.demand, 1):
+        n = max(0, n - int(places.home_rate * PATIENCE_S))
+    if n:
         line.unwanted_since = now
-        n = min(line.waiting, MAX_ASK)
         if not line.number or line.asked > 2 * n or n > 2 * line.asked or line.avoid != _avoided(places):
             return _ask(places, line, n, now)
     elif line.number and now - line.unwanted_since >= LINGER_S:
@@ -429,7 +455,8 @@ def _take_back(places: Places, lease: Lease, now: float) -> list[Action]:
     line = lease.of
     if not isinstance(line, Line) or line.waiting:
         return []  # what waits at home is nearer
-    idle = sum(other.n_free for other in line.leases.values() if other is not lease and other.node not in places.congested)
+    idle = sum(other.n_free for other in line.leases.values() if other is not lease
+               and other.node not in places.congested)
     if line.want.strategy.kind == "pack":
         idle += policy.n_fitting(places.free, line.want.demand, lease.n_waiting)
     n = policy.to_take_back(lease.n_waiting, now - lease.waiting_since, idle)
@@ -452,11 +479,12 @@ def _tell(places: Places, message: ToHead) -> list[Action]:
 
 def check(places: Places) -> None:
     """The invariants, as assertions; raises AssertionError with the first that does not hold."""
-    of_lines = {n: lease for line in [*places.lines.values(), *places.groups.values()] for n, lease in line.leases.items()}
+    of_lines = {n: lease for line in [*places.lines.values(), *places.groups.values()] for n,
+                lease in line.leases.items()}
     assert of_lines == places.leases, "a lease belongs to no line"
     under_way: dict[int, int] = {}
     for lease in places.leases.values():
-        assert lease.n > 0 and lease.in_flight >= 0, f"lease {lease.number} is empty, or more has ended there than was sent"
+        assert lease.n > 0 and lease.in_flight >= 0, f"lease {lease.number} is empty, or more ended than was sent"
         under_way[lease.node] = under_way.get(lease.node, 0) + lease.in_flight
     assert ({node: n for node, n in under_way.items() if n} == {node: n for node, n in places.in_flight_on.items() if n}
             ), "tasks under way to nodes do not add up"

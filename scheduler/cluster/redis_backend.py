@@ -1,8 +1,9 @@
 """The control store in Redis: one hash a cluster. Nothing is acknowledged before Redis has acknowledged it.
 
-How safe that is depends on Redis: with `appendonly yes` and `appendfsync always` nothing acknowledged is lost when it is killed; with
-`everysec`, its default for append-only files, up to two seconds; without an append-only file, all since its last snapshot. An epoch
-lost in that way is noticed: agents refuse a head whose life is earlier than one they have seen.
+How safe that is depends on Redis: with `appendonly yes` and `appendfsync always` nothing acknowledged is lost when it
+is killed; with `everysec`, its default for append-only files, up to two seconds; without an append-only file, all since
+its last snapshot. An epoch lost in that way is noticed: agents refuse a head whose life is earlier than one they have
+seen.
 """
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 5.0
 
-# All in one step, so that a head of an earlier life cannot come in between. ARGV: the life ("" for any), how many to delete, those
+# All in one step, so that a head of an earlier life cannot come in between. ARGV: the life ("" for any), how many to
+# delete, those
 # keys, then keys and values. In pieces, as Lua unpacks a few thousand values at most.
 COMMIT = """
 if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], 'life') ~= ARGV[1] then return 0 end
@@ -35,11 +37,13 @@ class RedisBackend:
             from redis.backoff import NoBackoff
             from redis.retry import Retry
         except ImportError as error:
-            raise ControlStoreError("A control store in Redis needs its Python client: pip install 'cellmesh[redis]'.") from error
+            raise ControlStoreError("A control store in Redis needs its Python client: "
+                                    "pip install 'cellmesh[redis]'.") from error
         self._errors: tuple[type[Exception], ...] = (redis.exceptions.RedisError, OSError)
         self._hash = f"cellmesh:{cluster}"
         try:
-            # Without retries of its own: whether a commit that was cut off has been made is found out by loading everything again.
+            # Without retries of its own: whether a commit that was cut off has been made is found out by loading
+            # everything again.
             self._redis: redis.Redis[bytes] = redis.Redis.from_url(
                 url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=Retry(NoBackoff(), 0))
         except ValueError as error:
@@ -48,7 +52,8 @@ class RedisBackend:
 
     @property
     def warning(self) -> str:
-        """What people should know about how safe this Redis is; empty if nothing acknowledged can be lost or it does not say."""
+        """What people should know about how safe this Redis is; empty if nothing acknowledged can be lost or it does
+        not say."""
         try:
             said: dict[Any, Any] = {}
             for name in ("appendonly", "appendfsync"):
@@ -56,9 +61,11 @@ class RedisBackend:
         except self._errors:
             return ""
         if said.get("appendonly") == "no":
-            return "Redis keeps no append-only file: what was written since its last snapshot is lost when it ends (appendonly yes helps)."
+            return ("Redis keeps no append-only file: what was written since its last snapshot is lost when it ends "
+                    "(appendonly yes helps).")
         if said.get("appendfsync") != "always":
-            return "Redis may lose up to two seconds of what it has acknowledged when it is killed (appendfsync always helps)."
+            return ("Redis may lose up to two seconds of what it has acknowledged when it is killed "
+                    "(appendfsync always helps).")
         return ""
 
     def load(self) -> dict[str, bytes]:
@@ -82,4 +89,5 @@ class RedisBackend:
         self._redis.close()
 
     def _away(self, error: Exception) -> AwayError:
-        return AwayError(f"The control store in Redis cannot be reached ({error}): nothing can be changed in it until it is back.")
+        return AwayError(f"The control store in Redis cannot be reached ({error}): nothing can be changed in it until "
+                         "it is back.")

@@ -1,6 +1,8 @@
-"""The control store in one SQLite file, beside the head. A commit has reached the disk when it returns (WAL with full synchronization).
+"""The control store in one SQLite file, beside the head. A commit has reached the disk when it returns (WAL with full
+synchronization).
 
-The file is readable by its owner alone, and one process uses it at a time: SQLite's own lock is held from the first commit to the end.
+The file is readable by its owner alone, and one process uses it at a time: SQLite's own lock is held from the first
+commit to the end.
 """
 from __future__ import annotations
 
@@ -24,13 +26,15 @@ class SqliteBackend:
         except OSError as error:
             raise ControlStoreError(f"The control store {path} cannot be opened: {error.strerror}.") from error
         if found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise ControlStoreError(f"The control store {path} must belong to you alone (mode 0600), which it does not: chmod 600 {path}")
+            raise ControlStoreError(f"The control store {path} must belong to you alone (mode 0600), which it does "
+                                    f"not: chmod 600 {path}")
         self._db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
         try:
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+            self._db.execute("CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value BLOB NOT NULL) "
+                             "WITHOUT ROWID")
         except sqlite3.Error as error:
             self._db.close()
             raise self._told(error) from error
@@ -39,7 +43,7 @@ class SqliteBackend:
         try:
             [problem] = self._db.execute("PRAGMA quick_check(1)").fetchone()
             if problem != "ok":
-                raise DamagedError(f"The control store {self._path} is damaged ({problem}): restore it from a copy, or remove it to begin anew.")
+                raise self._damaged(problem)
             return dict(self._db.execute("SELECT key, value FROM records"))
         except sqlite3.Error as error:
             raise self._told(error) from error
@@ -48,9 +52,11 @@ class SqliteBackend:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                if life is not None and self._db.execute("SELECT value FROM records WHERE key = 'life'").fetchone() != (life,):
+                found = self._db.execute("SELECT value FROM records WHERE key = 'life'").fetchone()
+                if life is not None and found != (life,):
                     raise _replaced()
-                self._db.executemany("DELETE FROM records WHERE key = ?", [(key,) for key, value in changes.items() if value is None])
+                gone = [(key,) for key, value in changes.items() if value is None]
+                self._db.executemany("DELETE FROM records WHERE key = ?", gone)
                 self._db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)",
                                      [(key, value) for key, value in changes.items() if value is not None])
                 self._db.execute("COMMIT")
@@ -67,7 +73,11 @@ class SqliteBackend:
     def _told(self, error: sqlite3.Error) -> ControlStoreError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xff
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return DamagedError(f"The control store {self._path} is damaged ({error}): restore it from a copy, or remove it to begin anew.")
+            return self._damaged(error)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return ControlStoreError(f"The control store {self._path} is in use by another head: stop that one first.")
-        return AwayError(f"The control store {self._path} cannot be written ({error}); what is in it can still be read.")
+        return AwayError(f"The control store {self._path} cannot be written ({error}); what is in it can be read.")
+
+    def _damaged(self, problem: object) -> DamagedError:
+        return DamagedError(f"The control store {self._path} is damaged ({problem}): restore it from a copy, or remove "
+                            "it to begin anew.")

@@ -1,6 +1,8 @@
-"""The shells around the pure cores, as far as a simulated cluster needs them: what the documents of `head` and `member` ask of a shell.
+"""The shells around the pure cores, as far as a simulated cluster needs them: what the documents of `head` and `member`
+ask of a shell.
 
-`HeadProcess` is one life of the head and the oracle of what it says; `Machine` is a node with as much of a session as its agent sees.
+`HeadProcess` is one life of the head and the oracle of what it says; `Machine` is a node with as much of a session as
+its agent sees.
 """
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from cluster.world import Process, Wire, World
 from cellmesh.scheduler.cluster import head as head_core
 from cellmesh.scheduler.cluster import member as member_core
 from cellmesh.scheduler.cluster import places as places_core
-from cellmesh.scheduler.cluster.messages import Grant, Lost, Member, Place, Registered, StoreReply, StoreRequest
+from cellmesh.scheduler.cluster.messages import (Grant, Held, Lost, Member, Place, Register, Registered, StoreReply,
+                                                 StoreRequest)
 
 if TYPE_CHECKING:
     from cluster.simulation import Cluster
@@ -28,9 +31,10 @@ class HeadProcess(Process):
         super().__init__(cluster, "head")
         store = cluster.store
         store.epoch += 1
-        self.head = head_core.start("sim", store.epoch, self.world.now, cluster.settings, store.members.values(), store.dead)
+        self.head = head_core.start("sim", store.epoch, self.world.now, cluster.settings, store.members.values(),
+                                    store.dead)
         self.received_at: dict[int, float] = {}
-        self.told: set[tuple[int, int]] = set()
+        self.held: dict[Wire, list[Held]] = {}                   # as the last registration says
         self.world.tell(f"{self} starts, awaits {len(store.members)}")
         self.set_timer()
 
@@ -44,6 +48,8 @@ class HeadProcess(Process):
         self.on(head_core.Tick())
 
     def arrived(self, wire: Wire, message: Any) -> None:
+        if isinstance(message, Register):
+            self.held[wire] = message.held
         self.on(head_core.Received(wire, wire.ends[0].key, message))  # type: ignore[attr-defined]
         if wire in self.head.by_connection:
             self.received_at[self.head.by_connection[wire]] = self.world.now
@@ -78,13 +84,20 @@ class HeadProcess(Process):
         if isinstance(message, Registered):
             for wire in action.to:
                 number = wire.ends[0].me.node  # type: ignore[attr-defined]
-                world.must(number not in self.cluster.store.dead, f"node {number}, which is dead, was let in again")
-        elif isinstance(message, Lost) and message.reason.startswith("silent") and message.node not in self.cluster.judged:
-            self.cluster.judged.add(message.node)
+                world.must(number not in self.cluster.buried, f"node {number}, which is dead, was let in again")
+                for held in self.held[wire]:  # type: ignore[index]
+                    world.must(held.node not in self.head.nodes or held.lease in self.head.ledger.leases,
+                               f"lease {held.lease}, which node {number} says that it holds, is not in the books")
+        elif isinstance(message, Lost) and message.node not in self.cluster.buried:
+            self.cluster.buried.add(message.node)
+            if not message.reason.startswith("silent"):
+                return
             age = world.now - max(self.born, self.woke)
-            world.must(age >= settings.dead_after_s - 1e-9, f"node {message.node} was declared dead {age:.2f} s after the head had woken or started")
+            world.must(age >= settings.dead_after_s - 1e-9,
+                       f"node {message.node} was declared dead {age:.2f} s after the head had woken or started")
             silence = world.now - self.received_at.get(message.node, self.born)
-            world.must(silence > settings.dead_after_s, f"node {message.node} was declared dead after a silence of {silence:.2f} s")
+            world.must(silence > settings.dead_after_s,
+                       f"node {message.node} was declared dead after a silence of {silence:.2f} s")
             is_well = self.cluster.machines[message.node].is_alive and world.now - self.cluster.trouble.get(message.node, -1e9) > settings.dead_after_s + 8
             world.must(not is_well, f"node {message.node} was declared dead, and nothing was wrong with it")
         elif isinstance(message, Grant):
@@ -93,7 +106,8 @@ class HeadProcess(Process):
 
     def _judge_place(self, place: Place) -> None:
         world, ledger = self.world, self.head.ledger
-        world.must(place.node not in self.cluster.store.dead, f"a place on node {place.node}, which is dead, was granted")
+        world.must(place.node not in self.cluster.store.dead,
+                   f"a place on node {place.node}, which is dead, was granted")
         world.must(not self.head.nodes[place.node].draining, f"a place on node {place.node}, which drains, was granted")
         leased: dict[str, int] = {}
         for lease in ledger.leases.values():
@@ -142,7 +156,8 @@ class Task:
 
 
 class Machine(Process):
-    """A node: the agent's core, and as much of a session as the agent sees. `running` and `queue`: (task, attempt, lease, from whom)."""
+    """A node: the agent's core, and as much of a session as the agent sees. `running` and `queue`: (task, attempt,
+    lease, from whom)."""
 
     def __init__(self, cluster: Cluster, is_driver: bool) -> None:
         cluster.n_machines += 1
@@ -154,7 +169,8 @@ class Machine(Process):
         if rng.random() < 0.3:
             total["GPU"] = 10_000
         self.me = Member(number, f"tcp://{number}", self.key, f"host{number}", total, {"zone": rng.choice("ab")})
-        self.member = member_core.start(self.me, self.world.now, member_core.Settings(has_driver=is_driver, gone_after_s=cluster.gone_after_s))
+        settings = member_core.Settings(has_driver=is_driver, gone_after_s=cluster.gone_after_s)
+        self.member = member_core.start(self.me, self.world.now, settings)
         self.is_driver = is_driver
         self.speed = 1.0
         self.wire: Wire | None = None
@@ -167,7 +183,7 @@ class Machine(Process):
         self.warned: set[str] = set()
         self.draining = self.has_gone = False
         self.is_looking = False
-        self.n_requests = 0
+        self.n_requests = self.n_ended = 0
         self.pending_requests: set[int] = set()
         self.stopped = ""
         self.on(member_core.Tick())
@@ -220,8 +236,15 @@ class Machine(Process):
 
     def _send(self, action: places_core.Send) -> None:
         self.world.must(action.node in self.member.members, f"{self} sends to {action.node}, which is no member for it")
-        self.world.must(action.node not in self.member.places.avoided, f"{self} sends to {action.node}, which it cannot reach")
-        self.world.must(action.node not in self.member.places.congested, f"{self} sends to {action.node}, which is congested")
+        self.world.must(action.node not in self.member.places.avoided,
+                        f"{self} sends to {action.node}, which it cannot reach")
+        self.world.must(action.node not in self.member.places.congested,
+                        f"{self} sends to {action.node}, which is congested")
+        strategy, labels = self.shapes[str(action.shape)].strategy, self.cluster.machines[action.node].me.labels
+        self.world.must(strategy.kind != "labels" or strategy.labels.items() <= labels.items(),
+                        f"{self} sends to {action.node}, which has other labels")
+        self.world.must(strategy.kind != "node" or strategy.soft or strategy.node == action.node,
+                        f"{self} sends to {action.node}, not {strategy.node}")
         taken = [t for t in self.own.values() if t.state == "waiting" and t.shape == action.shape][:action.n]
         for task in taken:
             self.queue = deque(entry for entry in self.queue if entry[0] is not task)
@@ -293,13 +316,15 @@ class Machine(Process):
         self.schedule()
 
     def schedule(self) -> None:
-        """Start what fits, in order; what came from elsewhere under its lease, what is one's own unless its strategy forbids."""
+        """Start what fits, in order; what came from elsewhere under its lease, what is one's own unless its strategy
+        forbids."""
         for entry in list(self.queue):
             task, attempt, lease, sender = entry
             want = sender.shapes[task.shape]
             if not lease and want.strategy.kind != "pack":
                 continue  # where it runs is the head's to say
-            if all(self.me.total.get(kind, 0) - self.used.get(kind, 0) >= amount for kind, amount in want.demand.items()):
+            if all(self.me.total.get(kind, 0) - self.used.get(kind, 0) >= amount for kind,
+                   amount in want.demand.items()):
                 self.queue.remove(entry)
                 if sender is self and not lease:
                     task.state = "running"
@@ -325,6 +350,7 @@ class Machine(Process):
         if (number, attempt) not in self.running:
             return
         task, lease, sender = self._end((number, attempt))
+        self.n_ended += 1
         if sender is self:
             self._seal(task, attempt, lease)
         else:
@@ -388,16 +414,33 @@ class Machine(Process):
         for task, _, lease, sender in self.queue:
             if sender is self and not lease:
                 waiting[task.shape] = waiting.get(task.shape, 0) + 1
-        wants = tuple(places_core.Demand(shape, w.demand, n, w.strategy, w.near) for shape, n in waiting.items() if (w := self.shapes[shape]))
+        wants = tuple(places_core.Demand(shape, w.demand, n, w.strategy, w.near) for shape, n in waiting.items()
+                      if (w := self.shapes[shape]))
         free = {kind: amount - self.used.get(kind, 0) for kind, amount in self.me.total.items()}
         lent = {kind: amount for kind, amount in self.lent.items() if amount}
-        self.on(member_core.Looked(wants, free, lent, len(self.queue)))
+        self.on(member_core.Looked(wants, free, lent, len(self.queue), n_ended=self.n_ended))
 
     def request(self) -> None:
         self.n_requests += 1
         self.pending_requests.add(self.n_requests)
-        self.on(member_core.Request(StoreRequest(self.n_requests, self.me.node, "names", "claim", f"name{self.world.rng.randrange(4)}",
+        self.on(member_core.Request(StoreRequest(self.n_requests, self.me.node, "names", "claim",
+                                                 f"name{self.world.rng.randrange(4)}",
                                                  b"", lives_with=True)))
+
+    def group(self) -> None:
+        """Want a placement group, and remove it after a while, whether it has been placed or not."""
+        rng = self.world.rng
+        self.bundles = tuple({"CPU": rng.choice((5_000, 10_000, 20_000))} for _ in range(rng.randint(1, 4)))
+        self.mode = rng.choice(("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"))
+        self.on(member_core.WantGroup("group", self.bundles, self.mode))  # type: ignore[arg-type]
+        self.world.at(rng.uniform(0.5, 5), self.post, self.on, member_core.WantGroup("group", ()))
+
+    def _group_placed(self, action: places_core.GroupPlaced) -> None:
+        nodes = [place.node for place in action.places]
+        self.cluster.n_groups += 1
+        self.world.must(len(nodes) == len(self.bundles), f"{len(nodes)} of {len(self.bundles)} bundles were placed")
+        self.world.must(self.mode != "STRICT_SPREAD" or len(set(nodes)) == len(nodes), f"STRICT_SPREAD on {nodes}")
+        self.world.must(self.mode != "STRICT_PACK" or len(set(nodes)) == 1, f"STRICT_PACK on {nodes}")
 
     def die(self) -> None:
         self.cluster.troubled(self.me.node)
@@ -409,6 +452,6 @@ class Machine(Process):
 _PERFORM: dict[type, Callable[[Machine, Any], None]] = {
     member_core.Connect: Machine._connect, places_core.Tell: Machine._tell, places_core.Send: Machine._send,
     places_core.TakeBack: Machine._take_back, member_core.MemberCame: lambda *_: None, member_core.MemberLost: Machine._member_lost,
-    places_core.GroupPlaced: lambda *_: None, places_core.Warn: Machine._warn, member_core.Pass: Machine._pass,
+    places_core.GroupPlaced: Machine._group_placed, places_core.Warn: Machine._warn, member_core.Pass: Machine._pass,
     member_core.BeginDrain: Machine._begin_drain, member_core.HeadGone: Machine._head_gone, member_core.HeadBack: Machine._head_back,
     member_core.Stop: Machine._stop}

@@ -1,8 +1,8 @@
 """What the simulation of a cluster is made of: a clock, connections, and processes that can be stopped and killed.
 
-What the network does: messages of a connection arrive in order or, after its loss, not at all; only what goes over different connections
-can be overtaken, so that the last words on a lost one may come after the first on the next. A partition holds back what is sent until it
-heals or the connection is given up, in both directions or in one.
+What the network does: messages of a connection arrive in order or, after its loss, not at all; only what goes over
+different connections can be overtaken, so that the last words on a lost one may come after the first on the next. A
+partition holds back what is sent until it heals or the connection is given up, in both directions or in one.
 """
 from __future__ import annotations
 
@@ -79,7 +79,11 @@ class Wire:
         return (self.ends[way].place, self.ends[1 - way].place) in self.cluster.world.is_blocked
 
     def _arrive(self, way: int, message: Any) -> None:
-        if self.is_cut and (way == 1 or self.cluster.world.rng.random() < 0.5):
+        if self.is_cut:
+            # Who has hung up hears nothing more; last words to the head may come much later, or never.
+            if way == 0 and self.cluster.world.rng.random() < 0.5:
+                self.cluster.world.at(self.cluster.world.rng.uniform(0, 2), self.ends[1].post, self.ends[1].arrived,
+                                      self, message)
             return
         if self._blocked(way):
             self.held[way].append(message)
@@ -106,7 +110,8 @@ class Wire:
 
 
 class Process:
-    """Something that can be stopped, continued and killed. `place`: the machine in which it runs, as far as the network goes."""
+    """Something that can be stopped, continued and killed. `place`: the machine in which it runs, as far as the network
+    goes."""
 
     def __init__(self, cluster: Cluster, place: object) -> None:
         self.cluster, self.world, self.place = cluster, cluster.world, place

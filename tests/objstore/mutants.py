@@ -3,32 +3,20 @@
     python tests/objstore/mutants.py            # all; `make nightly`
     python tests/objstore/mutants.py NAME       # one of them
 
-Every mutant is a replacement in a copy of the sources, so the product carries no switches for it. One whose text is no longer
-found is an error too: the list must follow the code. Exit status 1 when a mutant survives.
+Exit status 1 when a mutant survives.
 """
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
-import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from mutation import Mutant, main  # noqa: E402
 
 CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
 TESTS = ("arena_test", "abandon_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
 LIMIT_S = 120
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """`old` in `file` becomes `new`."""
-    name: str
-    file: str
-    old: str
-    new: str
-
 
 COMMIT = "    atomic_store_explicit(&t->state, TASK_WAITING, memory_order_release); /* the commit */\n"
 MUTANTS = [
@@ -132,38 +120,15 @@ MUTANTS = [
 
 def caught_by(mutant: Mutant, folder: Path) -> str:
     """The test that fails, or an empty string."""
-    source = folder / mutant.file
-    text = source.read_text()
-    if text.count(mutant.old) != 1:
-        sys.exit(f"the mutant {mutant.name!r} no longer fits {mutant.file}: its text occurs {text.count(mutant.old)} times")
-    source.write_text(text.replace(mutant.old, mutant.new))
-    try:
-        for test in TESTS:
-            command = ["make", "-s", "-C", str(folder), "check", f"TESTS={test}", f"DEADLINE_S={LIMIT_S}", "CFLAGS=-O2 -Wno-error"]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if "error:" in done.stderr:
-                sys.exit(f"the mutant {mutant.name!r} does not compile:\n{done.stderr}")
-            if done.returncode:
-                return test
-        return ""
-    finally:
-        source.write_text(text)
-
-
-def main() -> int:
-    wanted = [m for m in MUTANTS if len(sys.argv) < 2 or m.name == sys.argv[1]]
-    survivors, began = [], time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "core"
-        shutil.copytree(CORE, folder, ignore=shutil.ignore_patterns("out"))
-        for mutant in wanted:
-            test = caught_by(mutant, folder)
-            print(f"{'caught by ' + test if test else 'SURVIVED':<26} {mutant.name}", flush=True)
-            if not test:
-                survivors.append(mutant.name)
-    print(f"{len(wanted) - len(survivors)} passed, {len(survivors)} failed in {time.monotonic() - began:.0f}s")
-    return 1 if survivors or not wanted else 0
+    for test in TESTS:
+        command = ["make", "-s", "-C", str(folder), "check", f"TESTS={test}", f"DEADLINE_S={LIMIT_S}", "CFLAGS=-O2 -Wno-error"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "error:" in done.stderr:
+            sys.exit(f"the mutant {mutant.name!r} does not compile:\n{done.stderr}")
+        if done.returncode:
+            return test
+    return ""
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(MUTANTS, CORE, caught_by))

@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from cellmesh.scheduler.cluster import head as core
 from cellmesh.scheduler.cluster.head import Bury, Closed, Head, Perform, Received, Remember, Send, Settings, Stop, Tick
-from cellmesh.scheduler.cluster.messages import (CLUSTER_VERSION, Ask, AskGroup, Came, Drain, End, FromHead, Grant, Heard, Held, Infeasible, Leave,
-                                                 Lost, Member, Place, Recall, Refused, Register, Registered, RegisterFirst, Report, Return,
-                                                 Status, StatusRequest, StoreRequest, Strategy, ToHead)
+from cellmesh.scheduler.cluster.messages import (CLUSTER_VERSION, Ask, AskGroup, Came, Drain, End, FromHead, Grant,
+                                                 Heard, Held, Infeasible, Leave, Lost, Member, Place, Recall, Refused,
+                                                 Register, Registered, RegisterFirst, Report, Return, Status,
+                                                 StatusRequest, StoreRequest, Strategy, ToHead)
 
 CPU = {"CPU": 10_000}
 
@@ -34,7 +35,8 @@ class Driven:
     def hears(self, node: int, *messages: ToHead) -> list[core.Action]:
         return self(*(Received(node, bytes([node]) * 32, message) for message in messages))
 
-    def register(self, node: int, cpus: int = 4, *, epoch: int = 0, held: tuple[Held, ...] = (), **labels: str) -> list[core.Action]:
+    def register(self, node: int, cpus: int = 4, *, epoch: int = 0, held: tuple[Held, ...] = (),
+                 **labels: str) -> list[core.Action]:
         self.numbers[node] = self.numbers.get(node, 0) + 1
         return self.hears(node, Register(who(node, cpus, **labels), self.numbers[node], epoch, list(held)))
 
@@ -99,8 +101,10 @@ def test_a_silent_node_is_declared_dead_once_and_its_number_refused_for_ever() -
     head = Driven().with_nodes(4, 4)
     assert head.passes(10.0, 1) == [Send((1,), Heard(1, False))] * 20
     actions = head.passes(0.5, 1)
-    assert Bury(2, "silent for 10 s") in actions and said(actions, 1) == said(actions, 2) == [Lost(2, "silent for 10 s")]
-    assert actions.index(Bury(2, "silent for 10 s")) < next(i for i, a in enumerate(actions) if isinstance(a, Send) and a.message == Lost(2, "silent for 10 s"))
+    lost = Lost(2, "silent for 10 s")
+    assert Bury(2, lost.reason) in actions and said(actions, 1) == said(actions, 2) == [lost]
+    assert actions.index(Bury(2, "silent for 10 s")) < next(i for i, a in enumerate(actions) if isinstance(a, Send)
+                                                            and a.message == Lost(2, "silent for 10 s"))
     assert head.passes(5.0, 1) == [Send((1,), Heard(1, False))] * 10
     assert said(head.register(2, epoch=1), 2) == [Lost(2, "silent for 10 s")]
     assert said(head.report(2, 4), 2) == [Lost(2, "silent for 10 s")]
@@ -139,6 +143,13 @@ def test_who_leaves_is_no_member_any_more() -> None:
     head = Driven().with_nodes(4, 4)
     actions = head.hears(2, Leave(2))
     assert Bury(2, "it has left") in actions and said(actions, 1) == [Lost(2, "it has left")]
+
+
+def test_a_goodbye_counts_after_the_end_of_its_connection_and_nobody_says_it_for_another() -> None:
+    head = Driven().with_nodes(4, 4)
+    head(Closed(2))
+    assert said(head(Received(2, bytes([1]) * 32, Leave(2))), 2) == [RegisterFirst()]
+    assert said(head.hears(2, Leave(2)), 1) == [Lost(2, "it has left")]
 
 
 # ---- places
@@ -180,7 +191,8 @@ def test_an_ask_is_replaced_and_withdrawn() -> None:
 def test_what_can_run_nowhere_is_told_once_and_granted_when_a_node_comes_that_can() -> None:
     head = Driven().with_nodes(1, 4)
     many = Ask(1, 1, {"CPU": 80_000}, 1)
-    assert said(head.hears(1, many), 1) == [Infeasible(1, "A task needs 8 CPU on one node; the largest of 2 has 4 CPU.")]
+    assert said(head.hears(1, many),
+                1) == [Infeasible(1, "A task needs 8 CPU on one node; the largest of 2 has 4 CPU.")]
     assert not [m for m in said(head.passes(3.0, 1, 2), 1) if isinstance(m, Infeasible)]
     head.register(3, 8)
     assert granted(head.report(3, 8), 1) == [(3, 1)]
@@ -232,7 +244,8 @@ def test_a_draining_node_is_given_nothing_and_its_places_are_called_back() -> No
     head = Driven().with_nodes(1, 4)
     [place] = leases(head.hears(1, Ask(1, 1, CPU, 2)), 1)
     actions = head(Received("command", b"", Drain(2)))
-    assert said(actions, 2) == [Drain(2)] and Recall({place.lease: 0}) in said(actions, 1) and Remember(who(2), True) in actions
+    assert said(actions, 2) == [Drain(2)] and Recall({place.lease: 0}) in said(actions, 1)
+    assert Remember(who(2), True) in actions
     assert not granted(head.hears(1, Ask(2, 1, CPU, 1)), 1)
     assert isinstance(said(head(Received("command", b"", Drain(9))), "command")[0], Refused)
     again = Driven(core.start("c", 2, 0.0, members=[(who(2), True)]))
@@ -293,7 +306,8 @@ def test_status_says_who_is_there_and_who_was() -> None:
     head = Driven().with_nodes(4, 4)
     head.hears(2, Leave(2))
     [status] = said(head(Received("command", b"", StatusRequest(3))), "command")
-    assert isinstance(status, Status) and [(n.member.node, n.state, n.reason) for n in status.nodes] == [(1, "alive", ""), (2, "dead", "it has left")]
+    assert isinstance(status, Status)
+    assert [(n.member.node, n.state, n.reason) for n in status.nodes] == [(1, "alive", ""), (2, "dead", "it has left")]
 
 
 def test_the_end_is_told_to_all() -> None:

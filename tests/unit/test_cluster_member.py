@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from cellmesh.scheduler.cluster import member as core
 from cellmesh.scheduler.cluster import places
-from cellmesh.scheduler.cluster.member import (BeginDrain, Congested, Connect, Connected, Disconnected, Drained, Ended, HeadBack, HeadGone, Looked,
-                                               MemberCame, MemberLost, Pass, PeerFailed, Request, Sent, Settings, Stop, Tick, HeadSaid, Waits,
-                                               WantGroup)
-from cellmesh.scheduler.cluster.messages import (Ask, AskGroup, Came, Drain, End, FromHead, Grant, Heard, Held, Infeasible, Leave, Lost, Member,
-                                                 Place, Recall, Refused, Register, RegisterFirst, Registered, Report, Return, StoreReply,
-                                                 StoreRequest, ToHead)
+from cellmesh.scheduler.cluster.member import (BeginDrain, Congested, Connect, Connected, Disconnected, Drained, Ended,
+                                               HeadBack, HeadGone, Looked, MemberCame, MemberLost, Pass, PeerFailed,
+                                               Request, Sent, Settings, Stop, Tick, HeadSaid, Waits, WantGroup)
+from cellmesh.scheduler.cluster.messages import (Ask, AskGroup, Came, Drain, End, FromHead, Grant, Heard, Held,
+                                                 Infeasible, Leave, Lost, Member, Place, Recall, Refused, Register,
+                                                 RegisterFirst, Registered, Report, Return, StoreReply, StoreRequest,
+                                                 ToHead)
 from cellmesh.scheduler.cluster.places import GroupPlaced, Send, TakeBack, Tell, Demand, Warn
 
 CPU = {"CPU": 10_000}
@@ -179,7 +180,8 @@ def test_who_is_refused_stops_and_says_why() -> None:
 
 def test_members_come_and_go_also_while_nobody_listens() -> None:
     agent = Driven().up(2, 3)
-    assert agent.hears(Came(who(4)), Came(who(4)), Lost(2, "x"), Lost(2, "x")) == [MemberCame(who(4)), MemberLost(2, "x")]
+    twice = (Came(who(4)), Came(who(4)), Lost(2, "x"), Lost(2, "x"))
+    assert agent.hears(*twice) == [MemberCame(who(4)), MemberLost(2, "x")]
     agent(Disconnected(1))
     agent.now += 0.2
     agent(Tick(), Connected(2))
@@ -268,8 +270,9 @@ def test_places_called_back_are_returned_when_their_task_ends() -> None:
     assert not told(agent.hears(Recall({50: 1})))
     agent.now += 1
     agent.hears(Heard(1))
-    assert agent(Ended(50, 2)) == [Tell(Return({50: 2}))]
-    assert agent(Ended(50, 2)) == [Send(50, 2, "s", 1), Tell(Return({50: 1}))]
+    assert told(agent(Ended(50, 2), Tick())) == [Return({50: 2})]
+    assert agent(Ended(50, 2)) == [Send(50, 2, "s", 1)]
+    assert told(agent(Tick())) == [Return({50: 1})]
 
 
 def test_the_places_on_a_lost_node_are_gone() -> None:
@@ -321,7 +324,7 @@ def test_places_go_back_sooner_while_others_wait() -> None:
     agent.hears(Heard(1, wanted=True), grant(1, (50, 2, 1)))
     agent.now += 0.05
     agent(Ended(50, 1), Looked((), FREE))
-    agent.now += 0.02
+    agent.now += places.WANTED_LINGER_S
     assert Return({50: 1}) in told(agent(Tick()))
 
 
@@ -329,7 +332,8 @@ def test_room_that_somebody_waits_for_is_reported_at_once() -> None:
     agent = Driven().up(2)
     agent.now += 0.1
     assert not agent(Looked((), FREE))
-    assert [a.message.free for a in agent.hears(Heard(1, wanted=True)) if isinstance(a, Tell) and isinstance(a.message, Report)] == [FREE]
+    told_at_once = [a.message for a in agent.hears(Heard(1, wanted=True)) if isinstance(a, Tell)]
+    assert [m.free for m in told_at_once if isinstance(m, Report)] == [FREE]
     assert not agent(Looked((), {"CPU": 50_000}))  # not again so soon
 
 
