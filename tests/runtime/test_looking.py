@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -321,8 +322,9 @@ def test_following_what_is_printed(cm: ModuleType) -> None:
         print(f"line {n}")
     with subprocess.Popen([sys.executable, "-u", "-m", "cellmesh.cli", "logs", "--follow"], stdout=subprocess.PIPE,
                           text=True) as follower:
-        wait_until(lambda: sum(row["role"] == "driver" for row in cm.state.list_workers()) == 2, what="it has joined")
-        cm.get(say.remote(7))
+        assert follower.stdout is not None and follower.stdout.readline()  # what there was before
+        # It is attached a moment before it listens.
+        wait_until(lambda: cm.get(say.remote(7)) is None and select.select([follower.stdout], [], [], 0.05)[0], what="it listens")
         cm.shutdown()
         assert "line 7" in follower.communicate(timeout=30)[0]
     assert follower.returncode == 0
