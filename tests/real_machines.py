@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -104,7 +105,7 @@ class Network:
     """Namespaces that are connected by a bridge: 10.117.x.1, .2, ... A cable that is pulled out of the bridge loses everything silently."""
 
     def __init__(self, n: int) -> None:
-        self._name = f"cm{os.getpid() % 100_000}"
+        self._name = f"cm{os.getpid()}"
         self._n = n
         self.machines: list[Machine] = []
 
@@ -112,6 +113,7 @@ class Network:
         subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True)
 
     def __enter__(self) -> Network:
+        _sweep()
         # The bridge lies in a namespace, too: whatever happens here, the network of this machine is not touched.
         try:
             self._ip(f"netns add {self._name}b")
@@ -147,4 +149,12 @@ class Network:
 
     def _remove(self) -> None:
         for name in (f"{self._name}b", *(f"{self._name}n{i}" for i in range(1, self._n + 1))):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+def _sweep() -> None:
+    """Remove what a run of tests that was killed could not."""
+    listed = subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
+    for name, pid in re.findall(r"^(cm(\d+)(?:b|n\d+))\b", listed, re.M):
+        if not os.path.exists(f"/proc/{pid}"):
             subprocess.run(["ip", "netns", "delete", name], capture_output=True)
