@@ -34,6 +34,9 @@ FAILURE_OBJECT_LOST, FAILURE_STORE_FULL = 6, 7
 WINDOW = 4
 # References inside values inside values: so deep they travel along, further ones are asked for.
 DEPTH = 4
+# Of values in one message, about: others wait for the link, too. And references in one value, at most.
+MESSAGE_BYTES = 2 << 20
+MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
@@ -127,6 +130,8 @@ class Exchange:
         self._elsewhere: set[int] = set()                    # imports whose bytes lie there
         self._arrivals: dict[tuple[int, int], Arrival] = {}  # by (slot, generation) there
         self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
+        self._wants: list[Told] = []                         # to be asked for when the message that we read is done
+        self._room = 0                                       # bytes of values that go into the message we write
         self.lent: Counter[str] = Counter()                  # what tasks of theirs take here, or wait for, in ten-thousandths by name
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
 
@@ -154,15 +159,21 @@ class Exchange:
     def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int) -> int:
         """Have up to `most` waiting tasks of a class run there; returns how many there were."""
         records = self.proxy.take(resource_class, most)
-        tasks = []
+        tasks: list[Task] = []
         for record in records:
+            if not tasks:
+                self._room = MESSAGE_BYTES
             task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _ = record
             self._sent[number] = Sent(task, lease, self.proxy.results(task), record)
             tasks.append(Task(number, self._tell(function), demand, arguments, [self._tell(slot) for slot in refs], n_dependencies,
                               n_returns, max_retries, flags, origin))
+            self._room -= len(arguments)
+            if self._room <= 0:
+                self._send(Tasks(tasks), None)
+                tasks = []
         if tasks:
             self._send(Tasks(tasks), None)
-        return len(tasks)
+        return len(records)
 
     def _results(self, results: list[Result]) -> None:
         for result in results:
@@ -216,12 +227,12 @@ class Exchange:
     def _run(self, tasks: list[Task], has_room: Callable[[], bool]) -> None:
         refused = []
         for task in tasks:
+            if task.number in self._accepted:
+                raise ForeignFault(f"it gives task {task.number} twice")
+            function, refs = self._resolve(task.function), [self._resolve(ref) for ref in task.refs]  # in any case: it has told us of them
             if not has_room():
                 refused.append(task.number)
                 continue
-            if task.number in self._accepted:
-                raise ForeignFault(f"it gives task {task.number} twice")
-            function, refs = self._resolve(task.function), [self._resolve(ref) for ref in task.refs]
             if function not in self._functions:
                 self._hold(function)
             self._functions[function] = None
@@ -278,14 +289,20 @@ class Exchange:
         return Value(state, size, refs=[self._tell(ref) for ref in refs], code=code, detail=detail, there=self._tell(slot, value=False))
 
     def _look_for_results(self) -> None:
-        results = []
+        results: list[Result] = []
         for slot in self.proxy.sealed(list(self._result_of)):
             accepted = self._accepted[self._result_of.pop(slot)]
             accepted.n_left -= 1
-            if not accepted.n_left:
-                results.append(self._finish(accepted))
-        for begin in range(0, len(results), messages.MAX_BATCH):
-            self._send(Results(results[begin:begin + messages.MAX_BATCH]), None)
+            if accepted.n_left:
+                continue
+            if not results:
+                self._room = MESSAGE_BYTES
+            results.append(self._finish(accepted))
+            if self._room <= 0 or len(results) == messages.MAX_BATCH:
+                self._send(Results(results), None)
+                results = []
+        if results:
+            self._send(Results(results), None)
 
     def _tell_blocked(self) -> None:
         running = {accepted.task: accepted for accepted in self._accepted.values() if not accepted.has_blocked}
@@ -313,7 +330,7 @@ class Exchange:
         self._hold(slot)
         generation = self.proxy.generation(slot)
         self._told[slot] = Told(slot, generation, 1)
-        return Ref(slot, generation, value=self._value(slot, depth) if value and depth else None)
+        return Ref(slot, generation, value=self._value(slot, depth) if value and depth and self._room > 0 else None)
 
     def _value(self, slot: int, depth: int) -> Value:
         """What an object holds; if it is pending, the other will be told once it is sealed."""
@@ -328,18 +345,31 @@ class Exchange:
             return Value(PENDING)
         if state == FAILED:
             return Value(FAILED, code=code, detail=detail)
+        if len(refs) > MOST_REFS:
+            return Value(FAILED, code=FAILURE_OBJECT_LOST)
         data = self.proxy.read(slot, 0, size) if size <= MAX_INLINE_BYTES else b""
+        self._room -= len(data) + 16 * len(refs)
         return Value(state, size, data, [self._tell(ref, depth - 1) for ref in refs])
 
     def _tell_sealed(self) -> None:
         sealed = self.proxy.sealed(list(self._awaited)) if self._awaited else []
         self._awaited.difference_update(sealed)
-        if sealed:
-            self._send(Sealed([Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)) for slot in sealed]), None)
+        self._send_values(sealed)
 
     def _wanted(self, objects: list[Told]) -> None:
-        found = [self._own(ref.slot, ref.generation) for ref in objects]
-        self._send(Sealed([Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)) for slot in found]), None)
+        self._send_values([self._own(ref.slot, ref.generation) for ref in objects])
+
+    def _send_values(self, slots: list[int]) -> None:
+        refs: list[Ref] = []
+        for slot in slots:
+            if not refs:
+                self._room = MESSAGE_BYTES
+            refs.append(Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)))
+            if self._room <= 0:
+                self._send(Sealed(refs), None)
+                refs = []
+        if refs:
+            self._send(Sealed(refs), None)
 
     def _released(self, objects: list[Told]) -> None:
         for ref in objects:
@@ -375,7 +405,7 @@ class Exchange:
         self._held[slot] += 1
         self._adopt(slot, ref)
         if ref.value is None:
-            self._send(Want([Told(ref.slot, ref.generation)]), None)
+            self._wants.append(Told(ref.slot, ref.generation))
         else:
             self._fill(slot, ref.value, ref)
         return slot
@@ -564,6 +594,9 @@ class Exchange:
                 self._fetched(message)
             case Chunk():
                 self._chunk(message, frame)
+        for begin in range(0, len(self._wants), messages.MAX_BATCH):
+            self._send(Want(self._wants[begin:begin + messages.MAX_BATCH]), None)
+        self._wants.clear()
 
     def look(self) -> None:
         """Something in the segment has changed: results, what was pending, what is read, what is cancelled."""

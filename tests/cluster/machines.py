@@ -154,7 +154,8 @@ def machines(n: int = 2, cpus_at_home: float = 0) -> Iterator[Machines]:
         yield all_of_them
         assert all_of_them.error is None, all_of_them.error
         for name, machine in all_of_them.machines.items():
-            assert machine.client.check() == [], name
+            found = machine.client.check()
+            assert not found, f"{name}: {found}"
     finally:
         all_of_them.close()
         for node in others:

@@ -394,3 +394,34 @@ def test_handles_of_actors_stay_on_their_machine() -> None:
             except exceptions.CellmeshError as error:  # it ran on the other machine, which cannot have it
                 assert "counter" in str(error) or "actor" in str(error) or "gone" in str(error)
         assert not them.faults
+
+
+def test_many_values_do_not_make_one_message(two: Machines) -> None:
+    @cm.remote
+    def weigh(refs: list[Any]) -> int:
+        return sum(len(value) for value in cm.get(refs))
+
+    values = [cm.put(bytes(50_000)) for _ in range(400)]      # 20 MB in values that travel along
+    assert cm.get(weigh.remote(values), timeout=60) == 20_000_000
+    assert cm.get([add.remote(bytes(40_000), bytes(20_000)) for _ in range(200)], timeout=60)[-1] == bytes(60_000)
+    two.machines["a"].most = 4096
+    assert len(cm.get([add.remote(bytes(60_000), bytes(1000)) for _ in range(800)], timeout=60)) == 800
+    from msgspec import msgpack
+    assert max(len(msgpack.encode(message)) for message in two.seen) < 2 * messages.MAX_FRAME_BYTES / 8
+
+
+def test_what_is_refused_is_released_too(two: Machines) -> None:
+    two.machines["b"].has_room = lambda: False
+    two.routes["a"] = ["b"]
+    ref = add.remote(np.ones(50_000), 1.0)
+    wait_until(lambda: any(isinstance(message, messages.Returned) for message in two.seen), 20)
+    two.routes["a"] = []
+    two.machines["b"].has_room = lambda: True
+
+    def is_released() -> bool:
+        two.sweep(100.0)
+        return not two.machines["a"].exchanges["b"]._told
+    wait_until(is_released, 20)
+    two.routes["a"] = ["b"]
+    two.machines["a"].client.wake()
+    assert cm.get(ref, timeout=30)[0] == 2.0
