@@ -29,7 +29,7 @@ from .places import Demand, Send, TakeBack, Tell, Warn
 from .stream import Overrun
 from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
 
-LINGER_S = 0.3        # for the goodbye to get out
+LINGER_S = 1.0        # for the goodbye to get out, at most
 SETTLE_S = 0.002      # tasks that could run at home, but for others that run there, go elsewhere after so long
 SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
@@ -70,6 +70,7 @@ class Agent:
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
         self._classes: dict[tuple[tuple[str, int], ...], int] = {}
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
+        self._n_elsewhere = 0                             # tasks of ours that have ended elsewhere
         self._draining = False
         self._has_news = True
         self._sweep_at = self._look_at = 0.0
@@ -148,7 +149,8 @@ class Agent:
         self._crowded = crowded
         _, free = self._client.resources()
         stats = self._client.stats()
-        self._step(member.Looked(tuple(wants), _shares(free), self._lent(), waiting, stats["used_bytes"], stats["capacity_bytes"]))
+        self._step(member.Looked(tuple(wants), _shares(free), self._lent(), waiting, stats["used_bytes"], stats["capacity_bytes"],
+                                  stats["n_finished"] - self._n_elsewhere))
 
     def _lent(self) -> dict[str, int]:
         """What tasks of others take here, at most: those that wait for it count, too."""
@@ -203,6 +205,8 @@ class Agent:
             assert isinstance(shape, int)
             sent = self._guarded(node, exchange.send_tasks, shape, n, self._demands[shape], lease) or 0
         self._step(member.Sent(lease, n, sent))
+        if node in self._cut_off:  # the head may grant it again and again
+            self._step(member.PeerFailed(node))
 
     # ---- what tasks print
     def _relay_output(self) -> None:
@@ -270,6 +274,7 @@ class Agent:
     def _count_ended(self) -> None:
         for exchange in self._exchanges.values():
             ended, exchange.ended = exchange.ended, type(exchange.ended)()
+            self._n_elsewhere += ended.total()
             for lease, n in ended.items():
                 self._step(member.Ended(lease, n))
 
