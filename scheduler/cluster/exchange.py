@@ -116,6 +116,7 @@ class Exchange:
         self._lineage = lineage
         self._origin_here = origin_here
         self._stays = _core.TASK_FLAG_STAYS
+        self._most_bytes = client.stats()["capacity_bytes"]
         self._sent: dict[int, Sent] = {}                     # by number
         self._accepted: dict[int, Accepted] = {}             # by number
         self._number_of: OrderedDict[int, int] = OrderedDict()  # by the number here; what a task prints may come after its end
@@ -437,13 +438,21 @@ class Exchange:
         elif ref is None or value.data:
             raise ForeignFault(f"a value of {value.size} bytes comes with {len(value.data)}")
         elif value.state == READY and not refs:
-            if self.proxy.seal_elsewhere(slot, value.size):
-                self._elsewhere.add(slot)
+            self._seal_elsewhere(slot, value.size)
+        elif value.size > self._most_bytes:
+            self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
         else:
             arrival = Arrival(slot, value.size, value.state, refs, gathered=bytearray(value.size))
             self._begin((ref.slot, ref.generation), arrival)
             return
         self._function_came(slot)
+
+    def _seal_elsewhere(self, slot: int, size: int) -> None:
+        try:
+            if self.proxy.seal_elsewhere(slot, size):
+                self._elsewhere.add(slot)
+        except ValueError as error:
+            raise ForeignFault(str(error)) from error
 
     def _seal(self, slot: int, state: int, data: bytes | bytearray | None, refs: list[int]) -> None:
         try:
@@ -484,7 +493,10 @@ class Exchange:
 
     def _fetched(self, fetch: Fetch) -> None:
         slot = self._own(fetch.slot, fetch.generation)
-        place = self.proxy.look(slot)[5]
+        try:
+            place = self.proxy.look(slot)[5]
+        except TypeError as error:
+            raise ForeignFault(str(error)) from error
         if place == ELSEWHERE:
             self._deferred.setdefault(slot, []).append(fetch)
             self._bring(slot)

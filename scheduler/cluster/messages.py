@@ -23,7 +23,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from ..messages import Name, Text
+from ..messages import Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
 CLUSTER_VERSION = 1
@@ -326,7 +326,7 @@ class Task(Struct, frozen=True, array_like=True):
     n_returns: Annotated[int, Meta(ge=0, le=65535)]
     max_retries: Annotated[int, Meta(ge=-1, le=32767)]
     flags: Annotated[int, Meta(ge=0, le=65535)]
-    origin: Number = 0
+    origin: Origin = 0
 
 
 class Tasks(Message, frozen=True, tag="tasks"):
@@ -403,11 +403,11 @@ class Output(Message, frozen=True, tag="output"):
     """A task of yours, or one that it has begun here, has printed this. `task`: your number of it, 0 for what it has begun; `origin`: your
     cell. The others as in `scheduler.messages.WorkerOutput`. May be lost."""
     task: Number
-    origin: Number
+    origin: Origin
     stream: Literal["stdout", "stderr", "display", "update_display", "clear_output"]
-    pid: Number
+    pid: Pid
     text: Text = ""
-    bundle: Annotated[str, Meta(max_length=MAX_FRAME_BYTES // 2)] = ""
+    bundle: Bundle = ""
     name: Name = ""
 
 

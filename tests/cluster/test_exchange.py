@@ -342,7 +342,8 @@ def test_no_room_there(two: Machines) -> None:
     messages.Chunk(5, 1, 0), messages.Results([messages.Result(77, 0, [])]), messages.Returned([77]),
     messages.Tasks([messages.Task(1, messages.Ref(5, 1, yours=True), {"CPU": 10_000}, b"", [], 0, 1, 0, 0)]),
     messages.Tasks([messages.Task(1, messages.Ref(5, 1), {"": 10_000}, b"", [], 0, 1, 0, 0)]),
-    messages.Tasks([messages.Task(1, messages.Ref(5, 1, value=messages.Value(2, 100, b"short")), {}, b"", [], 0, 1, 0, 0)])])
+    messages.Tasks([messages.Task(1, messages.Ref(5, 1, value=messages.Value(2, 100, b"short")), {}, b"", [], 0, 1, 0, 0)]),
+    messages.Tasks([messages.Task(1, messages.Ref(5, 1, value=messages.Value(2, 1 << 62)), {}, b"", [], 0, 1, 0, 0)])])
 def test_what_it_cannot_know_is_not_believed(two: Machines, message: Any) -> None:
     with two.lock:
         two.queue.append(("a", "b", message, b""))
@@ -425,3 +426,12 @@ def test_what_is_refused_is_released_too(two: Machines) -> None:
     two.routes["a"] = ["b"]
     two.machines["a"].client.wake()
     assert cm.get(ref, timeout=30)[0] == 2.0
+
+
+def test_a_value_larger_than_any_store_is_no_reason_to_fall_over(two: Machines) -> None:
+    inner = messages.Ref(6, 1, value=messages.Value(2, 1, b"x"))
+    huge = messages.Ref(5, 1, value=messages.Value(2, 1 << 61, refs=[inner]))
+    with two.lock:
+        two.queue.append(("a", "b", messages.Tasks([messages.Task(1, huge, {"CPU": 10_000}, b"", [], 0, 1, 0, 0)]), b""))
+    wait_until(lambda: two.faults, 20)  # as `a` hears of the end of a task that it has not given
+    assert two.error is None and cm.get(cm.put(1)) == 1
