@@ -235,16 +235,16 @@ static PyObject *proxy_finish(ProxyObject *p, PyObject *args)
 
 static PyObject *proxy_return_task(ProxyObject *p, PyObject *number) { return end_task(p, number, -1); }
 
-/* Which of these of our tasks are no longer wanted. */
-static PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
+/* Those of a list of tasks of which something is true: 1, 0; -1: an exception. */
+static PyObject *those_tasks(ProxyObject *p, PyObject *list, int (*holds)(ProxyObject *, PyObject *))
 {
     if (proxy_usable(p) < 0)
         return NULL;
-    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "cancelled expects a list of tasks");
+    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "expected a list of tasks");
     for (Py_ssize_t i = 0; found && items && i < PySequence_Fast_GET_SIZE(items); i++) {
-        uint32_t task;
         PyObject *item = PySequence_Fast_GET_ITEM(items, i);
-        if (parse_running(p, item, &task) < 0 || ((p->s.tasks[task].flags & TASK_FLAG_CANCEL) && PyList_Append(found, item) < 0))
+        int yes = holds(p, item);
+        if (yes < 0 || (yes && PyList_Append(found, item) < 0))
             Py_CLEAR(found);
     }
     if (!items)
@@ -252,6 +252,25 @@ static PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
     Py_XDECREF(items);
     return found;
 }
+
+static int is_cancelled(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    return parse_running(p, number, &task) < 0 ? -1 : (p->s.tasks[task].flags & TASK_FLAG_CANCEL) != 0;
+}
+
+/* Submitted by us, it sleeps, and uses nothing of what it was given. */
+static int is_blocked(ProxyObject *p, PyObject *number)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return -1;
+    const struct task_slot *t = n < p->s.h->touched_tasks ? &p->s.tasks[n] : NULL;
+    return t && t->caller == p->s.me && atomic_load(&t->state) == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED);
+}
+
+static PyObject *proxy_cancelled(ProxyObject *p, PyObject *list) { return those_tasks(p, list, is_cancelled); }
+static PyObject *proxy_blocked(ProxyObject *p, PyObject *list) { return those_tasks(p, list, is_blocked); }
 
 /* ------------------------------------------------------------------ tasks of theirs that run here */
 
@@ -289,26 +308,6 @@ done:
     PyMem_Free(refs);
     PyBuffer_Release(&arguments);
     return result;
-}
-
-/* Which of these tasks that we have submitted sleep, and use nothing of what they were given. */
-static PyObject *proxy_blocked(ProxyObject *p, PyObject *list)
-{
-    if (proxy_usable(p) < 0)
-        return NULL;
-    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "blocked expects a list of tasks");
-    for (Py_ssize_t i = 0; found && items && i < PySequence_Fast_GET_SIZE(items); i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
-        unsigned long n = PyLong_AsUnsignedLong(item);
-        const struct task_slot *t = n < p->s.h->touched_tasks ? &p->s.tasks[n] : NULL;
-        if (PyErr_Occurred() || (t && t->caller == p->s.me && atomic_load(&t->state) == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED) &&
-                                 PyList_Append(found, item) < 0))
-            Py_CLEAR(found);
-    }
-    if (!items)
-        Py_CLEAR(found);
-    Py_XDECREF(items);
-    return found;
 }
 
 /* Ends a task that we have submitted, as `cancel` does. */

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 
 from ...objstore import _core
 from .. import processes, transport
@@ -154,10 +155,9 @@ class Agent:
 
     def _lent(self) -> dict[str, int]:
         """What tasks of others take here, at most: those that wait for it count, too."""
-        lent: dict[str, int] = {}
+        lent: Counter[str] = Counter()
         for exchange in self._exchanges.values():
-            for name, amount in exchange.lent.items():
-                lent[name] = lent.get(name, 0) + amount
+            lent.update(exchange.lent)
         return {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}
 
     def _class_of(self, demand: dict[str, int]) -> int:
@@ -273,7 +273,7 @@ class Agent:
 
     def _count_ended(self) -> None:
         for exchange in self._exchanges.values():
-            ended, exchange.ended = exchange.ended, type(exchange.ended)()
+            ended, exchange.ended = exchange.ended, Counter()
             self._n_elsewhere += ended.total()
             for lease, n in ended.items():
                 self._step(member.Ended(lease, n))
