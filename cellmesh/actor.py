@@ -250,13 +250,15 @@ class ActorClass:
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency += sum(groups.values())
         shape, placement = of.placed(demand, hold, self.__name__, options)
-        ref = of.client.create_actor(
+        ref, constructor = of.client.create_actor(
             self._export.ref(of, options), shape, args, kwargs, meta=meta, placement=placement,
             name=name, namespace=namespace, max_restarts=options.get("max_restarts", 0),
             max_task_retries=options.get("max_task_retries", 0), max_concurrency=max_concurrency,
             ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
             detached=options.get("lifetime") == "detached", env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
             max_pending=max(0, options.get("max_pending_calls", 0)), groups=limits)
+        if of.kept_calls is not None and described.constructor is not None:
+            of.kept_calls.note(constructor, described.constructor, args, kwargs)
         return ActorHandle(ref, blueprint)
 
     def __repr__(self) -> str:

@@ -20,11 +20,12 @@ import time
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from .exceptions import SessionError
+from .exceptions import CellmeshError, SessionError
 from .function_names import name_of
 from .terminal_bars import Bars, Guards
 from .scheduler.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
@@ -293,7 +294,12 @@ class Pump:
 # The kernel extension's function: shows a session's output itself, and says so. None: nobody but this module does.
 taken_over_by: Callable[[Session], bool] | None = None
 
-_printing: weakref.WeakKeyDictionary[Session, Callable[[], None]] = weakref.WeakKeyDictionary()
+class _Printing(NamedTuple):
+    pump: Pump
+    end: Callable[[], None]
+
+
+_printing: weakref.WeakKeyDictionary[Session, _Printing] = weakref.WeakKeyDictionary()
 
 
 def start(session: Session) -> None:
@@ -339,19 +345,49 @@ def start(session: Session) -> None:
     forget = session.node.link.add_listener(hear)
     session.node.link.on_lost(lambda reason: pump.finish())
     atexit.register(pump.finish)
+    show_error = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
+        for task in _failed_tasks(error):
+            catch_up(session, task)
+        show_error(kind, error, tb)
+
+    sys.excepthook = excepthook
 
     def end() -> None:
         forget()
         pump.finish()
         erase()
         atexit.unregister(pump.finish)
+        if sys.excepthook is excepthook:  # what somebody else has put around it stays, and passes through
+            sys.excepthook = show_error
 
-    _printing[session] = end
+    _printing[session] = _Printing(pump, end)
 
 
 def stop(session: Session) -> None:
     """Undo `start`, having printed what there is; harmless if this module does not print the session's output."""
-    _printing.pop(session, lambda: None)()
+    if (printing := _printing.pop(session, None)) is not None:
+        printing.end()
+
+
+def catch_up(session: Session, task: int) -> None:
+    """Print what tasks have printed so far; of one that has failed, whose error is to stand below, what is on its way still, too."""
+    if (printing := _printing.get(session)) is not None:
+        session.hear_out(task)
+        printing.pump.flush()
+
+
+def _failed_tasks(error: BaseException | None) -> list[int]:
+    """The numbers of the tasks that an error, or what it came from, tells of; 0 where that is not known."""
+    found: list[int] = []
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, CellmeshError):
+            found.append(error.task)
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def is_output(message: Message) -> bool:

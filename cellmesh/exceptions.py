@@ -54,10 +54,20 @@ __all__ = [
 
 
 class CellmeshError(Exception):
-    """The root of the tree."""
+    """The root of the tree.
+
+    Attributes
+    ----------
+    task : int
+        The number of the task that raised, as in `state.list_tasks()`; 0 if it is unknown, or if there is none.
+    """
+
+    task: int = 0
 
     def _render_traceback_(self) -> list[str]:
         """IPython's hook: what to show in place of the usual traceback."""
+        from . import hooks
+        hooks.before_error(self.task)
         return rendered(self)
 
 
@@ -82,8 +92,6 @@ class TaskError(CellmeshError):
         The traceback in the worker.
     pid : int
         The worker's process id.
-    task : int
-        The task's number in the session, as in `state.list_tasks()`; 0 if unknown.
     note : str
         What else is known, for example why the exception could not be sent as an object.
     frames : tuple of (str, str)
@@ -99,7 +107,6 @@ class TaskError(CellmeshError):
     message: str = ""
     remote_traceback: str = ""
     pid: int = 0
-    task: int = 0
     note: str = ""
     frames: tuple[tuple[str, str], ...] = ()
     kept: tuple[str, int] | None = None
@@ -108,11 +115,6 @@ class TaskError(CellmeshError):
         note = f"\n\n({self.note})" if self.note else ""
         return (f"{self.message or self.cause_type}\n\n{self._where()} Its traceback there:\n\n"
                 f"{readable_traceback(self.remote_traceback).rstrip()}{note}")
-
-    def _render_traceback_(self) -> list[str]:
-        from . import hooks
-        hooks.before_error(self.task)
-        return super()._render_traceback_()
 
     # Ray's names, for programs that handle its RayTaskError.
     @property
@@ -274,8 +276,8 @@ class LargeClosureWarning(UserWarning):
 
 # ---------------------------------------------------------------- from what the store holds
 # A failed object holds a tuple. From workers: (kind, function name, exception type, message, traceback, pickled
-# exception or None, pid, note) with kind "task_error" or "actor_init"; from the core: ("system", code, detail, task
-# number).
+# exception or None, pid, note), perhaps followed by what was kept of the frames, with kind "task_error", or with kind
+# "actor_init" and the constructor's number at the end; from the core: ("system", code, detail, task number).
 
 def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0,
                spelled: Callable[[str], str] = lambda option: f"option {option}") -> BaseException:
@@ -375,13 +377,15 @@ def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
 
 
 def _constructor_error(record: tuple[Any, ...]) -> ActorDiedError:
-    _, name, cause_type, message, remote_traceback, pickled, pid, note, *_ = record
+    from . import hooks
+    _, name, cause_type, message, remote_traceback, pickled, pid, note, *_, task = record
     cause, problem = _load_cause(pickled)
     notes = "; ".join(filter(None, (note, problem)))
-    text = (f"the constructor of actor {name!r} raised {cause_type}: {message}\n\nIts traceback in the worker with pid "
-            f"{pid}:\n\n{readable_traceback(remote_traceback).rstrip()}")
+    inputs = hooks.inputs_in_words(task, name)
+    text = (f"the constructor of actor {name!r} raised {cause_type}: {message}\n\n{inputs}{' ' if inputs else ''}Its traceback in "
+            f"the worker with pid {pid}:\n\n{readable_traceback(remote_traceback).rstrip()}")
     error = ActorDiedError(f"{text}\n\n({notes})" if notes else text)
-    error.cause, error.remote_traceback = cause, remote_traceback
+    error.cause, error.remote_traceback, error.task = cause, remote_traceback, task
     return error
 
 

@@ -37,7 +37,10 @@ def no_inputs(task: int, name: str) -> str:
 
 
 def show_output(task: int) -> None:
-    """The error of a task that has failed is about to be shown: what it has printed comes first."""
+    """An error is about to be shown, of the task of that number or (0) of another kind: what was printed before comes first."""
+    if (of := session.current_or_none()) is not None:
+        from . import driver_output
+        driver_output.catch_up(of, task)
 
 
 # The notebook, where tasks come from cells that have flags, and which keeps inputs for a while, puts its own here.

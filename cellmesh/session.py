@@ -236,7 +236,7 @@ class Session:
     def hear_out(self, task: int) -> None:
         """Wait, for a moment at most, until what a task has printed that has failed is here: its worker tells of it behind that."""
         with self._heard:
-            self._heard.wait_for(lambda: task in self._failed, timeout=OBITUARY_S)
+            self._heard.wait_for(lambda: not task or task in self._failed, timeout=OBITUARY_S)
 
     def task_failed(self, record: tuple[Any, ...], task: int) -> None:
         """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""

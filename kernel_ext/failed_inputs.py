@@ -13,9 +13,11 @@ from ..signatures import signature_of
 from ..text import in_one_line
 from .card import state_of
 from .cell_task import run_cell
+from .kept_calls import MadeBy
 
 if TYPE_CHECKING:
-    from .kept_calls import Call
+    from ..objstore._core import Client
+    from .kept_calls import Call, KeptCalls
 
 N_INPUTS = 8
 VALUE_CHARS = 60
@@ -35,13 +37,13 @@ def inputs_in_words(task: int, name: str) -> str:
             given = _by_name(call)
         except Exception:  # whatever the user's classes raise when they are unpickled
             return ""
-        passed_on = next((value for value in given.values() if type(value) is ObjectRef and state_of(value) == "failed"), None)
-        if passed_on is None:
+        passed_on = next(filter(None, (_failed_maker(value, session.kept_calls) for value in given.values())), 0)
+        if not passed_on:
             break
-        task = passed_on.creator
+        task = passed_on
     if call is None or name_of_task(session.client, task) != name:
         return ""
-    words = [f"{in_one_line(key)} = {_in_words(value)}" for key, value in list(given.items())[:N_INPUTS]]
+    words = [f"{in_one_line(key)} = {_in_words(value, session.client)}" for key, value in list(given.items())[:N_INPUTS]]
     if len(given) > N_INPUTS:
         words.append(f"{len(given) - N_INPUTS} more")
     return f"Its inputs: {', '.join(words)}." if words else ""
@@ -57,8 +59,16 @@ def _by_name(call: Call) -> Mapping[str, Any]:
     return inspect.signature(call.called.function).bind(*args, **kwargs).arguments
 
 
-def _in_words(value: Any) -> str:
-    if type(value) is ObjectRef:
-        made_by = name_of_task(value.client, value.creator)
+def _failed_maker(value: Any, kept: KeptCalls) -> int:
+    """The number of the task that has made an input and failed; 0 if that is not so, or not known."""
+    if type(value) is MadeBy:
+        call = kept.of_task(value)
+        value = call.results[0] if call is not None and call.results else None
+    return value.creator if type(value) is ObjectRef and state_of(value) == "failed" else 0
+
+
+def _in_words(value: Any, client: Client) -> str:
+    if type(value) in (ObjectRef, MadeBy):
+        made_by = name_of_task(client, value if type(value) is MadeBy else value.creator)
         return f"<result of {in_one_line(made_by)}>" if made_by else "<a value in the store>"
     return in_one_line(" ".join(value_in_words(value, shape_above=0).split()), VALUE_CHARS)

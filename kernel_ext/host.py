@@ -183,6 +183,8 @@ class Host:
         """See `hooks.show_output`."""
         if self.output is not None:
             self.output.catch_up(task)
+        else:
+            hooks.show_output(task)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener()` from a thread of ours whenever the graph has changed, at most 30 times a second.

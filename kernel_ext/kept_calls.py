@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 N_PER_CELL = 1000
 N_KEPT = 10_000
+N_NOTED = 1000  # calls without futures, of which nobody can say when their error has been seen last
 INPUT_BYTES = 64_000  # of one call, beside the values that it refers to
 CELL_BYTES = 2_000_000  # of one that a cell has become: there are few
 SCALARS = frozenset({int, float, complex, bool, type(None)})
@@ -35,6 +36,10 @@ SCALARS = frozenset({int, float, complex, bool, type(None)})
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Submit = Callable[..., Any]
 Bound = Callable[[], Any]  # a weak reference to what holds a submitter
+
+
+class MadeBy(int):
+    """Stands for a ref: the number of the task that makes the value, or of the put."""
 
 
 class Inputs(NamedTuple):
@@ -48,7 +53,12 @@ class Inputs(NamedTuple):
 
     arguments: Arguments | None
     pickled: bytes
-    refs: tuple[ObjectRef, ...]
+    refs: tuple[ObjectRef | MadeBy, ...]
+
+    def without_objects(self) -> Inputs:
+        """The same, with a number in the place of each ref: to be named, without keeping what it refers to alive."""
+        made_by = {ref: MadeBy(ref.creator) for ref in self.refs}
+        return Inputs(self.load(made_by) if self.arguments is not None else None, self.pickled, tuple(made_by[ref] for ref in self.refs))
 
     def load(self, instead: dict[ObjectRef, ObjectRef]) -> Arguments:
         """The arguments, with other refs in the place of some."""
@@ -67,10 +77,10 @@ class Call(NamedTuple):
     Attributes
     ----------
     called : RemoteFunction, or tuple
-        Of a method the parameters: itself it would keep the actor alive, and a call of an actor is not submitted again.
+        Of what is not submitted again (a method, a constructor, a generator) the parameters: a method itself would keep the actor alive.
     inputs : Inputs
     results : tuple of ObjectRef
-        Its futures.
+        Its futures; none of a constructor or a generator.
     """
 
     called: RemoteFunction[..., Any] | Spec
@@ -89,6 +99,7 @@ class KeptCalls:
         self._lock = threading.Lock()
         self._calls: OrderedDict[int, Call] = OrderedDict()  # by the task's number
         self._failed: set[int] = set()  # of those
+        self._noted: OrderedDict[int, Call] = OrderedDict()
         self._full: list[tuple[Bound, Submit, Submit]] = []  # that have their bare submitter
 
     def watch(self, function: RemoteFunction[..., Any] | ActorMethod, called: RemoteFunction[..., Any] | Spec,
@@ -109,8 +120,10 @@ class KeptCalls:
                 n_left, counted_in = N_PER_CELL, self._full
             n_left -= 1
             results = (result,) if type(result) is ref else tuple(result) if type(result) is list else ()
-            # Without results: the function returns nothing, or a stream.
-            is_kept = bool(results) and self.keep(called, args, kwargs, results, limit)
+            if results:
+                is_kept = self.keep(called, args, kwargs, results, limit)
+            else:  # the function returns nothing, or a stream
+                is_kept = result is not None and self.note(result.completed().creator, getattr(called, "_spec", called), args, kwargs)
             if not is_kept or n_left <= 0:
                 counted_in.append((bound, submitter, submit))
                 _exchange(bound, submit, submitter)
@@ -130,6 +143,18 @@ class KeptCalls:
                 self._failed.discard(self._calls.popitem(last=False)[0])
         return True
 
+    def note(self, number: int, parameters: Spec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Keep the inputs of a call that has no future of its own, a constructor's or a generator's, only to name them."""
+        from ..objstore.serialization import ref_type
+        inputs = inputs_of(args, kwargs, INPUT_BYTES, ref_type())
+        if inputs is None:
+            return False
+        with self._lock:
+            self._noted[number] = Call(parameters, inputs.without_objects(), ())
+            if len(self._noted) > N_NOTED:
+                self._noted.popitem(last=False)
+        return True
+
     def next_cell(self) -> None:
         """A cell begins: calls are counted anew."""
         full, self._full = self._full, []
@@ -139,7 +164,7 @@ class KeptCalls:
 
     def of_task(self, number: int) -> Call | None:
         """The call that became the task of that number, if it is kept."""
-        return self._calls.get(number)
+        return self._calls.get(number) or self._noted.get(number)
 
     def all(self) -> list[tuple[int, Call]]:
         """The numbers of tasks and their calls, in the order in which they were submitted."""

@@ -559,7 +559,7 @@ static PyMethodDef client_methods[] = {
     {"watch", (PyCFunction)client_watch, METH_O, "watch(timeout)\n--\n\nSleeps until something marked may have been sealed."},
     {"wake", (PyCFunction)client_wake, METH_NOARGS, "wake()\n--\n\nMakes every sleeping thread of this process look again."},
     {"submitter", FAST(client_submitter), METH_VARARGS | METH_KEYWORDS, "The callable that submits a function's tasks."},
-    {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS, "Creates an actor; returns the ObjectRef of its actor object."},
+    {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS, "Creates an actor; returns the ObjectRef of its actor object, and the number of the task that constructs it."},
     {"get_actor", (PyCFunction)client_get_actor, METH_VARARGS, "get_actor(name, namespace)\n--\n\nThe living actor of that name, or None."},
     {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},

@@ -286,13 +286,15 @@ static PyObject *describe(ClientObject *c, struct task_slot *t, PyObject *except
     PyObject *tuple = name && number && c->hooks.error_value
                           ? PyObject_CallFunctionObjArgs(c->hooks.error_value, exception, name, number, NULL)
                           : NULL;
-    Py_XDECREF(number);
     if (tuple && PyTuple_Check(tuple) && (t->flags & TASK_FLAG_ACTOR_CREATION)) {
-        PyObject *rest = PyTuple_GetSlice(tuple, 1, PyTuple_GET_SIZE(tuple)), *kind = Py_BuildValue("(s)", "actor_init");
-        Py_SETREF(tuple, rest && kind ? PySequence_Concat(kind, rest) : NULL);
-        Py_XDECREF(rest);
+        /* Every call of the actor gets this error, so it says which task the constructor was. */
+        PyObject *list = PySequence_List(tuple), *kind = PyUnicode_FromString("actor_init");
+        bool good = list && kind && PyList_SetItem(list, 0, Py_NewRef(kind)) == 0 && PyList_Append(list, number) == 0;
+        Py_SETREF(tuple, good ? PyList_AsTuple(list) : NULL);
+        Py_XDECREF(list);
         Py_XDECREF(kind);
     }
+    Py_XDECREF(number);
     if (!tuple) {
         PyErr_Clear();
         tuple = Py_BuildValue("(sOsssOis)", "task_error", name, Py_TYPE(exception)->tp_name,

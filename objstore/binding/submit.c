@@ -531,19 +531,22 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
     codec_out_init(&out);
     PyObject **vector = NULL, *kwnames = NULL, *ref = NULL;
     uint32_t slot, result;
+    unsigned long long constructor = 0;
     if (!flatten(call_args, call_kwargs, &kwnames, &vector) ||
         encode_arguments(c, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
         !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &d, &out, &actor, slot, NULL, &result) == 0)
+    if (submit_task(c, &spec, &d, &out, &actor, slot, NULL, &result) == 0) {
+        constructor = c->s.objects[result].creator;
         client_drop(&c->s, &result, 1); /* nobody asks for the constructor's result; its task keeps it */
-    else
+    } else {
         Py_CLEAR(ref);
+    }
 done:
     codec_out_clear(&out);
     dependencies_clear(&d);
     PyMem_Free(vector);
     Py_XDECREF(kwnames);
-    return ref;
+    return ref ? Py_BuildValue("(NK)", ref, constructor) : NULL;
 }

@@ -36,6 +36,29 @@ def test_the_inputs_of_calls_of_actors_are_named(kernel: Kernel) -> None:
     assert "the inputs of 'Divider.share' are gone" in error(kernel, "%retry fut")[1], "calls of actors are not made again"
 
 
+def test_the_inputs_of_constructors_are_named(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\nclass Model:\n    def __init__(self, path, *, size=1):\n        print('loading')\n"
+               "        if not size: raise ValueError('no size')\n        self.share = path / size\n    def get(self): return self.share")
+    text = error(kernel, "model = Model.remote(load.remote(), size=0)\ncm.get(model.get.remote())")[1]
+    assert "the constructor of actor 'Model' raised ValueError: no size" in text
+    assert "Its inputs: path = <result of load>, size = 0. Its traceback in the worker with pid" in text, text
+    assert "Its inputs: path = <result of load>, size = 0." in error(kernel, "cm.get(model.get.remote())")[1], "in another cell"
+    assert "Its inputs: path = 'a'." in error(kernel, "cm.get(Model.remote('a').get.remote())")[1], "without a handle"
+
+
+def test_the_inputs_of_generators_are_named_and_kept_in_words_only(kernel: Kernel) -> None:
+    kernel.run("@cm.remote\ndef parts(total, n, of=None):\n    yield 1\n    yield total / n")
+    text = error(kernel, "big = cm.put(bytes(1_000_000))\nitems = list(parts.remote(5, n=0, of=big))\ncm.get(items[-1])")[1]
+    assert "The task 'parts' raised it" in text and "Its inputs: total = 5, n = 0, of = <a value in the store>. Its" in text, text
+    assert "Its inputs: total = 5, n = 0" in error(kernel, "cm.get(items[-1])")[1], "in another cell"
+    text = error(kernel, "first = share.remote(8, 0)\ncm.get(list(parts.remote(first, n=0))[-1])")[1]
+    assert "The task 'share' raised it" in text and "Its inputs: total = 8, n = 0. Its" in text, text
+    where = value(kernel, "big.hex()")
+    kernel.run("del big")
+    wait_until(lambda: not value(kernel, f"[o for o in cm.state.list_objects() if o['id'] == {where!r}]"), what="the input has gone")
+    assert "the inputs of 'parts' are gone" in error(kernel, "fut = items[-1]\n%retry fut")[1], "generators are not run again"
+
+
 def test_inputs_that_are_kept_keep_no_actor_alive(kernel: Kernel) -> None:
     kernel.run("@cm.remote\nclass Short:\n    def fail(self, n): raise ValueError(n)\nshort = Short.remote()\n"
                "failed = short.fail.remote(1)\ncm.wait([failed])\ndel short")

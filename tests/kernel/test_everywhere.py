@@ -106,6 +106,8 @@ def test_ipython_in_a_terminal(terminal: pexpect.spawn) -> None:
     for line in ("%load_ext cellmesh", "%load_ext cellmesh", "import cellmesh as cm"):
         assert "Error" not in entered(terminal, line)
     assert "running" in entered(terminal, "%mesh start --cpus 1")
+    entered(terminal, "@cm.remote\ndef tell():\n    print('about ' + 'to fail')\n    return 1 / 0\n")
+    assert "about to fail" in entered(terminal, "cm.get(tell.remote())").partition("Traceback")[0], "above the error"
     entered(terminal, "@cm.remote\ndef share(n):\n    return 10 // n\n")
     assert "Out" in entered(terminal, "cm.get(share.remote(5))")
     entered(terminal, "bad = share.remote(0)")

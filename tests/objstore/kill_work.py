@@ -124,7 +124,7 @@ class Driver:
         self.stream = client.submitter(code["items"], one, max_retries=-1, stream=2)
 
     def actors(self) -> list[Any]:
-        return [self.client.create_actor(self.code["Echo"], self.placed, (), {}, meta=("Echo",), max_restarts=-1, max_task_retries=-1)
+        return [self.client.create_actor(self.code["Echo"], self.placed, (), {}, meta=("Echo",), max_restarts=-1, max_task_retries=-1)[0]
                 for _ in range(self.random.randint(0, 2))]
 
     def piece(self, actors: list[Any], value: int, parts: list[Any], x: int) -> tuple[Any, int]:

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from types import ModuleType
 
@@ -184,6 +186,45 @@ def test_infinite_recursion(cm: ModuleType) -> None:
         return f()
     with pytest.raises(RecursionError):
         cm.get(deep.remote(), timeout=30)
+
+
+TELLS = """
+import cellmesh, sys
+
+@cellmesh.remote
+def fail():
+    print("about to fail")
+    raise ValueError("no data")
+
+@cellmesh.remote
+class Model:
+    def __init__(self):
+        print("about to load")
+        raise KeyError("weights")
+    def get(self): pass
+
+def show(kind, error, tb):
+    print("shown:", error.args, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("code", "first", "then"), [
+    ("cellmesh.get(fail.remote())", "about to fail\n", "Traceback"),
+    ("cellmesh.get(Model.remote().get.remote())", "about to load\n", "Traceback"),
+    ("try: cellmesh.get(fail.remote())\nexcept ValueError as error: raise SystemError('mine') from error", "about to fail\n", "Traceback"),
+    ("sys.excepthook = show\ncellmesh.get(fail.remote())", "about to fail\n", "shown: ('no data',)"),
+])
+def test_a_script_prints_what_a_task_printed_above_its_error(code: str, first: str, then: str) -> None:
+    done = subprocess.run([sys.executable, "-c", TELLS + code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=40)
+    assert done.stdout.count(first) == 1 and first in done.stdout.partition(then)[0], done.stdout
+    assert then in done.stdout, done.stdout
+
+
+def test_the_hook_for_uncaught_errors_is_given_back() -> None:
+    before = sys.excepthook
+    with cellmesh.init(num_cpus=1):
+        assert sys.excepthook is not before
+    assert sys.excepthook is before
 
 
 def test_errors_are_listed(cm: ModuleType) -> None:

@@ -201,8 +201,8 @@ def test_a_constructor_that_raised_is_told_with_its_traceback() -> None:
         raise ValueError("no data")
     except ValueError as raised:
         record = describe(raised, "Model")
-    error = make_error(("actor_init", *record[1:]))
-    assert type(error) is ActorDiedError and isinstance(error.cause, ValueError)
+    error = make_error(("actor_init", *record[1:], 7))
+    assert type(error) is ActorDiedError and isinstance(error.cause, ValueError) and error.task == 7
     assert "'Model'" in str(error) and "no data" in str(error) and "Traceback" in str(error)
 
 
