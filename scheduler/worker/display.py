@@ -15,8 +15,6 @@ from typing import Any
 from .import_hook import on_import
 
 MODULE = "IPython.core.display_functions"
-# Points to a model in the kernel, which does not know the widgets of a worker.
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 # (stream, data, metadata, transient), as `Output.show`
 Show = Callable[[str, dict[str, Any], dict[str, Any], dict[str, Any]], None]
@@ -41,8 +39,9 @@ def replace_functions(module: ModuleType, show: Show) -> None:
     def publish_display_data(data: dict[str, Any], metadata: dict[str, Any] | None = None, *, source: str | None = None,
                              transient: dict[str, Any] | None = None, update: bool = False, **ignored: Any) -> None:
         """Show a bundle of representations in the notebook that submitted this task."""
-        shown = {mime: _as_json(value) for mime, value in data.items() if mime != WIDGET_MIME}
-        show("update_display" if update else "display", shown, metadata or {}, transient or {})
+        from .widgets import still
+        if shown := {mime: _as_json(value) for mime, value in still(data).items()}:
+            show("update_display" if update else "display", shown, metadata or {}, transient or {})
 
     def display(*objs: Any, include: Iterable[str] | None = None, exclude: Iterable[str] | None = None,
                 metadata: dict[str, Any] | None = None, transient: dict[str, Any] | None = None, display_id: Any = None,

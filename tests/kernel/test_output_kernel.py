@@ -144,8 +144,9 @@ def test_a_session_begun_before_the_extension_is_taken_over(fresh_kernel: Kernel
     assert kernel.text(cell).count("late") == 1
 
 
-def test_progress_bars_of_tasks_are_displays_of_the_cell_updated_in_place(kernel: Kernel) -> None:
-    cell = kernel.run("@cm.remote\ndef count(n):\n    from tqdm.auto import tqdm\n    return sum(tqdm(range(n), desc=str(n)))\n"
+@pytest.mark.parametrize("module", ["auto", "notebook"])
+def test_progress_bars_of_tasks_are_displays_of_the_cell_updated_in_place(kernel: Kernel, module: str) -> None:
+    cell = kernel.run(f"@cm.remote\ndef count(n):\n    from tqdm.{module} import tqdm\n    return sum(tqdm(range(n), desc=str(n)))\n"
                       "cm.get([count.remote(100), count.remote(200)])")
     wait_until(lambda: sum("100%" in m["content"]["data"]["text/html"]
                            for m in kernel.of(cell, "update_display_data")) == 2)
@@ -180,8 +181,28 @@ def test_what_tasks_print_into_an_output_widget_stands_under_their_cell(kernel: 
     text = plain(kernel.until_text(cell, lambda text: "behind" in text))
     assert text.index("inside") < text.index("behind")
     shown = [m["content"]["data"] for m in kernel.of(cell, "display_data")]
-    assert "'shown'" in [data["text/plain"] for data in shown]
-    assert not any("application/vnd.jupyter.widget-view+json" in data for data in shown), "the kernel knows no widget of a worker"
+    assert [data["text/plain"] for data in shown] == ["'shown'"], "not the widget itself"
+
+
+@pytest.mark.parametrize(("made", "drawn", "text"), [
+    ("w.IntSlider(3, description='<b>n')", "<code>IntSlider(value=3, description=&#x27;&lt;b&gt;n&#x27;)</code>", "IntSlider(value=3"),
+    ("w.VBox([w.HTML('<b>bold</b>'), w.IntProgress(3, max=8), w.Output()])", '<progress max="8" value="3"', "VBox(children="),
+    ("w.Image(value=b'\\x89PNG', format='png')", '<img src="data:image/png;base64,iVBORw==">', "Image(value="),
+])
+def test_a_widget_made_in_a_task_is_shown_as_it_is_with_the_remedy(kernel: Kernel, made: str, drawn: str, text: str) -> None:
+    cell = kernel.run(f"@cm.remote\ndef show():\n    import ipywidgets as w\n    display({made})\ncm.get(show.remote())")
+    wait_until(lambda: kernel.of(cell, "display_data"), what="the widget")
+    (shown,) = kernel.of(cell, "display_data")
+    data = shown["content"]["data"]
+    assert drawn in data["text/html"] and data["text/plain"].startswith(text), data
+    assert all("Make it in the notebook" in part and "cellmesh.progress(refs)" in part for part in data.values()) and len(data) == 2
+
+
+def test_a_widget_that_brings_a_picture_of_itself_is_that_picture(kernel: Kernel) -> None:
+    cell = kernel.run("@cm.remote\ndef show():\n    display({'application/vnd.jupyter.widget-view+json': {'model_id': 'x'}, 'text/plain': 'Map',"
+                      "\n             'image/svg+xml': '<svg/>'}, raw=True)\ncm.get(show.remote())")
+    wait_until(lambda: kernel.of(cell, "display_data"), what="the widget")
+    assert kernel.of(cell, "display_data")[0]["content"]["data"] == {"text/plain": "Map", "image/svg+xml": "<svg/>"}
 
 
 @pytest.mark.parametrize("ends", ["cm.get(tell_and_fail.remote(50))", "%%remote\nx = tell_and_fail.function(50)",
