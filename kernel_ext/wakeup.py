@@ -11,7 +11,6 @@ of the request, which says that the cell has ended; but the task is left behind,
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
 import sys
@@ -53,8 +52,8 @@ def held_back() -> Iterator[None]:
 
 
 def press_again() -> None:
-    """Send this process a SIGINT soon."""
-    again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+    """Send the main thread a SIGINT soon; sent to the process, it might be taken by the thread that sends it, and wake nobody."""
+    again = threading.Timer(AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     again.daemon = True
     again.start()
 

@@ -94,6 +94,10 @@ extern struct PyModuleDef core_module;
 /* ---- interrupt.c */
 PyObject *process_repeat_interrupts(PyObject *module, PyObject *unused);
 void interrupt_seen(void);
+/* From here on the main thread gets every SIGINT of the process; false: this is another thread, or nobody handles it. Without the
+ * GIL, and only around a call that sleeps: who changes handlers meanwhile would be undone. */
+bool interrupts_to_me(void);
+void interrupts_to_anybody(void);
 
 /* ---- process.c */
 PyObject *process_set_name(PyObject *module, PyObject *name);

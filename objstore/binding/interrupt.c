@@ -5,8 +5,10 @@
 #include "binding.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #define REPEAT_NS 20000000
 
@@ -32,6 +34,37 @@ void interrupt_seen(void)
 {
     if (repeats)
         arm(0);
+}
+
+/* A driver's SIGINT, sent to the process, is taken by whichever thread runs at that moment: a notebook has a dozen. The main thread, for
+ * which it was meant, has been woken then, finds nothing, and its futex call goes on by itself. So whoever takes it passes it on. */
+static struct sigaction before;
+static pthread_t sleeper;
+
+static void pass_on(int number)
+{
+    int error = errno;
+    if (pthread_equal(pthread_self(), sleeper))
+        before.sa_handler(number);
+    else
+        pthread_kill(sleeper, number);
+    errno = error;
+}
+
+bool interrupts_to_me(void)
+{
+    if (repeats || gettid() != getpid() || sigaction(SIGINT, NULL, &before) < 0 || before.sa_flags & SA_SIGINFO ||
+        before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
+        return false;
+    struct sigaction ours = before;
+    ours.sa_handler = pass_on;
+    sleeper = pthread_self();
+    return sigaction(SIGINT, &ours, NULL) == 0;
+}
+
+void interrupts_to_anybody(void)
+{
+    sigaction(SIGINT, &before, NULL);
 }
 
 PyObject *process_repeat_interrupts(PyObject *module, PyObject *unused)

@@ -1,6 +1,7 @@
 """Sessions: they start by themselves, end without a trace, and say so when they are lost."""
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -240,6 +241,36 @@ def test_interrupting_a_get(cm: ModuleType, flag) -> None:
     with pytest.raises(KeyboardInterrupt):
         cm.get(ref, timeout=20)
     interrupt.join()
+    flag("go").set()
+    assert cm.get(ref, timeout=20) is None
+
+
+def handler_of_sigint() -> int:
+    """The address of the function that the system calls."""
+    action = ctypes.create_string_buffer(512)
+    assert ctypes.CDLL(None).sigaction(int(signal.SIGINT), None, action) == 0
+    return ctypes.cast(action, ctypes.POINTER(ctypes.c_void_p))[0] or 0
+
+
+@pytest.mark.usefixtures("stop_button")
+def test_an_interrupt_that_another_thread_takes_is_passed_on_to_a_get(cm: ModuleType, flag) -> None:
+    """The system gives a process' signal to whichever thread runs; the main thread would sleep on until the end of its slice."""
+    ref = wait_for.remote(flag("started"), flag("go"))
+    pythons, passed_on = handler_of_sigint(), threading.Event()
+
+    def interrupt() -> None:
+        try:
+            wait_until(lambda: handler_of_sigint() != pythons, what="a get that sleeps for long takes all interrupts")
+            passed_on.set()
+        finally:
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        cm.get(ref, timeout=40)
+    thread.join()
+    assert passed_on.is_set() and handler_of_sigint() == pythons
     flag("go").set()
     assert cm.get(ref, timeout=20) is None
 
