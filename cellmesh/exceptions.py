@@ -42,6 +42,8 @@ from typing import Any
 from .text import in_one_line
 from .tracebacks import rendered, readable_traceback
 
+DIED_WITH_ITS_MACHINE = -2000  # in place of an exit status
+
 __all__ = [
     "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "AuthenticationError",
     "CellmeshError", "ClusterError", "ForkedClientError",
@@ -403,6 +405,9 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
     if code == "cancelled":
         return TaskCancelledError(f"{task} was cancelled")
     if code == "actor_died":
+        if detail == DIED_WITH_ITS_MACHINE:
+            return ActorDiedError(f"the actor that {task} calls is dead: the machine where it lived was lost, and it has no restarts left "
+                                  "(option max_restarts)")
         ended = f"its process {how_it_ended(detail)}" if detail else "it was ended by kill() or with its last handle"
         return _with_exit_code(ActorDiedError(f"the actor that {task} calls is dead: {ended}"), detail)
     if code in ("unplaced", "actor_unplaced"):
@@ -415,6 +420,9 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
                                      "may have been executed or not (option max_task_retries repeats it)")
     if code == "node_died":
         return NodeDiedError(f"the machine that ran {task} was lost, and the task has no retries left ({spelled('max_retries')})")
+    if code == "cannot_leave":
+        return CellmeshError(f"{task} was to go to another machine, or what it made, and cannot: generators, and actors with very many methods, "
+                             "stay on the machine where they are made")
     if code == "object_lost":
         return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
     if code == "store_full":

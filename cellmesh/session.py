@@ -185,7 +185,7 @@ class Session:
         if number is None:
             number = self.client.resource_class(demand, hold, env)
             self._resource_classes[key] = number
-            stays_here = not self.config.cluster or hold is not None or env  # else the head says what no machine can run
+            stays_here = not self.config.cluster or env  # else the head says what no machine can run
             if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number

@@ -1,23 +1,15 @@
 /* Proxy: a client slot that stands for another machine, for the process that speaks with it. Bytes and slots, no values: whoever serves
  * other machines never unpickles. Objects and tasks are named by their slots; the proxy holds what it names, so they stay what they are. */
-#include "binding.h"
-
 #include <signal.h>
 #include <string.h>
 
 #include "../core/away.h"
 #include "../core/proxy.h"
+#include "proxy_object.h"
 
-typedef struct {
-    PyObject_HEAD
-    ClientObject *client; /* the agent's own, whose mapping this is */
-    struct segment s;
-    bool attached;
-} ProxyObject;
+enum { MOST_LOOKED_AT = 1024 };
 
-enum { MOST_TASKS = 1024, MOST_LOOKED_AT = 1024 };
-
-static int proxy_usable(ProxyObject *p)
+int proxy_usable(ProxyObject *p)
 {
     if (p->attached)
         return client_usable(p->client);
@@ -25,7 +17,7 @@ static int proxy_usable(ProxyObject *p)
     return -1;
 }
 
-static int parse_slot(ProxyObject *p, PyObject *number, uint32_t *slot)
+int parse_slot(ProxyObject *p, PyObject *number, uint32_t *slot)
 {
     unsigned long n = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred())
@@ -38,7 +30,7 @@ static int parse_slot(ProxyObject *p, PyObject *number, uint32_t *slot)
     return 0;
 }
 
-static int parse_running(ProxyObject *p, PyObject *number, uint32_t *task)
+int parse_running(ProxyObject *p, PyObject *number, uint32_t *task)
 {
     unsigned long n = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred())
@@ -51,8 +43,7 @@ static int parse_running(ProxyObject *p, PyObject *number, uint32_t *task)
     return 0;
 }
 
-/* A list of slots as an array, to be freed. `n_more` elements have room behind them. */
-static uint32_t *parse_slots(ProxyObject *p, PyObject *list, Py_ssize_t n_more, Py_ssize_t *n)
+uint32_t *parse_slots(ProxyObject *p, PyObject *list, Py_ssize_t n_more, Py_ssize_t *n)
 {
     if (!PyList_Check(list)) {
         PyErr_SetString(PyExc_TypeError, "expected a list of slots");
@@ -91,7 +82,7 @@ static uint64_t allocate_at_once(ProxyObject *p, uint64_t size, uint32_t n_refs)
     }
 }
 
-static PyObject *list_of(const uint32_t *slots, Py_ssize_t n)
+PyObject *list_of(const uint32_t *slots, Py_ssize_t n)
 {
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {
@@ -168,10 +159,11 @@ static PyObject *proxy_index(ProxyObject *p, void *unused)
 static PyObject *describe_task(ProxyObject *p, uint32_t task)
 {
     struct task_slot *t = &p->s.tasks[task];
-    return Py_BuildValue("(IKIIy#NIIiIIIK)", task, (unsigned long long)t->seq, (unsigned)t->resource_class, t->function,
+    int object = t->actor_1 ? (int)p->s.actors[t->actor_1 - 1].object_1 - 1 : -1;
+    return Py_BuildValue("(IKIIy#NIIiIIIKiiI)", task, (unsigned long long)t->seq, (unsigned)t->resource_class, t->function,
                          (const char *)task_arguments(&p->s, t), (Py_ssize_t)t->arguments_size, list_of(task_refs(&p->s, t), t->n_refs),
-                         t->n_dependencies, (unsigned)t->n_returns, (int)t->max_retries, (unsigned)(t->flags & TASK_FLAG_RETRY_EXCEPTIONS),
-                         (unsigned)t->attempt, t->origin, (unsigned long long)t->parent);
+                         t->n_dependencies, (unsigned)t->n_returns, (int)t->max_retries, (unsigned)(t->flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STREAM)),
+                         (unsigned)t->attempt, t->origin, (unsigned long long)t->parent, (int)t->actor_1 - 1, object, (unsigned)t->group);
 }
 
 static PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
@@ -185,6 +177,11 @@ static PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
     segment_lock(&p->s);
     n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, tasks);
     segment_unlock(&p->s);
+    return describe_tasks(p, tasks, n);
+}
+
+PyObject *describe_tasks(ProxyObject *p, const uint32_t *tasks, uint32_t n)
+{
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (uint32_t i = 0; list && i < n; i++) {
         PyObject *record = describe_task(p, tasks[i]);
@@ -276,27 +273,27 @@ static PyObject *proxy_blocked(ProxyObject *p, PyObject *list) { return those_ta
 
 static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
 {
-    unsigned int function, class, n_dependencies, n_returns, flags, origin;
+    unsigned int function, class, n_dependencies, n_returns, flags, origin, group = 0;
     int max_retries;
     unsigned long long parent;
     Py_buffer arguments;
-    PyObject *list, *result = NULL;
-    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK:submit", &function, &class, &arguments, &PyList_Type, &list, &n_dependencies, &n_returns,
-                          &max_retries, &flags, &origin, &parent))
+    PyObject *list, *actor = Py_None, *result = NULL;
+    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK|OI:submit", &function, &class, &arguments, &PyList_Type, &list, &n_dependencies, &n_returns,
+                          &max_retries, &flags, &origin, &parent, &actor, &group))
         return NULL;
     Py_ssize_t n;
-    uint32_t task, *refs = NULL;
-    if (proxy_usable(p) < 0 || !(refs = parse_slots(p, list, n_returns, &n)))
+    uint32_t task, actor_1 = 0, *refs = NULL;
+    if (proxy_usable(p) < 0 || (actor != Py_None && parse_actor_object(p, actor, &actor_1) < 0) || !(refs = parse_slots(p, list, n_returns, &n)))
         goto done;
     if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || n_returns > UINT16_MAX ||
-        max_retries < -1 || max_retries > INT16_MAX || arguments.len > UINT32_MAX) {
+        max_retries < -1 || max_retries > INT16_MAX || group >= MAX_GROUPS || arguments.len > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "submit: a number is out of range");
         goto done;
     }
     struct task_spec spec = {.function = function, .resource_class = class, .n_returns = n_returns, .n_dependencies = n_dependencies,
                              .n_refs = (uint32_t)n, .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len,
-                             .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries,
-                             .flags = (uint16_t)(flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_STAYS))};
+                             .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries, .actor_1 = actor_1, .group = (uint16_t)group,
+                             .flags = (uint16_t)(flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STAYS))};
     segment_lock(&p->s);
     int error = task_submit(&p->s, &spec, refs + n, &task);
     segment_unlock(&p->s);
@@ -345,7 +342,8 @@ static PyObject *proxy_seal(ProxyObject *p, PyObject *args)
     PyObject *number, *list;
     unsigned int state;
     Py_buffer bytes;
-    if (!PyArg_ParseTuple(args, "OIy*O!:seal", &number, &state, &bytes, &PyList_Type, &list))
+    int in_arena = 0;
+    if (!PyArg_ParseTuple(args, "OIy*O!|p:seal", &number, &state, &bytes, &PyList_Type, &list, &in_arena))
         return NULL;
     PyObject *result = NULL;
     uint32_t slot, *refs = NULL;
@@ -357,7 +355,7 @@ static PyObject *proxy_seal(ProxyObject *p, PyObject *args)
         goto done;
     }
     bool sealed;
-    if (bytes.len <= (Py_ssize_t)OBJECT_INLINE_SIZE && !n) {
+    if (bytes.len <= (Py_ssize_t)OBJECT_INLINE_SIZE && !n && !in_arena) {
         segment_lock(&p->s);
         sealed = object_seal_inline(&p->s, slot, state, bytes.buf, (uint32_t)bytes.len);
         task_release_waiting(&p->s, slot);
@@ -445,7 +443,7 @@ static PyObject *proxy_look(ProxyObject *p, PyObject *number)
     uint32_t state = object_state(o);
     bool failed = state == OBJECT_FAILED;
     if (!proxy_suits_object(&p->s, slot))
-        return PyErr_Format(PyExc_TypeError, "object %u is a stream or an actor", slot);
+        return PyErr_Format(PyExc_TypeError, "object %u is a stream", slot);
     uint32_t n = object_n_refs(&p->s, o);
     PyObject *refs = n ? list_of(object_refs_at(&p->s, object_chunk(o), o->size), n) : PyList_New(0);
     return Py_BuildValue("(IKNIii)", state, (unsigned long long)(state >= OBJECT_READY ? o->size : 0), refs, failed ? o->u.failure.code : 0,
@@ -643,6 +641,17 @@ static uint32_t n_suited(struct segment *s, const struct resource_class *c)
     return n;
 }
 
+/* What an actor of that class keeps once it has been constructed. */
+static PyObject *proxy_kept(ProxyObject *p, PyObject *number)
+{
+    unsigned long class = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || proxy_usable(p) < 0)
+        return NULL;
+    if (class >= p->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", class);
+    return amounts_to_python(&p->s, p->s.classes[class].hold);
+}
+
 /* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount})]; and from now on this client is woken,
  * once, when tasks wait for which there is no room. */
 PyObject *client_surplus(ClientObject *c, PyObject *unused)
@@ -678,17 +687,30 @@ static PyMethodDef proxy_methods[] = {
     PROXY("close", proxy_close, METH_O, "close(code)\n--\n\nThe machine is gone, or out of reach: buries its client."),
     PROXY("take", proxy_take_tasks, METH_VARARGS,
           "take(resource_class, most)\n--\n\n[(task, number, class, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, "
-          "origin, parent)]; they run there now."),
+          "origin, parent, actor, actor's object, group)]; they run there now."),
     PROXY("results", proxy_results, METH_O, "results(task)\n--\n\nThe slots of its results."),
     PROXY("finish", proxy_finish, METH_VARARGS, "finish(task, status)\n--\n\nIts results are sealed."),
     PROXY("give_back", proxy_return_task, METH_O, "give_back(task)\n--\n\nIt has not begun there; others may take it."),
     PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
     PROXY("submit", proxy_submit, METH_VARARGS,
-          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent)\n--\n\n(task, number, results)."),
+          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, actor=None, group=0)\n--\n\n"
+          "(task, number, results)."),
+    PROXY("actor", proxy_actor, METH_O, "actor(object)\n--\n\n(actor, state, detail of its death, whether it died for good, spec); None: it is a value."),
+    PROXY("kept", proxy_kept, METH_O, "kept(resource_class)\n--\n\nWhat an actor keeps once constructed: {name: ten-thousandths}."),
+    PROXY("host", proxy_host_actor, METH_VARARGS,
+          "host(object, spec, function, class, arguments, refs, n_dependencies, flags, attempt, origin)\n--\n\nBegins an actor of theirs here: (task, number, results)."),
+    PROXY("stand_in", proxy_make_stand_in, METH_VARARGS, "stand_in(object, spec, function, class)\n--\n\nMakes an object stand for an actor of theirs; its index."),
+    PROXY("bind", proxy_bind, METH_O, "bind(task)\n--\n\nThe constructor has returned there."),
+    PROXY("construction_failed", proxy_construction_failed, METH_O, "construction_failed(task)\n--\n\nThe constructor has raised; its result tells what."),
+    PROXY("lose_actor", proxy_lose_actor, METH_VARARGS,
+          "lose_actor(actor, code, for_good, begun, others)\n--\n\nIt has ended there, with these calls of it begun, and others not."),
+    PROXY("kill", proxy_kill_actor, METH_VARARGS, "kill(object, no_restart)\n--\n\nEnds the actor that the object stands for."),
+    PROXY("calls", proxy_calls, METH_VARARGS, "calls(actor, most)\n--\n\nCalls of an actor that lives there, as `take` tells of tasks."),
+    PROXY("actor_news", proxy_actor_news, METH_O, "actor_news(actors)\n--\n\n[(actor, has calls, has ended, is to be killed, for good)] of those with any of it."),
     PROXY("blocked", proxy_blocked, METH_O, "blocked(tasks)\n--\n\nThose of them, submitted by this proxy, that wait for others."),
     PROXY("cancel", proxy_cancel, METH_VARARGS, "cancel(result, force)\n--\n\nEnds the task that makes it."),
     PROXY("create", proxy_create, METH_NOARGS, "create()\n--\n\nAn object that is to come, held by this proxy."),
-    PROXY("seal", proxy_seal, METH_VARARGS, "seal(object, state, bytes, refs)\n--\n\nFalse: it was sealed already."),
+    PROXY("seal", proxy_seal, METH_VARARGS, "seal(object, state, bytes, refs, in_arena=False)\n--\n\nFalse: it was sealed already."),
     PROXY("seal_failed", proxy_seal_failed, METH_VARARGS, "seal_failed(object, code, detail)\n--\n\nFalse: it was sealed already."),
     PROXY("seal_elsewhere", proxy_seal_elsewhere, METH_VARARGS, "seal_elsewhere(object, size)\n--\n\nIts bytes stay on that machine until they are read."),
     PROXY("move", proxy_move, METH_VARARGS, "move(object, lost)\n--\n\nWhat lies elsewhere is brought by this proxy, or by nobody any more."),

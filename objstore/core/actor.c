@@ -125,15 +125,22 @@ static void drop_cancelled(struct segment *s, uint32_t task)
         t->flags |= TASK_FLAG_LOOSE;
 }
 
+/* Its constructor has run on another machine, where its calls run, too: as many at a time as that machine sees fit. */
+static bool is_elsewhere(const struct segment *s, const struct actor_slot *a)
+{
+    return a->task_1 && s->tasks[a->task_1 - 1].flags & TASK_FLAG_ELSEWHERE;
+}
+
 static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
+    uint32_t code = a->flags & ACTOR_FLAG_HOSTED ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
     for (uint32_t i = 0; i < t->n_returns; i++) {
         uint32_t result = task_result(s, t, i);
         if (a->death_object_1)
             object_seal_like(s, result, a->death_object_1 - 1);
         else
-            object_seal_failed(s, result, actor_failure(a), a->death_detail, t->seq);
+            object_seal_failed(s, result, code, a->death_detail, t->seq);
     }
 }
 
@@ -156,9 +163,9 @@ void actor_count(struct segment *s, const struct task_slot *call, bool runs)
     }
 }
 
-static bool has_room(const struct actor_slot *a, uint32_t group)
+static bool has_room(const struct segment *s, const struct actor_slot *a, uint32_t group)
 {
-    return !a->group_limit[group] || a->group_running[group] < a->group_limit[group];
+    return !a->group_limit[group] || a->group_running[group] < a->group_limit[group] || is_elsewhere(s, a);
 }
 
 bool actor_post(struct segment *s, uint32_t actor, uint32_t task)
@@ -229,7 +236,7 @@ uint32_t actor_take(struct segment *s, uint32_t actor)
             drop_cancelled(s, task);
             continue;
         }
-        if (state == TASK_READY && !(*word & bit) && has_room(a, t->group)) {
+        if (state == TASK_READY && !(*word & bit) && has_room(s, a, t->group)) {
             unlink_call(s, a, previous_1, task);
             actor_count(s, t, true);
             return task;
@@ -252,16 +259,21 @@ void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
     int64_t scratch[MAX_KINDS];
     uint32_t mask = t->gpu_mask;
     struct pool *pool = resource_pool(s, t->resource_class);
-    resource_release(s, pool, task_amounts(s, t, scratch), mask);
-    resource_reacquire(s, pool, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
+    bool elsewhere = t->flags & TASK_FLAG_ELSEWHERE;
+    if (!elsewhere) {
+        resource_release(s, pool, task_amounts(s, t, scratch), mask);
+        resource_reacquire(s, pool, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
+    }
     t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
     STEP();
     atomic_store_explicit(&t->state, TASK_HELD, memory_order_relaxed);
     STEP();
-    s->clients[s->me].actor_1 = actor + 1;
+    if (!elsewhere) /* a proxy serves any number of them */
+        s->clients[s->me].actor_1 = actor + 1;
     a->worker_1 = s->me + 1;
     set_state(s, actor, ACTOR_ALIVE);
-    event_write(s, EVENT_FINISHED, t->seq, t->result_1 - 1, EVENT_OK, 0, 0, s->me);
+    if (!(t->flags & TASK_FLAG_HIDDEN))
+        event_write(s, EVENT_FINISHED, t->seq, t->result_1 - 1, EVENT_OK, 0, 0, s->me);
     task_wake_workers(s);
 }
 
@@ -274,7 +286,8 @@ static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
     a->task_1 = 0;
     switch (atomic_load_explicit(&t->state, memory_order_relaxed)) {
     case TASK_HELD:
-        resource_release(s, resource_pool(s, class), s->classes[class].hold, t->gpu_mask);
+        if (!(t->flags & TASK_FLAG_ELSEWHERE))
+            resource_release(s, resource_pool(s, class), s->classes[class].hold, t->gpu_mask);
         task_release(s, task);
         placement_left(s, class);
         break;
@@ -358,15 +371,13 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
         a->restarts_left--;
     struct task_slot *t = &s->tasks[a->task_1 - 1];
     a->worker_1 = 0;
-    a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
-    if (atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD)
-        resource_release(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
-    else {
-        int64_t scratch[MAX_KINDS];
-        resource_release(s, resource_pool(s, t->resource_class), task_amounts(s, t, scratch), t->gpu_mask);
-    }
+    a->flags &= ~(uint32_t)(ACTOR_FLAG_IDLE | ACTOR_FLAG_KILL);
+    int64_t scratch[MAX_KINDS];
+    bool held = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD;
+    if (!(t->flags & TASK_FLAG_ELSEWHERE))
+        resource_release(s, resource_pool(s, t->resource_class), held ? s->classes[t->resource_class].hold : task_amounts(s, t, scratch), t->gpu_mask);
     t->gpu_mask = 0;
-    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL);
+    t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL | TASK_FLAG_ELSEWHERE);
     t->attempt++;
     set_state(s, actor, ACTOR_RESTARTING);
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
@@ -385,14 +396,17 @@ uint32_t actor_kill(struct segment *s, uint32_t actor, bool no_restart)
         return UINT32_MAX;
     if (no_restart)
         a->flags |= ACTOR_FLAG_KILLED;
-    if (a->worker_1)
-        return a->worker_1 - 1;
     struct task_slot *t = a->task_1 ? &s->tasks[a->task_1 - 1] : NULL;
-    if (t && atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_RUNNING)
-        return t->worker;
-    if (no_restart)
+    bool is_constructed = t && atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_RUNNING;
+    uint32_t client = a->worker_1 ? a->worker_1 - 1 : is_constructed ? t->worker : UINT32_MAX;
+    if (client < MAX_CLIENTS && s->clients[client].role == ROLE_PROXY) {
+        a->flags |= ACTOR_FLAG_KILL;
+        wake_client(s, client);
+        return UINT32_MAX;
+    }
+    if (client == UINT32_MAX && no_restart)
         actor_die(s, actor, 0);
-    return UINT32_MAX;
+    return client;
 }
 
 void actor_unplace(struct segment *s, uint32_t actor, uint32_t number)

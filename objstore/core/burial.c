@@ -114,6 +114,22 @@ static void bury_constructor(struct burial *b, uint32_t task)
     b->losses.actor_restarts = actor_worker_died(s, actor, c->end_code == DIED_OF_MEMORY ? -SIGKILL : c->end_code);
 }
 
+void actor_lost(struct segment *s, uint32_t actor, int32_t code, bool for_good, const uint32_t *calls, uint32_t n_begun, uint32_t n)
+{
+    struct client_losses losses = {0, 0, 0, false};
+    if (for_good)
+        s->actors[actor].flags |= ACTOR_FLAG_KILLED;
+    STEP();
+    if (s->actors[actor].flags & ACTOR_FLAG_KILLED)
+        code = 0; /* on purpose, see bury_constructor */
+    bool restarts = actor_worker_died(s, actor, code);
+    for (uint32_t i = 0; i < n; i++)
+        if (i >= n_begun && restarts && !(s->tasks[calls[i]].flags & TASK_FLAG_CANCEL))
+            proxy_give_back(s, calls[i]);
+        else
+            lose_task(s, calls[i], code, &losses);
+}
+
 static void bury_task(struct burial *b, uint32_t task)
 {
     struct segment *s = b->s;

@@ -39,6 +39,10 @@
 struct client_losses { uint32_t retried, failed, objects; bool actor_restarts; };
 struct client_losses client_died(struct segment *segment, uint32_t client, int32_t code);
 
+/* What follows when one actor that lives on another machine has ended there, with `code`: it starts again, unless `for_good`, or dies, and of its calls under way,
+ * `calls`, those after the first `n_begun` have not been begun and stand in line again if it does start. Under the lock, on the proxy. */
+void actor_lost(struct segment *proxy, uint32_t actor, int32_t code, bool for_good, const uint32_t *calls, uint32_t n_begun, uint32_t n);
+
 /* Does so for every client whose process has ended; for segments without a scheduler, which is told of deaths. Returns how
  * many, and their pids in `pids`, which has room for MAX_CLIENTS. */
 uint32_t client_reap(struct segment *segment, int32_t *pids);

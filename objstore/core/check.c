@@ -43,9 +43,8 @@ static void count_resources(struct checker *c, struct task_slot *t)
     struct segment *s = c->s;
     int64_t scratch[MAX_KINDS];
     uint32_t state = atomic_load(&t->state);
-    const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch)
-                             : state == TASK_HELD  ? s->classes[t->resource_class].hold
-                                                   : NULL;
+    bool holds = state == TASK_HELD && !(t->flags & TASK_FLAG_ELSEWHERE);
+    const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch) : holds ? s->classes[t->resource_class].hold : NULL;
     for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
         c->used[s->classes[t->resource_class].place.pool][k] += (uint64_t)amounts[k];
 }

@@ -596,12 +596,110 @@ static void run_lose(void)
     away_give_up(&proxy, a);
     segment_unlock(&proxy);
 }
+
+/* ---- actors on another machine */
+static void take_constructor(void)
+{
+    actor_1 = submit_actor_of(class_small, 1, 0, &a);
+    b = submit_one(70, actor_1);
+    submit_one(0, actor_1);
+    segment_lock(&proxy);
+    n_sent = proxy_take(&proxy, class_small, 4, sent);
+    segment_unlock(&proxy);
+    CHECK(n_sent && s.actors[actor_1 - 1].task_1);
+}
+static void a_constructor_elsewhere(void)
+{
+    a_proxy();
+    take_constructor();
+}
+static void run_bind_elsewhere(void)
+{
+    uint32_t constructor = s.actors[actor_1 - 1].task_1 - 1;
+    seal_results(constructor);
+    segment_lock(&proxy);
+    task_release_results(&proxy, constructor);
+    actor_bind(&proxy, actor_1 - 1, constructor);
+    segment_unlock(&proxy);
+    check_sound();
+}
+static void an_actor_elsewhere(void)
+{
+    a_constructor_elsewhere();
+    run_bind_elsewhere();
+}
+static void run_take_calls(void)
+{
+    segment_lock(&proxy);
+    n_sent = proxy_take_calls(&proxy, actor_1 - 1, 4, sent);
+    segment_unlock(&proxy);
+    CHECK(n_sent == 2);
+    check_sound();
+}
+static void calls_elsewhere(void)
+{
+    an_actor_elsewhere();
+    run_take_calls();
+}
+static void lose_actor(bool for_good)
+{
+    segment_lock(&proxy);
+    actor_lost(&proxy, actor_1 - 1, -SIGKILL, for_good, sent, n_sent / 2, n_sent);
+    segment_unlock(&proxy);
+    CHECK(for_good || s.actors[actor_1 - 1].n_pending == n_sent); /* those that had begun may be repeated, too */
+    check_sound();
+}
+static void run_lose_actor(void) { lose_actor(false); }
+static void run_lose_actor_for_good(void) { lose_actor(true); }
+static void run_kill_elsewhere(void)
+{
+    run_kill_pending();
+    CHECK(s.actors[actor_1 - 1].flags & ACTOR_FLAG_KILL && s.actors[actor_1 - 1].worker_1 == proxy.me + 1);
+}
+static uint32_t stand_in(void)
+{
+    uint32_t object = put_arena(100, NULL, 0);
+    struct actor_spec spec = {.max_concurrency = 1, .flags = ACTOR_FLAG_ORDERED, .group_limit = {1}};
+    segment_lock(&proxy);
+    CHECK(proxy_stand_in(&proxy, &spec, object, function, class_small) == OBJSTORE_OK);
+    segment_unlock(&proxy);
+    check_sound();
+    return object;
+}
+static void run_stand_in(void)
+{
+    a = stand_in();
+    actor_1 = s.objects[a].u.arena.actor_1;
+    submit_one(0, actor_1), submit_one(0, actor_1);
+    run_take_calls(); /* both, whatever the limit */
+    run_results_come();
+    n_sent = 0;
+    drop(a);
+    lose_actor(true);
+}
+static void run_host(void)
+{
+    uint32_t made, constructor;
+    struct actor_spec spec = {.max_concurrency = 1, .flags = ACTOR_FLAG_ORDERED | ACTOR_FLAG_HOSTED};
+    struct task_spec task_spec = {.function = function, .resource_class = class_small, .n_returns = 1};
+    a = put_arena(100, NULL, 0);
+    segment_lock(&proxy);
+    CHECK(proxy_host(&proxy, &spec, a, &task_spec, &made, &constructor) == OBJSTORE_OK);
+    segment_unlock(&proxy);
+    client_drop(&proxy, &made, 1);
+    drop(a);
+    check_sound();
+}
 static void a_machines_life(void)
 {
     CHECK(proxy_attach(&proxy, &s) == OBJSTORE_OK);
     submit_one(0, 0);
     run_take();
     put_elsewhere();
+    take_constructor();
+    run_bind_elsewhere();
+    run_take_calls();
+    stand_in();
 }
 static void a_lost_machine(void)
 {
@@ -649,5 +747,9 @@ static const struct operation operations[] = {
     {"attach proxy", nobody, run_attach_proxy}, {"take for another machine", a_proxy, run_take_and_look}, {"results come", tasks_elsewhere, run_results_come},
     {"tasks return", tasks_elsewhere, run_tasks_return}, {"seal elsewhere", a_proxy, run_put_elsewhere}, {"bring", an_object_elsewhere, run_bring},
     {"lose", an_object_elsewhere, run_lose}, {"machine lost", a_lost_machine, run_client_died},
+    {"bind actor elsewhere", a_constructor_elsewhere, run_bind_elsewhere}, {"take calls", an_actor_elsewhere, run_take_calls},
+    {"calls come back", calls_elsewhere, run_results_come}, {"actor lost elsewhere", calls_elsewhere, run_lose_actor},
+    {"actor ended elsewhere", calls_elsewhere, run_lose_actor_for_good}, {"kill actor elsewhere", an_actor_elsewhere, run_kill_elsewhere},
+    {"stand-in", a_proxy, run_stand_in}, {"host", a_proxy, run_host},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

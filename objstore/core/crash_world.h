@@ -164,12 +164,12 @@ static uint32_t submit_one(uint32_t arguments, uint32_t actor_1)
     return submit(NULL, (struct shape){.arguments = arguments, .n_returns = 1, .actor_1 = actor_1}, &result);
 }
 
-static uint32_t submit_actor(int32_t max_restarts, uint32_t flags, uint32_t *object)
+static uint32_t submit_actor_of(uint32_t class, int32_t max_restarts, uint32_t flags, uint32_t *object)
 {
     uint32_t actor, task, result;
     *object = put_arena(100, NULL, 0);
     struct actor_spec a = {0, max_restarts, -1, 1, ACTOR_FLAG_ORDERED | flags, 100, {2}};
-    struct task_spec spec = {.function = function, .resource_class = class_actor, .n_returns = 1, .flags = TASK_FLAG_ACTOR_CREATION};
+    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = 1, .flags = TASK_FLAG_ACTOR_CREATION};
     segment_lock(&s);
     CHECK(actor_create(&s, &a, *object, &actor) == OBJSTORE_OK);
     spec.actor_1 = actor + 1;
@@ -179,6 +179,7 @@ static uint32_t submit_actor(int32_t max_restarts, uint32_t flags, uint32_t *obj
     segment_unlock(&s);
     return actor + 1;
 }
+static uint32_t submit_actor(int32_t max_restarts, uint32_t flags, uint32_t *object) { return submit_actor_of(class_actor, max_restarts, flags, object); }
 
 static uint32_t submit_stream(uint32_t *result)
 {

@@ -25,7 +25,7 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 4u
+#define LAYOUT_VERSION 5u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
@@ -67,7 +67,8 @@ enum failure_code {
     FAILURE_STREAM_ENDED = 8,   /* an item that its task did not come to; readers of the stream never see it */
     FAILURE_UNPLACED = 9,       /* its placement group was removed; detail: the group's number */
     FAILURE_ACTOR_UNPLACED = 10, /* likewise that of its actor */
-    FAILURE_NODE_DIED = 11      /* the machine that ran it was lost */
+    FAILURE_NODE_DIED = 11,     /* the machine that ran it was lost */
+    FAILURE_CANNOT_LEAVE = 12   /* it was to go to another machine, and cannot */
 };
 
 struct object_slot {
@@ -173,7 +174,9 @@ enum actor_flags {
     ACTOR_FLAG_IDLE = 4,      /* its worker sleeps, or is about to, with nothing to pop */
     ACTOR_FLAG_TERMINATE = 8, /* the last handle has gone: leave when the mailbox is empty */
     ACTOR_FLAG_KILLED = 16,   /* no restart whatever is left */
-    ACTOR_FLAG_UNPLACED = 32  /* ... because its placement group, number `death_detail`, was removed */
+    ACTOR_FLAG_UNPLACED = 32, /* ... because its placement group, number `death_detail`, was removed */
+    ACTOR_FLAG_KILL = 64,     /* it lives on another machine, and is to be killed there */
+    ACTOR_FLAG_HOSTED = 128   /* for another machine, which starts it again: calls that have not begun when it ends are told apart */
 };
 
 struct actor_slot {

@@ -27,14 +27,17 @@ int proxy_create_object(struct segment *s, uint32_t *object)
 bool proxy_suits_object(const struct segment *s, uint32_t object)
 {
     const struct object_slot *o = &s->objects[object];
-    return !object_is_stream(o) && !(object_state(o) == OBJECT_READY && object_chunk(o) && o->u.arena.actor_1);
+    bool large_actor = object_state(o) == OBJECT_READY && object_chunk(o) && o->u.arena.actor_1 && o->size > PROXY_MOST_ACTOR;
+    return !object_is_stream(o) && !large_actor;
 }
 
 bool proxy_suits(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    if (t->actor_1 || t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1)
+    if (t->flags & (TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1)
+        return false;
+    if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))
         return false;
     for (uint32_t i = 0; i < t->n_refs; i++)
         if (!proxy_suits_object(s, task_refs(s, t)[i]))
@@ -71,6 +74,42 @@ uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, uint32_t *
         task_send(s, task_1 - 1);
         tasks[n++] = task_1 - 1;
     }
+    return n;
+}
+
+int proxy_host(struct segment *s, const struct actor_spec *spec, uint32_t object, struct task_spec *constructor, uint32_t *results, uint32_t *task)
+{
+    uint32_t actor;
+    int error = actor_create(s, spec, object, &actor);
+    if (error)
+        return error;
+    constructor->actor_1 = actor + 1;
+    constructor->flags |= TASK_FLAG_ACTOR_CREATION | TASK_FLAG_STAYS;
+    error = task_submit(s, constructor, results, task);
+    if (error)
+        actor_discard(s, actor);
+    else
+        actor_constructed_by(s, actor, *task);
+    return error;
+}
+
+int proxy_stand_in(struct segment *s, const struct actor_spec *spec, uint32_t object, uint32_t function, uint32_t resource_class)
+{
+    struct task_spec constructor = {.function = function, .resource_class = resource_class, .flags = TASK_FLAG_HIDDEN};
+    uint32_t task;
+    int error = proxy_host(s, spec, object, &constructor, NULL, &task);
+    if (error)
+        return error;
+    task_send(s, task);
+    actor_bind(s, s->tasks[task].actor_1 - 1, task);
+    return OBJSTORE_OK;
+}
+
+uint32_t proxy_take_calls(struct segment *s, uint32_t actor, uint32_t most, uint32_t *tasks)
+{
+    uint32_t n = 0;
+    while (n < most && (tasks[n] = task_pop_call(s, actor)) != UINT32_MAX)
+        n++;
     return n;
 }
 

@@ -10,7 +10,7 @@
 #ifndef CELLMESH_PROXY_H
 #define CELLMESH_PROXY_H
 
-#include "task.h"
+#include "actor.h"
 
 /* Makes `proxy` a client of its own, with the mapping and the inbox of `agent`, which must outlive it. OBJSTORE_LIMIT. Takes the lock. */
 int proxy_attach(struct segment *proxy, const struct segment *agent);
@@ -23,10 +23,12 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
     return CREATED_BY_PROXY | (uint64_t)s->clients[client].generation << 16 | client;
 }
 
-/* Whether a ready task can run on another machine: no actor's, no stream's, without an environment or a placement group, without a
- * handle of an actor, and not from another one itself. */
+enum { PROXY_MOST_ACTOR = 64 << 10 }; /* bytes of an actor's value that can be told of in a message */
+
+/* Whether a ready task can run on another machine: no stream's, without a runtime environment or a placement group, and not from another one
+ * itself. */
 bool proxy_suits(struct segment *segment, uint32_t task);
-bool proxy_suits_object(const struct segment *segment, uint32_t object); /* handles of actors, and streams, cannot leave */
+bool proxy_suits_object(const struct segment *segment, uint32_t object); /* streams, and actors with very many methods, cannot leave */
 
 /* Takes up to `most` tasks of a class that suit, those whose turn it is first; they are RUNNING then. Returns how many, 0 also where very
  * many that do not suit stand before them. Under the lock. */
@@ -34,6 +36,22 @@ uint32_t proxy_take(struct segment *proxy, uint32_t resource_class, uint32_t mos
 
 /* Under the lock: a task that has been taken has not begun there after all. This was no attempt. */
 void proxy_give_back(struct segment *proxy, uint32_t task);
+
+/* ---- actors, all under the lock
+ *
+ * An actor has its home in one segment: there its calls stand in line, and there it is decided whether it starts again. It may *live* on another
+ * machine: its constructor ran on the proxy, which takes its calls and tells of its end (burial.h, actor_lost). On that machine, it is an
+ * actor of its own, ACTOR_FLAG_HOSTED. And a machine that is handed a handle has a *stand-in*: an actor whose constructor has, as far as anybody
+ * can tell, run on the proxy of the machine that gave the handle. So calls reach the home from wherever they are made. */
+
+/* Makes an actor of a sealed object in the arena, for a machine that wants it to live here: submits its constructor. As task_submit. */
+int proxy_host(struct segment *proxy, const struct actor_spec *actor, uint32_t object, struct task_spec *constructor, uint32_t *results, uint32_t *task);
+
+/* Makes a stand-in of a sealed object in the arena. `function`: any object that this proxy holds. As task_submit. */
+int proxy_stand_in(struct segment *proxy, const struct actor_spec *actor, uint32_t object, uint32_t function, uint32_t resource_class);
+
+/* Takes up to `most` calls of an actor that lives there; they are RUNNING then. When there are no more, the next wakes the proxy. */
+uint32_t proxy_take_calls(struct segment *proxy, uint32_t actor, uint32_t most, uint32_t *tasks);
 
 /* Whether nobody but this client refers to an object any more. Under the lock. */
 bool proxy_holds_alone(const struct segment *proxy, uint32_t object);

@@ -211,7 +211,8 @@ static void place_task(struct segment *s, uint32_t task)
         break;
     }
     case TASK_HELD:
-        resource_reacquire(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
+        if (!(t->flags & TASK_FLAG_ELSEWHERE))
+            resource_reacquire(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
         break;
     case TASK_CANCELLED:
         task_release(s, task);

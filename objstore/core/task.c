@@ -226,7 +226,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
 {
     struct header *h = s->h;
     uint32_t task, n_more = spec->n_returns > 1 ? spec->n_returns - 1 : 0;
-    if (spec->actor_1 && !actor_admits(s, spec->actor_1 - 1))
+    if (spec->actor_1 && s->clients[s->me].role != ROLE_PROXY && !actor_admits(s, spec->actor_1 - 1)) /* a proxy's were admitted where they were made */
         return OBJSTORE_PENDING;
     if (!placement_is(s, spec->resource_class, spec->placement))
         return OBJSTORE_NOT_FOUND;
@@ -428,9 +428,12 @@ void task_send(struct segment *s, uint32_t task)
 uint32_t task_pop(struct segment *s)
 {
     uint32_t actor_1 = s->clients[s->me].actor_1;
-    if (!actor_1)
-        return pop_plain(s);
-    uint32_t task = actor_take(s, actor_1 - 1);
+    return actor_1 ? task_pop_call(s, actor_1 - 1) : pop_plain(s);
+}
+
+uint32_t task_pop_call(struct segment *s, uint32_t actor)
+{
+    uint32_t task = actor_take(s, actor);
     if (task != UINT32_MAX)
         start(s, task);
     return task;

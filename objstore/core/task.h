@@ -41,6 +41,7 @@ int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t 
 /* The next task for this client, now RUNNING: plain workers take the oldest admissible one, actors' workers the next
  * call. UINT32_MAX: nothing; then the client counts as idle and will be notified. Under the lock. */
 uint32_t task_pop(struct segment *segment);
+uint32_t task_pop_call(struct segment *segment, uint32_t actor); /* the next call of an actor that this client serves */
 
 /* A client that is blocked on `object` takes its producing task, now RUNNING, to run it where it stands: recursion of any
  * depth then needs neither more CPUs nor a process per level. It runs on the CPU of `waiter`, the task that waits, where it

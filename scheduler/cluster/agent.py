@@ -37,6 +37,8 @@ LOOK_S = 1.0          # how often at what waits at home although nobody has rung
 UNREACHABLE_S = 10.0  # a member that cannot be reached for so long is of no use
 UNIT = 10_000         # of amounts in messages
 
+Amounts = tuple[tuple[str, int], ...]
+
 
 class Agent:
     """This node's part in the cluster.
@@ -69,7 +71,7 @@ class Agent:
         self._cut_off: set[int] = set()                   # members that are of no use
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
-        self._classes: dict[tuple[tuple[str, int], ...], int] = {}
+        self._classes: dict[tuple[Amounts, Amounts | None], int] = {}
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
         self._n_elsewhere = 0                             # tasks of ours that have ended elsewhere
         self._draining = False
@@ -160,10 +162,10 @@ class Agent:
             lent.update(exchange.lent)
         return {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}
 
-    def _class_of(self, demand: dict[str, int]) -> int:
-        key = tuple(sorted(demand.items()))
+    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
+        key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items()))
         if key not in self._classes:
-            self._classes[key] = self._client.resource_class({name: amount / UNIT for name, amount in demand.items()})
+            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold))
         return self._classes[key]
 
     # ---- decisions
@@ -230,11 +232,17 @@ class Agent:
         def send(message: messages.Message, frame: bytes | None) -> None:
             self._peers.send(node, message, *(() if frame is None else (frame,)))
             if not self._peers.room(node):
-                self._step(member.Congested(node, True))
+                self._congested(node, True)
 
         exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage,
                                                       lambda number: self._origins.here(node, number))
         return exchange
+
+    def _congested(self, node: int, is_congested: bool) -> None:
+        if node in self._exchanges:
+            self._exchanges[node].is_congested = is_congested
+            self._has_news |= not is_congested
+        self._step(member.Congested(node, is_congested))
 
     def _guarded(self, node: int, call: object, *arguments: object) -> object:
         """What the other node says, or does not read, is its fault alone."""
@@ -264,7 +272,7 @@ class Agent:
             case Disconnected(node):
                 self._unreachable.setdefault(node, time.monotonic())
             case Room(node):
-                self._step(member.Congested(node, False))
+                self._congested(node, False)
             case Faulty(node, reason):
                 self._cut(node, reason)
 
@@ -332,6 +340,10 @@ class Agent:
                 self._step(member.Disconnected(self._attempt))
             case Received(node, message) if node == HEAD:
                 self._step(member.HeadSaid(self._attempt, message))
+
+
+def _amounts(shares: messages.Shares) -> dict[str, float]:
+    return {name: amount / UNIT for name, amount in shares.items()}
 
 
 def _shares(amounts: dict[str, float]) -> messages.Shares:

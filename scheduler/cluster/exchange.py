@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from . import messages
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, Blocked, Cancel, Chunk, Fetch, Output, Ref, Released, Result, Results, Returned, Sealed, Task, Tasks, Told,
-                       Value, Want)
+from .actors import Actors
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Blocked, Cancel, Chunk, Fetch, Kill, Output, Ref, Released, Result, Results, Returned,
+                       Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
 ELSEWHERE, LOST = 1, 2
-FAILURE_OBJECT_LOST, FAILURE_STORE_FULL = 6, 7
+FAILURE_OBJECT_LOST, FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE = 6, 7, 12
 # Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
 WINDOW = 4
 # References inside values inside values: so deep they travel along, further ones are asked for.
@@ -40,7 +41,7 @@ MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
-NODE_DIED = -1                      # what a proxy's tasks end with, when they may not be retried: no exit status
+NODE_DIED = -2000                   # what a proxy's tasks and actors end with (exceptions.DIED_WITH_ITS_MACHINE): no exit status
 
 
 class ForeignFault(Exception):
@@ -53,6 +54,8 @@ class Sent(Struct):
     lease: int                      # the place that it takes there; 0: none, or none any more
     results: list[int]
     record: tuple[Any, ...]         # as `Proxy.take` gives it: what it takes to run it again
+    actor: int = -1                 # the index here of the actor that it constructs, or that it is a call of
+    creates: bool = False
 
 
 class Accepted(Struct):
@@ -65,6 +68,8 @@ class Accepted(Struct):
     results: list[int]              # slots here
     n_left: int                     # of them are not sealed
     has_blocked: bool = False
+    actor: int = -1                 # slot of the actor that it constructs, or that it is a call of
+    kept: dict[str, int] | None = None  # by that actor, once constructed
 
 
 class Held(Struct):
@@ -94,8 +99,9 @@ class Exchange:
         The agent's.
     send : callable (message, frame)
         Takes what is for the other node; `frame`: bytes behind the message, or None. Never waits.
-    class_of : callable (demand) -> int
-        The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may have.
+    class_of : callable (demand, hold) -> int
+        The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may have. `hold`: what an
+        actor keeps of it; None: it is no actor's.
     bring : callable (slot)
         Has an object brought here that lies on another machine.
     lineage : Lineage
@@ -105,16 +111,16 @@ class Exchange:
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int]], int], bring: Callable[[int], None], lineage: Lineage,
+                 class_of: Callable[[dict[str, int], dict[str, int] | None], int], bring: Callable[[int], None], lineage: Lineage,
                  origin_here: Callable[[int], int] = int) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client)
         self._StoreError = _core.StoreError
         self._send = send
-        self._class_of = class_of
+        self.class_of = class_of
         self._bring = bring
         self._lineage = lineage
-        self._origin_here = origin_here
+        self.origin_here = origin_here
         self._stays = _core.TASK_FLAG_STAYS
         self._most_bytes = client.stats()["capacity_bytes"]
         self._sent: dict[int, Sent] = {}                     # by number
@@ -135,6 +141,8 @@ class Exchange:
         self._room = 0                                       # bytes of values that go into the message we write
         self.lent: Counter[str] = Counter()                  # what tasks of theirs take here, or wait for, in ten-thousandths by name
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
+        self.is_congested = False                            # they read more slowly than we write; for whoever knows to say
+        self._actors = Actors(self)
 
     @property
     def n_sent(self) -> int:
@@ -154,7 +162,15 @@ class Exchange:
     @property
     def is_quiet(self) -> bool:
         """Whether `sweep` would find nothing to do, whatever has happened."""
-        return not self._imports and not self._accepted
+        return not self._imports and not self._accepted and not self._actors.n_here
+
+    def send(self, message: messages.Message, frame: bytes | None = None) -> None:
+        """Tell the other node."""
+        self._send(message, frame)
+
+    def fault(self, what: str) -> ForeignFault:
+        """The other node has said what it cannot know."""
+        return ForeignFault(what)
 
     # ---- ours, there
     def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int) -> int:
@@ -163,18 +179,40 @@ class Exchange:
         tasks: list[Task] = []
         for record in records:
             if not tasks:
-                self._room = MESSAGE_BYTES
-            task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _ = record
-            self._sent[number] = Sent(task, lease, self.proxy.results(task), record)
-            tasks.append(Task(number, self._tell(function), demand, arguments, [self._tell(slot) for slot in refs], n_dependencies,
-                              n_returns, max_retries, flags, origin))
-            self._room -= len(arguments)
-            if self._room <= 0:
-                self._send(Tasks(tasks), None)
+                self.begin_message()
+            task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, origin, _, actor, its_object, _ = record
+            self._sent[number] = Sent(task, lease, self.proxy.results(task), record, actor, actor >= 0)
+            told = self.tell(function)
+            creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
+            tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
+                              creates, self.proxy.kept(resource_class) if creates else {}, attempt if creates else 0))
+            if self.is_full(len(arguments)):
+                self.send(Tasks(tasks))
                 tasks = []
         if tasks:
-            self._send(Tasks(tasks), None)
+            self.send(Tasks(tasks))
         return len(records)
+
+    def begin_message(self) -> None:
+        """So many bytes of values go into it."""
+        self._room = MESSAGE_BYTES
+
+    def is_full(self, n: int) -> bool:
+        """Whether the message that is being written has enough in it, with `n` bytes more."""
+        self._room -= n
+        return self._room <= 0
+
+    def send_call(self, record: tuple[Any, ...], index: int, there: Told) -> Task:
+        """A call of an actor that is there."""
+        task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _, _, _, group = record
+        self._sent[number] = Sent(task, 0, self.proxy.results(task), record, index)
+        return Task(number, self.tell(function), {}, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags,
+                    origin, actor=Ref(there.slot, there.generation, yours=True), group=group)
+
+    def forget_sent(self, numbers: Iterable[int]) -> None:
+        """These tasks of ours run there no more."""
+        for number in numbers:
+            self._sent.pop(number, None)
 
     def _results(self, results: list[Result]) -> None:
         for result in results:
@@ -183,21 +221,27 @@ class Exchange:
                 raise ForeignFault(f"it answers for task {result.number}, which it was not given")
             if len(result.values) != len(sent.results):
                 raise ForeignFault(f"it answers task {result.number} with {len(result.values)} values instead of {len(sent.results)}")
+            if sent.creates:
+                self._actors.constructed(sent, result)
+                self._free_place(sent)
+                continue
             for slot, value in zip(sent.results, result.values, strict=True):
-                self._take_result(slot, value)
+                self.take_result(slot, value)
             elsewhere = [i for i, slot in enumerate(sent.results) if slot in self._elsewhere]
-            if elsewhere:
+            if sent.actor >= 0:
+                self._actors.answered(sent.actor, result.number)  # and cannot be asked again: what it has done is done
+            elif elsewhere:
                 made = self._lineage.keep(sent.results, sent.record)
                 for i in elsewhere:
                     self._lineage.note(sent.results[i], made, i)
             self.proxy.finish(sent.task, result.status)
             self._free_place(sent)
 
-    def _take_result(self, slot: int, value: Value) -> None:
+    def take_result(self, slot: int, value: Value) -> None:
         if value.there is None:
             self._fill(slot, value)
             return
-        self._hold(slot)
+        self.hold(slot)
         self._adopt(slot, value.there)
         self._fill(slot, value, value.there)
 
@@ -206,7 +250,12 @@ class Exchange:
             sent = self._sent.pop(number, None)
             if sent is None:
                 raise ForeignFault(f"it returns task {number}, which it was not given")
-            self.proxy.give_back(sent.task)
+            if sent.creates:
+                self._actors.returned(sent)
+            elif sent.actor >= 0:
+                raise ForeignFault(f"it returns call {number}")
+            else:
+                self.proxy.give_back(sent.task)
             self._free_place(sent)
 
     def _blocked(self, numbers: list[int]) -> None:
@@ -215,49 +264,66 @@ class Exchange:
                 self._free_place(self._sent[number])
 
     def _free_place(self, sent: Sent) -> None:
-        if sent.lease:
-            self.ended[sent.lease] += 1
-            sent.lease = 0
+        self.free_lease(sent.lease)
+        sent.lease = 0
+
+    def free_lease(self, lease: int) -> None:
+        """Something of ours takes no place there any more. 0: it took none."""
+        if lease:
+            self.ended[lease] += 1
 
     def _cancel_unwanted(self) -> None:
         unwanted = set(self.proxy.cancelled([sent.task for sent in self._sent.values()])) if self._sent else set()
         if unwanted:
-            self._send(Cancel([number for number, sent in self._sent.items() if sent.task in unwanted]), None)
+            self.send(Cancel([number for number, sent in self._sent.items() if sent.task in unwanted]))
 
     # ---- theirs, here
     def _run(self, tasks: list[Task], has_room: Callable[[], bool]) -> None:
         refused = []
         for task in tasks:
-            if task.number in self._accepted:
+            if task.number in self._accepted or task.creates is not None and task.n_returns != 1:
                 raise ForeignFault(f"it gives task {task.number} twice")
-            function, refs = self._resolve(task.function), [self._resolve(ref) for ref in task.refs]  # in any case: it has told us of them
-            if not has_room():
+            function, refs = self.resolve(task.function), [self.resolve(ref) for ref in task.refs]  # in any case: it has told us of them
+            if task.actor is None and not has_room():
                 refused.append(task.number)
                 continue
             if function not in self._functions:
-                self._hold(function)
+                self.hold(function)
             self._functions[function] = None
-            if self.proxy.look(function)[0] == PENDING:
+            if task.actor is not None:
+                self._actors.accept(task, function, refs)
+                continue
+            if self.is_coming(function):
                 for slot in refs:
-                    self._hold(slot)
+                    self.hold(slot)
                 self._without.setdefault(function, []).append(Held(task, refs))
-            elif not self._submit(task, function, refs):
+            elif not self.submit(task, function, refs):
                 refused.append(task.number)
         if refused:
-            self._send(Returned(refused), None)
+            self.send(Returned(refused))
 
-    def _submit(self, task: Task, function: int, refs: list[int]) -> bool:
-        """False: the segment has no room for it."""
+    def is_coming(self, slot: int) -> bool:
+        """Whether what an object holds has not been told yet."""
+        return bool(self.proxy.look(slot)[0] == PENDING)
+
+    def submit(self, task: Task, function: int, refs: list[int], actor: int | None = None) -> bool:
+        """False: the segment has no room for it. `actor`: of a call, the slot of its actor."""
+        kept = None
         try:
-            slot, seq, results = self.proxy.submit(function, self._class_of(task.demand), task.arguments, refs, task.n_dependencies,
-                                                 max(1, task.n_returns), task.max_retries, task.flags | self._stays,
-                                                 self._origin_here(task.origin), 0)
+            if task.creates is not None:
+                slot, seq, results, actor = self._actors.host(task, function, refs)
+                kept = task.hold
+            else:
+                slot, seq, results = self.proxy.submit(function, self.class_of(task.demand, None), task.arguments, refs, task.n_dependencies,
+                                                     max(1, task.n_returns), task.max_retries, task.flags | self._stays,
+                                                     self.origin_here(task.origin), 0, actor, task.group)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
         except self._StoreError:
             return False
         self._number_of[seq] = task.number
-        self._accepted[task.number] = Accepted(task.number, seq, slot, task.demand, task.n_returns, results, len(results))
+        self._accepted[task.number] = Accepted(task.number, seq, slot, task.demand, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
+                                               kept=kept)
         self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
@@ -267,27 +333,40 @@ class Exchange:
 
     def _function_came(self, function: int) -> None:
         for held in self._without.pop(function, []):
-            if not self._submit(held.task, function, held.refs):
-                self._send(Returned([held.task.number]), None)
+            if not self.submit(held.task, function, held.refs):
+                self.send(Returned([held.task.number]))
             for slot in held.refs:
-                self._drop(slot)
+                self.drop(slot)
+        self._actors.advance()
 
-    def _finish(self, accepted: Accepted) -> Result:
+    def return_held(self, number: int) -> None:
+        """A task of theirs will not begin here, if it has not."""
+        for waiting in self._without.values():
+            for held in [held for held in waiting if held.task.number == number]:
+                waiting.remove(held)
+                for slot in held.refs:
+                    self.drop(slot)
+                self.send(Returned([number]))
+
+    def _finish(self, accepted: Accepted) -> Result | None:
+        """None: it has ended with its actor, of which they are told as a whole."""
         del self._accepted[accepted.number]
         if len(self._number_of) > len(self._accepted) + N_ENDED:
             self._number_of.popitem(last=False)
         self.lent.subtract(accepted.demand)
         failed = self.proxy.look(accepted.results[0])[0] != READY
-        values = [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
+        is_over = accepted.actor >= 0 and accepted.kept is None and self._actors.finished(accepted, failed)
+        values = [] if is_over else [self.value(accepted.results[0])] if accepted.kept is not None else [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
         for slot in accepted.results:
-            self._drop(slot)
-        return Result(accepted.number, int(failed), values)
+            self.drop(slot)
+        actor = self._actors.hosted(accepted, not failed) if accepted.kept is not None else None
+        return None if is_over else Result(accepted.number, int(failed), values, actor)
 
     def _value_of_result(self, slot: int) -> Value:
         if self.proxy.look(slot)[1] <= MAX_INLINE_BYTES:
-            return self._value(slot, DEPTH)
+            return self.value(slot)
         state, size, refs, code, detail, _ = self.proxy.look(slot)
-        return Value(state, size, refs=[self._tell(ref) for ref in refs], code=code, detail=detail, there=self._tell(slot, value=False))
+        return Value(state, size, refs=[self.tell(ref) for ref in refs], code=code, detail=detail, there=self.tell(slot, value=False))
 
     def _look_for_results(self) -> None:
         results: list[Result] = []
@@ -298,12 +377,15 @@ class Exchange:
                 continue
             if not results:
                 self._room = MESSAGE_BYTES
-            results.append(self._finish(accepted))
+            result = self._finish(accepted)
+            if result is None:
+                continue
+            results.append(result)
             if self._room <= 0 or len(results) == messages.MAX_BATCH:
-                self._send(Results(results), None)
+                self.send(Results(results))
                 results = []
         if results:
-            self._send(Results(results), None)
+            self.send(Results(results))
 
     def _tell_blocked(self) -> None:
         running = {accepted.task: accepted for accepted in self._accepted.values() if not accepted.has_blocked}
@@ -311,7 +393,7 @@ class Exchange:
         for accepted in blocked:
             accepted.has_blocked = True
         if blocked:
-            self._send(Blocked([accepted.number for accepted in blocked]), None)
+            self.send(Blocked([accepted.number for accepted in blocked]))
 
     def _cancel(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -320,7 +402,7 @@ class Exchange:
                 self.proxy.cancel(accepted.results[0], False)
 
     # ---- telling of objects
-    def _tell(self, slot: int, depth: int = DEPTH, value: bool = True) -> Ref:
+    def tell(self, slot: int, depth: int = DEPTH, value: bool = True) -> Ref:
         origin = self._origin.get(slot)
         if origin is not None:
             return Ref(origin.slot, origin.generation, yours=True)
@@ -328,17 +410,18 @@ class Exchange:
         if told is not None:
             self._told[slot] = Told(told.slot, told.generation, told.n + 1)
             return Ref(slot, told.generation)
-        self._hold(slot)
+        self.hold(slot)
         generation = self.proxy.generation(slot)
         self._told[slot] = Told(slot, generation, 1)
-        return Ref(slot, generation, value=self._value(slot, depth) if value and depth and self._room > 0 else None)
+        is_told_now = value and (depth and self._room > 0 or self._actors.describe(slot) is not None)
+        return Ref(slot, generation, value=self.value(slot, depth) if is_told_now else None)
 
-    def _value(self, slot: int, depth: int) -> Value:
+    def value(self, slot: int, depth: int = DEPTH) -> Value:
         """What an object holds; if it is pending, the other will be told once it is sealed."""
         try:
             state, size, refs, code, detail, _ = self.proxy.look(slot)
-        except TypeError:  # the handle of an actor, or a stream, deep inside a value
-            return Value(FAILED, code=FAILURE_OBJECT_LOST)
+        except TypeError:  # a stream, or an actor with very many methods, deep inside a value
+            return Value(FAILED, code=FAILURE_CANNOT_LEAVE)
         if state == PENDING and not self.proxy.await_sealed(slot):
             state, size, refs, code, detail, _ = self.proxy.look(slot)
         if state == PENDING:
@@ -350,7 +433,7 @@ class Exchange:
             return Value(FAILED, code=FAILURE_OBJECT_LOST)
         data = self.proxy.read(slot, 0, size) if size <= MAX_INLINE_BYTES else b""
         self._room -= len(data) + 16 * len(refs)
-        return Value(state, size, data, [self._tell(ref, depth - 1) for ref in refs])
+        return Value(state, size, data, [self.tell(ref, depth - 1) for ref in refs], actor=self._actors.describe(slot))
 
     def _tell_sealed(self) -> None:
         sealed = self.proxy.sealed(list(self._awaited)) if self._awaited else []
@@ -358,23 +441,23 @@ class Exchange:
         self._send_values(sealed)
 
     def _wanted(self, objects: list[Told]) -> None:
-        self._send_values([self._own(ref.slot, ref.generation) for ref in objects])
+        self._send_values([self.own(ref.slot, ref.generation) for ref in objects])
 
     def _send_values(self, slots: list[int]) -> None:
         refs: list[Ref] = []
         for slot in slots:
             if not refs:
                 self._room = MESSAGE_BYTES
-            refs.append(Ref(slot, self._told[slot].generation, value=self._value(slot, DEPTH)))
+            refs.append(Ref(slot, self._told[slot].generation, value=self.value(slot)))
             if self._room <= 0:
-                self._send(Sealed(refs), None)
+                self.send(Sealed(refs))
                 refs = []
         if refs:
-            self._send(Sealed(refs), None)
+            self.send(Sealed(refs))
 
     def _released(self, objects: list[Told]) -> None:
         for ref in objects:
-            slot = self._own(ref.slot, ref.generation)
+            slot = self.own(ref.slot, ref.generation)
             told = self._told[slot]
             if ref.n > told.n:
                 raise ForeignFault(f"it releases object {slot} more often than it was told of it")
@@ -384,19 +467,28 @@ class Exchange:
             del self._told[slot]
             self._awaited.discard(slot)
             self._deferred.pop(slot, None)
-            self._drop(slot)
+            self._actors.released(slot)
+            self.drop(slot)
 
-    def _own(self, slot: int, generation: int) -> int:
+    def own(self, slot: int, generation: int) -> int:
         told = self._told.get(slot)
         if told is None or told.generation != generation:
             raise ForeignFault(f"it names object {slot}, of which it was not told")
         return slot
 
+    def told(self, slot: int) -> Told:
+        """What they know an object of ours as, of which they have been told."""
+        return self._told[slot]
+
     # ---- hearing of objects
-    def _resolve(self, ref: Ref) -> int:
+    def origin(self, slot: int) -> Told | None:
+        """What an object here is there, if it is theirs."""
+        return self._origin.get(slot)
+
+    def resolve(self, ref: Ref) -> int:
         """The slot here of an object that the other has named."""
         if ref.yours:
-            return self._own(ref.slot, ref.generation)
+            return self.own(ref.slot, ref.generation)
         known = self._imports.get((ref.slot, ref.generation))
         if known is not None:
             origin = self._origin[known]
@@ -424,15 +516,17 @@ class Exchange:
                 self._fill(slot, ref.value, ref)
             elif ref.value is not None:
                 for inner in ref.value.refs:
-                    self._resolve(inner)  # told of it we have been, whatever becomes of what it is in
+                    self.resolve(inner)  # told of it we have been, whatever becomes of what it is in
 
     def _fill(self, slot: int, value: Value, ref: Ref | None = None) -> None:
         """What an object here is to hold has been told. `ref`: where its bytes lie, if not in the value."""
-        refs = [self._resolve(inner) for inner in value.refs]
+        refs = [self.resolve(inner) for inner in value.refs]
         if value.state == PENDING:
             return
         if value.state == FAILED:
             self.proxy.seal_failed(slot, value.code, value.detail)
+        elif value.actor is not None:
+            self._actors.stand_in(slot, value, refs)
         elif len(value.data) == value.size:
             self._seal(slot, value.state, value.data, refs)
         elif ref is None or value.data:
@@ -464,14 +558,14 @@ class Exchange:
     def _begin(self, key: tuple[int, int], arrival: Arrival) -> None:
         self._arrivals[key] = arrival
         for slot in (arrival.slot, *arrival.refs):
-            self._hold(slot)
+            self.hold(slot)
         for _ in range(WINDOW):
             self._ask_more(key, arrival)
 
     def _ask_more(self, key: tuple[int, int], arrival: Arrival) -> None:
         n = min(CHUNK_BYTES, arrival.size - arrival.asked)
         if n:
-            self._send(Fetch(*key, arrival.asked, n), None)
+            self.send(Fetch(*key, arrival.asked, n))
             arrival.asked += n
 
     def _fetch_wanted(self) -> None:
@@ -492,7 +586,7 @@ class Exchange:
             self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], memory))
 
     def _fetched(self, fetch: Fetch) -> None:
-        slot = self._own(fetch.slot, fetch.generation)
+        slot = self.own(fetch.slot, fetch.generation)
         try:
             place = self.proxy.look(slot)[5]
         except TypeError as error:
@@ -502,13 +596,13 @@ class Exchange:
             self._bring(slot)
             return
         if place == LOST:
-            self._send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False), None)
+            self.send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False))
             return
         try:
             frame = self.proxy.read(slot, fetch.at, fetch.n)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
-        self._send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
+        self.send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
 
     def _serve_deferred(self) -> None:
         for slot in [slot for slot in self._deferred if self.proxy.look(slot)[5] != ELSEWHERE]:
@@ -545,7 +639,7 @@ class Exchange:
             self._function_came(arrival.slot)
         del self._arrivals[key]
         for slot in (arrival.slot, *arrival.refs):
-            self._drop(slot)
+            self.drop(slot)
 
     def _give_up(self, key: tuple[int, int], arrival: Arrival) -> None:
         """It is lost there, too."""
@@ -557,20 +651,24 @@ class Exchange:
             self.proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
             self._function_came(arrival.slot)
         for slot in (arrival.slot, *arrival.refs):
-            self._drop(slot)
+            self.drop(slot)
 
     # ---- what is printed
     def tell_output(self, output: WorkerOutput, origin: int) -> None:
         """Something that a task of theirs has printed here. `origin`: their number of the cell."""
-        self._send(Output(self._number_of.get(output.task, 0), origin, output.stream, output.pid, output.text, output.bundle, output.name), None)
+        self.send(Output(self._number_of.get(output.task, 0), origin, output.stream, output.pid, output.text, output.bundle, output.name))
 
     # ---- holds
-    def _hold(self, slot: int) -> None:
+    def hold_new(self, slot: int) -> None:
+        """An object that the proxy has made, and holds."""
+        self._held[slot] += 1
+
+    def hold(self, slot: int) -> None:
         if not self._held[slot]:
             self.proxy.hold(slot, self.proxy.generation(slot))
         self._held[slot] += 1
 
-    def _drop(self, slot: int) -> None:
+    def drop(self, slot: int) -> None:
         self._held[slot] -= 1
         if not self._held[slot]:
             del self._held[slot]
@@ -594,6 +692,10 @@ class Exchange:
                 self._returned(numbers)
             case Blocked(numbers):
                 self._blocked(numbers)
+            case ActorEnded():
+                self._actors.ended(message)
+            case Kill():
+                self._actors.kill(message, self._accepted.get(message.number))
             case Cancel(numbers):
                 self._cancel(numbers)
             case Released(objects):
@@ -607,7 +709,7 @@ class Exchange:
             case Chunk():
                 self._chunk(message, frame)
         for begin in range(0, len(self._wants), messages.MAX_BATCH):
-            self._send(Want(self._wants[begin:begin + messages.MAX_BATCH]), None)
+            self.send(Want(self._wants[begin:begin + messages.MAX_BATCH]))
         self._wants.clear()
 
     def look(self) -> None:
@@ -621,6 +723,7 @@ class Exchange:
             self._serve_deferred()
         if self._sent:
             self._cancel_unwanted()
+        self._actors.look()
 
     def sweep(self, now: float) -> None:
         """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds, monotonic."""
@@ -630,8 +733,10 @@ class Exchange:
                 self._functions[slot] = now
             elif now - since > KEEP_FUNCTION_S and slot not in self._without:
                 del self._functions[slot]
-                self._drop(slot)
+                self.drop(slot)
         self._tell_blocked()
+        self._actors.advance()
+        self._actors.tell_ended()
         unused = self.proxy.unused([slot for slot in self._origin if self._held[slot] == 1 and slot not in self._told])
         released = []
         for slot in unused:
@@ -640,9 +745,9 @@ class Exchange:
             self._elsewhere.discard(slot)
             self._lineage.forget(slot)
             released.append(origin)
-            self._drop(slot)
+            self.drop(slot)
         for begin in range(0, len(released), messages.MAX_BATCH):
-            self._send(Released(released[begin:begin + messages.MAX_BATCH]), None)
+            self.send(Released(released[begin:begin + messages.MAX_BATCH]))
 
     def close(self) -> None:
         """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends, and results that lay

@@ -151,7 +151,7 @@ class Lineage:
         return self.proxy.generation(slot) == generation and self.proxy.look(slot)[5] != LOST
 
     def _submit(self, task: Made) -> list[int]:
-        _, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent = task.record
+        _, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent, *_ = task.record
         slots = []
         for item in task.inputs:
             if isinstance(item, Input):

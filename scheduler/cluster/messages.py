@@ -302,10 +302,18 @@ class Ref(Struct, frozen=True, array_like=True):
     value: Value | None = None
 
 
+class Actor(Struct, frozen=True, array_like=True):
+    """What a machine must know of an actor that lives, or has its home, on another one. `flags`: as in the segment; `concurrency`: calls that run
+    at a time; `limits`: the same by concurrency group, 0: any number."""
+    flags: Annotated[int, Meta(ge=0, le=65535)]
+    concurrency: Annotated[int, Meta(ge=0, le=1 << 31)]
+    limits: Annotated[list[Annotated[int, Meta(ge=0, le=65535)]], Meta(max_length=12)]
+
+
 class Value(Struct, frozen=True, array_like=True):
     """What an object holds. `state`: as in the segment. `data`: its bytes, of a value of at most `MAX_INLINE_BYTES`; else nothing,
     and the receiver fetches them when they are read, or at once where they contain references, which stand in `refs`.
-    `code`, `detail`: why there is no value. `there`: of a result, where its bytes lie, if not in `data`."""
+    `code`, `detail`: why there is no value. `there`: of a result, where its bytes lie, if not in `data`. `actor`: the object is a handle."""
     state: Annotated[int, Meta(ge=1, le=4)]
     size: Number = 0
     data: Annotated[bytes, Meta(max_length=MAX_INLINE_BYTES)] = b""
@@ -313,10 +321,14 @@ class Value(Struct, frozen=True, array_like=True):
     code: Annotated[int, Meta(ge=0, le=255)] = 0
     detail: int = 0
     there: Ref | None = None
+    actor: Actor | None = None
 
 
 class Task(Struct, frozen=True, array_like=True):
-    """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments."""
+    """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
+
+    `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time. `actor`: it is a call of this actor, one of the
+    receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come."""
     number: Number
     function: Ref
     demand: Shares
@@ -327,6 +339,11 @@ class Task(Struct, frozen=True, array_like=True):
     max_retries: Annotated[int, Meta(ge=-1, le=32767)]
     flags: Annotated[int, Meta(ge=0, le=65535)]
     origin: Origin = 0
+    creates: Value | None = None
+    hold: Shares = {}
+    attempt: Annotated[int, Meta(ge=0, le=65535)] = 0
+    actor: Ref | None = None
+    group: Annotated[int, Meta(ge=0, le=11)] = 0
 
 
 class Tasks(Message, frozen=True, tag="tasks"):
@@ -335,10 +352,11 @@ class Tasks(Message, frozen=True, tag="tasks"):
 
 
 class Result(Struct, frozen=True, array_like=True):
-    """A task has ended. `values`: one for each return."""
+    """A task has ended. `values`: one for each return. `actor`: which it has constructed."""
     number: Number
     status: Annotated[int, Meta(ge=0, le=8)]
     values: Annotated[list[Value], Meta(max_length=65535)]
+    actor: Ref | None = None
 
 
 class Results(Message, frozen=True, tag="results"):
@@ -366,6 +384,22 @@ class Told(Struct, frozen=True, array_like=True):
     slot: Slot
     generation: Generation
     n: Number = 1
+
+
+class ActorEnded(Message, frozen=True, tag="actor_ended"):
+    """An actor of yours that lived here has ended with `code`, -signal or exit status, `for_good` if it wanted to. So have its calls that were
+    not answered; `begun`: those that had begun. Answered by `Released`."""
+    actor: Told
+    code: int
+    for_good: bool
+    begun: Annotated[list[Number], Meta(max_length=MAX_BATCH)] = []
+
+
+class Kill(Message, frozen=True, tag="kill"):
+    """End this actor of yours, or the one that lives with you; or, before you have told of it, the one that task `number` of mine constructs."""
+    actor: Told | None
+    number: Number
+    no_restart: bool
 
 
 class Released(Message, frozen=True, tag="released"):
@@ -416,4 +450,4 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = Tasks | Results | Returned | Blocked | Cancel | Released | Want | Sealed | Fetch | Chunk | Output | Farewell
+ToPeer = Tasks | Results | Returned | Blocked | Cancel | ActorEnded | Kill | Released | Want | Sealed | Fetch | Chunk | Output | Farewell

@@ -19,6 +19,10 @@ from cellmesh.scheduler.node import Node
 STORE = 256 << 20
 
 
+def amounts(of: dict[str, int]) -> dict[str, float]:
+    return {name: amount / 10_000 for name, amount in of.items()}
+
+
 class Machine:
     """A node, with what its agent would have."""
 
@@ -30,13 +34,9 @@ class Machine:
         self.lineage = Lineage(self.client, self.bring)
         self.has_room: Callable[[], bool] = lambda: True
         self.most = 64           # tasks of ours under way at each other machine
-        self._classes: dict[tuple[tuple[str, int], ...], int] = {}
 
-    def class_of(self, demand: dict[str, int]) -> int:
-        key = tuple(sorted(demand.items()))
-        if key not in self._classes:
-            self._classes[key] = self.client.resource_class({name: amount / 10_000 for name, amount in demand.items()})
-        return self._classes[key]
+    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
+        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold))
 
     def bring(self, slot: int) -> None:
         for exchange in self.exchanges.values():

@@ -1,0 +1,238 @@
+/* Proxy: actors whose home and whose process are on different machines. See core/proxy.h. */
+#include <signal.h>
+
+#include "../core/burial.h"
+#include "../core/proxy.h"
+#include "proxy_object.h"
+
+static int parse_actor(ProxyObject *p, unsigned int actor)
+{
+    if (actor < p->s.h->touched_actors && atomic_load(&p->s.actors[actor].state) != ACTOR_FREE)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "there is no actor %u", actor);
+    return -1;
+}
+
+/* The index + 1 of the actor that an object stands for, 0: it is a value. */
+static uint32_t actor_of(const ProxyObject *p, uint32_t slot)
+{
+    const struct object_slot *o = &p->s.objects[slot];
+    return object_state(o) == OBJECT_READY && object_chunk(o) && !object_is_stream(o) ? o->u.arena.actor_1 : 0;
+}
+
+int parse_actor_object(ProxyObject *p, PyObject *object, uint32_t *actor_1)
+{
+    uint32_t slot;
+    if (parse_slot(p, object, &slot) < 0)
+        return -1;
+    *actor_1 = actor_of(p, slot);
+    if (!*actor_1)
+        PyErr_Format(PyExc_ValueError, "object %u is no actor", slot);
+    return *actor_1 ? 0 : -1;
+}
+
+/* (actor, state, how it died, whether for good, (flags, concurrency, limits of groups)); None: an object that is no actor. */
+PyObject *proxy_actor(ProxyObject *p, PyObject *number)
+{
+    uint32_t slot;
+    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    uint32_t actor_1 = actor_of(p, slot);
+    if (!actor_1 || actor_1 > p->s.h->touched_actors)
+        Py_RETURN_NONE;
+    const struct actor_slot *a = &p->s.actors[actor_1 - 1];
+    PyObject *limits = PyTuple_New(MAX_GROUPS);
+    for (uint32_t i = 0; limits && i < MAX_GROUPS; i++) {
+        PyObject *limit = PyLong_FromLong(a->group_limit[i]);
+        if (!limit)
+            Py_CLEAR(limits);
+        else
+            PyTuple_SET_ITEM(limits, i, limit);
+    }
+    return limits ? Py_BuildValue("(IIiN(IIN))", actor_1 - 1, atomic_load(&a->state), (int)a->death_detail,
+                                  PyBool_FromLong(a->flags & (ACTOR_FLAG_KILLED | ACTOR_FLAG_TERMINATE)),
+                                  a->flags & (ACTOR_FLAG_ORDERED), (unsigned)a->max_concurrency, limits)
+                  : NULL;
+}
+
+static int parse_spec(PyObject *args, struct actor_spec *spec)
+{
+    PyObject *limits;
+    unsigned int flags, concurrency;
+    if (!PyArg_ParseTuple(args, "IIO!", &flags, &concurrency, &PyTuple_Type, &limits))
+        return -1;
+    *spec = (struct actor_spec){.flags = flags & ACTOR_FLAG_ORDERED, .max_concurrency = concurrency};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(limits) && i < (Py_ssize_t)MAX_GROUPS; i++) {
+        unsigned long limit = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(limits, i));
+        if (PyErr_Occurred() || limit > UINT16_MAX) {
+            PyErr_SetString(PyExc_ValueError, "a group's limit is out of range");
+            return -1;
+        }
+        spec->group_limit[i] = (uint16_t)limit;
+    }
+    return 0;
+}
+
+/* An actor's value, sealed and in the arena, of which nobody has made an actor yet. */
+static int check_value(ProxyObject *p, uint32_t slot)
+{
+    const struct object_slot *o = &p->s.objects[slot];
+    if (object_state(o) == OBJECT_READY && object_chunk(o) && !object_is_stream(o) && !o->u.arena.actor_1)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "object %u cannot become an actor", slot);
+    return -1;
+}
+
+PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
+{
+    PyObject *object, *spec_args, *list, *result = NULL;
+    unsigned int function, class, n_dependencies, flags, attempt, origin;
+    Py_buffer arguments;
+    struct actor_spec actor;
+    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIII:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
+                          &n_dependencies, &flags, &attempt, &origin))
+        return NULL;
+    Py_ssize_t n;
+    uint32_t slot, task, made, *refs = NULL;
+    if (proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 || parse_spec(spec_args, &actor) < 0 ||
+        !(refs = parse_slots(p, list, 0, &n)))
+        goto done;
+    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
+        arguments.len > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "host: a number is out of range");
+        goto done;
+    }
+    actor.flags |= ACTOR_FLAG_HOSTED;
+    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = 1, .n_dependencies = n_dependencies, .n_refs = (uint32_t)n,
+                             .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len, .origin = origin,
+                             .flags = (uint16_t)(flags & TASK_FLAG_ENV)};
+    segment_lock(&p->s);
+    int error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
+    if (!error)
+        p->s.tasks[task].attempt = (uint16_t)attempt; /* for show: the home counts */
+    segment_unlock(&p->s);
+    if (error)
+        raise_core_error(p->client, error, "an actor of another machine");
+    else
+        result = Py_BuildValue("(IKN)", task, (unsigned long long)p->s.tasks[task].seq, list_of(&made, 1));
+done:
+    PyMem_Free(refs);
+    PyBuffer_Release(&arguments);
+    return result;
+}
+
+PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
+{
+    PyObject *object, *spec_args;
+    unsigned int function, class;
+    uint32_t slot;
+    struct actor_spec actor;
+    if (!PyArg_ParseTuple(args, "OO!II:stand_in", &object, &PyTuple_Type, &spec_args, &function, &class) || proxy_usable(p) < 0 ||
+        parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 || parse_spec(spec_args, &actor) < 0)
+        return NULL;
+    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "stand_in: a number is out of range");
+    segment_lock(&p->s);
+    int error = proxy_stand_in(&p->s, &actor, slot, function, class);
+    segment_unlock(&p->s);
+    return error ? raise_core_error(p->client, error, "an actor of another machine") : PyLong_FromUnsignedLong(p->s.objects[slot].u.arena.actor_1 - 1);
+}
+
+static PyObject *end_constructor(ProxyObject *p, PyObject *number, void (*end)(struct segment *, uint32_t, uint32_t))
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    if (!(p->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION))
+        return PyErr_Format(PyExc_ValueError, "task %u constructs no actor", task);
+    segment_lock(&p->s);
+    task_release_results(&p->s, task);
+    end(&p->s, p->s.tasks[task].actor_1 - 1, task);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_bind(ProxyObject *p, PyObject *task) { return end_constructor(p, task, actor_bind); }
+PyObject *proxy_construction_failed(ProxyObject *p, PyObject *task) { return end_constructor(p, task, actor_construction_failed); }
+
+PyObject *proxy_lose_actor(ProxyObject *p, PyObject *args)
+{
+    PyObject *begun, *others;
+    unsigned int actor;
+    int code, for_good;
+    if (!PyArg_ParseTuple(args, "IipO!O!:lose_actor", &actor, &code, &for_good, &PyList_Type, &begun, &PyList_Type, &others) ||
+        proxy_usable(p) < 0 || parse_actor(p, actor) < 0)
+        return NULL;
+    uint32_t n_begun = (uint32_t)PyList_GET_SIZE(begun), n = n_begun + (uint32_t)PyList_GET_SIZE(others);
+    uint32_t *calls = PyMem_New(uint32_t, n + 1);
+    if (!calls)
+        return PyErr_NoMemory();
+    for (uint32_t i = 0; i < n; i++) {
+        PyObject *number = i < n_begun ? PyList_GET_ITEM(begun, (Py_ssize_t)i) : PyList_GET_ITEM(others, (Py_ssize_t)(i - n_begun));
+        if (parse_running(p, number, &calls[i]) < 0) {
+            PyMem_Free(calls);
+            return NULL;
+        }
+    }
+    segment_lock(&p->s);
+    actor_lost(&p->s, actor, code, for_good, calls, n_begun, n);
+    segment_unlock(&p->s);
+    PyMem_Free(calls);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_kill_actor(ProxyObject *p, PyObject *args)
+{
+    PyObject *object;
+    int no_restart;
+    uint32_t actor_1;
+    if (!PyArg_ParseTuple(args, "Op:kill", &object, &no_restart) || proxy_usable(p) < 0 || parse_actor_object(p, object, &actor_1) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    uint32_t client = actor_kill(&p->s, actor_1 - 1, no_restart);
+    if (client < MAX_CLIENTS)
+        signal_worker(&p->s, client, SIGKILL);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_calls(ProxyObject *p, PyObject *args)
+{
+    unsigned int actor, most;
+    uint32_t tasks[MOST_TASKS], n = 0;
+    if (!PyArg_ParseTuple(args, "II:calls", &actor, &most) || proxy_usable(p) < 0 || parse_actor(p, actor) < 0)
+        return NULL;
+    if (p->s.actors[actor].worker_1 != p->s.me + 1)
+        return PyErr_Format(PyExc_ValueError, "actor %u does not live on that machine", actor);
+    segment_lock(&p->s);
+    n = proxy_take_calls(&p->s, actor, most < MOST_TASKS ? most : MOST_TASKS, tasks);
+    segment_unlock(&p->s);
+    return describe_tasks(p, tasks, n);
+}
+
+/* Of a list of actors those with which there is something to do: [(actor, has calls, has ended, is to be killed, for good)]. */
+PyObject *proxy_actor_news(ProxyObject *p, PyObject *actors)
+{
+    Py_ssize_t n;
+    if (!PyList_Check(actors))
+        return PyErr_Format(PyExc_TypeError, "expected a list of actors");
+    n = PyList_GET_SIZE(actors);
+    PyObject *found = proxy_usable(p) < 0 ? NULL : PyList_New(0);
+    for (Py_ssize_t i = 0; found && i < n; i++) {
+        unsigned long actor = PyLong_AsUnsignedLong(PyList_GET_ITEM(actors, i));
+        if (PyErr_Occurred() || parse_actor(p, (unsigned)actor) < 0) {
+            Py_CLEAR(found);
+            break;
+        }
+        struct actor_slot *a = &p->s.actors[actor];
+        segment_lock(&p->s);
+        bool calls = a->head_1, ended = actor_ended(&p->s, (uint32_t)actor), kill = a->flags & ACTOR_FLAG_KILL, for_good = a->flags & ACTOR_FLAG_KILLED;
+        a->flags &= ~(uint32_t)ACTOR_FLAG_KILL;
+        segment_unlock(&p->s);
+        PyObject *row = calls || ended || kill ? Py_BuildValue("(kiiii)", actor, calls, ended, kill, for_good) : NULL;
+        if ((calls || ended || kill) && (!row || PyList_Append(found, row) < 0))
+            Py_CLEAR(found);
+        Py_XDECREF(row);
+    }
+    return found;
+}

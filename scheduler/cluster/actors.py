@@ -1,0 +1,314 @@
+"""Actors between this node and one other: those of ours that live there, theirs that live here, and stand-ins for handles that travel.
+
+An actor has its home in one segment. There its calls stand in line, and it is decided whether it starts again. It may live on another
+machine: then its constructor ran there, and its calls go there, in the order in which their callers made them. A handle that comes to
+another machine becomes a stand-in there, an actor without a process, whose calls go to where the handle came from. So both are the same
+here: an actor whose calls go to the other node. See objstore/core/proxy.h.
+
+When an actor of theirs has ended here, they are told once, with the calls that had begun. All others that they have sent and got no
+answer for had not, wherever those were at that moment, and stand in line again for the actor's next life.
+"""
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from .messages import Actor, ActorEnded, Kill, Ref, Released, Result, Task, Tasks, Told, Value
+
+if TYPE_CHECKING:
+    from .exchange import Accepted, Exchange, Sent
+
+READY, ERROR = 2, 3
+DEAD = 4                                    # state of an actor
+# What a call's value says that was under way, or stood in line, when its actor ended.
+ACTOR_DIED, ACTOR_UNAVAILABLE, OUT_OF_MEMORY = 3, 4, 5
+STREAMS = 256                               # flag of a task that yields
+FAILED_TO_LEAVE = 12
+MOST_CALLS = 4096                           # of one actor under way: what does not wait there waits here
+
+
+class There(Struct):
+    """An actor here whose calls go there."""
+    object: int                             # its slot here
+    there: Told | None                      # the actor that gets them; None: it is being constructed
+    is_stand_in: bool = False
+    number: int = 0                         # of the constructor, while that runs
+    lease: int = 0                          # the place it takes there for as long as it lives
+    calls: dict[int, int] = field(default_factory=dict)     # under way: number -> slot of the task
+    is_killed: bool = False                 # for good, before it was there
+
+
+class Here(Struct):
+    """An actor of theirs that lives here."""
+    kept: dict[str, int]                    # resources
+    calls: set[int] = field(default_factory=set)            # their numbers
+    begun: list[int] = field(default_factory=list)          # of calls that its end has ended
+    has_ended: bool = False                 # and they have been told
+
+
+class Waiting(Struct):
+    """A call of theirs whose function has not come, or that stands behind such a one, or for which the segment has no room."""
+    task: Task
+    function: int
+    refs: list[int]
+
+
+class Actors:
+    """The actors' part of an `Exchange`, whose objects and tasks it shares."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._there: dict[int, There] = {}              # by index here
+        self._lives: dict[tuple[int, int], int] = {}    # (slot, generation) there -> index here, of those that live there
+        self._here: dict[int, Here] = {}                # by the slot of its object here
+        self._lines: dict[int, deque[Waiting]] = {}     # calls that wait, by their actor's slot here
+        self._nothing: int | None = None                # an object, for stand-ins: they have no function
+
+    @property
+    def n_here(self) -> int:
+        """Actors of theirs that live here."""
+        return len(self._here)
+
+    # ---- ours, there
+    def begin(self, index: int, slot: int, number: int) -> Value:
+        """An actor of ours is to live there; returns what they have to know of it."""
+        self._there[index] = There(slot, None, number=number)
+        return self._exchange.value(slot)
+
+    def constructed(self, sent: Sent, result: Result) -> None:
+        """Its constructor has ended there."""
+        exchange, value = self._exchange, result.values[0]
+        ours = self._there[sent.actor]
+        if value.state == READY:
+            if result.actor is None or result.actor.yours:
+                raise exchange.fault(f"it has constructed actor {sent.actor} and does not say which it is")
+            exchange.take_result(sent.results[0], value)
+            ours.there = Told(result.actor.slot, result.actor.generation)
+            self._lives[ours.there.slot, ours.there.generation] = sent.actor
+            exchange.proxy.bind(sent.task)
+            if exchange.proxy.kept(sent.record[2]):
+                ours.lease, sent.lease = sent.lease, 0
+            if ours.is_killed:
+                exchange.send(Kill(ours.there, 0, True))
+            return
+        del self._there[sent.actor]
+        if value.state == ERROR and len(value.data) == value.size:
+            exchange.take_result(sent.results[0], value)
+            exchange.proxy.construction_failed(sent.task)
+        else:
+            exchange.proxy.lose_actor(sent.actor, value.detail, False, [], [])
+
+    def returned(self, sent: Sent) -> None:
+        """Its constructor has not begun there."""
+        ours = self._there.pop(sent.actor)
+        if ours.is_killed:
+            self._exchange.proxy.lose_actor(sent.actor, 0, True, [], [])
+        else:
+            self._exchange.proxy.give_back(sent.task)
+
+    def answered(self, index: int, number: int) -> None:
+        """A call that had been sent there has ended."""
+        self._there[index].calls.pop(number, None)
+
+    def look(self) -> None:
+        """What is there to do with actors whose calls go there?"""
+        if not self._there:
+            return
+        for index, has_calls, has_ended, is_killed, for_good in self._exchange.proxy.actor_news(list(self._there)):
+            ours = self._there[index]
+            if is_killed and ours.there is None:
+                ours.is_killed |= bool(for_good)
+                self._exchange.send(Kill(None, ours.number, bool(for_good)))
+            elif is_killed and ours.there is not None:
+                self._exchange.send(Kill(ours.there, 0, bool(for_good)))
+            if ours.there is None:
+                continue
+            if has_calls:
+                self._send_calls(index, ours, ours.there)
+            if has_ended and not ours.calls and (ours.is_stand_in or not is_killed):
+                self._let_go(index, ours)
+
+    def _send_calls(self, index: int, ours: There, there: Told) -> None:
+        exchange = self._exchange
+        while not exchange.is_congested and len(ours.calls) < MOST_CALLS:
+            records = exchange.proxy.calls(index, MOST_CALLS - len(ours.calls))
+            tasks: list[Task] = []
+            for record in records:
+                if record[9] & STREAMS:
+                    self._refuse(record[0], exchange.proxy.results(record[0]))
+                    continue
+                if not tasks:
+                    exchange.begin_message()
+                ours.calls[record[1]] = record[0]
+                tasks.append(exchange.send_call(record, index, there))
+                if exchange.is_full(len(record[4])):
+                    exchange.send(Tasks(tasks))
+                    tasks = []
+            if tasks:
+                exchange.send(Tasks(tasks))
+            if not records:
+                return
+
+    def _refuse(self, task: int, results: list[int]) -> None:
+        for slot in results:
+            self._exchange.proxy.seal_failed(slot, FAILED_TO_LEAVE, 0)
+        self._exchange.proxy.finish(task, 1)
+
+    def _let_go(self, index: int, ours: There) -> None:
+        """Nobody here has a handle any more, or it was killed: it ends here, and there when they hear of it."""
+        del self._there[index]
+        self._exchange.proxy.lose_actor(index, 0, True, [], [])
+        if ours.there is not None and not ours.is_stand_in:
+            del self._lives[ours.there.slot, ours.there.generation]
+            self._exchange.send(Released([ours.there]))
+        self._exchange.free_lease(ours.lease)
+
+    def ended(self, message: ActorEnded) -> None:
+        """One of ours that lived there has ended."""
+        exchange = self._exchange
+        index = self._lives.pop((message.actor.slot, message.actor.generation), None)
+        if index is None:
+            return  # we have let go of it, and the two have crossed
+        ours = self._there.pop(index)
+        begun = [ours.calls.pop(number) for number in message.begun if number in ours.calls]
+        others = list(ours.calls.values())
+        exchange.forget_sent([*message.begun, *ours.calls])
+        exchange.proxy.lose_actor(index, message.code, message.for_good, begun, others)
+        assert ours.there is not None
+        exchange.send(Released([ours.there]))
+        exchange.free_lease(ours.lease)
+
+    # ---- theirs, here
+    def host(self, task: Task, function: int, refs: list[int]) -> tuple[int, int, list[int], int]:
+        """Begin an actor of theirs. Returns what `Proxy.submit` does, and the actor's slot, which the proxy holds."""
+        exchange, value = self._exchange, task.creates
+        assert value is not None
+        if value.actor is None or value.state != READY or len(value.data) != value.size:
+            raise exchange.fault(f"task {task.number} is to construct what is no actor")
+        slot = exchange.proxy.create()
+        exchange.hold_new(slot)
+        exchange.proxy.seal(slot, READY, value.data, [exchange.resolve(ref) for ref in value.refs], True)
+        made = exchange.proxy.host(slot, _spec(value.actor), function, exchange.class_of(task.demand, task.hold), task.arguments, refs,
+                                   task.n_dependencies, task.flags, task.attempt, exchange.origin_here(task.origin))
+        return *made, slot
+
+    def hosted(self, accepted: Accepted, is_constructed: bool) -> Ref | None:
+        """The constructor of one of theirs has ended."""
+        if not is_constructed:
+            self._exchange.drop(accepted.actor)
+            return None
+        ref = self._exchange.tell(accepted.actor, value=False)
+        self._exchange.drop(accepted.actor)  # as told, it is held now
+        self._here[accepted.actor] = Here(accepted.kept)
+        self._exchange.lent.update(accepted.kept)
+        return ref
+
+    def accept(self, task: Task, function: int, refs: list[int]) -> None:
+        """A call of theirs, of an actor here."""
+        assert task.actor is not None
+        exchange = self._exchange
+        slot = exchange.own(task.actor.slot, task.actor.generation) if task.actor.yours else None
+        if slot is None or exchange.proxy.actor(slot) is None:
+            raise exchange.fault(f"it calls object {task.actor.slot}, which is no actor here")
+        here = self._here.get(slot)
+        if here is not None and here.has_ended:
+            return  # as they know by now
+        line = self._lines.get(slot)
+        if line is not None or not self._submit(slot, task, function, refs):
+            for ref in (function, *refs):
+                exchange.hold(ref)
+            self._lines.setdefault(slot, deque()).append(Waiting(task, function, refs))
+
+    def _submit(self, slot: int, task: Task, function: int, refs: list[int]) -> bool:
+        if self._exchange.is_coming(function) or not self._exchange.submit(task, function, refs, slot):
+            return False
+        if slot in self._here:
+            self._here[slot].calls.add(task.number)
+        return True
+
+    def advance(self) -> None:
+        """Calls that wait here, for their function or for room: each actor's in order."""
+        for slot, line in list(self._lines.items()):
+            while line and self._submit(slot, line[0].task, line[0].function, line[0].refs):
+                self._drop(line.popleft())
+            if not line:
+                del self._lines[slot]
+
+    def _drop(self, waiting: Waiting) -> None:
+        for ref in (waiting.function, *waiting.refs):
+            self._exchange.drop(ref)
+
+    def finished(self, accepted: Accepted, failed: bool) -> bool:
+        """A call has ended. True: because its actor has, of which they are told as a whole."""
+        here = self._here.get(accepted.actor)
+        if here is not None:
+            here.calls.discard(accepted.number)
+        if here is None or not failed:
+            return False
+        code = self._exchange.proxy.look(accepted.results[0])[3] if accepted.results else 0
+        if code not in (ACTOR_DIED, ACTOR_UNAVAILABLE, OUT_OF_MEMORY) or not self._is_dead(accepted.actor):
+            return False
+        if code != ACTOR_UNAVAILABLE:
+            here.begun.append(accepted.number)
+        return True
+
+    def _is_dead(self, slot: int) -> bool:
+        return bool(self._exchange.proxy.actor(slot)[1] == DEAD)
+
+    def tell_ended(self) -> None:
+        """Those of theirs that have ended, with all of their calls."""
+        for slot, here in self._here.items():
+            if here.has_ended or here.calls or not self._is_dead(slot):
+                continue
+            _, _, code, for_good, _ = self._exchange.proxy.actor(slot)
+            here.has_ended = True
+            for waiting in self._lines.pop(slot, ()):
+                self._drop(waiting)
+            self._exchange.send(ActorEnded(self._exchange.told(slot), code, for_good, here.begun))
+
+    def released(self, slot: int) -> None:
+        """They know nothing of an object of ours any more."""
+        here = self._here.pop(slot, None)
+        if here is not None:
+            self._exchange.lent.subtract(here.kept)
+        for waiting in self._lines.pop(slot, ()):  # nobody can have told of a call and then of that
+            self._drop(waiting)
+
+    def kill(self, message: Kill, constructor: Accepted | None) -> None:
+        """End an actor here: theirs, or one of which they have a handle."""
+        exchange = self._exchange
+        if message.actor is not None:
+            slot = exchange.own(message.actor.slot, message.actor.generation)
+            if exchange.proxy.actor(slot) is None:
+                raise exchange.fault(f"it kills object {slot}, which is no actor here")
+            exchange.proxy.kill(slot, message.no_restart)
+        elif constructor is not None and constructor.kept is not None:
+            exchange.proxy.kill(constructor.actor, message.no_restart)
+        else:
+            exchange.return_held(message.number)
+
+    # ---- handles
+    def describe(self, slot: int) -> Actor | None:
+        """What another machine must know of an actor here; None: the object is a value."""
+        found = self._exchange.proxy.actor(slot)
+        return None if found is None else Actor(*found[4])
+
+    def stand_in(self, slot: int, value: Value, refs: list[int]) -> None:
+        """An object here that has been told of is an actor of theirs."""
+        exchange = self._exchange
+        assert value.actor is not None
+        if value.state != READY or len(value.data) != value.size or exchange.origin(slot) is None:
+            raise exchange.fault("it tells of an actor that is none")
+        if self._nothing is None:
+            self._nothing = exchange.proxy.create()
+            exchange.hold_new(self._nothing)
+            exchange.proxy.seal(self._nothing, READY, b"", [])
+        if exchange.proxy.seal(slot, READY, value.data, refs, True):
+            index = exchange.proxy.stand_in(slot, _spec(value.actor), self._nothing, exchange.class_of({}, {}))
+            self._there[index] = There(slot, exchange.origin(slot), is_stand_in=True)
+
+
+def _spec(actor: Actor) -> tuple[int, int, tuple[int, ...]]:
+    return actor.flags, actor.concurrency, tuple(actor.limits)
