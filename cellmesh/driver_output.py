@@ -346,10 +346,12 @@ def start(session: Session) -> None:
     session.node.link.on_lost(lambda reason: pump.finish())
     atexit.register(pump.finish)
     show_error = sys.excepthook
+    alive = weakref.ref(session)  # what `_printing` holds must not hold its key
 
     def excepthook(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-        for task in _failed_tasks(error):
-            catch_up(session, task)
+        if (of := alive()) is not None:
+            for task in _failed_tasks(error):
+                catch_up(of, task)
         show_error(kind, error, tb)
 
     sys.excepthook = excepthook

@@ -10,6 +10,7 @@ answer for had not, wherever those were at that moment, and stand in line again 
 """
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ class Actors:
     """The actors' part of an `Exchange`, whose objects and tasks it shares."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+        self._exchange: Exchange = weakref.proxy(exchange)  # whose part this is
         self._there: dict[int, There] = {}              # by index here
         self._lives: dict[tuple[int, int], int] = {}    # (slot, generation) there -> index here, of those that live there
         self._here: dict[int, Here] = {}                # by the slot of its object here
