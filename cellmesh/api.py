@@ -310,22 +310,25 @@ def _ref_type() -> type:
 
 # ---------------------------------------------------------------- looking
 def nodes() -> list[dict[str, Any]]:
-    """The machines of the session, with what they have. Starts no session."""
-    of = sessions.running()
-    total, _ = of.client.resources()
-    import os
-    return [{"NodeID": of.node.session_id, "Alive": True, "NodeName": os.uname().nodename, "Resources": total,
-             "SessionDir": of.node.session_dir, "Labels": {}}]
+    """The machines that the session's tasks can run on, this one first, with what they have. Starts no session.
+
+    In a cluster those that are lost, too: `State` is alive, draining or dead, and `Reason` why. `Number` is the node's in the cluster. In
+    tasks only the machine where they run is known.
+    """
+    from . import machines
+    return machines.rows(sessions.running())
 
 
 def cluster_resources() -> dict[str, float]:
     """What all nodes together have: amount by resource name. Starts no session."""
-    return sessions.running().client.resources()[0]
+    from . import machines
+    return machines.amounts(sessions.running(), "Resources")
 
 
 def available_resources() -> dict[str, float]:
     """What of it no task or actor holds now. Starts no session."""
-    return sessions.running().client.resources()[1]
+    from . import machines
+    return machines.amounts(sessions.running(), "Available")
 
 
 def get_runtime_context() -> RuntimeContext:

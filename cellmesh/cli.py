@@ -172,16 +172,16 @@ def status(options: argparse.Namespace) -> int:
 
 
 def _status(folder: str) -> dict[str, Any]:
-    from . import api, state
+    from . import state
     from .scheduler import session_dir
     from .scheduler.processes import name_of
     from .session import running
-    stats = running().client.stats()
+    stats, (total, free) = running().client.stats(), running().client.resources()
     processes = [row for row in state.list_workers(limit=state.EVERY) if row["pid"] != os.getpid()]
     tasks = Counter(row["state"] for row in running().client.tasks())
     drivers = [row["pid"] for row in processes if row["role"] == "driver" and name_of(row["pid"]) != "cellmesh-agent"]
     return {"folder": folder, "drivers": drivers,
-            "total": api.cluster_resources(), "free": api.available_resources(),
+            "total": total, "free": free,
             "store": {name: stats[f"{name}_bytes"] for name in ("used", "capacity")} | {"objects": stats["n_objects"]},
             "workers": Counter(row["state"] for row in processes if row["role"] == "worker"),
             "tasks": {**tasks, "finished": tasks["finished"] + stats["n_finished"]},

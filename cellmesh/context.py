@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 
+SHOWN_NODES = 20
+
+
 class Context(Mapping[str, Any]):
     """A running session: a mapping with its address, displayed as a card in a notebook.
 
@@ -57,7 +60,19 @@ class Context(Mapping[str, Any]):
             "memory for tasks": in_bytes(config.resources.get("memory", 0.0)),
             "object store": in_bytes(config.object_store_memory),
             "session": self._session.node.session_dir,
+            **self._cluster(),
         }
+
+    def _cluster(self) -> dict[str, str]:
+        from . import machines
+        if self._state() != "running" or not machines.is_clustered(self._session):
+            return {}
+        found = machines.of_cluster(self._session)
+        names, living = machines.names(found), [row for row in found if row.state != "dead"]
+        lost = len(found) - len(living)
+        return {"cluster": f"{self._session.config.cluster or 'node'}, {len(living)} nodes" + (f", {lost} lost" if lost else ""),
+                **{f"  {names[row.node]}": in_resources({name: amount for name, amount in row.total.items() if name != "memory"})
+                   + (", this one" if row.is_here else ", draining" if row.state == "draining" else "") for row in living[:SHOWN_NODES]}}
 
     def _state(self) -> str:
         if self._session.lost:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from .objstore._core import Client
 
 RECORD = struct.Struct("<QQIIIHBB")  # as EVENT_DTYPE: t, seq, a, b, c, d, kind, client
-SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, WORKER_STARTED = 1, 2, 3, 4, 5, 6, 11
+SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, WORKER_STARTED, RAN = 1, 2, 3, 4, 5, 6, 11, 15
+RUNS_ON = 2**32 - 1
 ENDS = {0: "finished", 1: "failed", 2: "cancelled", 3: "crashed"}
 PUT_BIT = 1 << 63
 BATCH = 1 << 16  # records fetched at a time
@@ -23,7 +24,11 @@ BATCH = 1 << 16  # records fetched at a time
 
 @dataclass(slots=True)
 class TaskHistory:
-    """One task, as far as the ring goes back. Times are in Unix seconds."""
+    """One task, as far as the ring goes back. Times are in Unix seconds.
+
+    Of one that was sent to another machine `node` is the last 32 bits of that one's number, and `pid` is a process there; `started_at` when
+    it began there, as far as that is known, else when it was sent, and `ended_at` when it ended there.
+    """
 
     seq: int
     name: str = ""
@@ -39,6 +44,15 @@ class TaskHistory:
     submitted_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    node: int = 0
+    sent_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran."""
+        end = self.ended_at or self.finished_at
+        return end - self.started_at if end and self.started_at else None
 
 
 def records(client: Client) -> list[tuple[int, int, int, int, int, int, int, int]]:
@@ -62,7 +76,7 @@ def read_history(client: Client) -> list[TaskHistory]:
         return (ns_0 + (t - ticks_0) * ns_per_tick) / 1e9
 
     for t, seq, a, b, c, d, kind, worker in records(client):
-        if kind not in (SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED):
+        if kind not in (SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, RAN):
             continue
         task = tasks.get(seq) or tasks.setdefault(seq, TaskHistory(seq))
         if kind == SUBMITTED:
@@ -75,6 +89,10 @@ def read_history(client: Client) -> list[TaskHistory]:
             task.depends_on.append(a | b << 32)
         elif kind == STARTED:
             task.state, task.attempt, task.worker, task.pid, task.started_at = "running", a, worker, b, unix(t)
+            task.node, task.sent_at, task.ended_at = c, unix(t) if c else None, None
+        elif kind == RAN:
+            task.pid, task.started_at = a, unix(t - (b << d))
+            task.ended_at = None if c == RUNS_ON else unix(t - (c << d))
         elif kind == RETRIED:
             task.state, task.attempt, task.started_at = "pending", a, None
         else:

@@ -3,7 +3,8 @@
 A ``.cellmesh`` file is a zip archive of Arrow files, so that whatever reads those can read it:
 
     run.json        format, version, and the names that the tables refer to by number
-    tasks.arrow     a row per task, call or put object: function, cell, actor, parent, kind, state, times, size
+    tasks.arrow     a row per task, call or put object: function, cell, actor, parent, kind, state, times, size; of what ran on
+                    another machine also when it was sent and when it ended there
     edges.arrow     (source, target): the target row depends on the source row
     lines.arrow     what tasks have printed: at, row, stream, pid, text
     cards.arrow     row, html, text: what was known of tasks that failed
@@ -30,12 +31,12 @@ from .exceptions import CellmeshError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT, VERSION = "cellmesh run", 1
+FORMAT, VERSION = "cellmesh run", 2
 SUFFIX = ".cellmesh"
 TABLES: dict[str, dict[str, str]] = {  # columns with their Arrow types, in this order
     "tasks": {"function": "uint32", "cell": "uint32", "actor": "uint32", "parent": "uint32", "kind": "uint8",
-              "submitted": "float64", "state": "uint8", "worker": "uint8", "started": "float64", "finished": "float64",
-              "size": "float64"},
+              "submitted": "float64", "state": "uint8", "worker": "uint16", "started": "float64", "finished": "float64",
+              "size": "float64", "sent": "float64", "ended": "float64"},
     "edges": {"source": "uint32", "target": "uint32"},
     "lines": {"at": "float64", "row": "int32", "stream": "string", "pid": "uint32", "text": "string"},
     "cards": {"row": "uint32", "html": "string", "text": "string"},

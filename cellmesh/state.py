@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
-from . import api, attached
+from . import api, attached, machines
 from .history import PUT_BIT, read_history
 from .holders import Places, holders
 from .session import running
@@ -69,26 +69,28 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     Returns
     -------
     Rows
-        With task, name, state (waiting, ready, running, blocked, finished, failed, cancelled, crashed), attempt, pid,
-        origin (number of the cell), parent (task), actor (index, -1 for none), seconds (of its last run).
+        With task, name, state (waiting, ready, running, blocked, finished, failed, cancelled, crashed), attempt, node (the
+        machine where it runs, ran last or was sent), pid (there), origin (number of the cell), parent (task), actor (index, -1 for
+        none), seconds (of its last run).
     """
-    client = running().client
+    client, node_name = running().client, machines.namer(running())
     # The living first: a task that ends between the two looks is then found by both, not by neither.
     rows: dict[int, Row] = {
-        t["seq"]: _task_row(t["seq"], t["name"], t["state"], t["attempt"], t["pid"], t["origin"], t["parent"],
-                            t["actor"], None) for t in client.tasks(min(10 * limit, EVERY))}
+        t["seq"]: _task_row(t["seq"], t["name"], t["state"], t["attempt"], node_name(t["node"]) if t["worker"] >= 0 else "", t["pid"],
+                            t["origin"], t["parent"], t["actor"], None) for t in client.tasks(min(10 * limit, EVERY))}
     for task in read_history(client):
         if task.state in ("pending", "running"):  # the segment knows better, above
+            if task.node and task.seq in rows and rows[task.seq]["state"] == "running":
+                rows[task.seq]["pid"] = task.pid  # but for what runs elsewhere
             continue
-        seconds = task.finished_at - task.started_at if task.finished_at and task.started_at else None
-        rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, task.pid, task.origin, task.parent,
-                                   task.actor, seconds)
+        rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, node_name(task.node) if task.started_at else "", task.pid,
+                                   task.origin, task.parent, task.actor, task.seconds)
     return _select((rows[seq] for seq in sorted(rows, reverse=True)), filters, limit)
 
 
-def _task_row(seq: int, name: str, state: str, attempt: int, pid: int, origin: int, parent: int, actor: int,
-              seconds: float | None) -> Row:
-    return {"task": seq, "name": name, "state": state, "attempt": attempt, "pid": pid, "origin": origin,
+def _task_row(seq: int, name: str, state: str, attempt: int, node: str, pid: int, origin: int, parent: int,
+              actor: int, seconds: float | None) -> Row:
+    return {"task": seq, "name": name, "state": state, "attempt": attempt, "node": node, "pid": pid, "origin": origin,
             "parent": parent, "actor": actor, "seconds": None if seconds is None else round(seconds, 6)}
 
 
@@ -155,7 +157,7 @@ def list_jobs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 
 def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """The machines of the session."""
+    """The machines that the session's tasks can run on, as `cellmesh.nodes` has them."""
     return _select(api.nodes(), filters, limit)
 
 

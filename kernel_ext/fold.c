@@ -32,6 +32,10 @@ static const uint8_t end_state[] = {[EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILE
     X(uint8_t, kind, ENTRIES) X(uint8_t, state, ENTRIES) X(uint8_t, counted, ENTRIES) X(bool, known, ENTRIES)                 \
     X(bool, gone, ENTRIES) X(bool, vanished, ENTRIES) X(bool, queued, ENTRIES) X(bool, dirty, ENTRIES)                        \
     X(int32_t, changed, ENTRIES)                                                                                              \
+    X(uint32_t, node, ENTRIES) X(uint32_t, pid_there, ENTRIES) X(uint64_t, ran, ENTRIES) X(uint64_t, began, ENTRIES)          \
+    X(uint64_t, ended, ENTRIES)                                                                                               \
+    X(int32_t, lost_entry, LOST) X(uint32_t, lost_node, LOST) X(uint32_t, lost_pid, LOST) X(uint64_t, lost_sent, LOST)        \
+    X(uint64_t, lost_began, LOST) X(uint64_t, lost_at, LOST)                                                                  \
     X(int32_t, loose_source, LOOSE) X(int32_t, loose_target, LOOSE)                                                           \
     X(int32_t, open_source, OPEN) X(int32_t, open_target, OPEN)                                                               \
     X(int32_t, entry_of, NUMBERS)                                                                                             \
@@ -41,10 +45,10 @@ static const uint8_t end_state[] = {[EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILE
     X(uint64_t, worker_blocked, WORKERS) X(uint64_t, worker_unblocked, WORKERS) X(int64_t, worker_entry, WORKERS)             \
     X(uint32_t, worker_pid, WORKERS)                                                                                          \
     X(int64_t, n_entries, ONE) X(int64_t, n_loose, ONE) X(int64_t, n_open, ONE) X(int64_t, queued_low, ONE)                   \
-    X(int64_t, dirty_low, ONE)                                                                                                \
+    X(int64_t, dirty_low, ONE) X(int64_t, n_lost, ONE)                                                                        \
     X(int64_t, beyond, TOTALS) X(int64_t, counts, COUNTS)
 
-enum group { ENTRIES, LOOSE, OPEN, NUMBERS, PUTS, WORKERS, ONE, TOTALS, COUNTS, N_GROUPS };
+enum group { ENTRIES, LOOSE, OPEN, NUMBERS, PUTS, LOST, WORKERS, ONE, TOTALS, COUNTS, N_GROUPS };
 enum total { BEYOND_SUBMITTED, BEYOND_STARTED, BEYOND_FINISHED }; /* then by status */
 
 #define ONE_MORE(type, name, group) +1
@@ -258,7 +262,7 @@ static void identify_worker(Folder *f, uint8_t worker, uint32_t pid, uint64_t ti
 static void fold_started(Folder *f, const struct event_record *r)
 {
     int64_t e = entry(f, r->seq, r->ticks);
-    if (r->ticks >= f->worker_busy[r->client]) {
+    if (!r->c && r->ticks >= f->worker_busy[r->client]) {
         f->worker_busy[r->client] = r->ticks;
         f->worker_entry[r->client] = e;
         identify_worker(f, r->client, r->b, r->ticks);
@@ -269,13 +273,52 @@ static void fold_started(Folder *f, const struct event_record *r)
         f->started[e] = r->ticks;
         f->worker[e] = r->client;
         f->pid[e] = r->b;
+        f->node[e] = r->c;
         mark_dirty(f, e);
     }
+}
+
+/* What was known of an attempt on a machine that is lost; the next one overwrites it. */
+static void keep_lost(Folder *f, int64_t e, const struct event_record *r)
+{
+    int64_t at = *f->n_lost;
+    if (at >= (int64_t)f->length[LOST])
+        return; /* as many as the graph takes */
+    bool is_known = f->started[e] && f->started[e] <= r->ticks && f->node[e] == r->c;
+    bool has_begun = is_known && f->ran[e] >= f->started[e];
+    f->lost_entry[at] = (int32_t)e;
+    f->lost_node[at] = r->c;
+    f->lost_sent[at] = is_known ? f->started[e] : r->ticks;
+    f->lost_began[at] = has_begun ? f->began[e] : 0;
+    f->lost_pid[at] = has_begun ? f->pid_there[e] : 0;
+    f->lost_at[at] = r->ticks;
+    *f->n_lost = at + 1;
+}
+
+static uint64_t before(const struct event_record *r, uint32_t ago)
+{
+    uint64_t ticks = r->d < 32 ? (uint64_t)ago << r->d : UINT64_MAX;
+    return ticks < r->ticks ? r->ticks - ticks : 1;
+}
+
+/* A task on another machine, as that tells it: durations, of which the agent has made times of here. */
+static void fold_ran(Folder *f, const struct event_record *r)
+{
+    int64_t e = entry(f, r->seq, r->ticks);
+    if (e < 0 || r->ticks < f->ran[e])
+        return;
+    f->ran[e] = r->ticks;
+    f->pid_there[e] = r->a;
+    f->began[e] = before(r, r->b);
+    f->ended[e] = r->c == EVENT_RUNS_ON ? 0 : before(r, r->c);
+    mark_dirty(f, e);
 }
 
 static void fold_retried(Folder *f, const struct event_record *r)
 {
     int64_t e = entry(f, r->seq, r->ticks);
+    if (e >= 0 && r->c && r->d)
+        keep_lost(f, e, r);
     if (e < 0) {
         f->beyond[BEYOND_STARTED]--;
     } else if (r->ticks >= f->retried[e]) {
@@ -328,6 +371,9 @@ static bool fold_record(Folder *f, const struct event_record *r)
     case EVENT_WORKER_DIED: later(&f->worker_died[(uint8_t)r->a], r->ticks); break;
     case EVENT_BLOCKED: later(&f->worker_blocked[r->client], r->ticks); break;
     case EVENT_UNBLOCKED: later(&f->worker_unblocked[r->client], r->ticks); break;
+    case EVENT_RAN: fold_ran(f, r); break;
+    case EVENT_TRANSFER:
+    case EVENT_TRANSFERRED: return false;
     default: break; /* of a later version */
     }
     return true;

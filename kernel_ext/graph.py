@@ -29,9 +29,10 @@ import numpy as np
 
 from ._fold import PUT_FUNCTION, Folder
 from .columns import Columns, RowSet, reserve
+from .elsewhere import FIRST_WORKER, Elsewhere, Journey, seen_times
 from .events import ACTOR_STATES, EVENT_DTYPE, EventKind, Status
 from .graph_parts import CRASHED, N_RECENT_PUTS, NEVER, PUT_NAMES, UNKNOWN, Actors, Aggregate, Functions, Workers, recent_puts
-from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, State, WorkerLabel
+from .panel_messages import NO_WORKER, ActorLabel, CellLabel, Counts, Kind, Loss, State, Transfer, WorkerLabel
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
 PATIENCE_S = 1.0  # far longer than any disorder lasts
@@ -93,7 +94,8 @@ class Graph:
             worker=(np.uint8, NO_WORKER), status=(np.uint8, 0), kind=(np.uint8, Kind.TASK),
             state=(np.uint8, State.WAITING), counted=(np.uint8, 255), gone=(bool, False), vanished=(bool, False),
             open_dependencies=(np.int32, 0), queued=(bool, True), dirty=(bool, False), row=(np.int32, -1),
-            changed=(np.int32, 0))
+            changed=(np.int32, 0), node=(np.uint32, 0), pid_there=(np.uint32, 0),
+            ran=(np.uint64, NEVER), began=(np.uint64, NEVER), ended=(np.uint64, NEVER))
         self._queued = RowSet(self.entries.queued)  # entries that are no rows yet
         self._dirty = RowSet(self.entries.dirty)  # entries whose state may be another than it was
         self._rows = Columns(n_rows_max, entry=(np.int32, 0))
@@ -107,13 +109,15 @@ class Graph:
         self._counts = np.zeros(256, np.int64)
         self._recent_puts = recent_puts()
         self._beyond = Aggregate()
+        self.elsewhere = Elsewhere()
         self._folder = Folder(
             OBJECT_BYTES, **self.entries.arrays,
             loose_source=self._loose.source, loose_target=self._loose.target,
             open_source=self._open.source, open_target=self._open.target,
             n_entries=self.entries.count, n_loose=self._loose.count, n_open=self._open.count,
             queued_low=self._queued.low, dirty_low=self._dirty.low, entry_of=reserve(NUMBERS, np.int32),
-            beyond=self._beyond.totals, counts=self._counts, **self._recent_puts, **self._workers.columns)
+            beyond=self._beyond.totals, counts=self._counts, **self._recent_puts, **self._workers.columns,
+            **self.elsewhere.lost)
 
     # --- time
 
@@ -147,7 +151,7 @@ class Graph:
 
     def _fold_one(self, record: np.ndarray) -> bool:
         """What C leaves to us: whether the record is done with, or C can go on with it now."""
-        (time, number, a, b, c, generation, kind, _), = record.tolist()
+        (time, number, a, b, c, d, kind, client), = record.tolist()
         match kind:
             case EventKind.ACTOR_CREATED:
                 entry = self._folder.entry(number, time)
@@ -160,10 +164,16 @@ class Graph:
                 self._actors.changed(a, time, ACTOR_STATES[min(b, 3)] if not c else CRASHED)
                 return True
             case EventKind.SUBMITTED:
-                self._folder.learn(a << 16 | generation, self._functions.ask(a, generation))
+                self._folder.learn(a << 16 | d, self._functions.ask(a, d))
+            case EventKind.TRANSFER:
+                self.elsewhere.departed(time, number, a, b | d << 32, c)
+                return True
+            case EventKind.TRANSFERRED:
+                self.elsewhere.arrived(time, a, c, b == 1)
+                return True
             case _:  # an object, or that something depends on it
                 at = (a | b << 32) & (N_RECENT_PUTS - 1)
-                why = generation if kind == EventKind.PUT else int(self._recent_puts["put_why"][at])
+                why = d if kind == EventKind.PUT else int(self._recent_puts["put_why"][at])
                 name = PUT_NAMES[min(why, len(PUT_NAMES) - 1)]
                 self._folder.learn(PUT_FUNCTION | why, self._functions.number("", name))
         return False
@@ -184,6 +194,7 @@ class Graph:
         self._dirty.add(at)
         self._actors.end()
         self._workers.end(max(self._ticks(at_s), self.newest))
+        self.elsewhere.end(max(self._ticks(at_s), self.newest))
 
     def _unended(self) -> np.ndarray:
         entries, n = self.entries, self.entries.n
@@ -356,8 +367,40 @@ class Graph:
         return labels
 
     def workers(self) -> dict[int, WorkerLabel]:
-        """Every worker by client index."""
-        return self._workers.labels(self.entries, self.seconds)
+        """Every worker by its number: those of this machine by client index, those elsewhere from `FIRST_WORKER` on."""
+        labels = self._workers.labels(self.entries, self.seconds)
+        labels.update({FIRST_WORKER + at: WorkerLabel(pid, "elsewhere", node=node) for at, (node, pid) in enumerate(self.elsewhere.workers)})
+        return labels
+
+    def there(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of entries that ran on other machines: their workers' numbers; when they were sent, began there, and ended there."""
+        columns = self.entries
+        started, ran = columns.started[entries], columns.ran[entries]
+        began, ended = seen_times(started, ran, columns.began[entries], columns.ended[entries])
+        pids = np.where(ran >= started, columns.pid_there[entries], 0)
+        return self.elsewhere.workers_of(columns.node[entries], pids), self.seconds(started), self.seconds(began), self.seconds(ended)
+
+    def transfers(self, first: int, most: int) -> tuple[list[tuple[int, Transfer]], int]:
+        """What there is to say of journeys since the change of this number, and the number of the next one."""
+        changed = self.elsewhere.changed[first:first + most]
+        return [(at, self._transfer(self.elsewhere.journeys[at])) for at in dict.fromkeys(changed)], first + len(changed)
+
+    def _transfer(self, journey: Journey) -> Transfer:
+        began, ended = self.seconds(np.array([journey.began, journey.ended], np.uint64)).tolist()
+        return Transfer(self.row_of(journey.creator), journey.node, journey.comes, journey.size, began, ended if journey.ended else None,
+                        journey.complete)
+
+    def losses(self, first: int, most: int) -> list[Loss]:
+        """Attempts that were lost with their machine, from this one on."""
+        lost = self.elsewhere.lost
+        at = slice(first, min(int(lost["n_lost"][0]), first + most))
+        if at.stop <= first:
+            return []
+        rows = self.entries.row[lost["lost_entry"][at]].tolist()
+        workers = self.elsewhere.workers_of(lost["lost_node"][at], lost["lost_pid"][at]).tolist()
+        times = (self.seconds(lost[name][at]).tolist() for name in ("lost_sent", "lost_began", "lost_at"))
+        return [Loss(row, worker, sent, None if began != began else began, end)
+                for row, worker, sent, began, end in zip(rows, workers, *times, strict=True)]
 
     def row_of(self, number: int) -> int:
         """The row of a task or put number, -1 if it has none (yet)."""
@@ -384,17 +427,24 @@ class Graph:
         worker = int(entries.worker[at])
         sources = self.edges.source[:self.edges.n][self.edges.target[:self.edges.n] == row]
         targets = self.edges.target[:self.edges.n][self.edges.source[:self.edges.n] == row]
+        away = self._describe_away(at) if entries.node[at] else {"node": 0}
         return {
             "row": row, "seq": int(entries.seq[at]), "function": self.functions[entries.function[at]],
             "kind": Kind(entries.kind[at]).name.lower(), "state": State(entries.state[at]).name.lower(), "cell": cell,
             "actor": int(entries.actor[at]) - 1 if entries.actor[at] else None,
             "worker": worker if worker != NO_WORKER else None,
-            "pid": int(self._workers.pid[worker]) if worker != NO_WORKER else None,
+            "pid": int(self._workers.pid[worker]) if worker != NO_WORKER and not away["node"] else None,
             **{name: _or_none(self.seconds(getattr(entries, name)[at:at + 1])[0])
                for name in ("submitted", "started", "finished")},
             "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
             "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
-            "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100]}
+            "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100], **away}
+
+    def _describe_away(self, at: int) -> dict[str, Any]:
+        """What is different of a task on another machine; its process there is none of this machine's."""
+        workers, *times = self.there(np.array([at]))
+        node, pid = self.elsewhere.workers[int(workers[0]) - FIRST_WORKER] if workers[0] >= FIRST_WORKER else (0, 0)
+        return {"node": node, "pid_there": pid, **{name: _or_none(time[0]) for name, time in zip(("sent", "started", "ended"), times, strict=True)}}
 
 
 def _distinct(values: np.ndarray) -> set[int]:

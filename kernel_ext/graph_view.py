@@ -7,6 +7,7 @@ from .columns import RowSet, reserve
 from .graph import Graph
 from .graph_parts import NEVER
 from .panel_messages import (
+    BYTES_PER_AWAY,
     BYTES_PER_EDGE,
     BYTES_PER_NEW,
     BYTES_PER_UPDATE,
@@ -23,6 +24,8 @@ from .panel_messages import (
     WorkerLabel,
 )
 from .samples import Samples
+
+N_AT_ONCE = 2000  # transfers and losses in one message, which are JSON
 
 
 class GraphView:
@@ -53,7 +56,7 @@ class GraphView:
         self._actors_told: dict[int, ActorLabel] = {}
         self._workers_told: dict[int, WorkerLabel] = {}
         self._nodes_told: dict[int, NodeLabel] = {}
-        self._n_samples = 0
+        self._n_samples = self._n_losses = self._n_journeys = 0
         self._facts_told: tuple[object, ...] = ()
 
     def mark(self, rows: np.ndarray) -> None:
@@ -92,32 +95,36 @@ class GraphView:
         edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], np.int32(self._n_rows)))
         n_edges = min(edges_end - self._n_edges, max(1, left // 4 // BYTES_PER_EDGE))
         left -= n_edges * BYTES_PER_EDGE
-        changed, n_changed = self._take(max(1, left // BYTES_PER_UPDATE))
+        changed, n_changed = self._take(max(1, left // (BYTES_PER_UPDATE + (BYTES_PER_AWAY if graph.elsewhere.n_nodes else 0))))
 
         behind = graph.n_rows - self._n_rows + n_changed - len(changed) + graph.edges.n - self._n_edges - n_edges
         counts = graph.counts()
         cells = [(number, label) for number, label in graph.cells.items() if number not in self._cells_told]
         actors = [(k, label) for k, label in graph.actors().items() if self._actors_told.get(k) != label]
+        updates, away = self._update_columns(changed)  # before the workers, some of which these may be the first to name
+        losses = graph.losses(self._n_losses, N_AT_ONCE)
         workers = [(k, label) for k, label in graph.workers().items() if self._workers_told.get(k) != label]
         nodes = [(k, label) for k, label in samples.nodes.items() if self._nodes_told.get(k) != label]
         functions = list(enumerate(graph.functions))[self._n_functions:]
+        transfers, n_journeys = graph.transfers(self._n_journeys, N_AT_ONCE)
         facts = (counts, resources, store, graph.n_dropped, graph.n_tasks, behind, samples.count, n_lines)
         if (self._n and facts == self._facts_told
-                and not (n_new or len(changed) or n_edges or cells or actors or workers or functions)):
+                and not (n_new or len(changed) or n_edges or cells or actors or workers or nodes or functions or transfers or losses)):
             return None
         message = (Delta if self._n else Snapshot)(
             n=self._n, session=self._session, now=now_s, tasks=graph.n_tasks, aggregated=graph.n_aggregated,
             dropped=graph.n_dropped, behind=behind, functions=functions, cells=cells, actors=actors, workers=workers,
-            nodes=nodes, samples=samples.since(self._n_samples), lines=n_lines,
-            counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges)
-        arrays = Arrays(*self._new_columns(new), *self._update_columns(changed), self._edge_pairs(n_edges))
+            nodes=nodes, samples=samples.since(self._n_samples), transfers=transfers, losses=losses, lines=n_lines,
+            counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges, away=len(away[0]))
+        arrays = Arrays(*self._new_columns(new), *updates, self._edge_pairs(n_edges), *away)
         self._n += 1
         self._n_functions += len(functions)
         self._cells_told.update(number for number, _ in cells)
         self._actors_told.update(actors)
         self._workers_told.update(workers)
         self._nodes_told.update(nodes)
-        self._n_samples = samples.count
+        self._n_samples, self._n_journeys = samples.count, n_journeys
+        self._n_losses += len(losses)
         self._facts_told = facts
         return message, arrays
 
@@ -149,12 +156,18 @@ class GraphView:
             block[at] = values
         return block.reshape(-1), self._graph.seconds(columns.submitted[entries])
 
-    def _update_columns(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _update_columns(self, rows: np.ndarray) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, np.ndarray]]:
         columns = self._graph.entries
         entries = self._graph.order[rows]
-        return (rows.astype(np.uint32), columns.state[entries], columns.worker[entries],
-                self._graph.seconds(columns.started[entries]), self._graph.seconds(columns.finished[entries]),
-                columns.size[entries])
+        worker, started = columns.worker[entries].astype(np.uint16), self._graph.seconds(columns.started[entries])
+        away = np.flatnonzero(columns.node[entries])
+        times = np.zeros(0)
+        if len(away):
+            worker[away], sent, started[away], ended = self._graph.there(entries[away])
+            times = np.concatenate((sent, ended))
+        updates = (rows.astype(np.uint32), columns.state[entries], worker, started, self._graph.seconds(columns.finished[entries]),
+                   columns.size[entries])
+        return updates, (rows[away].astype(np.uint32), times)
 
     def _edge_pairs(self, count: int) -> np.ndarray:
         begin, self._n_edges = self._n_edges, self._n_edges + count

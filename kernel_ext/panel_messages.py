@@ -1,7 +1,7 @@
 """Every message between the kernel and the panel, and nothing else defines the format.
 
 Kernel to front end: a *snapshot*, then *deltas* with consecutive numbers, as ``comm_msg`` on iopub: a small JSON header
-(`Snapshot`, `Delta`) and nine typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
+(`Snapshot`, `Delta`) and eleven typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
 cost a second of parsing where typed arrays are used as they arrive. A gap in the numbers means that something was lost
 on the way; the panel then asks for a new snapshot (`Resync`).
 
@@ -80,15 +80,18 @@ BUFFERS = (
     Buffer("new_submitted", "<f8", "new", "when each new row was submitted; NaN unknown"),
     Buffer("update_row", "<u4", "updates", "rows that changed, each at most once in a message"),
     Buffer("update_state", "u1", "updates", "state"),
-    Buffer("update_worker", "u1", "updates", "worker, 255 none"),
-    Buffer("update_started", "<f8", "updates", "start of the latest attempt; NaN none"),
-    Buffer("update_finished", "<f8", "updates", "end; NaN none"),
+    Buffer("update_worker", "<u2", "updates", "worker, 255 none; from 256 on one of another machine"),
+    Buffer("update_started", "<f8", "updates", "start of the latest attempt; NaN none; elsewhere, as long as nobody knows: when it was sent"),
+    Buffer("update_finished", "<f8", "updates", "end; NaN none; elsewhere: when its result was there"),
     Buffer("update_size", "<f8", "updates", "size of the result in bytes; NaN unknown"),
     Buffer("edges", "<u4", "2 * edges", "pairs (source row, target row): the target depends on the source"),
+    Buffer("away_row", "<u4", "away", "those of the rows that changed whose latest attempt ran, or is to run, on another machine"),
+    Buffer("away_times", "<f8", "2 * away", "when each was sent, then when each ended there; NaN unknown"),
 )
 BYTES_PER_NEW = 5 * 4 + 8
-BYTES_PER_UPDATE = 4 + 1 + 1 + 8 + 8 + 8
+BYTES_PER_UPDATE = 4 + 1 + 2 + 8 + 8 + 8
 BYTES_PER_EDGE = 8
+BYTES_PER_AWAY = 4 + 2 * 8
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Row = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
@@ -117,29 +120,43 @@ class ActorLabel(msgspec.Struct, frozen=True):
 class WorkerLabel(msgspec.Struct, frozen=True):
     """A worker process and what it does: idle, busy, blocked (in get or wait), actor, dead; seconds of the session at
     which it began and ended, None while it has not.
+
+    `node`: its machine. Of one that is not 0, this one, the state is "elsewhere"; `pid` is one of that machine, 0 for tasks that have
+    been sent there and have not begun, as far as is known.
     """
 
     pid: int
     state: str
     since: float = 0.0
     ended: float | None = None
+    node: Count = 0
 
 
 class NodeLabel(msgspec.Struct, frozen=True):
-    """A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values."""
+    """A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values.
+
+    Of other machines than this one: its number `id` in the cluster; `state` alive, draining or dead, why, and the second of the
+    session in which it was seen first, and last.
+    """
 
     name: str
     cpus: float = 0.0
     gpus: float = 0.0
     memory: Count = 0
     store: Count = 0
+    id: str = ""
+    state: str = "alive"
+    reason: str = ""
+    since: float = 0.0
+    ended: float | None = None
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
     """What a machine was doing at one time.
 
     `load`: share of its processors' time that was used, by anybody, since the sample before; `cpus`, `gpus`: what tasks
-    had taken; `memory`, `store`, `disk`: bytes in use by anybody, by values, and by values that were moved to disk.
+    had taken; `memory`, `store`, `disk`: bytes in use by anybody, by values, and by values that were moved to disk; `queued`: tasks
+    that waited for room there.
     """
 
     node: Count
@@ -150,6 +167,33 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     memory: Count = 0
     store: Count = 0
     disk: Count = 0
+    queued: Count = 0
+
+
+class Transfer(msgspec.Struct, frozen=True, array_like=True):
+    """The bytes of a row's value (-1: of one without a row) on their way between this machine and another one: whether they come here, how
+    many, since when; when that was over, None while it is not, and whether they arrived.
+    """
+
+    row: int
+    node: Count
+    comes: bool
+    size: Count
+    began: float
+    ended: float | None = None
+    complete: bool = False
+
+
+class Loss(msgspec.Struct, frozen=True, array_like=True):
+    """An attempt at a task that was lost with its machine: the row, the worker there, when it was sent, began there (None: nobody knows),
+    and was given up.
+    """
+
+    row: int
+    worker: Count
+    sent: float
+    began: float | None
+    lost: float
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -184,7 +228,7 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than
     the graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait
     for their turn. `functions`, `cells`, `actors`, `workers` and `nodes` hold only entries that are new or have changed,
-    `samples` those that the front end has not had. `lines` have been printed by tasks; `Logs` asks for them.
+    `samples`, `transfers` (by number) and `losses` those that the front end has not had. `lines` have been printed by tasks; `Logs` asks for them.
     """
 
     v: int = VERSION
@@ -201,6 +245,8 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     workers: list[tuple[Count, WorkerLabel]] = []
     nodes: list[tuple[Count, NodeLabel]] = []
     samples: list[Sample] = []
+    transfers: list[tuple[Count, Transfer]] = []
+    losses: list[Loss] = []
     lines: Count = 0
     counts: Counts = Counts()
     resources: Resources = Resources()
@@ -208,6 +254,7 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     new: Count = 0
     updates: Count = 0
     edges: Count = 0
+    away: Count = 0
 
 
 class Snapshot(Header, tag="snapshot"):
@@ -239,6 +286,8 @@ class Arrays(NamedTuple):
     update_finished: np.ndarray
     update_size: np.ndarray
     edges: np.ndarray
+    away_row: np.ndarray
+    away_times: np.ndarray
 
 
 # Not of numpy, which `%load_ext` need not wait for.
@@ -266,8 +315,8 @@ def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arra
     """
     import numpy as np
     header = msgspec.convert(data, GraphMessage)
-    items = {"new": header.new, "updates": header.updates, "edges": header.edges,
-             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges}
+    items = {"new": header.new, "updates": header.updates, "edges": header.edges, "away": header.away,
+             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges, "2 * away": 2 * header.away}
     arrays = [np.frombuffer(buffer, dtype=spec.dtype) for spec, buffer in zip(BUFFERS, buffers, strict=True)]
     for spec, array in zip(BUFFERS, arrays, strict=True):
         if len(array) != items[spec.items]:

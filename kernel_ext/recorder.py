@@ -18,7 +18,8 @@ import numpy as np
 
 from ..exceptions import SessionError
 from ..function_names import name_of
-from ..scheduler.messages import Message, WorkerOutput
+from ..machines import is_clustered, names
+from ..scheduler.messages import ClusterReply, ClusterRequest, Message, WorkerOutput
 from .events import EVENT_DTYPE
 from .graph import SETTLE_S, Graph
 from .graph_view import GraphView
@@ -28,7 +29,9 @@ from .panel_messages import (
     BYTES_PER_SECOND,
     MESSAGE_BYTES,
     MESSAGES_PER_SECOND,
+    NodeLabel,
     Resources,
+    Sample,
     Store,
     encode,
 )
@@ -146,7 +149,10 @@ class Recorder:
         self.samples, self.lines = Samples(), LogLines()
         self._machine = Machine()
         self._sampled_at, self._is_busy = -SAMPLE_INTERVAL_S, False
-        self._forget = session.node.link.add_listener(self._note_output)
+        self._is_clustered = is_clustered(session)
+        self._forget = session.node.link.add_listener(self._hear)
+        if self._is_clustered:
+            session.node.link.send(ClusterRequest(0))
         self._subscribers: dict[Any, Subscriber] = {}
         self._changed = threading.Condition()
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
@@ -215,9 +221,31 @@ class Recorder:
             self._stopped = True
             self._changed.notify()
 
-    def _note_output(self, message: Message) -> None:
+    def _hear(self, message: Message) -> None:
         if isinstance(message, WorkerOutput) and message.text:
             self.lines.add(self.now_s(), message.task, message.stream, message.pid, message.text)
+        elif isinstance(message, ClusterReply) and message.nodes:
+            with self.lock:
+                self._note_nodes(message)
+            self.want()
+
+    def _note_nodes(self, message: ClusterReply) -> None:
+        """What is known of other machines: who they are, and what they do while there is work."""
+        at_s, called = self.now_s(), names(message.nodes)
+        for row in message.nodes:
+            number = THIS_NODE if row.is_here else self.graph.elsewhere.node(int(row.node, 16))
+            known = self.samples.nodes.get(number)
+            if row.state == "dead" and known is None:
+                continue  # before our time
+            is_new = known is None or not known.id
+            ended = None if row.state != "dead" else known.ended if known and known.ended is not None else round(at_s, 2)
+            self.samples.nodes[number] = NodeLabel(
+                called[row.node], row.total.get("CPU", 0.0), row.total.get("GPU", 0.0), row.memory_size, row.size_bytes, row.node, row.state,
+                row.reason, round(at_s, 2) if is_new or known is None else known.since, ended)
+            if not row.is_here and ended is None and self._is_busy and row.silent_s >= 0:
+                taken = {name: max(0.0, row.total.get(name, 0.0) - row.free.get(name, 0.0)) for name in ("CPU", "GPU")}
+                self.samples.add(Sample(number, round(at_s, 2), row.load, taken["CPU"], taken["GPU"], row.memory_bytes, row.used_bytes,
+                                        queued=row.n_queued))
 
     # --- the reader
 
@@ -353,9 +381,11 @@ class Recorder:
         was_busy, self._is_busy = self._is_busy, counts.running + counts.ready + counts.waiting > 0
         if (self._is_busy or was_busy) and (now >= self._sampled_at + SAMPLE_INTERVAL_S or not self._is_busy):
             self._sampled_at = now
-            if not self.samples.nodes:
+            if THIS_NODE not in self.samples.nodes:
                 self.samples.nodes[THIS_NODE] = self._machine.label(total, stats)
             self.samples.add(self._machine.sample(self.now_s(), total, available, stats))
+            if self._is_clustered:
+                self.session.node.link.send(ClusterRequest(0))  # answered to `_hear`
 
     def _set_clock(self) -> None:
         ticks0, self._unix_ns0, ns_per_tick = self._client.clock()

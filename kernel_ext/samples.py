@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..scheduler.local_scheduler import memory_monitor
+from ..scheduler.machine_load import MachineLoad
 from .panel_messages import NodeLabel, Sample
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Machine:
     """Looks at this machine."""
 
     def __init__(self) -> None:
-        self._busy, self._total = _processor_times()
+        self._load = MachineLoad()
 
     def label(self, total: Mapping[str, float], stats: Mapping[str, Any]) -> NodeLabel:
         memory = min((usage.total for usage in memory_monitor.usages()), default=0)
@@ -73,19 +74,6 @@ class Machine:
         stats : dict
             Of the segment, as `Client.stats` returns them.
         """
-        busy, ticks = _processor_times()
-        passed = ticks - self._total
-        load = (busy - self._busy) / passed if passed > 0 else 0.0
-        self._busy, self._total = busy, ticks
-        # Of the memories there are (the machine's, a container's) the one that is nearest to its end.
-        fullest = max(memory_monitor.usages(), key=lambda usage: usage.used / usage.total, default=None)
         taken = {name: max(0.0, total.get(name, 0.0) - available.get(name, 0.0)) for name in ("CPU", "GPU")}
-        return Sample(THIS_NODE, round(at_s, 2), round(min(1.0, max(0.0, load)), 3), taken["CPU"], taken["GPU"],
-                      max(0, fullest.used) if fullest else 0, stats["used_bytes"], stats["disk_bytes"])
-
-
-def _processor_times() -> tuple[int, int]:
-    """Ticks that all processors have worked, and all ticks, since the machine was started."""
-    with open("/proc/stat", "rb") as file:
-        times = [int(word) for word in file.readline().split()[1:9]]  # user nice system idle iowait irq softirq steal
-    return sum(times) - times[3] - times[4], sum(times)
+        return Sample(THIS_NODE, round(at_s, 2), self._load.processors(), taken["CPU"], taken["GPU"], self._load.memory()[0],
+                      stats["used_bytes"], stats["disk_bytes"])

@@ -65,10 +65,13 @@ def tasks_of(header: GraphMessage, arrays: Arrays) -> dict[str, np.ndarray]:
     columns = dict(zip(("function", "cell", "actor", "parent", "kind"), new, strict=True))
     columns["submitted"] = arrays.new_submitted
     columns["state"] = _states(header, arrays)
-    for name, none, values in (("worker", np.uint8(255), arrays.update_worker), ("started", np.nan, arrays.update_started),
+    for name, none, values in (("worker", np.uint16(255), arrays.update_worker), ("started", np.nan, arrays.update_started),
                                ("finished", np.nan, arrays.update_finished), ("size", np.nan, arrays.update_size)):
         columns[name] = np.full(header.new, none)
         columns[name][arrays.update_row] = values
+    for name, times in zip(("sent", "ended"), arrays.away_times.reshape(2, header.away), strict=True):
+        columns[name] = np.full(header.new, np.nan)
+        columns[name][arrays.away_row] = times
     return columns
 
 

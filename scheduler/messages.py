@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, msgpack
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -178,6 +178,40 @@ class MetricsReply(Message, frozen=True, tag="metrics_reply"):
     series: Annotated[list[Series], Meta(max_length=MAX_SERIES)]
 
 
+class ClusterNode(Struct, frozen=True):
+    """A machine of the cluster, as the head knows it, or as this machine does (`silent_s` -1) where that does not answer. `node`: its number,
+    in hex; `session`: of its node there. `load`, `memory_bytes`, `memory_size`: of the machine, by whoever uses it."""
+    node: Name
+    session: Name
+    hostname: Name
+    state: Literal["alive", "draining", "dead"]
+    is_here: bool
+    total: dict[Name, float]
+    free: dict[Name, float]
+    labels: dict[Name, Name]
+    n_queued: int = 0
+    used_bytes: int = 0
+    size_bytes: int = 0
+    load: float = 0.0
+    memory_bytes: int = 0
+    memory_size: int = 0
+    silent_s: float = -1.0
+    reason: Text = ""
+
+
+class ClusterRequest(Message, frozen=True, tag="cluster_request"):
+    """Driver -> local scheduler -> agent: which machines are there? Answered once by `ClusterReply`."""
+    request: int
+
+
+class ClusterReply(Message, frozen=True, tag="cluster_reply"):
+    """Agent -> local scheduler -> every driver; also unasked (`request` 0), when a machine has come or gone. `error`: why there are no
+    nodes, or no more than what this machine knows itself."""
+    request: int
+    nodes: list[ClusterNode] = []
+    error: Text = ""
+
+
 class Shutdown(Message, frozen=True, tag="shutdown"):
     """Driver -> local scheduler: end the session, detached actors too. The connection's end is the answer.
 
@@ -186,8 +220,8 @@ class Shutdown(Message, frozen=True, tag="shutdown"):
     by: Name = ""
 
 
-FromPeer = Hello | WorkerOutput | NodeEvent | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | Shutdown
-FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply | MetricsReply
+FromPeer = Hello | WorkerOutput | NodeEvent | TaskFailed | ErrorFetched | StackRequest | MetricChanges | MetricsRequest | ClusterRequest | ClusterReply | Shutdown
+FromScheduler = Welcome | Refused | WorkerOutput | TaskFailed | ErrorFetched | WorkerDied | NodeEvent | StackReply | MetricsReply | ClusterRequest | ClusterReply
 
 
 class ForkWorkers(Message, frozen=True, tag="fork_workers"):

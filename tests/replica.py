@@ -17,6 +17,7 @@ class Replica:
         self.edges: set[tuple[int, int]] = set()
         self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}, "nodes": {}}
         self.samples: list[Any] = []
+        self.away: dict[int, tuple[float, float]] = {}
         self.header: GraphMessage | None = None
 
     def apply(self, header: GraphMessage, arrays: Arrays) -> None:
@@ -39,6 +40,8 @@ class Replica:
         for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
             assert row < len(self.rows)
             self.states[row] = (state, worker, *(None if number != number else number for number in numbers))
+            self.away.pop(row, None)
+        self.away.update(zip(arrays.away_row.tolist(), zip(*arrays.away_times.reshape(2, header.away).tolist(), strict=True), strict=True))
         for source, target in arrays.edges.reshape(-1, 2).tolist():
             assert max(source, target) < len(self.rows)
             self.edges.add((source, target))

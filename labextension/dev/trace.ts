@@ -51,7 +51,7 @@ export class Simulation {
   private readonly functions: string[] = [];
   private readonly rowOf: Int32Array;
   private readonly state: Uint8Array;
-  private readonly worker: Uint8Array;
+  private readonly worker: Uint16Array;
   private readonly submitted: Float64Array;
   private readonly started: Float64Array;
   private readonly finished: Float64Array;
@@ -78,7 +78,7 @@ export class Simulation {
     const n = plans.length;
     this.rowOf = new Int32Array(n).fill(-1);
     this.state = new Uint8Array(n);
-    this.worker = new Uint8Array(n).fill(NO_WORKER);
+    this.worker = new Uint16Array(n).fill(NO_WORKER);
     this.submitted = new Float64Array(n).fill(NaN);
     this.started = new Float64Array(n).fill(NaN);
     this.finished = new Float64Array(n).fill(NaN);
@@ -220,7 +220,7 @@ export class Simulation {
     }
     this.sampledAt = this.now;
     const load = Math.min(1, cpus / Math.max(1, this.scenario.nWorkers));
-    return [{ node: 0, at: this.now, load, cpus, gpus: 0, memory: 2e9 + this.bytes, store: this.bytes, disk: 0 }];
+    return [{ node: 0, at: this.now, load, cpus, gpus: 0, memory: 2e9 + this.bytes, store: this.bytes, disk: 0, queued: 0 }];
   }
 
   private message(): GraphMessage {
@@ -266,8 +266,10 @@ export class Simulation {
         functions,
         cells: this.isFirst ? cells : [],
         actors: sendActors ? liveActors : [],
-        workers: this.isFirst ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [i + 1, { pid: 4200 + i, state: 'idle', since: 0, ended: Number.POSITIVE_INFINITY }]) : [],
-        nodes: this.isFirst ? [[0, { name: 'this machine', cpus: nWorkers, gpus: 0, memory: 8e9, store: 2e9 }]] : [],
+        workers: this.isFirst ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [i + 1, { pid: 4200 + i, state: 'idle', since: 0, ended: Number.POSITIVE_INFINITY, node: 0 }]) : [],
+        nodes: this.isFirst ? [[0, { name: 'this machine', cpus: nWorkers, gpus: 0, memory: 8e9, store: 2e9, id: '', state: 'alive', reason: '', since: 0, ended: Number.POSITIVE_INFINITY }]] : [],
+        transfers: [],
+        losses: [],
         samples: this.sample(used),
         lines: 0,
         counts: { ...this.counts },
@@ -275,18 +277,21 @@ export class Simulation {
         store: { used: this.bytes, capacity: 2e9, objects: this.n },
         new: nNew,
         updates: dirty.length,
-        edges: this.newEdges.length / 2
+        edges: this.newEdges.length / 2,
+        away: 0
       },
       arrays: {
         newU32,
         newSubmitted,
         updateRow: Uint32Array.from(dirty, i => this.rowOf[i]!),
         updateState: Uint8Array.from(dirty, i => this.state[i]!),
-        updateWorker: Uint8Array.from(dirty, i => this.worker[i]!),
+        updateWorker: Uint16Array.from(dirty, i => this.worker[i]!),
         updateStarted: Float64Array.from(dirty, i => this.started[i]!),
         updateFinished: Float64Array.from(dirty, i => this.finished[i]!),
         updateSize: Float64Array.from(dirty, i => (isEnded(i) ? (plans[i]!.bytes ?? 0) : NaN)),
-        edges: Uint32Array.from(this.newEdges, i => this.rowOf[i]!)
+        edges: Uint32Array.from(this.newEdges, i => this.rowOf[i]!),
+        awayRow: new Uint32Array(0),
+        awayTimes: new Float64Array(0)
       }
     };
     this.newPlans = [];

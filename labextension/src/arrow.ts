@@ -4,9 +4,9 @@ import { type Table, tableFromIPC } from 'apache-arrow';
 
 import { ProtocolError } from './protocol';
 
-export type Column = Uint8Array | Uint32Array | Int32Array | Float64Array | string[];
+export type Column = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array | string[];
 
-const NUMBERS = [Uint8Array, Uint32Array, Int32Array, Float64Array];
+const NUMBERS = [Uint8Array, Uint16Array, Uint32Array, Int32Array, Float64Array];
 
 /** The columns by name. Throws `ProtocolError` when it is no Arrow file, or has what recordings have not. */
 export function readArrow(file: Uint8Array<ArrayBuffer>): Map<string, Column> {

@@ -9,12 +9,14 @@ import {
   type GraphMessage,
   type LogLine,
   type NodeLabel,
+  type Loss,
   ProtocolError,
   Refusal,
   type ReplyContent,
   type Sample,
   type StoreMap,
   type StoredObject,
+  type Transfer,
   VERSION,
   type WorkerLabel
 } from './protocol';
@@ -87,13 +89,18 @@ function decodeActor(value: unknown): ActorLabel {
 
 function decodeWorker(value: unknown): WorkerLabel {
   const from = object(value, 'worker');
-  const ended = from['ended'];
   return {
     pid: number(from, 'pid'),
     state: text(from, 'state'),
     since: number(from, 'since'),
-    ended: ended === null ? Number.POSITIVE_INFINITY : number(from, 'ended')
+    ended: end(from, 'ended'),
+    node: count(from, 'node')
   };
+}
+
+/** A time, null while it has not come. */
+function end(from: Json, key: string): number {
+  return from[key] === null ? Number.POSITIVE_INFINITY : number(from, key);
 }
 
 function decodeNode(value: unknown): NodeLabel {
@@ -103,11 +110,42 @@ function decodeNode(value: unknown): NodeLabel {
     cpus: number(from, 'cpus'),
     gpus: number(from, 'gpus'),
     memory: count(from, 'memory'),
-    store: count(from, 'store')
+    store: count(from, 'store'),
+    id: text(from, 'id'),
+    state: text(from, 'state'),
+    reason: text(from, 'reason'),
+    since: number(from, 'since'),
+    ended: end(from, 'ended')
   };
 }
 
-const SAMPLE_FIELDS = ['node', 'at', 'load', 'cpus', 'gpus', 'memory', 'store', 'disk'] as const;
+function decodeTransfer(value: unknown): Transfer {
+  const [row, node, comes, bytes, began, ended, complete] = list(value, 'transfer');
+  const from = { row, node, bytes, began, ended };
+  return {
+    row: number(from, 'row'),
+    node: count(from, 'node'),
+    comes: comes === true,
+    size: count(from, 'bytes'),
+    began: number(from, 'began'),
+    ended: end(from, 'ended'),
+    complete: complete === true
+  };
+}
+
+function decodeLoss(value: unknown): Loss {
+  const [row, worker, sent, began, lost] = list(value, 'loss');
+  const from = { row, worker, sent, began, lost };
+  return {
+    row: number(from, 'row'),
+    worker: count(from, 'worker'),
+    sent: number(from, 'sent'),
+    began: began === null ? Number.NaN : number(from, 'began'),
+    lost: number(from, 'lost')
+  };
+}
+
+const SAMPLE_FIELDS = ['node', 'at', 'load', 'cpus', 'gpus', 'memory', 'store', 'disk', 'queued'] as const;
 
 function decodeSample(value: unknown): Sample {
   const fields = list(value, 'sample');
@@ -163,13 +201,16 @@ function decodeHeader(data: unknown): GraphHeader {
     workers: entries(from, 'workers', decodeWorker),
     nodes: entries(from, 'nodes', decodeNode),
     samples: list(from['samples'], 'samples').map(decodeSample),
+    transfers: entries(from, 'transfers', decodeTransfer),
+    losses: list(from['losses'], 'losses').map(decodeLoss),
     lines: count(from, 'lines'),
     counts: decodeCounts(from['counts']),
     resources: { total: amounts(resources['total'], 'total'), available: amounts(resources['available'], 'available') },
     store: { used: count(store, 'used'), capacity: count(store, 'capacity'), objects: count(store, 'objects') },
     new: count(from, 'new'),
     updates: count(from, 'updates'),
-    edges: count(from, 'edges')
+    edges: count(from, 'edges'),
+    away: count(from, 'away')
   };
 }
 
@@ -198,6 +239,7 @@ export function decodeGraphMessage(data: unknown, buffers: readonly Buffer[]): G
   let next = 0;
   const u4 = (name: string, items: number) =>
     new Uint32Array(...bytes(buffers[next++], 4 * items, 4, name), items);
+  const u2 = (name: string, items: number) => new Uint16Array(...bytes(buffers[next++], 2 * items, 2, name), items);
   const u1 = (name: string, items: number) => new Uint8Array(...bytes(buffers[next++], items, 1, name), items);
   const f8 = (name: string, items: number) =>
     new Float64Array(...bytes(buffers[next++], 8 * items, 8, name), items);
@@ -208,11 +250,13 @@ export function decodeGraphMessage(data: unknown, buffers: readonly Buffer[]): G
       newSubmitted: f8('new_submitted', header.new),
       updateRow: u4('update_row', header.updates),
       updateState: u1('update_state', header.updates),
-      updateWorker: u1('update_worker', header.updates),
+      updateWorker: u2('update_worker', header.updates),
       updateStarted: f8('update_started', header.updates),
       updateFinished: f8('update_finished', header.updates),
       updateSize: f8('update_size', header.updates),
-      edges: u4('edges', 2 * header.edges)
+      edges: u4('edges', 2 * header.edges),
+      awayRow: u4('away_row', header.away),
+      awayTimes: f8('away_times', 2 * header.away)
     }
   };
 }

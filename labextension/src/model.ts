@@ -10,6 +10,7 @@ import {
   type Counts,
   type GraphMessage,
   Kind,
+  type Loss,
   N_STATES,
   NO_WORKER,
   type NodeLabel,
@@ -18,6 +19,7 @@ import {
   type Sample,
   State,
   type Store,
+  type Transfer,
   type WorkerLabel
 } from './protocol';
 import { __ } from './text';
@@ -46,7 +48,7 @@ export interface ActorCalls {
   ended: number;
 }
 
-function grown<T extends Uint8Array | Uint32Array | Int32Array | Float64Array>(column: T, capacity: number, fill: number): T {
+function grown<T extends Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array>(column: T, capacity: number, fill: number): T {
   const larger = new (column.constructor as new (n: number) => T)(capacity);
   larger.fill(fill);
   larger.set(column as never);
@@ -73,10 +75,14 @@ export class TaskGraph {
   parent = new Uint32Array(0);
   kind = new Uint8Array(0);
   state = new Uint8Array(0);
-  worker = new Uint8Array(0);
+  /** A client slot, or from 256 on a process of another machine. */
+  worker = new Uint16Array(0);
   submitted = new Float64Array(0);
   started = new Float64Array(0);
   finished = new Float64Array(0);
+  /** Of what ran elsewhere: when it was sent, and when it ended there; its result was here when it `finished`. NaN of all else. */
+  sent = new Float64Array(0);
+  ended = new Float64Array(0);
   size = new Float64Array(0);
   group = new Uint32Array(0);
   /** The row's place in its group. */
@@ -107,6 +113,10 @@ export class TaskGraph {
   nodes = new Map<number, NodeLabel>();
   /** What the machines were doing, by time. */
   samples: Sample[] = [];
+  /** Values that travelled between this machine and others, in the order of their departure. */
+  transfers: Transfer[] = [];
+  /** Attempts that were lost with their machines. */
+  losses: Loss[] = [];
   /** How many lines tasks have printed. */
   lines = 0;
   /** What each actor was asked to do, by actor index. */
@@ -161,6 +171,10 @@ export class TaskGraph {
     if (this.samples.length > N_SAMPLES_MAX) {
       this.samples = this.samples.filter((_, i) => i % 2 === 0 || i === this.samples.length - 1);
     }
+    for (const [index, transfer] of header.transfers) {
+      this.transfers[index] = transfer;
+    }
+    this.losses.push(...header.losses);
     this.lines = header.lines;
     this.session = header.session;
     this.now = header.now;
@@ -207,8 +221,10 @@ export class TaskGraph {
     return seconds > 0 ? (last.ended - first.ended) / seconds : 0;
   }
 
-  /** What the first machine was doing at a time; the present where nothing was noted. */
-  resourcesAt(at: number): Sample {
+  /** What a machine was doing at a time; of this one the present where nothing was noted. */
+  resourcesAt(at: number): Sample;
+  resourcesAt(at: number, node: number): Sample | undefined;
+  resourcesAt(at: number, node = 0): Sample | undefined {
     let [low, high] = [0, this.samples.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -218,9 +234,16 @@ export class TaskGraph {
         high = middle;
       }
     }
-    const found = this.samples[low - 1] ?? this.samples[0];
+    const isHere = (sample?: Sample) => sample?.node === node;
+    while (low > 1 && !isHere(this.samples[low - 1])) {
+      low--;
+    }
+    const found = isHere(this.samples[low - 1]) ? this.samples[low - 1] : this.samples.find(isHere);
+    if (found || node) {
+      return found;
+    }
     const { total, available } = this.resources;
-    return found ?? { node: 0, at, load: 0, cpus: (total['CPU'] ?? 0) - (available['CPU'] ?? 0), gpus: 0, memory: 0, store: this.store.used, disk: 0 };
+    return { node: 0, at, load: 0, cpus: (total['CPU'] ?? 0) - (available['CPU'] ?? 0), gpus: 0, memory: 0, store: this.store.used, disk: 0, queued: 0 };
   }
 
   name(row: number): string {
@@ -244,9 +267,35 @@ export class TaskGraph {
 
   /** Seconds from start to end, or to now while it runs; NaN when it has not started. */
   duration(row: number, now: number): number {
-    const end = this.finished[row]!;
+    const end = this.endOf(row);
     const start = this.started[row]!;
     return Number.isNaN(end) ? (this.state[row] === State.running ? now - start : Number.NaN) : end - start;
+  }
+
+  /** When a row had run: elsewhere, that is before its result was here. */
+  endOf(row: number): number {
+    const ended = this.ended[row]!;
+    return Number.isNaN(ended) ? this.finished[row]! : ended;
+  }
+
+  /** The machine that a row ran on or was sent to; 0, the kernel's, if none. */
+  nodeOf(row: number): number {
+    const worker = this.worker[row]!;
+    return worker <= NO_WORKER ? 0 : this.workers.get(worker)?.node ?? 0;
+  }
+
+  /** Whether there is more than one machine. */
+  get isClustered(): boolean {
+    return this.nodes.size > 1 || [...this.workers.values()].some(({ node }) => node > 0);
+  }
+
+  nodeName(node: number): string {
+    return this.nodes.get(node)?.name ?? (node ? __('machine %1', node) : __('this machine'));
+  }
+
+  /** Workers have numbers below this. */
+  get workerLimit(): number {
+    return Math.max(NO_WORKER, ...this.workers.keys()) + 1;
   }
 
   /** Whether a row ran at any time of a stretch. */
@@ -297,10 +346,10 @@ export class TaskGraph {
   }
 
   private check({ header, arrays }: GraphMessage, nRows: number): void {
-    const { newU32, updateRow, updateState, edges } = arrays;
+    const { newU32, updateRow, updateState, edges, awayRow } = arrays;
     const known = (rows: Uint32Array) => rows.every(row => row < nRows);
     const nNew = header.new;
-    if (!known(updateRow) || !known(edges)) {
+    if (!known(updateRow) || !known(edges) || !known(awayRow)) {
       throw new ProtocolError('an update or an edge of an unknown row');
     }
     if (updateState.some(state => state >= N_STATES) || newU32.subarray(4 * nNew).some(kind => kind > Kind.object)) {
@@ -331,6 +380,8 @@ export class TaskGraph {
     this.workers = new Map();
     this.nodes = new Map();
     this.samples = [];
+    this.transfers = [];
+    this.losses = [];
     this.calls.clear();
     this.history.length = 0;
     this.busySince = this.busyUntil = 0;
@@ -353,6 +404,8 @@ export class TaskGraph {
     this.submitted = grown(this.submitted.subarray(0, this.n), n, Number.NaN);
     this.started = grown(this.started.subarray(0, this.n), n, Number.NaN);
     this.finished = grown(this.finished.subarray(0, this.n), n, Number.NaN);
+    this.sent = grown(this.sent.subarray(0, this.n), n, Number.NaN);
+    this.ended = grown(this.ended.subarray(0, this.n), n, Number.NaN);
     this.size = grown(this.size.subarray(0, this.n), n, Number.NaN);
     this.group = grown(this.group.subarray(0, this.n), n, 0);
     this.rank = grown(this.rank.subarray(0, this.n), n, 0);
@@ -447,13 +500,14 @@ export class TaskGraph {
   }
 
   private updateRows({ arrays }: GraphMessage, clockMs: number): void {
-    const { updateRow, updateState, updateWorker, updateStarted, updateFinished, updateSize } = arrays;
+    const { updateRow, updateState, updateWorker, updateStarted, updateFinished, updateSize, awayRow, awayTimes } = arrays;
+    let away = 0; // those that ran elsewhere are in the order of the others
     for (let i = 0; i < updateRow.length; i++) {
       const row = updateRow[i]!;
       const from = this.state[row] as State;
       const to = updateState[i] as State;
       const group = this.groups.list[this.group[row]!]!;
-      const secondsBefore = this.finished[row]! - this.started[row]!;
+      const secondsBefore = this.endOf(row) - this.started[row]!;
       if (!Number.isNaN(secondsBefore)) {
         group.seconds -= secondsBefore;
         group.nTimed--;
@@ -461,7 +515,11 @@ export class TaskGraph {
       this.worker[row] = updateWorker[i]!;
       this.started[row] = updateStarted[i]!;
       this.finished[row] = updateFinished[i]!;
-      const seconds = this.finished[row]! - this.started[row]!;
+      const isAway = awayRow[away] === row;
+      this.sent[row] = isAway ? awayTimes[away]! : Number.NaN;
+      this.ended[row] = isAway ? awayTimes[awayRow.length + away]! : Number.NaN;
+      away += Number(isAway);
+      const seconds = this.endOf(row) - this.started[row]!;
       if (!Number.isNaN(seconds)) {
         group.seconds += seconds;
         group.nTimed++;

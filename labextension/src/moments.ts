@@ -6,13 +6,15 @@
 // workers are there from the first thing they did.
 
 import { type TaskGraph, isEnded, noCounts } from './model';
-import { type Counts, type GraphMessage, Kind, NO_WORKER, State } from './protocol';
+import { type Counts, type GraphArrays, type GraphMessage, Kind, NO_WORKER, State } from './protocol';
 
 /** Pauses longer than this share of all work are drawn as a notch. */
 const PAUSE_SHARE = 0.03;
 const PAUSE_MIN_S = 0.3;
 /** What such a pause takes of the slider, as a share of all work. */
 const NOTCH_SHARE = 0.012;
+
+type Updates = Omit<GraphArrays, 'newU32' | 'newSubmitted' | 'edges'>;
 
 export class Moments {
   private version = -1;
@@ -54,23 +56,24 @@ export class Moments {
         edges[2 * nEdges++ + 1] = target;
       }
     }
+    const updates = this.updates(changed.subarray(0, nChanged), states);
     return {
-      header: this.header(at, since, n, n - before, nChanged, nEdges, counts, states),
+      header: this.header(at, since, n, n - before, nChanged, nEdges, updates.awayRow.length, counts, states),
       arrays: {
         newU32: columns([graph.fn, graph.cell, graph.actor, graph.parent, graph.kind], before, n),
         newSubmitted: graph.submitted.slice(before, n),
-        ...this.updates(changed.subarray(0, nChanged), states),
+        ...updates,
         edges: edges.slice(0, 2 * nEdges)
       }
     };
   }
 
   /** The columns of rows that have changed. */
-  private updates(rows: Uint32Array, states: Uint8Array) {
+  private updates(rows: Uint32Array, states: Uint8Array): Updates {
     const { graph } = this;
     const n = rows.length;
     const updateState = new Uint8Array(n);
-    const updateWorker = new Uint8Array(n).fill(NO_WORKER);
+    const updateWorker = new Uint16Array(n).fill(NO_WORKER);
     const [updateStarted, updateFinished, updateSize] = [0, 1, 2].map(() => new Float64Array(n).fill(Number.NaN)) as [Float64Array, Float64Array, Float64Array];
     for (let i = 0; i < n; i++) {
       const row = rows[i]!;
@@ -84,7 +87,13 @@ export class Moments {
         updateSize[i] = graph.size[row]!;
       }
     }
-    return { updateRow: rows.slice(), updateState, updateWorker, updateStarted, updateFinished, updateSize };
+    const awayRow = rows.filter(row => hasBegun(states[row]!) && !Number.isNaN(graph.sent[row]!));
+    const awayTimes = new Float64Array(2 * awayRow.length);
+    awayRow.forEach((row, i) => {
+      awayTimes[i] = graph.sent[row]!;
+      awayTimes[awayRow.length + i] = isEnded(states[row]!) ? graph.ended[row]! : Number.NaN;
+    });
+    return { updateRow: rows.slice(), updateState, updateWorker, updateStarted, updateFinished, updateSize, awayRow, awayTimes };
   }
 
   /** What a row was at a moment from which on it was there. */
@@ -102,10 +111,10 @@ export class Moments {
     return this.ready[row]! <= at ? State.ready : State.waiting;
   }
 
-  private header(at: number, since: number | null, n: number, nNew: number, updates: number, edges: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
+  private header(at: number, since: number | null, n: number, nNew: number, updates: number, edges: number, away: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
     const { graph } = this;
-    const busy = new Uint8Array(NO_WORKER + 1);
-    const used = new Uint8Array(NO_WORKER + 1);
+    const busy = new Uint8Array(graph.workerLimit);
+    const used = new Uint8Array(graph.workerLimit);
     const actorStates = new Map<number, string>();
     for (let row = 0; row < n; row++) {
       const state = states[row]!;
@@ -138,16 +147,19 @@ export class Moments {
         .map(([actor, label]) => [actor, isNow ? label : { ...label, state: actorStates.get(actor)!, crashed: false }]),
       workers: [...graph.workers]
         .filter(([worker, { since }]) => used[worker] || since <= at)
-        .map(([worker, label]) => [worker, isNow ? label : { ...label, state: label.ended <= at ? 'dead' : busy[worker] ? 'busy' : 'idle' }]),
+        .map(([worker, label]) => [worker, isNow ? label : { ...label, state: label.node ? label.state : label.ended <= at ? 'dead' : busy[worker] ? 'busy' : 'idle' }]),
       counts,
       resources: { total: graph.resources.total, available: { ...graph.resources.total, CPU: (graph.resources.total['CPU'] ?? 0) - sample.cpus } },
       store: { ...graph.store, used: sample.store },
-      nodes: [...graph.nodes],
+      nodes: [...graph.nodes].map(([node, label]) => [node, label.ended > at && label.state === 'dead' ? { ...label, state: 'alive', reason: '', ended: Infinity } : label]),
       samples: graph.samples.filter(each => each.at <= at && (since === null || each.at > since)),
+      transfers: [...graph.transfers.entries()].filter(([, { began }]) => began <= at).map(([number, each]) => [number, each.ended > at ? { ...each, ended: Infinity, complete: false } : each]),
+      losses: graph.losses.filter(({ lost }) => lost <= at && (since === null || lost > since)),
       lines: 0,
       new: nNew,
       updates,
-      edges
+      edges,
+      away
     };
   }
 

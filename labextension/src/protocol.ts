@@ -1,6 +1,6 @@
 // Every message between the panel and the kernel, as `kernel_ext/panel_messages.py` defines them.
 //
-// The kernel sends a snapshot and then deltas with consecutive numbers: a JSON header and nine typed arrays. The panel
+// The kernel sends a snapshot and then deltas with consecutive numbers: a JSON header and eleven typed arrays. The panel
 // sends requests on user action only, each answered by one reply. `protocol.schema.json` is exported by the Python side;
 // a test compares it with this file.
 
@@ -34,11 +34,13 @@ export const BUFFERS = [
   ['new_submitted', '<f8', 'new'],
   ['update_row', '<u4', 'updates'],
   ['update_state', 'u1', 'updates'],
-  ['update_worker', 'u1', 'updates'],
+  ['update_worker', '<u2', 'updates'],
   ['update_started', '<f8', 'updates'],
   ['update_finished', '<f8', 'updates'],
   ['update_size', '<f8', 'updates'],
-  ['edges', '<u4', '2 * edges']
+  ['edges', '<u4', '2 * edges'],
+  ['away_row', '<u4', 'away'],
+  ['away_times', '<f8', '2 * away']
 ] as const;
 
 /** One run of a cell: as the notebook shows it, and the notebook's id of that cell ('' if there is none). */
@@ -63,6 +65,8 @@ export interface WorkerLabel {
   /** Seconds since the session began; `ended` is Infinity while it lives. */
   since: number;
   ended: number;
+  /** Its machine; 0 is the kernel's. Elsewhere pid 0 stands for tasks that were sent there and have not begun, as far as is known. */
+  node: number;
 }
 
 /** A machine: what tasks may use of it together, and bytes of memory and of the store. */
@@ -72,6 +76,33 @@ export interface NodeLabel {
   gpus: number;
   memory: number;
   store: number;
+  /** Of other machines than the kernel's: the number in the cluster, and 'alive', 'draining' or 'dead' and why. */
+  id: string;
+  state: string;
+  reason: string;
+  /** When it was seen first and last; `ended` is Infinity while it lives. */
+  since: number;
+  ended: number;
+}
+
+/** A value's bytes on their way between the kernel's machine and `node`; `ended` is Infinity while they travel, `row` -1 for a value without one. */
+export interface Transfer {
+  row: number;
+  node: number;
+  comes: boolean;
+  size: number;
+  began: number;
+  ended: number;
+  complete: boolean;
+}
+
+/** An attempt that was lost with its machine; `began` is NaN where nobody knows. */
+export interface Loss {
+  row: number;
+  worker: number;
+  sent: number;
+  began: number;
+  lost: number;
 }
 
 /** What a machine was doing at one time; `load` is a share of all processors, the sizes are bytes. */
@@ -84,6 +115,8 @@ export interface Sample {
   memory: number;
   store: number;
   disk: number;
+  /** Tasks that waited for room. */
+  queued: number;
 }
 
 /** Tasks by state; retrying ones count as ready, and puts are no tasks. */
@@ -127,6 +160,8 @@ export interface GraphHeader {
   workers: [number, WorkerLabel][];
   nodes: [number, NodeLabel][];
   samples: Sample[];
+  transfers: [number, Transfer][];
+  losses: Loss[];
   /** How many lines tasks have printed. */
   lines: number;
   counts: Counts;
@@ -135,6 +170,7 @@ export interface GraphHeader {
   new: number;
   updates: number;
   edges: number;
+  away: number;
 }
 
 /** The arrays of one graph message, in the order of `BUFFERS`. */
@@ -143,11 +179,13 @@ export interface GraphArrays {
   newSubmitted: Float64Array;
   updateRow: Uint32Array;
   updateState: Uint8Array;
-  updateWorker: Uint8Array;
+  updateWorker: Uint16Array;
   updateStarted: Float64Array;
   updateFinished: Float64Array;
   updateSize: Float64Array;
   edges: Uint32Array;
+  awayRow: Uint32Array;
+  awayTimes: Float64Array;
 }
 
 export interface GraphMessage {

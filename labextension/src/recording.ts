@@ -8,7 +8,7 @@ import { __ } from './text';
 import { unzip } from './zip';
 
 const FORMAT = 'cellmesh run';
-const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 2;
 const NO_WORKER = 255;
 const WAITING = 0;
 
@@ -82,8 +82,8 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   const edges = table('edges', ['source', 'target']);
   const lines = table('lines', ['at', 'row', 'stream', 'pid', 'text']);
   const cards = table('cards', ['row', 'html', 'text']);
-  const { updates, buffers } = snapshotOf(tasks, edges);
-  const header = { ...about['header'], type: 'snapshot', n: 0, v: VERSION, new: tasks[0]!.length, updates, edges: edges[0]!.length, behind: 0 };
+  const { updates, away, buffers } = snapshotOf(tasks, edges);
+  const header = { ...about['header'], type: 'snapshot', n: 0, v: VERSION, new: tasks[0]!.length, updates, edges: edges[0]!.length, away, behind: 0 };
   const rows = (columns: Column[]) => Array.from({ length: columns[0]!.length }, (_, i) => columns.map(column => column[i]));
   return new RecordedTransport(
     label,
@@ -94,7 +94,7 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   );
 }
 
-const TASKS = ['function', 'cell', 'actor', 'parent', 'kind', 'submitted', 'state', 'worker', 'started', 'finished', 'size'] as const;
+const TASKS = ['function', 'cell', 'actor', 'parent', 'kind', 'submitted', 'state', 'worker', 'started', 'finished', 'size', 'sent', 'ended'] as const;
 
 function parse(json: Uint8Array): unknown {
   try {
@@ -113,7 +113,7 @@ function columnsOf(table: Map<string, Column>, name: string, wanted: readonly st
 }
 
 /** The buffers of a snapshot that tells all rows as they are born, and then what has become of those that changed. */
-function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, started, finished, size]: Column[], edges: Column[]) {
+function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, started, finished, size, sent, ended]: Column[], edges: Column[]) {
   const n = fn!.length;
   const changed: number[] = [];
   for (let row = 0; row < n; row++) {
@@ -121,7 +121,7 @@ function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, st
       changed.push(row);
     }
   }
-  const pick = <T extends Uint8Array | Float64Array>(type: { from(of: number[], map: (row: number) => number): T }, column: Column) =>
+  const pick = <T extends Uint8Array | Uint16Array | Float64Array>(type: { from(of: number[], map: (row: number) => number): T }, column: Column) =>
     type.from(changed, row => column[row] as number);
   const pairs = new Uint32Array(2 * edges[0]!.length);
   for (let e = 0; e < edges[0]!.length; e++) {
@@ -130,18 +130,21 @@ function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, st
   }
   const columns = new Uint32Array(5 * n);
   [fn!, cell!, actor!, parent!, kind!].forEach((column, i) => columns.set(column as Uint32Array, i * n));
+  const away = Uint32Array.from(changed.filter(row => !Number.isNaN(sent![row] as number)));
   const buffers = [
     columns,
     submitted as Float64Array,
     Uint32Array.from(changed),
     pick(Uint8Array, state!),
-    pick(Uint8Array, worker!),
+    pick(Uint16Array, worker!),
     pick(Float64Array, started!),
     pick(Float64Array, finished!),
     pick(Float64Array, size!),
-    pairs
+    pairs,
+    away,
+    Float64Array.from([...away].map(row => sent![row] as number).concat([...away].map(row => ended![row] as number)))
   ];
-  return { updates: changed.length, buffers };
+  return { updates: changed.length, away: away.length, buffers };
 }
 
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {

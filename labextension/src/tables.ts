@@ -74,9 +74,15 @@ function actorName(graph: TaskGraph, actor: number): string {
   return label ? label.name || label.cls : '';
 }
 
+/** The names of the machines where rows ran; '' where there is only one. */
+function nodeNames(graph: TaskGraph): (row: number) => string {
+  return graph.isClustered ? row => (graph.worker[row] === NO_WORKER ? '' : graph.nodeName(graph.nodeOf(row))) : () => '';
+}
+
 /** Words of a row that many rows share; looked up once for each. */
 function wordsOf(graph: TaskGraph): (row: number) => string[] {
-  return row => [graph.name(row), graph.cellLabel(row)?.label ?? '', actorName(graph, graph.actor[row]! - 1), stateName(graph.state[row] as State)];
+  const where = nodeNames(graph);
+  return row => [graph.name(row), where(row), graph.cellLabel(row)?.label ?? '', actorName(graph, graph.actor[row]! - 1), stateName(graph.state[row] as State)];
 }
 
 function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean): Table {
@@ -97,6 +103,7 @@ function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean
       { key: 'queued', title: __('Queued'), grow: 0.7, from: 520, isNumber: true, text: row => duration(Math.max(0, queued(row))), value: queued },
       { key: 'ran', title: __('Ran'), grow: 0.7, from: 0, isNumber: true, text: row => duration(graph.duration(row, now)), value: row => graph.duration(row, now) },
       { key: 'size', title: __('Result'), grow: 0.7, from: 460, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
+      ...(graph.isClustered ? [{ key: 'node', title: __('Node'), grow: 0.9, from: 360, text: nodeNames(graph), value: (row: number) => (graph.worker[row] === NO_WORKER ? Number.NaN : graph.nodeOf(row)) }] : []),
       { key: 'worker', title: __('Worker'), grow: 0.7, from: 600, isNumber: true, text: row => pidOf(graph, row), value: row => graph.worker[row]! }
     ]
   };
@@ -104,7 +111,7 @@ function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean
 
 function pidOf(graph: TaskGraph, row: number): string {
   const worker = graph.worker[row]!;
-  return worker === NO_WORKER ? '' : String(graph.workers.get(worker)?.pid ?? '');
+  return worker === NO_WORKER ? '' : String(graph.workers.get(worker)?.pid || '');
 }
 
 /** Numbers by which texts are in alphabetical order, given a number that stands for each distinct text. */
@@ -186,9 +193,10 @@ function nameOf(graph: TaskGraph, row: number | undefined): string {
 }
 
 function workers(graph: TaskGraph, now: number): Table {
-  const done = new Float64Array(256);
-  const busy = new Float64Array(256);
-  const current = new Int32Array(256).fill(NONE);
+  const limit = graph.workerLimit;
+  const done = new Float64Array(limit);
+  const busy = new Float64Array(limit);
+  const current = new Int32Array(limit).fill(NONE);
   for (let row = 0; row < graph.n; row++) {
     const worker = graph.worker[row]!;
     const seconds = graph.duration(row, now);
@@ -199,13 +207,17 @@ function workers(graph: TaskGraph, now: number): Table {
     }
   }
   const label = (worker: number) => graph.workers.get(worker)!;
+  // Of processes elsewhere only what they run for this session is known.
+  const life = (worker: number) =>
+    lifeInWords({ ...label(worker), ...(label(worker).node ? { state: graph.nodes.get(label(worker).node)?.state === 'dead' ? 'dead' : current[worker]! < 0 ? 'idle' : 'busy' } : {}) });
   return {
-    items: [...graph.workers.keys()],
-    words: worker => [String(label(worker).pid), lifeInWords(label(worker)), nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
+    items: [...graph.workers].filter(([, { pid }]) => pid > 0).map(([worker]) => worker),
+    words: worker => [String(label(worker).pid), graph.nodeName(label(worker).node), life(worker), nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
     row: worker => current[worker]!,
     columns: [
       { key: 'pid', title: __('Process'), grow: 0.8, from: 0, text: worker => String(label(worker).pid), value: worker => label(worker).pid },
-      { key: 'state', title: __('State'), grow: 0.8, from: 0, text: worker => lifeInWords(label(worker)) },
+      { key: 'state', title: __('State'), grow: 0.8, from: 0, text: life },
+      ...(graph.isClustered ? [{ key: 'node', title: __('Node'), grow: 0.9, from: 0, text: (worker: number) => graph.nodeName(label(worker).node) }] : []),
       { key: 'now', title: __('Runs'), grow: 1.4, from: 0, text: worker => (current[worker]! < 0 ? '' : graph.name(current[worker]!)) },
       { key: 'done', title: __('Tasks done'), grow: 0.8, from: 0, isNumber: true, text: worker => integer(done[worker]!), value: worker => done[worker]! },
       { key: 'busy', title: __('Busy'), grow: 0.8, from: 380, isNumber: true, text: worker => duration(busy[worker]!), value: worker => busy[worker]! }

@@ -6,7 +6,7 @@
 
 import { duration, size } from './format';
 import type { TaskGraph } from './model';
-import { Kind, NO_WORKER, State } from './protocol';
+import { Kind, NO_WORKER, State, type Transfer } from './protocol';
 import { __, _n } from './text';
 
 /** Seconds since the session began at the left edge, and how many pixels a second takes. */
@@ -16,16 +16,25 @@ export interface Scale {
 }
 
 export interface Lane {
+  /** NONE: the lane of a machine, in which stands what travels between it and this one. */
   worker: number;
+  node: number;
   title: string;
   detail: string;
 }
 
 export interface Bar {
+  /** NONE: a value without a row. */
   row: number;
   lane: number;
   x0: number;
   x1: number;
+  /** Of what ran elsewhere: where it was sent, and where its result was here; else `x0` and `x1`. */
+  from: number;
+  to: number;
+  kind: 'run' | 'lost' | 'transfer';
+  /** The number of a loss or a transfer. */
+  index: number;
   /** Bars of one lane that overlap (an actor's concurrent calls) share its height. */
   track: number;
   nTracks: number;
@@ -43,6 +52,7 @@ export interface Arranged {
 }
 
 /** Narrower bars are drawn together. */
+const NONE = -1;
 const BAR_PX = 2;
 const N_BARS_MAX = 4000;
 /** A pixel is at least a tenth of a microsecond: clocks are no finer. */
@@ -51,7 +61,7 @@ export const PX_PER_S_MAX = 1e7;
 /** Where a row begins and ends, or null if it has not run or nobody knows how long. */
 export function spanOf(graph: TaskGraph, row: number, now: number): [number, number] | null {
   const start = graph.started[row]!;
-  const end = graph.state[row] === State.running ? now : graph.finished[row]!;
+  const end = graph.state[row] === State.running ? now : graph.endOf(row);
   return graph.worker[row] !== NO_WORKER && end >= start ? [start, end] : null;
 }
 
@@ -67,32 +77,53 @@ export function extent(graph: TaskGraph, now: number): [number, number] {
   return to > from ? [from, to] : [Math.min(from, now), now + 1];
 }
 
-/** The lanes: every worker that has run something or is there to. */
+/** The lanes: every worker that has run something or is there to; where there are several machines, those of each beneath its own. */
 function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[] {
-  return [...graph.workers]
-    .filter(([worker, { state }]) => used[worker] || state !== 'dead')
-    .sort(([a], [b]) => a - b)
-    .map(([worker, { pid, state }]) => {
+  const workers = [...graph.workers]
+    .filter(([worker, { state, pid, node }]) => used[worker] || (state !== 'dead' && (pid || !node)))
+    .sort(([a, { node }], [b, { node: other }]) => node - other || a - b)
+    .map(([worker, { pid, state, node }]): Lane => {
       const actor = graph.actors.get(actorOf[worker]!);
-      const title = actor ? actor.name || actor.cls : __('worker');
-      return { worker, title, detail: state === 'dead' ? __('%1, ended', pid) : state === 'blocked' ? __('%1, waits', pid) : String(pid) };
+      const title = actor ? actor.name || actor.cls : pid ? __('worker') : __('under way');
+      const detail = state === 'dead' ? __('%1, ended', pid) : state === 'blocked' ? __('%1, waits', pid) : pid ? String(pid) : __('sent, not begun');
+      return { worker, node, title, detail };
     });
+  if (!graph.isClustered) {
+    return workers;
+  }
+  const nodes = new Set([0, ...[...graph.nodes.keys()].sort((a, b) => a - b), ...workers.map(({ node }) => node)]);
+  return [...nodes].flatMap(node => [machineLane(graph, node), ...workers.filter(lane => lane.node === node)]);
+}
+
+function machineLane(graph: TaskGraph, node: number): Lane {
+  const label = graph.nodes.get(node);
+  const detail = label?.state === 'dead' ? __('lost') : label?.state === 'draining' ? __('draining') : !node ? __('this machine') : label ? _n('%2 CPU', '%2 CPUs', label.cpus) : '';
+  return { worker: NONE, node, title: graph.nodeName(node), detail };
 }
 
 export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, now: number): Arranged {
-  const used = new Uint8Array(256);
-  const actorOf = new Int32Array(256).fill(-1);
-  const { n, worker, actor, state, started, finished, fn } = graph; // columns at hand: the loops are over every row
+  const limit = graph.workerLimit;
+  const used = new Uint8Array(limit);
+  const actorOf = new Int32Array(limit).fill(-1);
+  const { n, worker, actor, state, started, finished, sent, ended, fn } = graph; // columns at hand: the loops are over every row
   for (let row = 0; row < n; row++) {
     used[worker[row]!] = 1;
     if (actor[row]) {
       actorOf[worker[row]!] = actor[row]! - 1;
     }
   }
+  for (const loss of graph.losses) {
+    used[loss.worker] = 1;
+  }
   const lanes = lanesOf(graph, used, actorOf);
-  const laneOf = new Int32Array(256).fill(-1);
+  const laneOf = new Int32Array(limit).fill(NONE);
+  const laneOfNode = new Map<number, number>();
   lanes.forEach((each, lane) => {
-    laneOf[each.worker] = lane;
+    if (each.worker === NONE) {
+      laneOfNode.set(each.node, lane);
+    } else {
+      laneOf[each.worker] = lane;
+    }
   });
   const bars: Bar[] = [];
   const cover = new Float32Array(lanes.length * width);
@@ -102,14 +133,16 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
   for (let row = 0; row < n; row++) {
     const lane = laneOf[worker[row]!]!;
     const start = started[row]!;
-    const end = state[row] === State.running ? now : finished[row]!;
-    if (lane < 0 || !(start < t1 && end > t0 && end >= start)) {
+    const home = state[row] === State.running ? now : finished[row]!;
+    const left = sent[row]! < start ? sent[row]! : start; // NaN of what ran here
+    if (lane < 0 || !(left < t1 && home > t0 && home >= start)) {
       continue;
     }
+    const end = ended[row]! < home ? ended[row]! : home;
     const x0 = (start - t0) * pxPerS;
     const x1 = (end - t0) * pxPerS;
     if (x1 - x0 >= BAR_PX && bars.length < N_BARS_MAX) {
-      bars.push({ row, lane, x0, x1, track: 0, nTracks: 1 });
+      bars.push({ row, lane, x0, x1, from: (left - t0) * pxPerS, to: (home - t0) * pxPerS, kind: 'run', index: NONE, track: 0, nTracks: 1 });
       continue;
     }
     const isFailed = Number(state[row] === State.failed);
@@ -120,6 +153,23 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
       coverFailed[at] = coverFailed[at]! | isFailed;
     }
   }
+  graph.losses.forEach(({ row, worker: at, sent: from, began, lost }, index) => {
+    const lane = laneOf[at] ?? NONE;
+    if (lane >= 0 && from < t1 && lost > t0) {
+      const x0 = ((Number.isNaN(began) ? from : began) - t0) * pxPerS;
+      const x1 = (lost - t0) * pxPerS;
+      bars.push({ row, lane, x0, x1, from: (from - t0) * pxPerS, to: x1, kind: 'lost', index, track: 0, nTracks: 1 });
+    }
+  });
+  graph.transfers.forEach((transfer, index) => {
+    const lane = laneOfNode.get(transfer.node) ?? NONE;
+    const end = Math.min(transfer.ended, now);
+    if (lane >= 0 && transfer.began < t1 && end > t0 && bars.length < 2 * N_BARS_MAX) {
+      const x0 = (transfer.began - t0) * pxPerS;
+      const x1 = Math.max(x0 + BAR_PX, (end - t0) * pxPerS);
+      bars.push({ row: transfer.row, lane, x0, x1, from: x0, to: x1, kind: 'transfer', index, track: 0, nTracks: 1 });
+    }
+  });
   share(bars);
   return { lanes, bars, width, cover, coverFn, coverFailed };
 }
@@ -168,14 +218,35 @@ export function story(graph: TaskGraph, row: number, now: number): string[] {
   if (ready > submitted) {
     lines.push(__('%1 until its inputs were there', duration(Math.min(ready, started) - submitted)));
   }
-  if (started > ready) {
-    lines.push(__('%1 in the queue', duration(started - ready)));
+  const sent = graph.sent[row]!;
+  const isAway = !Number.isNaN(sent);
+  const begun = isAway ? sent : started;
+  if (begun > ready) {
+    lines.push(__('%1 in the queue', duration(begun - ready)));
+  }
+  if (isAway) {
+    const where = graph.nodeName(graph.nodeOf(row));
+    lines.push(started > sent ? __('%1 on the way to %2', duration(started - sent), where) : __('sent to %1', where));
   }
   const ran = graph.duration(row, now);
   if (!Number.isNaN(ran)) {
     lines.push(graph.state[row] === State.running ? __('runs for %1', duration(ran)) : __('ran %1', duration(ran)));
   }
+  const ended = graph.ended[row]!;
+  if (graph.finished[row]! > ended) {
+    lines.push(__('%1 until its result was here', duration(graph.finished[row]! - ended)));
+  }
   return lines;
+}
+
+/** A value's journey in words. */
+export function journey(graph: TaskGraph, transfer: Transfer, now: number): string[] {
+  const { row, node, comes, size: bytes, began, ended, complete } = transfer;
+  const seconds = Math.min(ended, now) - began;
+  const way = comes ? __('%1 from %2', size(bytes), graph.nodeName(node)) : __('%1 to %2', size(bytes), graph.nodeName(node));
+  const rate = complete && seconds > 0 ? __('%1 per second', size(bytes / seconds)) : '';
+  const state = ended > now ? __('under way for %1', duration(seconds)) : complete ? __('in %1', duration(seconds)) : __('given up after %1', duration(seconds));
+  return [row >= 0 ? __('result of %1', graph.name(row)) : __('value'), way, [state, rate].filter(Boolean).join('  ·  ')];
 }
 
 /** Memory that is fuller than that holds tasks up, or has some of them ended. */
@@ -184,6 +255,9 @@ const TIGHT = 0.93;
 /** Why a worker did nothing at a time: it was not there, or what was ready wanted more than was free, or nothing was ready. */
 export function gapReason(graph: TaskGraph, at: number, worker = NO_WORKER): string[] {
   const life = graph.workers.get(worker);
+  if (life?.node) {
+    return []; // what went on there is not known here
+  }
   if (life && (life.since > at || life.ended < at)) {
     return [life.since > at ? __('this process had not begun yet') : __('this process had ended')];
   }

@@ -83,7 +83,7 @@ typedef struct {
 } RefObject;
 
 typedef struct {
-    PyTypeObject *client_type, *ref_type, *submitter_type, *proxy_type;
+    PyTypeObject *client_type, *ref_type, *submitter_type, *proxy_type, *runs_type;
     PyObject *store_error;
     PyObject *get_in_python;
 } CoreState;
@@ -126,6 +126,7 @@ int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked
  * loops and indices stay inside the tables. */
 int lock_to_look(ClientObject *c);
 /* Under the lock, so that what runs there cannot end before: for another machine's client its agent is told, which looks at the flags. */
+int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: what it runs runs on another machine */
 int32_t signal_worker(struct segment *s, uint32_t worker, int number);
 int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
 int client_module_init(void);
@@ -227,7 +228,8 @@ PyObject *client_prepare(ClientObject *c, PyObject *bytes);
 PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
 
 /* ---- proxy.c, bell.c: other machines */
-extern PyType_Spec proxy_spec;
+extern PyType_Spec proxy_spec, runs_spec;
+double ns_per_tick(const struct header *h);
 PyObject *client_surplus(ClientObject *c, PyObject *unused);
 PyObject *client_bell(ClientObject *c, PyObject *unused);
 void bell_end(ClientObject *c);

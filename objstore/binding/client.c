@@ -56,9 +56,14 @@ int client_usable(ClientObject *c)
     return -1;
 }
 
+int32_t pid_of_worker(const struct segment *s, uint32_t worker)
+{
+    return s->clients[worker].role == ROLE_PROXY ? 0 : atomic_load(&s->clients[worker].pid);
+}
+
 int32_t signal_worker(struct segment *s, uint32_t worker, int number)
 {
-    int32_t pid = atomic_load(&s->clients[worker].pid);
+    int32_t pid = pid_of_worker(s, worker);
     if (s->clients[worker].role == ROLE_PROXY)
         wake_client(s, worker);
     else if (pid > 0)

@@ -164,10 +164,10 @@ LOOK(idle_workers)
 static PyObject *task_dict(ClientObject *c, const struct task_slot *t, uint32_t shown)
 {
     bool runs = atomic_load(&t->state) == TASK_RUNNING && t->worker < MAX_CLIENTS;
-    return Py_BuildValue("{sKsNsssIsisisIsKsisO}", "seq", (unsigned long long)t->seq, "name", function_name(c, t->function), "state",
+    return Py_BuildValue("{sKsNsssIsisIsisIsKsisO}", "seq", (unsigned long long)t->seq, "name", function_name(c, t->function), "state",
                          shown == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED) ? "blocked" : task_state_name(shown), "attempt",
-                         (unsigned)t->attempt, "worker", runs ? (int)t->worker : -1, "pid",
-                         runs ? (int)atomic_load(&c->s.clients[t->worker].pid) : 0, "origin", t->origin, "parent",
+                         (unsigned)t->attempt, "worker", runs ? (int)t->worker : -1, "node", runs ? c->s.clients[t->worker].node : 0u, "pid",
+                         runs ? (int)pid_of_worker(&c->s, t->worker) : 0, "origin", t->origin, "parent",
                          (unsigned long long)t->parent, "actor", (int)t->actor_1 - 1, "creation",
                          t->flags & TASK_FLAG_ACTOR_CREATION ? Py_True : Py_False);
 }
@@ -362,7 +362,7 @@ LOOK(actors)
         Py_XDECREF(ref);
         if (ok && meta && id && state != ACTOR_FREE)
             ok = add(list, Py_BuildValue("{sIsOsisssisIsIsisOsO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
-                                         a->worker_1 ? (int)atomic_load(&c->s.clients[a->worker_1 - 1].pid) : 0, "pending_calls",
+                                         a->worker_1 ? (int)pid_of_worker(&c->s, a->worker_1 - 1) : 0, "pending_calls",
                                          a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "detached",
                                          a->flags & ACTOR_FLAG_DETACHED ? Py_True : Py_False, "meta", meta));
         else
@@ -419,7 +419,7 @@ LOOK(info)
                          !atomic_load(&o->offset) ? "inline" : object_is_away(o) ? "disk" : "arena",
                          "encoding", encoding, "creator",
                          (unsigned long long)o->creator, "name", has_task ? function_name(c, t.function) : Py_NewRef(Py_None), "attempt",
-                         has_task ? (unsigned)t.attempt : 0u, "pid", runs ? (int)atomic_load(&c->s.clients[t.worker].pid) : 0, "origin",
+                         has_task ? (unsigned)t.attempt : 0u, "pid", runs ? (int)pid_of_worker(&c->s, t.worker) : 0, "origin",
                          has_task ? t.origin : 0u, "put", o->creator & PUT_BIT ? Py_True : Py_False, "n_returns",
                          has_task ? (unsigned)t.n_returns : 1u, "actor", has_task ? (int)t.actor_1 - 1 : -1);
 }
@@ -674,16 +674,20 @@ LOOK(follow_events)
     return Py_BuildValue("(KKK)", (unsigned long long)n, (unsigned long long)at, (unsigned long long)lost);
 }
 
+double ns_per_tick(const struct header *h)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t ticks = ticks_now(), ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. */
+    return ticks > h->clock_ticks ? (double)(ns - h->clock_unix_ns) / (double)(ticks - h->clock_ticks) : 1.0;
+}
+
 LOOK(clock)
 {
     (void)args;
     if (client_usable(c) < 0)
         return NULL;
     const struct header *h = c->s.h;
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    uint64_t ticks = ticks_now(), ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. */
-    double rate = ticks > h->clock_ticks ? (double)(ns - h->clock_unix_ns) / (double)(ticks - h->clock_ticks) : 1.0;
-    return Py_BuildValue("(KKd)", (unsigned long long)h->clock_ticks, (unsigned long long)h->clock_unix_ns, rate);
+    return Py_BuildValue("(KKd)", (unsigned long long)h->clock_ticks, (unsigned long long)h->clock_unix_ns, ns_per_tick(h));
 }

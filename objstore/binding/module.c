@@ -62,7 +62,7 @@ static int core_exec(PyObject *module)
     if (client_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
         add_type(module, &ref_spec, "Ref", &state->ref_type) < 0 ||
         add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0 ||
-        add_type(module, &proxy_spec, "Proxy", &state->proxy_type) < 0)
+        add_type(module, &proxy_spec, "Proxy", &state->proxy_type) < 0 || add_type(module, &runs_spec, "Runs", &state->runs_type) < 0)
         return -1;
     state->store_error = PyErr_NewExceptionWithDoc("cellmesh.objstore.StoreError",
                                                    "The store cannot do what was asked; `code` says why.", NULL, NULL);
@@ -84,6 +84,7 @@ static int core_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->ref_type);
     Py_VISIT(state->submitter_type);
     Py_VISIT(state->proxy_type);
+    Py_VISIT(state->runs_type);
     Py_VISIT(state->store_error);
     Py_VISIT(state->get_in_python);
     return 0;
@@ -96,6 +97,7 @@ static int core_clear(PyObject *module)
     Py_CLEAR(state->ref_type);
     Py_CLEAR(state->submitter_type);
     Py_CLEAR(state->proxy_type);
+    Py_CLEAR(state->runs_type);
     Py_CLEAR(state->store_error);
     Py_CLEAR(state->get_in_python);
     return 0;

@@ -101,8 +101,9 @@ static PyObject *proxy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     CoreState *state = core_state(PyType_GetModule(type));
     PyObject *client;
-    static char *names[] = {"client", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Proxy", names, state->client_type, &client))
+    static char *names[] = {"client", "node", NULL};
+    unsigned long long node = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|K:Proxy", names, state->client_type, &client, &node))
         return NULL;
     if (client_usable((ClientObject *)client) < 0)
         return NULL;
@@ -110,7 +111,7 @@ static PyObject *proxy_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!p)
         return NULL;
     p->client = (ClientObject *)Py_NewRef(client);
-    int error = proxy_attach(&p->s, &p->client->s);
+    int error = proxy_attach(&p->s, &p->client->s, (uint32_t)node);
     if (error) {
         raise_core_error(p->client, error, "clients");
         Py_DECREF(p);
@@ -205,32 +206,59 @@ static PyObject *proxy_results(ProxyObject *p, PyObject *number)
     return list;
 }
 
-static PyObject *end_task(ProxyObject *p, PyObject *number, int status)
+static uint64_t ticks_of(const ProxyObject *p, double seconds)
 {
-    uint32_t task;
-    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
-        return NULL;
-    segment_lock(&p->s);
-    if (status < 0)
-        proxy_give_back(&p->s, task);
-    else
-        task_finish(&p->s, task, (uint32_t)status);
-    segment_unlock(&p->s);
-    Py_RETURN_NONE;
+    double ticks = seconds * 1e9 / ns_per_tick(p->s.h);
+    return ticks > 0 ? ticks < 1e18 ? (uint64_t)ticks : UINT64_C(1000000000000000000) : 0;
 }
 
 static PyObject *proxy_finish(ProxyObject *p, PyObject *args)
 {
     PyObject *number;
     int status;
-    if (!PyArg_ParseTuple(args, "Oi:finish", &number, &status))
+    unsigned int pid = 0;
+    double began = 0, ended = 0;
+    uint32_t task;
+    if (!PyArg_ParseTuple(args, "Oi|Idd:finish", &number, &status, &pid, &began, &ended))
         return NULL;
     if (status < 0 || status > EVENT_CRASHED)
         return PyErr_Format(PyExc_ValueError, "unknown status %d", status);
-    return end_task(p, number, status);
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    uint64_t began_ticks = pid ? ticks_of(p, began) : 0, ended_ticks = pid ? ticks_of(p, ended) : 0;
+    segment_lock(&p->s);
+    if (pid)
+        proxy_record_run(&p->s, task, pid, began_ticks, ended_ticks);
+    task_finish(&p->s, task, (uint32_t)status);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
 }
 
-static PyObject *proxy_return_task(ProxyObject *p, PyObject *number) { return end_task(p, number, -1); }
+static PyObject *proxy_began(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned int pid;
+    double ago;
+    uint32_t task;
+    if (!PyArg_ParseTuple(args, "OId:began", &number, &pid, &ago) || proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    uint64_t ticks = ticks_of(p, ago);
+    segment_lock(&p->s);
+    proxy_record_run(&p->s, task, pid, ticks, PROXY_RUNS_ON);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+static PyObject *proxy_return_task(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    proxy_give_back(&p->s, task);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
 
 /* Those of a list of tasks of which something is true: 1, 0; -1: an exception. */
 static PyObject *those_tasks(ProxyObject *p, PyObject *list, int (*holds)(ProxyObject *, PyObject *))
@@ -617,6 +645,36 @@ static PyObject *proxy_end(ProxyObject *p, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* For the record. */
+static PyObject *proxy_transfer(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned long long size;
+    unsigned int journey;
+    int comes;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OKIp:transfer", &number, &size, &journey, &comes) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    proxy_record_transfer(&p->s, slot, size, journey, comes);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+static PyObject *proxy_transferred(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned int journey;
+    int comes, complete;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OIpp:transferred", &number, &journey, &comes, &complete) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    proxy_record_transferred(&p->s, slot, journey, comes, complete);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
 /* ------------------------------------------------------------------ what there is to do elsewhere */
 
 /* Amounts in ten-thousandths, by name. */
@@ -689,7 +747,10 @@ static PyMethodDef proxy_methods[] = {
           "take(resource_class, most)\n--\n\n[(task, number, class, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, "
           "origin, parent, actor, actor's object, group)]; they run there now."),
     PROXY("results", proxy_results, METH_O, "results(task)\n--\n\nThe slots of its results."),
-    PROXY("finish", proxy_finish, METH_VARARGS, "finish(task, status)\n--\n\nIts results are sealed."),
+    PROXY("finish", proxy_finish, METH_VARARGS,
+          "finish(task, status, pid, began, ended)\n--\n\nIts results are sealed. It ran in that process there, from so many seconds ago until so "
+          "many seconds ago; pid 0: nobody knows."),
+    PROXY("began", proxy_began, METH_VARARGS, "began(task, pid, ago)\n--\n\nIt runs there, in that process, since so many seconds ago."),
     PROXY("give_back", proxy_return_task, METH_O, "give_back(task)\n--\n\nIt has not begun there; others may take it."),
     PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
     PROXY("submit", proxy_submit, METH_VARARGS,
@@ -725,9 +786,13 @@ static PyMethodDef proxy_methods[] = {
     PROXY("wanted", proxy_wanted, METH_O, "wanted(objects)\n--\n\nThose that lie elsewhere and that somebody wants to read."),
     PROXY("begin", proxy_begin, METH_O, "begin(object)\n--\n\nMemory for what lies elsewhere; 0: it needs none."),
     PROXY("fill", proxy_fill, METH_VARARGS, "fill(object, memory, at, bytes)\n--\n\nSome of its bytes have come."),
+    PROXY("transfer", proxy_transfer, METH_VARARGS,
+          "transfer(object, size, number, comes)\n--\n\nFor the record: its bytes begin to travel, from there to here or the other way."),
+    PROXY("transferred", proxy_transferred, METH_VARARGS,
+          "transferred(object, number, comes, complete)\n--\n\nFor the record: they have arrived, or will not."),
     PROXY("end", proxy_end, METH_VARARGS, "end(object, memory, complete)\n--\n\nIt is here now, or will not come."),
     {NULL}};
 static PyGetSetDef proxy_getset[] = {{"index", (getter)proxy_index, NULL, "Its client slot.", NULL}, {NULL}};
 static PyType_Slot proxy_slots[] = {{Py_tp_new, (void *)proxy_new}, {Py_tp_dealloc, (void *)proxy_dealloc}, {Py_tp_methods, proxy_methods},
-                                    {Py_tp_getset, proxy_getset}, {Py_tp_doc, "Proxy(client)\n--\n\nA client that stands for another machine."}, {0, NULL}};
+                                    {Py_tp_getset, proxy_getset}, {Py_tp_doc, "Proxy(client, node=0)\n--\n\nA client that stands for another machine, the one of that number."}, {0, NULL}};
 PyType_Spec proxy_spec = {"cellmesh.objstore._core.Proxy", sizeof(ProxyObject), 0, Py_TPFLAGS_DEFAULT, proxy_slots};

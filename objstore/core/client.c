@@ -27,7 +27,7 @@ int client_attach(struct segment *s, uint32_t role)
         c->role = role;
         c->actor_1 = c->task_1 = 0;
         c->n_finished = c->last_seq = 0;
-        c->last_origin = c->env = 0;
+        c->last_origin = c->env = c->node = 0;
         c->inbox_of_1 = 0;
         atomic_store(&c->flags, 0);
         atomic_store(&c->sleepers, 0);

@@ -495,7 +495,7 @@ static uint32_t sent[4], n_sent;
 static void a_proxy(void)
 {
     attach();
-    CHECK(proxy_attach(&proxy, &s) == OBJSTORE_OK);
+    CHECK(proxy_attach(&proxy, &s, 7) == OBJSTORE_OK);
     submit_one(30, 0);
 }
 static void run_attach_proxy(void)
@@ -692,7 +692,7 @@ static void run_host(void)
 }
 static void a_machines_life(void)
 {
-    CHECK(proxy_attach(&proxy, &s) == OBJSTORE_OK);
+    CHECK(proxy_attach(&proxy, &s, 7) == OBJSTORE_OK);
     submit_one(0, 0);
     run_take();
     put_elsewhere();

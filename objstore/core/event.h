@@ -9,9 +9,9 @@ enum event_kind {
     EVENT_SUBMITTED = 1,      /* a function slot, d its generation, b origin, c actor + 1 */
     EVENT_PARENT = 2,         /* a | b << 32: parent seq */
     EVENT_DEPENDS = 3,        /* a | b << 32: creator of the dependency, c its slot */
-    EVENT_STARTED = 4,        /* a attempt, b pid, client the worker */
+    EVENT_STARTED = 4,        /* a attempt, b pid, client the worker; elsewhere: b 0, c the node where it was sent, see `client_slot` */
     EVENT_FINISHED = 5,       /* a result slot, b event_status, c size */
-    EVENT_RETRIED = 6,        /* a attempt */
+    EVENT_RETRIED = 6,        /* a attempt; of one elsewhere: c the node, d 1 if that was lost, else it had not begun there */
     EVENT_PUT = 7,            /* a slot, b origin, c size, d event_put */
     EVENT_FREED = 8,          /* a slot */
     EVENT_ACTOR_CREATED = 9,  /* a actor, b actor object slot */
@@ -19,8 +19,12 @@ enum event_kind {
     EVENT_WORKER_STARTED = 11, /* a client, b pid */
     EVENT_WORKER_DIED = 12,   /* a client, b code */
     EVENT_BLOCKED = 13,
-    EVENT_UNBLOCKED = 14
+    EVENT_UNBLOCKED = 14,
+    EVENT_RAN = 15,           /* elsewhere: a pid there, b it began and c it ended there so long ago, in 2**d ticks; c EVENT_RUNS_ON: it has not */
+    EVENT_TRANSFER = 16,      /* an object's bytes begin to travel: a the node, b | d << 32 bytes, c number << 1 | 1 if they come */
+    EVENT_TRANSFERRED = 17    /* ... and have arrived: b 1, or never will: b 0; c as above */
 };
+#define EVENT_RUNS_ON UINT32_MAX
 enum event_put { EVENT_BY_PUT = 0, EVENT_AS_ARGUMENT = 1, EVENT_AS_ITEM = 2 }; /* an argument of a call, an item of what a task returns */
 enum event_status { EVENT_OK = 0, EVENT_ERROR = 1, EVENT_CANCELLED = 2, EVENT_CRASHED = 3 };
 

@@ -225,7 +225,7 @@ struct client_slot {
     uint32_t actor_1;          /* L  actor served */
     _Atomic uint32_t flags;
     uint32_t task_1;           /* L  last task popped, for show; derived */
-    uint32_t spare_word;
+    uint32_t node;             /*    of a proxy: the last 32 bits of the number of the machine that it stands for; of others 0 */
     uint64_t n_finished;       /* L */
     uint64_t last_seq;         /* L  last task popped, which may have ended: what the process prints late is its */
     uint32_t last_origin;      /* L */

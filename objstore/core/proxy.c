@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "client.h"
+#include "event.h"
 
 enum { N_LOOKED_THROUGH = 64 };
 
-int proxy_attach(struct segment *proxy, const struct segment *agent)
+int proxy_attach(struct segment *proxy, const struct segment *agent, uint32_t node)
 {
     *proxy = *agent;
     proxy->fd = -1;
@@ -14,8 +15,10 @@ int proxy_attach(struct segment *proxy, const struct segment *agent)
     memset(proxy->pending_wakes, 0, sizeof proxy->pending_wakes);
     proxy->pending_attention = proxy->events_written = false;
     int error = client_attach(proxy, ROLE_PROXY);
-    if (!error)
-        proxy->clients[proxy->me].inbox_of_1 = agent->me + 1; /* nobody has heard of it yet */
+    if (!error) { /* nobody has heard of it yet */
+        proxy->clients[proxy->me].inbox_of_1 = agent->me + 1;
+        proxy->clients[proxy->me].node = node;
+    }
     return error;
 }
 
@@ -118,6 +121,32 @@ void proxy_give_back(struct segment *s, uint32_t task)
     task_retry(s, task);
     STEP();
     s->tasks[task].attempt--; /* which the retry has counted */
+}
+
+void proxy_record_run(struct segment *s, uint32_t task, uint32_t pid, uint64_t began, uint64_t ended)
+{
+    const struct task_slot *t = &s->tasks[task];
+    uint16_t shift = 0;
+    if (t->flags & TASK_FLAG_HIDDEN)
+        return;
+    while (began >> shift >= EVENT_RUNS_ON || (ended != PROXY_RUNS_ON && ended >> shift >= EVENT_RUNS_ON))
+        shift++;
+    event_write(s, EVENT_RAN, t->seq, pid, (uint32_t)(began >> shift), ended == PROXY_RUNS_ON ? EVENT_RUNS_ON : (uint32_t)(ended >> shift), shift, s->me);
+}
+
+static void record_transfer(struct segment *s, enum event_kind kind, uint32_t object, uint32_t a, uint64_t b, uint32_t number, bool comes)
+{
+    event_write(s, kind, s->objects[object].creator, a, (uint32_t)b, number << 1 | comes, (uint16_t)(b >> 32), s->me);
+}
+
+void proxy_record_transfer(struct segment *s, uint32_t object, uint64_t size, uint32_t number, bool comes)
+{
+    record_transfer(s, EVENT_TRANSFER, object, s->clients[s->me].node, size, number, comes);
+}
+
+void proxy_record_transferred(struct segment *s, uint32_t object, uint32_t number, bool comes, bool complete)
+{
+    record_transfer(s, EVENT_TRANSFERRED, object, s->clients[s->me].node, complete, number, comes);
 }
 
 bool proxy_holds_alone(const struct segment *s, uint32_t object)

@@ -12,8 +12,9 @@
 
 #include "actor.h"
 
-/* Makes `proxy` a client of its own, with the mapping and the inbox of `agent`, which must outlive it. OBJSTORE_LIMIT. Takes the lock. */
-int proxy_attach(struct segment *proxy, const struct segment *agent);
+/* Makes `proxy` a client of its own that stands for `node` (0: for none), with the mapping and the inbox of `agent`, which must outlive it. OBJSTORE_LIMIT.
+ * Takes the lock. */
+int proxy_attach(struct segment *proxy, const struct segment *agent, uint32_t node);
 
 /* Under the lock: an object that is on its way from that machine, PENDING, held by the proxy. If the machine is lost before it comes, it fails.
  * OBJSTORE_LIMIT. */
@@ -52,6 +53,15 @@ int proxy_stand_in(struct segment *proxy, const struct actor_spec *actor, uint32
 
 /* Takes up to `most` calls of an actor that lives there; they are RUNNING then. When there are no more, the next wakes the proxy. */
 uint32_t proxy_take_calls(struct segment *proxy, uint32_t actor, uint32_t most, uint32_t *tasks);
+
+/* For the record, under the lock: a task that runs there began so many ticks ago, in process `pid` there, and ended so many ticks ago; `ended`
+ * PROXY_RUNS_ON: it has not. */
+#define PROXY_RUNS_ON UINT64_MAX
+void proxy_record_run(struct segment *proxy, uint32_t task, uint32_t pid, uint64_t began, uint64_t ended);
+
+/* Likewise: an object's `size` bytes begin to travel, or have ceased to. `number`: of this journey; `comes`: from there to us. */
+void proxy_record_transfer(struct segment *proxy, uint32_t object, uint64_t size, uint32_t number, bool comes);
+void proxy_record_transferred(struct segment *proxy, uint32_t object, uint32_t number, bool comes, bool complete);
 
 /* Whether nobody but this client refers to an object any more. Under the lock. */
 bool proxy_holds_alone(const struct segment *proxy, uint32_t object);

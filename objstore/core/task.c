@@ -343,7 +343,7 @@ static void start(struct segment *s, uint32_t task)
     me->last_seq = t->seq;
     me->last_origin = t->origin;
     if (!(t->flags & TASK_FLAG_HIDDEN))
-        event_write(s, EVENT_STARTED, t->seq, t->attempt, (uint32_t)me->pid, 0, 0, s->me);
+        event_write(s, EVENT_STARTED, t->seq, t->attempt, me->node ? 0 : (uint32_t)me->pid, me->node, 0, s->me);
 }
 
 static uint32_t pop_plain(struct segment *s)
@@ -565,6 +565,7 @@ void task_retry(struct segment *s, uint32_t task)
         task_finish(s, task, EVENT_ERROR);
         return;
     }
+    const struct client_slot *there = t->worker < MAX_CLIENTS ? &s->clients[t->worker] : NULL;
     give_back(s, task);
     task_note_results(s, task);
     t->attempt++;
@@ -574,7 +575,7 @@ void task_retry(struct segment *s, uint32_t task)
     STEP();
     t->worker = UINT16_MAX; /* not before: a running task without a worker would be nobody's */
     if (!(t->flags & TASK_FLAG_HIDDEN))
-        event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, 0, 0, s->me);
+        event_write(s, EVENT_RETRIED, t->seq, t->attempt, 0, there ? there->node : 0, there && atomic_load(&there->state) == CLIENT_DYING, s->me);
     if (is_call(t))
         actor_return(s, t->actor_1 - 1, task);
     else

@@ -20,11 +20,13 @@ from collections import Counter
 
 from ...objstore import _core
 from .. import processes, transport
-from ..messages import FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
+from ..machine_load import MachineLoad
+from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
 from . import address, member, messages, sockets
 from .exchange import Exchange, ForeignFault
 from .keys import Cluster
 from .lineage import Lineage
+from .onlookers import Onlookers
 from .origins import Origins
 from .places import Demand, Send, TakeBack, Tell, Warn
 from .stream import Overrun
@@ -65,6 +67,9 @@ class Agent:
         self._attempt = 0
         self._exchanges: dict[int, Exchange] = {}
         self._lineage = Lineage(client, self._bring)
+        self._runs = _core.Runs(client)
+        self._onlookers = Onlookers(self.me)
+        self._load, self._usage, self._usage_at = MachineLoad(), messages.Usage(), 0.0
         self._origins = Origins()
         self._home = transport.connect(config.address, FromScheduler)   # what drivers hear
         self._home.send(Hello("agent", os.getpid()))
@@ -96,7 +101,7 @@ class Agent:
                 os.read(bell, 8)
                 self._has_news = True
             if self._home.fileno() in ready:
-                self._relay_output()
+                self._hear_home()
             for event in self._peers.receive_ready():
                 self._peer_event(event)
             for head_event in self._head.receive_ready() if self._head is not None else ():
@@ -110,7 +115,7 @@ class Agent:
 
     def _pause_ms(self, now: float) -> float:
         due = [member.next_deadline(self._member), self._look_at, *(since + SETTLE_S for since in self._crowded.values() if since + SETTLE_S > now),
-               *(since + UNREACHABLE_S for since in self._unreachable.values())]
+               *(since + UNREACHABLE_S for since in self._unreachable.values()), self._onlookers.deadline]
         if any(not exchange.is_quiet for exchange in self._exchanges.values()):
             due.append(self._sweep_at)
         return 0 if self._has_news else max(0.0, min(due) - now) * 1000
@@ -132,6 +137,7 @@ class Agent:
         self._look(now)
         if now >= member.next_deadline(self._member):
             self._step(member.Tick())
+        self._tell_onlookers(now)
         if self._draining and not any(exchange.n_accepted for exchange in self._exchanges.values()):
             self._step(member.Drained())
 
@@ -153,7 +159,12 @@ class Agent:
         _, free = self._client.resources()
         stats = self._client.stats()
         self._step(member.Looked(tuple(wants), _shares(free), self._lent(), waiting, stats["used_bytes"], stats["capacity_bytes"],
-                                  stats["n_finished"] - self._n_elsewhere))
+                                  stats["n_finished"] - self._n_elsewhere, self._usage_now(now)))
+
+    def _usage_now(self, now: float) -> messages.Usage:
+        if now >= self._usage_at + self._member.beat_s / 2:
+            self._usage, self._usage_at = messages.Usage(self._load.processors(), *self._load.memory()), now
+        return self._usage
 
     def _lent(self) -> dict[str, int]:
         """What tasks of others take here, at most: those that wait for it count, too."""
@@ -184,6 +195,7 @@ class Agent:
                 pass  # nobody says that they wait, see `Waits`
             case member.MemberCame(who):
                 self._peers.add(who)
+                self._onlookers.asked(0, time.monotonic())
             case member.MemberLost(node, reason):
                 self._lose(node, reason)
             case member.Connect(attempt):
@@ -199,6 +211,8 @@ class Agent:
                 self._tell_drivers("The head of the cluster is back.")
             case member.Stop(_, reason):
                 self.over = reason
+            case member.Pass(messages.Status() as status):
+                self._onlookers.answered(status)
 
     def _send(self, lease: int, node: int, shape: object, n: int) -> None:
         exchange = self._exchange(node)
@@ -211,9 +225,11 @@ class Agent:
             self._step(member.PeerFailed(node))
 
     # ---- what tasks print
-    def _relay_output(self) -> None:
+    def _hear_home(self) -> None:
         """What tasks of others have printed here goes to them. What is ours is none of our business, nor what has come from them."""
         for message, _ in self._home.receive_ready():
+            if isinstance(message, ClusterRequest):
+                self._onlookers.asked(message.request, time.monotonic())
             where = self._origins.there(message.origin) if isinstance(message, WorkerOutput) else None
             exchange = self._exchanges.get(where[0]) if where is not None else None
             if where is not None and exchange is not None and self._peers.room(where[0]):
@@ -222,6 +238,13 @@ class Agent:
     def _tell_drivers(self, text: str) -> None:
         _say(text)
         self._home.post(NodeEvent("cluster", text), droppable=True)
+
+    def _tell_onlookers(self, now: float) -> None:
+        """Whoever looks at the cluster from here is told by the head, or by us where that does not answer."""
+        if self._head is not None and self._member.link == "up" and (number := self._onlookers.question()):
+            self._head.send(messages.StatusRequest(number))
+        for reply in self._onlookers.due(now, self._member.members.values()):
+            self._home.post(reply)
 
     # ---- the others
     def _exchange(self, node: int) -> Exchange | None:
@@ -234,7 +257,7 @@ class Agent:
             if not self._peers.room(node):
                 self._congested(node, True)
 
-        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage,
+        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node,
                                                       lambda number: self._origins.here(node, number))
         return exchange
 
@@ -310,6 +333,8 @@ class Agent:
         self._unreachable.pop(node, None)
         self._cut_off.discard(node)
         self._end(node)
+        self._onlookers.lost(node, reason)
+        self._onlookers.asked(0, time.monotonic())
 
     def _end(self, node: int) -> None:
         exchange = self._exchanges.pop(node, None)

@@ -12,6 +12,7 @@ What comes from the other machine is checked, never believed: a slot that it nam
 """
 from __future__ import annotations
 
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,8 @@ from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Blocked, Cancel, Chunk, Fetch, Kill, Output, Ref, Released, Result, Results, Returned,
-                       Sealed, Task, Tasks, Told, Value, Want)
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Kill, Output, Ref, Released, Result, Results,
+                       Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -40,6 +41,7 @@ MESSAGE_BYTES = 2 << 20
 MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
+JOURNEYS = 1 << 31
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
 NODE_DIED = -2000                   # what a proxy's tasks and actors end with (exceptions.DIED_WITH_ITS_MACHINE): no exit status
 
@@ -53,6 +55,7 @@ class Sent(Struct):
     task: int                       # its slot here
     lease: int                      # the place that it takes there; 0: none, or none any more
     results: list[int]
+    at: float                       # when it was sent; seconds, monotonic
     record: tuple[Any, ...]         # as `Proxy.take` gives it: what it takes to run it again
     actor: int = -1                 # the index here of the actor that it constructs, or that it is a call of
     creates: bool = False
@@ -70,6 +73,7 @@ class Accepted(Struct):
     has_blocked: bool = False
     actor: int = -1                 # slot of the actor that it constructs, or that it is a call of
     kept: dict[str, int] | None = None  # by that actor, once constructed
+    told: bool = False              # that it runs
 
 
 class Held(Struct):
@@ -84,6 +88,7 @@ class Arrival(Struct):
     size: int
     state: int
     refs: list[int]
+    number: int                     # of the journey, for the record
     memory: int = 0
     gathered: bytearray | None = None
     asked: int = 0                  # bytes
@@ -106,21 +111,26 @@ class Exchange:
         Has an object brought here that lies on another machine.
     lineage : Lineage
         Remembers how results were made that lie there.
+    runs : _core.Runs
+        Of the client: when tasks ran here.
+    node : int
+        The other's number.
     origin_here : callable (number) -> int
         This node's number for a cell of the other, see `origins`.
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int], dict[str, int] | None], int], bring: Callable[[int], None], lineage: Lineage,
+                 class_of: Callable[[dict[str, int], dict[str, int] | None], int], bring: Callable[[int], None], lineage: Lineage, runs: _core.Runs, node: int,
                  origin_here: Callable[[int], int] = int) -> None:
         from ...objstore import _core
-        self.proxy = _core.Proxy(client)
+        self.proxy = _core.Proxy(client, node)
         self._StoreError = _core.StoreError
         self._send = send
         self.class_of = class_of
         self._bring = bring
         self._lineage = lineage
         self.origin_here = origin_here
+        self._runs = runs
         self._stays = _core.TASK_FLAG_STAYS
         self._most_bytes = client.stats()["capacity_bytes"]
         self._sent: dict[int, Sent] = {}                     # by number
@@ -136,6 +146,8 @@ class Exchange:
         self._awaited: set[int] = set()                      # told while pending
         self._elsewhere: set[int] = set()                    # imports whose bytes lie there
         self._arrivals: dict[tuple[int, int], Arrival] = {}  # by (slot, generation) there
+        self._leaving: dict[int, int] = {}                   # what is fetched from here: slot -> number of the journey
+        self._n_journeys = 0
         self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
         self._wants: list[Told] = []                         # to be asked for when the message that we read is done
         self._room = 0                                       # bytes of values that go into the message we write
@@ -177,11 +189,12 @@ class Exchange:
         """Have up to `most` waiting tasks of a class run there; returns how many there were."""
         records = self.proxy.take(resource_class, most)
         tasks: list[Task] = []
+        now = time.monotonic()
         for record in records:
             if not tasks:
                 self.begin_message()
             task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, origin, _, actor, its_object, _ = record
-            self._sent[number] = Sent(task, lease, self.proxy.results(task), record, actor, actor >= 0)
+            self._sent[number] = Sent(task, lease, self.proxy.results(task), now, record, actor, actor >= 0)
             told = self.tell(function)
             creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
             tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
@@ -205,7 +218,7 @@ class Exchange:
     def send_call(self, record: tuple[Any, ...], index: int, there: Told) -> Task:
         """A call of an actor that is there."""
         task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _, _, _, group = record
-        self._sent[number] = Sent(task, 0, self.proxy.results(task), record, index)
+        self._sent[number] = Sent(task, 0, self.proxy.results(task), time.monotonic(), record, index)
         return Task(number, self.tell(function), {}, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags,
                     origin, actor=Ref(there.slot, there.generation, yours=True), group=group)
 
@@ -215,6 +228,7 @@ class Exchange:
             self._sent.pop(number, None)
 
     def _results(self, results: list[Result]) -> None:
+        now = time.monotonic()
         for result in results:
             sent = self._sent.pop(result.number, None)
             if sent is None:
@@ -234,7 +248,7 @@ class Exchange:
                 made = self._lineage.keep(sent.results, sent.record)
                 for i in elsewhere:
                     self._lineage.note(sent.results[i], made, i)
-            self.proxy.finish(sent.task, result.status)
+            self.proxy.finish(sent.task, result.status, result.pid, *ran_ago(now - sent.at, result))
             self._free_place(sent)
 
     def take_result(self, slot: int, value: Value) -> None:
@@ -262,6 +276,13 @@ class Exchange:
         for number in numbers:
             if number in self._sent:
                 self._free_place(self._sent[number])
+
+    def _begun(self, tasks: list[Run]) -> None:
+        now = time.monotonic()
+        for run in tasks:
+            sent = self._sent.get(run.number)
+            if sent is not None:
+                self.proxy.began(sent.task, run.pid, min(run.since * 1e-6, now - sent.at))
 
     def _free_place(self, sent: Sent) -> None:
         self.free_lease(sent.lease)
@@ -321,6 +342,7 @@ class Exchange:
             raise ForeignFault(str(error)) from error
         except self._StoreError:
             return False
+        self._runs.watch(seq)
         self._number_of[seq] = task.number
         self._accepted[task.number] = Accepted(task.number, seq, slot, task.demand, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
                                                kept=kept)
@@ -360,7 +382,8 @@ class Exchange:
         for slot in accepted.results:
             self.drop(slot)
         actor = self._actors.hosted(accepted, not failed) if accepted.kept is not None else None
-        return None if is_over else Result(accepted.number, int(failed), values, actor)
+        pid, *seconds = self._runs.take(accepted.seq)
+        return None if is_over else Result(accepted.number, int(failed), values, actor, pid, *(int(each * 1e6) for each in seconds))
 
     def _value_of_result(self, slot: int) -> Value:
         if self.proxy.look(slot)[1] <= MAX_INLINE_BYTES:
@@ -394,6 +417,14 @@ class Exchange:
             accepted.has_blocked = True
         if blocked:
             self.send(Blocked([accepted.number for accepted in blocked]))
+
+    def _tell_begun(self) -> None:
+        open_ones = {accepted.seq: accepted for accepted in self._accepted.values() if not accepted.told}
+        begun = self._runs.begun(list(open_ones)) if open_ones else []
+        for seq, _, _ in begun:
+            open_ones[seq].told = True
+        for begin in range(0, len(begun), messages.MAX_BATCH):
+            self.send(Begun([Run(open_ones[seq].number, pid, int(since * 1e6)) for seq, pid, since in begun[begin:begin + messages.MAX_BATCH]]))
 
     def _cancel(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -468,6 +499,8 @@ class Exchange:
             self._awaited.discard(slot)
             self._deferred.pop(slot, None)
             self._actors.released(slot)
+            if slot in self._leaving:  # they do not want the rest of it
+                self.proxy.transferred(slot, self._leaving.pop(slot), False, False)
             self.drop(slot)
 
     def own(self, slot: int, generation: int) -> int:
@@ -536,7 +569,7 @@ class Exchange:
         elif value.size > self._most_bytes:
             self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
         else:
-            arrival = Arrival(slot, value.size, value.state, refs, gathered=bytearray(value.size))
+            arrival = Arrival(slot, value.size, value.state, refs, self._journey(), gathered=bytearray(value.size))
             self._begin((ref.slot, ref.generation), arrival)
             return
         self._function_came(slot)
@@ -555,8 +588,13 @@ class Exchange:
             self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
 
     # ---- bytes
+    def _journey(self) -> int:
+        self._n_journeys = (self._n_journeys + 1) % JOURNEYS
+        return self._n_journeys
+
     def _begin(self, key: tuple[int, int], arrival: Arrival) -> None:
         self._arrivals[key] = arrival
+        self.proxy.transfer(arrival.slot, arrival.size, arrival.number, True)
         for slot in (arrival.slot, *arrival.refs):
             self.hold(slot)
         for _ in range(WINDOW):
@@ -583,7 +621,7 @@ class Exchange:
             return  # whoever reads it waits for room; the next look tries again
         if memory:
             size = self.proxy.look(slot)[1]
-            self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], memory))
+            self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], self._journey(), memory))
 
     def _fetched(self, fetch: Fetch) -> None:
         slot = self.own(fetch.slot, fetch.generation)
@@ -603,6 +641,15 @@ class Exchange:
         except ValueError as error:
             raise ForeignFault(str(error)) from error
         self.send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
+        self._note_leaving(slot, fetch)
+
+    def _note_leaving(self, slot: int, fetch: Fetch) -> None:
+        size = self.proxy.look(slot)[1]
+        if fetch.at == 0:
+            self._leaving[slot] = self._journey()
+            self.proxy.transfer(slot, size, self._leaving[slot], False)
+        if fetch.at + fetch.n >= size and slot in self._leaving:
+            self.proxy.transferred(slot, self._leaving.pop(slot), False, True)
 
     def _serve_deferred(self) -> None:
         for slot in [slot for slot in self._deferred if self.proxy.look(slot)[5] != ELSEWHERE]:
@@ -630,6 +677,7 @@ class Exchange:
             self._ask_more(key, arrival)
 
     def _arrive(self, key: tuple[int, int], arrival: Arrival) -> None:
+        self.proxy.transferred(arrival.slot, arrival.number, True, True)
         if arrival.memory:
             self.proxy.end(arrival.slot, arrival.memory, True)
             self._elsewhere.discard(arrival.slot)
@@ -643,6 +691,7 @@ class Exchange:
 
     def _give_up(self, key: tuple[int, int], arrival: Arrival) -> None:
         """It is lost there, too."""
+        self.proxy.transferred(arrival.slot, arrival.number, True, False)
         del self._arrivals[key]
         if arrival.memory:
             self.proxy.end(arrival.slot, arrival.memory, False)
@@ -696,6 +745,8 @@ class Exchange:
                 self._actors.ended(message)
             case Kill():
                 self._actors.kill(message, self._accepted.get(message.number))
+            case Begun(tasks):
+                self._begun(tasks)
             case Cancel(numbers):
                 self._cancel(numbers)
             case Released(objects):
@@ -737,6 +788,7 @@ class Exchange:
         self._tell_blocked()
         self._actors.advance()
         self._actors.tell_ended()
+        self._tell_begun()
         unused = self.proxy.unused([slot for slot in self._origin if self._held[slot] == 1 and slot not in self._told])
         released = []
         for slot in unused:
@@ -753,10 +805,24 @@ class Exchange:
         """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends, and results that lay
         there are made again."""
         for arrival in self._arrivals.values():
+            self.proxy.transferred(arrival.slot, arrival.number, True, False)
             if arrival.memory:
                 self.proxy.end(arrival.slot, arrival.memory, False)
+        for slot, number in self._leaving.items():
+            self.proxy.transferred(slot, number, False, False)
+        for accepted in self._accepted.values():
+            self._runs.take(accepted.seq)
         self._lineage.lost(list(self._elsewhere))
         self.proxy.close(NODE_DIED)
+
+
+def ran_ago(away: float, result: Result) -> tuple[float, float]:
+    """How many seconds ago a task began to run and ended, that was sent `away` seconds ago and comes home now. Of the clock there only
+    durations are believed: what is left of the time was spent on the ways there and back, as long the one as the other."""
+    waited, ran, kept = result.waited * 1e-6, result.ran * 1e-6, result.kept * 1e-6
+    way = max(0.0, away - waited - ran - kept) / 2
+    began = max(0.0, away - way - waited)
+    return began, max(0.0, began - ran)
 
 
 def demands(rows: Iterable[tuple[int, int, int, dict[str, int]]]) -> dict[int, tuple[int, dict[str, int]]]:

@@ -418,7 +418,7 @@ def _row(node: Node, state: Literal["alive", "draining", "dead"], now: float, re
     if said is None:
         return NodeStatus(node.member, state, {}, 0, 0, 0, max(0.0, now - node.heard), reason)
     return NodeStatus(node.member, state, said.free, said.n_queued, said.used_bytes, said.size_bytes,
-                      max(0.0, now - node.heard), reason)
+                      max(0.0, now - node.heard), reason, said.usage)
 
 
 def _to(head: Head, nodes: Iterable[int], message: FromHead) -> list[Action]:

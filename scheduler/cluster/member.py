@@ -43,7 +43,7 @@ from msgspec import Struct, field
 from . import places as held_places
 from . import policy
 from .messages import (Came, Drain, End, FromHead, Grant, Heard, Infeasible, Leave, Lost, Recall, Refused, Register,
-                       RegisterFirst, Registered, Report, Status, StoreReply, StoreRequest)
+                       RegisterFirst, Registered, Report, Status, StoreReply, StoreRequest, Usage)
 from .messages import Member as Who
 from .places import Group, GroupPlaced, Places, Send, TakeBack, Tell, Demand, Warn
 
@@ -88,6 +88,7 @@ class Looked(Struct, frozen=True):
     used_bytes: int = 0
     size_bytes: int = 0
     n_ended: int = 0
+    usage: Usage = Usage()
 
 
 class Sent(Struct, frozen=True):
@@ -387,7 +388,7 @@ def _report(member: Member, now: float) -> list[Action]:
     member.n_reports += 1
     member.reported_at = now
     member.reported = Report(member.me.node, member.n_reports, looked.free, looked.lent, looked.n_queued,
-                             looked.used_bytes, looked.size_bytes)
+                             looked.used_bytes, looked.size_bytes, looked.usage)
     return [Tell(member.reported)]
 
 

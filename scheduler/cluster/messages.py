@@ -43,6 +43,7 @@ SESSION_LABEL = "cellmesh.session"   # of every node: the id of its session, for
 Node = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
 Epoch = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Microseconds = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Share = Annotated[int, Meta(ge=0, lt=1 << 48)]           # an amount of a resource in ten-thousandths
@@ -123,6 +124,13 @@ class Registered(Message, frozen=True, tag="registered"):
     dead_after_s: float               # after so long without one a node is declared dead
 
 
+class Usage(Struct, frozen=True, array_like=True):
+    """Of a machine, by whoever: the share of its processors' time that was used lately, bytes of memory in use, and bytes there are."""
+    load: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    memory_bytes: Number = 0
+    memory_size: Number = 0
+
+
 class Report(Message, frozen=True, tag="report"):
     """Agent -> head, every `beat_s`, and at once when room has come up while somebody waits for it. Answered by `Heard`.
 
@@ -136,6 +144,7 @@ class Report(Message, frozen=True, tag="report"):
     n_queued: Number = 0
     used_bytes: Number = 0
     size_bytes: Number = 0
+    usage: Usage = Usage()
 
 
 class Heard(Message, frozen=True, tag="heard"):
@@ -268,6 +277,7 @@ class NodeStatus(Struct, frozen=True):
     size_bytes: Number
     silent_s: float                   # since its last report
     reason: Text = ""                 # why it is dead
+    usage: Usage = Usage()
 
 
 class Status(Message, frozen=True, tag="status"):
@@ -352,11 +362,16 @@ class Tasks(Message, frozen=True, tag="tasks"):
 
 
 class Result(Struct, frozen=True, array_like=True):
-    """A task has ended. `values`: one for each return. `actor`: which it has constructed."""
+    """A task has ended. `values`: one for each return. `actor`: which it has constructed. It `waited` there, `ran` in the process `pid`, and
+    its result was `kept` until this was sent: clocks of two machines differ, durations do not. `pid` 0: nobody knows."""
     number: Number
     status: Annotated[int, Meta(ge=0, le=8)]
     values: Annotated[list[Value], Meta(max_length=65535)]
     actor: Ref | None = None
+    pid: Annotated[int, Meta(ge=0, le=1 << 22)] = 0
+    waited: Microseconds = 0
+    ran: Microseconds = 0
+    kept: Microseconds = 0
 
 
 class Results(Message, frozen=True, tag="results"):
@@ -372,6 +387,18 @@ class Returned(Message, frozen=True, tag="returned"):
 class Blocked(Message, frozen=True, tag="blocked"):
     """These tasks of yours wait for others, and use nothing meanwhile: their places are free. Said once of each task."""
     numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
+class Run(Struct, frozen=True, array_like=True):
+    """A task runs, in the process `pid`, since so long."""
+    number: Number
+    pid: Annotated[int, Meta(ge=1, le=1 << 22)]
+    since: Microseconds
+
+
+class Begun(Message, frozen=True, tag="begun"):
+    """These tasks of yours run. Said once of each that runs for a while, for people who look on."""
+    tasks: Annotated[list[Run], Meta(max_length=MAX_BATCH)]
 
 
 class Cancel(Message, frozen=True, tag="cancel"):
@@ -450,4 +477,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = Tasks | Results | Returned | Blocked | Cancel | ActorEnded | Kill | Released | Want | Sealed | Fetch | Chunk | Output | Farewell
+ToPeer = (Tasks | Results | Returned | Blocked | Begun | Cancel | ActorEnded | Kill | Released | Want | Sealed | Fetch | Chunk | Output
+          | Farewell)

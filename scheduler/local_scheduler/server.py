@@ -15,12 +15,13 @@ import selectors
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from ...objstore import _core
 from .. import messages, offload_dir, processes, session_dir, transport
-from ..messages import (ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest,
+from ..messages import (ClusterReply, ClusterRequest, ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest,
                         NodeEvent, Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
                         WorkerDied, WorkerOutput)
 from ..metrics import Sums
@@ -113,6 +114,7 @@ class Server:
         self._share = memory_monitor.threshold()        # of the memory that may be used
         self._next_look = time.monotonic() if self._share < 1 else None
         self._ended_for_memory: dict[int, list[str]] = {}  # by pid: what the error will say
+        self._for_agent: deque[ClusterRequest] = deque(maxlen=messages.MAX_LINKS)  # asked before it has greeted
         self._agent = 0                                 # its pid, if the session takes part in a cluster
         self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)), stays=config.stays)
 
@@ -531,10 +533,25 @@ class Server:
             case MetricsRequest() if peer.role == "driver":
                 peer.channel.post(MetricsReply(message.request, self._metrics.all()))
                 self._want_writing(peer)
+            case ClusterRequest() if peer.role == "driver":
+                self._ask_agent(peer, message)
+            case ClusterReply() if peer.role == "agent":
+                self._tell_drivers(message)
             case Shutdown() if peer.is_owner or (peer.role == "driver" and message.by):
                 self._step(core.ShutdownAsked(message.by))
             case _:
                 raise ProtocolError(f"a {peer.role or 'stranger'} may not send {type(message).__name__}")
+
+    def _ask_agent(self, peer: Peer, request: ClusterRequest) -> None:
+        agent = next((other for other in self._peers.values() if other.role == "agent"), None)
+        if agent is not None:
+            agent.channel.post(request)
+            self._want_writing(agent)
+        elif self._agent:
+            self._for_agent.append(request)
+        else:
+            peer.channel.post(ClusterReply(request.request, error="this session takes part in no cluster at this moment"))
+            self._want_writing(peer)
 
     def _greet(self, peer: Peer, hello: Hello) -> None:
         if peer.role:
@@ -549,6 +566,9 @@ class Server:
         if hello.role == "agent":
             if peer.pid != self._agent:
                 raise ProtocolError("it says that it is the agent, and is not")
+            for request in self._for_agent:
+                peer.channel.post(request)
+            self._for_agent.clear()
             return
         if hello.role == "worker":
             self._step(core.WorkerAttached(peer.pid, hello.index))

@@ -32,6 +32,7 @@ class Machine:
         self.bell = self.client.bell()
         self.exchanges: dict[str, Exchange] = {}
         self.lineage = Lineage(self.client, self.bring)
+        self.runs = _core.Runs(self.client)
         self.has_room: Callable[[], bool] = lambda: True
         self.most = 64           # tasks of ours under way at each other machine
 
@@ -73,8 +74,9 @@ class Machines:
 
     def join(self, here: str, there: str) -> None:
         machine = self.machines[here]
+        number = 1 + list(self.machines).index(there)
         machine.exchanges[there] = Exchange(machine.client, lambda message, frame: self.queue.append((here, there, message, frame or b"")),
-                                            machine.class_of, machine.bring, machine.lineage)
+                                            machine.class_of, machine.bring, machine.lineage, machine.runs, number)
 
     def part(self, name: str) -> None:
         """The machine is lost: nothing comes from it any more, nothing arrives there."""

@@ -16,7 +16,9 @@ from support import wait_until
 
 import cellmesh as cm
 from cellmesh import exceptions
+from cellmesh.history import read_history, records
 from cellmesh.scheduler.cluster import messages
+from cellmesh.scheduler.cluster.exchange import ran_ago
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
 
@@ -59,6 +61,53 @@ def test_a_task_that_has_room_at_home_stays_there() -> None:
         assert cm.get([add.remote(1, i) for i in range(3)]) == [1, 2, 3]
         with them.lock:
             assert them.machines["a"].client.surplus() == []
+
+
+def test_the_record_says_where_and_when_they_ran(two: Machines) -> None:
+    @cm.remote
+    def stays(seconds: float) -> tuple[int, np.ndarray]:
+        time.sleep(seconds)
+        return os.getpid(), np.zeros(200_000)
+
+    client = two.machines["a"].client
+    refs = [stays.remote(0.3), stays.remote(0.0)]
+    began = time.time()
+    two.sweep()
+    pids = [pid for pid, _ in cm.get(refs)]
+    slow, quick = (task for task in read_history(client) if task.name.endswith("stays"))
+    assert [slow.pid, quick.pid] == pids and slow.node == quick.node == 2
+    for task, seconds in ((slow, 0.3), (quick, 0.0)):
+        assert task.sent_at <= task.started_at <= task.ended_at <= task.finished_at
+        assert seconds <= task.seconds <= task.finished_at - task.sent_at
+    assert slow.started_at < began + 5
+    assert not any(row["pid"] in pids for row in client.clients()), "theirs are not taken for ours"
+    journeys = [record for record in records(client) if record[6] in (16, 17)]
+    assert sorted((kind, b) for _, _, a, b, _, _, kind, _ in journeys if kind == 17) == [(17, 1), (17, 1)]
+    assert {(seq, a) for _, seq, a, _, _, _, _, _ in journeys} == {(slow.seq, 2), (quick.seq, 2)}
+    assert all(size >= 1_600_000 for _, _, _, size, _, _, kind, _ in journeys if kind == 16)
+
+
+def test_a_task_that_runs_on_is_known_to_run(two: Machines, tmp_path: Path) -> None:
+    @cm.remote
+    def waits(path: str) -> int:
+        Path(path, "pid").write_text(str(os.getpid()))
+        while not Path(path, "go").exists():
+            time.sleep(0.01)
+        return os.getpid()
+
+    ref = waits.remote(str(tmp_path))
+    client = two.machines["a"].client
+    wait_until(lambda: any(record[6] == 15 for record in records(client)), what="that it runs is told")
+    assert [row["pid"] for row in cm.state.list_tasks(filters=[("state", "=", "running")])] == [int((tmp_path / "pid").read_text())]
+    assert [task["pid"] for task in client.tasks()] == [0], "its process is none of this machine's"
+    (tmp_path / "go").touch()
+    assert cm.get(ref) == int((tmp_path / "pid").read_text())
+
+
+def test_durations_of_there_are_placed_between_times_of_here() -> None:
+    ago = ran_ago(10.0, messages.Result(1, 0, [], 5, waited=2_000_000, ran=5_000_000, kept=1_000_000))
+    assert ago == (7.0, 2.0)  # a second on each way
+    assert ran_ago(1.0, messages.Result(1, 0, [], 5, waited=2_000_000, ran=5_000_000)) == (0.0, 0.0)  # their clock runs fast
 
 
 def test_several_values_none_and_an_error(two: Machines) -> None:

@@ -7,21 +7,23 @@ import msgspec
 import pytest
 
 from cellmesh.scheduler import messages
-from cellmesh.scheduler.messages import (ErrorFetched, ForkFailed, ForkWorkers, FromPeer, FromScheduler, FromZygote, Hello, MetricChanges,
-                                         MetricsReply, MetricsRequest, NodeEvent, Refused, Series, SessionConfig, Shutdown, StackReply,
+from cellmesh.scheduler.messages import (ClusterNode, ClusterReply, ClusterRequest, ErrorFetched, ForkFailed, ForkWorkers, FromPeer, FromScheduler,
+                                         FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest, NodeEvent, Refused, Series, SessionConfig, Shutdown, StackReply,
                                          StackRequest, TaskFailed, ToZygote, Welcome, WorkerDied, WorkerExited, WorkerForked,
                                          WorkerOutput)
 
 SERIES = Series("n", "histogram", "how many", {"who": "me"}, 2.5, [1.0, 2.0], [0, 1, 1])
+CLUSTER_NODE = ClusterNode("a1", "b2", "there", "alive", False, {"CPU": 2.0}, {"CPU": 1.0}, {"zone": "x"}, 1, 2, 3, 0.5, 4, 5, 0.1)
 SAMPLES = {
     FromPeer: [Hello("driver", 10, want_fd=True), Hello("worker", 11, index=3), WorkerOutput(1, 2, "stdout", 12, "x"),
                WorkerOutput(0, 0, "display", 12, bundle="{}"), StackRequest(7, 12), Shutdown(),
                TaskFailed(5, "f", "Traceback", "ValueError: a", 9),
-               ErrorFetched(5), MetricChanges([SERIES]), MetricsRequest(3), Shutdown("`cellmesh stop`"), NodeEvent("cluster", "text")],
+               ErrorFetched(5), MetricChanges([SERIES]), MetricsRequest(3), ClusterRequest(4), ClusterReply(4, [CLUSTER_NODE]),
+               Shutdown("`cellmesh stop`"), NodeEvent("cluster", "text")],
     FromScheduler: [Welcome("ab12", 5, "default", {"CPU": 2.0}), Refused("no"), WorkerOutput(1, 2, "stderr", 12, "ü"),
                     WorkerDied(12, 3, -9, 44, ["last words"]), NodeEvent("workers_do_not_start", "text"),
                     TaskFailed(5, "f", "Traceback", "ValueError: a", 9), ErrorFetched(5),
-                    StackReply(7, "stack"), MetricsReply(3, [SERIES])],
+                    StackReply(7, "stack"), MetricsReply(3, [SERIES]), ClusterRequest(4), ClusterReply(4, [CLUSTER_NODE])],
     ToZygote: [ForkWorkers(3)],
     FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11)],
 }

@@ -24,18 +24,23 @@ FIXTURE = Path(__file__).resolve().parents[2] / "labextension/src/__tests__/reco
 def a_recording(text: str = "line") -> Recording:
     header = {"type": "snapshot", "v": 1, "n": 0, "session": "s", "now": 9.0, "tasks": 2, "aggregated": 0, "dropped": 0,
               "behind": 0, "functions": [[1, "load"], [2, text]], "cells": [[1, {"label": "In [1]", "id": "a"}]],
-              "actors": [], "workers": [[3, {"pid": 7, "state": "idle", "since": 0.5, "ended": None}]],
-              "nodes": [[0, {"name": "here", "cpus": 2.0, "gpus": 0.0, "memory": 10, "store": 5}]],
-              "samples": [[0, 1.0, 0.5, 1.0, 0.0, 4, 2, 0]], "lines": 2,
+              "actors": [], "workers": [[3, {"pid": 7, "state": "idle", "since": 0.5, "ended": None, "node": 0}],
+                                        [256, {"pid": 7, "state": "elsewhere", "since": 0.0, "ended": None, "node": 1}]],
+              "nodes": [[0, {"name": "here", "cpus": 2.0, "gpus": 0.0, "memory": 10, "store": 5, "id": "a1", "state": "alive",
+                             "reason": "", "since": 0.0, "ended": None}],
+                        [1, {"name": "there", "cpus": 2.0, "gpus": 0.0, "memory": 10, "store": 5, "id": "b2", "state": "dead",
+                             "reason": "silent", "since": 0.0, "ended": 8.0}]],
+              "samples": [[0, 1.0, 0.5, 1.0, 0.0, 4, 2, 0, 0]], "lines": 2,
+              "transfers": [[0, [0, 1, True, 8, 2.9, 2.95, True]]], "losses": [[1, 256, 3.0, None, 3.5]],
               "counts": {"waiting": 0, "ready": 0, "running": 0, "finished": 1, "failed": 1, "cancelled": 0},
               "resources": {"total": {"CPU": 2.0}, "available": {"CPU": 2.0}},
-              "store": {"used": 8, "capacity": 100, "objects": 1}, "new": 2, "updates": 2, "edges": 1}
+              "store": {"used": 8, "capacity": 100, "objects": 1}, "new": 2, "updates": 2, "edges": 1, "away": 1}
     nan = np.nan
     return Recording(header, {
         "tasks": table_of("tasks", {"function": [1, 2, 0], "cell": [1, 1, 1], "actor": [0, 0, 0], "parent": [0, 0, 0],
                                     "kind": [0, 0, 3], "submitted": [1.0, 1.5, 2.0], "state": [3, 4, 3],
-                                    "worker": [3, 3, 255], "started": [2.0, 4.0, nan], "finished": [3.0, 5.0, 2.0],
-                                    "size": [8.0, nan, 1e6]}),
+                                    "worker": [256, 3, 255], "started": [2.0, 4.0, nan], "finished": [3.0, 5.0, 2.0],
+                                    "size": [8.0, nan, 1e6], "sent": [1.8, nan, nan], "ended": [2.7, nan, nan]}),
         "edges": table_of("edges", {"source": [0], "target": [1]}),
         "lines": table_of("lines", {"at": [2.5, 4.5], "row": [0, 1], "stream": ["stdout", "stderr"], "pid": [7, 7],
                                     "text": [text, "日本語"]}),
@@ -97,7 +102,7 @@ def test_what_is_no_recording_is_refused_with_a_reason(content: bytes, reason: s
     {"functions": [[1, ["f"]]], "cells": []}, {"functions": [], "cells": [[1, "In [1]"]]}, {"functions": [], "cells": [[1, {"label": 2}]]},
 ])
 def test_names_that_are_none_are_refused(header: object) -> None:
-    about = json.dumps({"format": "cellmesh run", "version": 1, "header": header})
+    about = json.dumps({"format": "cellmesh run", "version": 2, "header": header})
     with pytest.raises(RecordingError, match="no cellmesh recording"):
         read_recording(replaced("run.json", about.encode()))
 

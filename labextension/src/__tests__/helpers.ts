@@ -1,7 +1,7 @@
 // What the tests share: messages built by hand, and a pen that writes down what it is told.
 
 import type { Pen } from '../draw/pen';
-import { type GraphHeader, type GraphMessage, Kind, VERSION, type WorkerLabel } from '../protocol';
+import { type GraphHeader, type GraphMessage, Kind, type NodeLabel, VERSION, type WorkerLabel } from '../protocol';
 import type { TaskGraph } from '../model';
 import { type Scenario, Simulation } from '../../dev/trace';
 
@@ -21,6 +21,8 @@ export interface Update {
   started?: number;
   finished?: number;
   size?: number;
+  sent?: number;
+  ended?: number;
 }
 
 export interface Parts {
@@ -31,6 +33,7 @@ export interface Parts {
 }
 
 export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], edges = [], header = {} }: Parts = {}): GraphMessage {
+  const away = updates.filter(({ sent }) => sent !== undefined);
   return {
     header: {
       type,
@@ -47,6 +50,8 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       workers: [],
       nodes: [],
       samples: [],
+      transfers: [],
+      losses: [],
       lines: 0,
       counts: { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 },
       resources: { total: {}, available: {} },
@@ -54,6 +59,7 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       new: rows.length,
       updates: updates.length,
       edges: edges.length,
+      away: away.length,
       ...header
     },
     arrays: {
@@ -67,18 +73,25 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       newSubmitted: Float64Array.from(rows, row => row.submitted ?? 0),
       updateRow: Uint32Array.from(updates, update => update.row),
       updateState: Uint8Array.from(updates, update => update.state),
-      updateWorker: Uint8Array.from(updates, update => update.worker ?? 255),
+      updateWorker: Uint16Array.from(updates, update => update.worker ?? 255),
       updateStarted: Float64Array.from(updates, update => update.started ?? NaN),
       updateFinished: Float64Array.from(updates, update => update.finished ?? NaN),
       updateSize: Float64Array.from(updates, update => update.size ?? NaN),
-      edges: Uint32Array.from(edges.flat())
+      edges: Uint32Array.from(edges.flat()),
+      awayRow: Uint32Array.from(away, ({ row }) => row),
+      awayTimes: Float64Array.from([...away.map(({ sent }) => sent!), ...away.map(({ ended }) => ended ?? NaN)])
     }
   };
 }
 
 /** A worker that lives. */
 export function workerLabel(pid: number, state: string): WorkerLabel {
-  return { pid, state, since: 0, ended: Number.POSITIVE_INFINITY };
+  return { pid, state, since: 0, ended: Number.POSITIVE_INFINITY, node: 0 };
+}
+
+/** A machine that lives. */
+export function machineLabel(name: string, more: Partial<NodeLabel> = {}): NodeLabel {
+  return { name, cpus: 0, gpus: 0, memory: 0, store: 0, id: '', state: 'alive', reason: '', since: 0, ended: Number.POSITIVE_INFINITY, ...more };
 }
 
 /** A message as it travels. */

@@ -73,7 +73,7 @@ test.each([['quickstart', quickstart], ['recursion', recursion]] as const)('of %
 
 test('what the machine did is known up to the moment', () => {
   const graph = small();
-  graph.samples = [1, 2, 3].map(at => ({ node: 0, at, load: 0, cpus: at, gpus: 0, memory: 0, store: 10 * at, disk: 0 }));
+  graph.samples = [1, 2, 3].map(at => ({ node: 0, at, load: 0, cpus: at, gpus: 0, memory: 0, store: 10 * at, disk: 0, queued: 0 }));
   const moments = new Moments(graph);
   const past = new TaskGraph();
   past.apply(moments.message(1.5, null), 0);
@@ -92,8 +92,8 @@ test('a moment of the past stands still', () => {
 
 test('workers are there from when they began, and do what they did', () => {
   const graph = small();
-  graph.workers.set(1, { pid: 1, state: 'idle', since: 0.5, ended: 7 });
-  graph.workers.set(2, { pid: 2, state: 'idle', since: 1.8, ended: Number.POSITIVE_INFINITY });
+  graph.workers.set(1, { pid: 1, state: 'idle', since: 0.5, ended: 7, node: 0 });
+  graph.workers.set(2, { pid: 2, state: 'idle', since: 1.8, ended: Number.POSITIVE_INFINITY, node: 0 });
   const at = (moment: number) => Object.fromEntries(new Moments(graph).message(moment, null).header.workers.map(([k, { state }]) => [k, state]));
   expect(at(1)).toEqual({ 1: 'idle' });
   expect(at(3.5)).toEqual({ 1: 'idle', 2: 'busy' });

@@ -24,7 +24,11 @@ test('a recording is shown without a kernel', async () => {
   expect([...graph.dependencies(1)]).toEqual([0]);
   expect(graph.time(1e9)).toBe(9);
   expect(graph.resourcesAt(2).store).toBe(2);
-  expect(graph.workers.get(3)).toEqual({ pid: 7, state: 'idle', since: 0.5, ended: Number.POSITIVE_INFINITY });
+  expect(graph.workers.get(3)).toEqual({ pid: 7, state: 'idle', since: 0.5, ended: Number.POSITIVE_INFINITY, node: 0 });
+  expect([graph.nodeOf(0), graph.sent[0], graph.started[0], graph.ended[0], graph.finished[0], graph.nodeOf(1)]).toEqual([1, 1.8, 2, 2.7, 3, 0]);
+  expect(graph.transfers).toEqual([{ row: 0, node: 1, comes: true, size: 8, began: 2.9, ended: 2.95, complete: true }]);
+  expect(graph.losses).toEqual([{ row: 1, worker: 256, sent: 3, began: Number.NaN, lost: 3.5 }]);
+  expect([graph.isClustered, graph.nodes.get(1)!.ended]).toEqual([true, 8]);
 });
 
 test('it knows the cards of what failed and what was printed, and does nothing', async () => {

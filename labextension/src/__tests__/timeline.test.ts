@@ -7,7 +7,7 @@ import { TaskGraph } from '../model';
 import { State } from '../protocol';
 import { arrange, extent, fitTime, gapReason, readyAt, spanOf, story, tickLabel, ticks, zoomTime } from '../timeline';
 import { chromeTrace } from '../trace';
-import { message, play, workerLabel } from './helpers';
+import { machineLabel, message, play, workerLabel } from './helpers';
 
 /** Rows that ran on worker 1 at these times, with the dependencies given. */
 function ran(times: [start: number, end: number][], edges: [number, number][] = []): TaskGraph {
@@ -28,7 +28,7 @@ const WIDE = { t0: 0, pxPerS: 100 };
 
 test('a bar lies where and when its task ran', () => {
   const { bars, lanes } = arrange(ran([[1, 2], [3, 3.5]]), WIDE, 1000, 10);
-  expect(lanes).toEqual([{ worker: 1, title: 'worker', detail: '7' }]);
+  expect(lanes).toEqual([{ worker: 1, node: 0, title: 'worker', detail: '7' }]);
   expect(bars.map(({ row, x0, x1, nTracks }) => [row, x0, x1, nTracks])).toEqual([
     [0, 100, 200, 1],
     [1, 300, 350, 1]
@@ -80,11 +80,11 @@ test('a gap says why nothing was done', () => {
 
 test('a gap says which process was not there, what was all taken, and when memory was short', () => {
   const graph = ran([[0, 2], [3, 4]]);
-  graph.workers.set(4, { pid: 4, state: 'dead', since: 1, ended: 3 });
+  graph.workers.set(4, { pid: 4, state: 'dead', since: 1, ended: 3, node: 0 });
   expect([0.5, 2.5, 3.5].map(at => gapReason(graph, at, 4)[0])).toEqual(['this process had not begun yet', '1 task queued:', 'this process had ended']);
   graph.resources = { total: { CPU: 2 }, available: { CPU: 2 } };
-  graph.nodes.set(0, { name: 'here', cpus: 2, gpus: 0, memory: 1000, store: 500 });
-  const sample = { node: 0, at: 1, load: 1, cpus: 1, gpus: 0, memory: 100, store: 0, disk: 0 };
+  graph.nodes.set(0, machineLabel('here', { cpus: 2, memory: 1000, store: 500 }));
+  const sample = { node: 0, at: 1, load: 1, cpus: 1, gpus: 0, memory: 100, store: 0, disk: 0, queued: 0 };
   graph.samples = [sample, { ...sample, at: 2.2, cpus: 2 }, { ...sample, at: 2.7, cpus: 2, memory: 990 }];
   expect(gapReason(graph, 1.5)[1]).toContain('what they ask for was taken by the 1');
   expect(gapReason(graph, 2.5)[1]).toBe('what they ask for was not free');

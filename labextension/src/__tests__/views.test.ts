@@ -63,7 +63,7 @@ test('boxes of a map fill it and are as large as what they stand for', () => {
 });
 
 test('a curve has a gap where nothing was noted', () => {
-  const sample = (at: number, load: number): Sample => ({ node: 0, at, load, cpus: 0, gpus: 0, memory: 0, store: 0, disk: 0 });
+  const sample = (at: number, load: number): Sample => ({ node: 0, at, load, cpus: 0, gpus: 0, memory: 0, store: 0, disk: 0, queued: 0 });
   const stretches = [{ from: 0, to: 10, start: 0, end: 0.5 }, { from: 100, to: 110, start: 0.5, end: 1 }];
   const samples = [sample(0, 0), sample(1, 0.5), sample(2, 1), sample(100, 1)];
   const { line: path, area } = curveOf(samples, stretches, each => each.load, 1, 100, 50);

@@ -3,12 +3,12 @@
 import { seen } from '../camera';
 import { duration, size } from '../format';
 import { NONE } from '../layout';
-import { isEnded } from '../model';
-import { Kind, State } from '../protocol';
+import { type TaskGraph, isEnded } from '../model';
+import { Kind, NO_WORKER, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis } from './pen';
 import { DIMMED, type Scene, boxX, boxY, connect, enterWorld, fadeIn, flash, leadRound, phase } from './scene';
-import { actorColour } from './theme';
+import { actorColour, nodeColour } from './theme';
 
 /** Names are drawn from this zoom on. */
 export const NAMES_ZOOM = 0.5;
@@ -51,11 +51,11 @@ export function isAnimated({ graph }: Scene, rows: readonly number[]): boolean {
 
 // ---- edges
 
-type EdgeStyle = 'open' | 'done' | 'lit' | 'nested' | 'dimmed';
+type EdgeStyle = 'open' | 'done' | 'away' | 'lit' | 'nested' | 'dimmed';
 
 function drawEdges(pen: Pen, scene: Scene, rows: readonly number[]): void {
   const { graph, theme, camera } = scene;
-  const lines: Record<EdgeStyle, number[]> = { open: [], done: [], lit: [], nested: [], dimmed: [] };
+  const lines: Record<EdgeStyle, number[]> = { open: [], done: [], away: [], lit: [], nested: [], dimmed: [] };
   const lanes = new Map<number, number[]>();
   const shown = new Set(rows);
   let budget = EDGES_MAX;
@@ -96,6 +96,11 @@ function drawEdges(pen: Pen, scene: Scene, rows: readonly number[]): void {
   pen.setLineDash([]);
   strokeAll(pen, scene, draw, lines.done, theme.edgeDone, hair, 0.85 * strength);
   strokeAll(pen, scene, draw, lines.open, theme.edge, hair, strength);
+  if (lines.away.length) {
+    pen.setLineDash([7, 4]);
+    strokeAll(pen, scene, draw, lines.away, theme.transfers[1], 1.5 * hair, strength);
+    pen.setLineDash([]);
+  }
   strokeAll(pen, scene, draw, lines.lit, theme.accent, 1.6 * hair, 0.9);
 }
 
@@ -106,7 +111,15 @@ function edgeStyle({ graph, lit, hovered }: Scene, source: number, target: numbe
   if (source === hovered || target === hovered) {
     return 'lit';
   }
+  if (graph.isClustered && hasMoved(graph, source, target)) {
+    return 'away';
+  }
   return graph.state[source] === State.finished && graph.state[target] === State.finished ? 'done' : 'open';
+}
+
+/** Whether a value had to travel to whom it was for. */
+function hasMoved(graph: TaskGraph, source: number, target: number): boolean {
+  return graph.worker[target] !== NO_WORKER && graph.nodeOf(source) !== graph.nodeOf(target);
 }
 
 function strokeAll(pen: Pen, scene: Scene, draw: typeof connect, pairs: readonly number[], colour: string, width: number, alpha: number): void {
@@ -176,6 +189,13 @@ function drawBox(pen: Pen, scene: Scene, row: number): void {
     pen.fill();
   }
 
+  if (isElsewhere(scene, row)) {
+    // A tab in the machine's hue at the lower edge.
+    pen.fillStyle = nodeColour(theme, graph.nodeOf(row));
+    pen.beginPath();
+    pen.roundRect(x + 10, y + height - 2.5, width - 20, 4, 2);
+    pen.fill();
+  }
   const inset = kind === Kind.actor_call ? 4 : 0;
   const middle = y + height / 2;
   if (kind === Kind.object) {
@@ -198,6 +218,11 @@ function drawBox(pen: Pen, scene: Scene, row: number): void {
   pen.fillStyle = state === State.waiting || state === State.cancelled ? theme.textSoft : theme.text;
   pen.textAlign = 'left';
   pen.fillText(ellipsis(pen, boxTitle(scene, row), width - 36 - inset - noteWidth), x + 27 + inset, middle + 0.5);
+}
+
+/** Whether it ran on another machine than this one, or was sent there. */
+function isElsewhere({ graph }: Scene, row: number): boolean {
+  return graph.worker[row]! > NO_WORKER;
 }
 
 /** What a box is called: an actor's calls lose the class name where the lane says it already. */
@@ -263,6 +288,10 @@ function drawPill(pen: Pen, scene: Scene, row: number): void {
     pen.beginPath();
     pen.roundRect(x, y, 20, height, [8, 0, 0, 8]);
     pen.fill();
+  }
+  if (isElsewhere(scene, row)) {
+    pen.fillStyle = nodeColour(theme, graph.nodeOf(row));
+    pen.fillRect(x + 8, y + height - 7, width - 16, 7);
   }
   if (camera.zoom >= SIGNS_ZOOM) {
     drawSign(pen, scene, state, isObject, x + width / 2, y + height / 2);

@@ -32,6 +32,10 @@ export interface Theme {
   actors: readonly string[];
   /** For functions, which are more than actors: large areas, so quieter. */
   functions: readonly string[];
+  /** For machines, this one first. */
+  nodes: readonly string[];
+  /** For values that travel: those that come here, and those that go. */
+  transfers: readonly [string, string];
 }
 
 const LIGHT: Record<keyof typeof State, StateColours> = {
@@ -57,6 +61,8 @@ const DARK: Record<keyof typeof State, StateColours> = {
 const ACTORS_LIGHT = ['#8250c4', '#b0468f', '#4f62c9', '#a0602c', '#6a7f1f', '#2f7f96'];
 const FUNCTIONS_LIGHT = ['#2f8f7d', '#5577c4', '#9a6fb0', '#b08236', '#5f8f3c', '#b8607a', '#3f8ea8', '#8a7a5c'];
 const FUNCTIONS_DARK = ['#4fb8a2', '#7f9eea', '#bd93d4', '#d3a65c', '#8ebd68', '#dc8aa2', '#66b4cf', '#b0a080'];
+const NODES_LIGHT = ['#8a93a3', '#3b6fd4', '#c46a1b', '#8a4fc0', '#1f8f84', '#b23a6b', '#6a7f1f'];
+const NODES_DARK = ['#7d8798', '#6b9cf5', '#e39a55', '#b98af0', '#4fc0b4', '#e57fa8', '#adc34e'];
 const ACTORS_DARK = ['#b48cf0', '#e07fbd', '#8c9cf5', '#d69a68', '#adc34e', '#6dbdd6'];
 
 function byState(colours: Record<keyof typeof State, StateColours>): readonly StateColours[] {
@@ -103,8 +109,15 @@ export function makeTheme(read: (name: string) => string, isDark: boolean): Them
     states: isDark ? STATES_DARK : STATES_LIGHT,
     finishedCalm: isDark ? '#2a8f79' : '#4fb3a0',
     actors: isDark ? ACTORS_DARK : ACTORS_LIGHT,
-    functions: isDark ? FUNCTIONS_DARK : FUNCTIONS_LIGHT
+    functions: isDark ? FUNCTIONS_DARK : FUNCTIONS_LIGHT,
+    nodes: isDark ? NODES_DARK : NODES_LIGHT,
+    transfers: isDark ? ['#9aa8c0', '#e0a94a'] : ['#56627a', '#b7791f']
   };
+}
+
+/** A machine's hue. */
+export function nodeColour(theme: Theme, node: number): string {
+  return theme.nodes[node ? 1 + ((node - 1) % (theme.nodes.length - 1)) : 0]!;
 }
 
 /** An actor's hue. */

@@ -1,11 +1,13 @@
 // Lanes, bars and the axis of time.
 
 import type { Size } from '../camera';
+import { size } from '../format';
 import type { TaskGraph } from '../model';
 import { State } from '../protocol';
+import { __ } from '../text';
 import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../timeline';
 import { type Pen, ellipsis } from './pen';
-import type { Theme } from './theme';
+import { type Theme, nodeColour } from './theme';
 
 export const LANE_PX = 30;
 export const AXIS_PX = 26;
@@ -52,17 +54,48 @@ export function drawTimeline(pen: Pen, scene: TimelineScene): void {
   pen.fillStyle = theme.background;
   pen.fillRect(0, 0, view.width, view.height);
   drawTicks(pen, scene);
-  arranged.lanes.forEach((_, lane) => {
+  arranged.lanes.forEach((each, lane) => {
+    const y = AXIS_PX + lane * LANE_PX - scene.top;
     pen.fillStyle = theme.grid;
-    pen.fillRect(0, AXIS_PX + (lane + 1) * LANE_PX - scene.top - 1, view.width, 1);
+    if (each.worker < 0) {
+      pen.globalAlpha = 0.55;
+      pen.fillRect(0, y, view.width, LANE_PX);
+      pen.globalAlpha = 1;
+    }
+    pen.fillRect(0, y + LANE_PX - 1, view.width, 1);
   });
+  drawLosses(pen, scene);
   drawCover(pen, scene);
+  for (const bar of arranged.bars) {
+    drawWays(pen, scene, bar);
+  }
   for (const bar of arranged.bars) {
     drawBar(pen, scene, bar);
   }
   drawBrush(pen, scene);
   drawNames(pen, scene);
   drawAxis(pen, scene);
+}
+
+/** From where on a machine was no more. */
+function drawLosses(pen: Pen, { theme, graph, arranged, scale, view, top }: TimelineScene): void {
+  arranged.lanes.forEach(({ node, worker }, lane) => {
+    const ended = graph.nodes.get(node)?.ended ?? Infinity;
+    const x = Math.max(NAMES_PX, NAMES_PX + (ended - scale.t0) * scale.pxPerS);
+    if (x < view.width) {
+      const y = AXIS_PX + lane * LANE_PX - top;
+      pen.fillStyle = theme.states[State.failed]!.tint;
+      pen.fillRect(x, y, view.width - x, LANE_PX - 1);
+      pen.fillStyle = theme.states[State.failed]!.solid;
+      pen.fillRect(x, y, 2, LANE_PX);
+      if (worker < 0) {
+        pen.font = `600 11px ${theme.font}`;
+        pen.textAlign = 'left';
+        pen.textBaseline = 'middle';
+        pen.fillText(__('lost'), x + 8, y + LANE_PX / 2);
+      }
+    }
+  });
 }
 
 function drawTicks(pen: Pen, { theme, scale, view }: TimelineScene): void {
@@ -107,10 +140,80 @@ function shade(cover: number): number {
   return cover > 0 ? 0.3 + 0.7 * Math.min(1, Math.ceil(cover * 5) / 5) : 0;
 }
 
+/** The ways there and back, at half the height of a bar. */
+function drawWays(pen: Pen, scene: TimelineScene, bar: Bar): void {
+  const [, y, , height] = barRect(scene, bar);
+  const { view, lit } = scene;
+  if (bar.kind === 'transfer' || (bar.from === bar.x0 && bar.to === bar.x1) || y + height < AXIS_PX || y > view.height) {
+    return;
+  }
+  pen.fillStyle = bar.kind === 'lost' ? scene.theme.states[State.failed]!.solid : colourOf(scene, bar.row);
+  pen.globalAlpha = lit && !lit(bar.row) ? 0.15 : 0.75;
+  for (const [from, to] of [
+    [bar.from, bar.x0],
+    [bar.x1, bar.to]
+  ] as const) {
+    const left = Math.max(NAMES_PX, NAMES_PX + from);
+    const right = Math.min(view.width, NAMES_PX + to);
+    if (right - left >= 0.5) {
+      pen.fillRect(left, y + height / 2 - 1, right - left, 2);
+      pen.fillRect(from < bar.x0 ? left : right - 1.5, y + height / 4, 1.5, height / 2);
+    }
+  }
+  pen.globalAlpha = 1;
+}
+
+/** What a machine took along: outlined, with a cross where it was given up. */
+function drawLost(pen: Pen, scene: TimelineScene, bar: Bar): void {
+  const { theme, graph, view } = scene;
+  const [x, y, width, height] = barRect(scene, bar);
+  const left = Math.max(NAMES_PX - 2, x);
+  const right = Math.min(view.width + 2, x + width);
+  const colour = theme.states[State.failed]!.solid;
+  pen.fillStyle = theme.states[State.failed]!.tint;
+  pen.fillRect(left, y, right - left, height);
+  pen.strokeStyle = colour;
+  pen.lineWidth = 1.25;
+  pen.setLineDash([3, 2]);
+  pen.strokeRect(left + 0.5, y + 0.5, Math.max(1, right - left - 1), height - 1);
+  pen.setLineDash([]);
+  if (right - left > LABEL_PX && height > 11) {
+    pen.font = `500 11px ${theme.font}`;
+    pen.textAlign = 'left';
+    pen.textBaseline = 'middle';
+    pen.fillStyle = colour;
+    pen.fillText(ellipsis(pen, bar.row < 0 ? __('lost') : `${graph.name(bar.row)} ✕`, right - left - 12), left + 6, y + height / 2 + 0.5);
+  }
+}
+
+function drawTransfer(pen: Pen, scene: TimelineScene, bar: Bar): void {
+  const { theme, graph, view } = scene;
+  const [x, y, width, height] = barRect(scene, bar);
+  const transfer = graph.transfers[bar.index]!;
+  const left = Math.max(NAMES_PX, x);
+  const right = Math.min(view.width + 2, x + width);
+  const isLost = !transfer.complete && transfer.ended < scene.now;
+  pen.fillStyle = isLost ? theme.states[State.failed]!.solid : transfer.comes ? theme.transfers[0]! : theme.transfers[1]!;
+  pen.globalAlpha = transfer.ended > scene.now ? 0.5 : 1;
+  pen.fillRect(left, y, Math.max(1, right - left), height);
+  pen.globalAlpha = 1;
+  if (right - left > LABEL_PX + 20 && height > 11) {
+    pen.font = `500 10.5px ${theme.font}`;
+    pen.textAlign = 'left';
+    pen.textBaseline = 'middle';
+    pen.fillStyle = theme.inverse;
+    pen.fillText(ellipsis(pen, `${transfer.comes ? '←' : '→'} ${size(transfer.size)}`, right - left - 10), left + 5, y + height / 2 + 0.5);
+  }
+}
+
 function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
   const { theme, graph, view, hovered, selected, lit } = scene;
   const [x, y, width, height] = barRect(scene, bar);
   if (y + height < AXIS_PX || y > view.height) {
+    return;
+  }
+  if (bar.kind !== 'run') {
+    (bar.kind === 'lost' ? drawLost : drawTransfer)(pen, scene, bar);
     return;
   }
   // Bars may reach far out of the view; canvases lose precision there.
@@ -158,20 +261,31 @@ function drawBrush(pen: Pen, { brush, theme, scale, view }: TimelineScene): void
   }
 }
 
-function drawNames(pen: Pen, { theme, arranged, top, view }: TimelineScene): void {
+function drawNames(pen: Pen, { theme, graph, arranged, top, view }: TimelineScene): void {
   pen.fillStyle = theme.background;
   pen.fillRect(0, AXIS_PX, NAMES_PX - 1, view.height - AXIS_PX);
   pen.textBaseline = 'middle';
   pen.textAlign = 'left';
-  arranged.lanes.forEach(({ title, detail }, lane) => {
+  const isGrouped = arranged.lanes.some(({ worker }) => worker < 0);
+  arranged.lanes.forEach(({ title, detail, worker, node }, lane) => {
     const y = AXIS_PX + lane * LANE_PX - top + LANE_PX / 2;
     if (y > AXIS_PX - LANE_PX && y < view.height + LANE_PX) {
-      pen.font = `500 11.5px ${theme.font}`;
+      const isMachine = worker < 0;
+      if (isGrouped) {
+        pen.fillStyle = theme.grid;
+        pen.globalAlpha = isMachine ? 0.55 : 0;
+        pen.fillRect(0, y - LANE_PX / 2, NAMES_PX - 1, LANE_PX);
+        pen.globalAlpha = 1;
+        pen.fillStyle = nodeColour(theme, node);
+        pen.fillRect(0, y - LANE_PX / 2, isMachine ? 5 : 3, LANE_PX);
+      }
+      const inset = isGrouped && !isMachine ? 18 : 12;
+      pen.font = `${isMachine ? 700 : 500} 11.5px ${theme.font}`;
       pen.fillStyle = theme.text;
-      pen.fillText(ellipsis(pen, title, NAMES_PX - 18), 12, y - 6);
+      pen.fillText(ellipsis(pen, title, NAMES_PX - 6 - inset), inset, y - 6);
       pen.font = `400 10px ${theme.font}`;
-      pen.fillStyle = theme.textSoft;
-      pen.fillText(ellipsis(pen, detail, NAMES_PX - 18), 12, y + 7);
+      pen.fillStyle = isMachine && graph.nodes.get(node)?.state === 'dead' ? theme.states[State.failed]!.solid : theme.textSoft;
+      pen.fillText(ellipsis(pen, detail, NAMES_PX - 6 - inset), inset, y + 7);
     }
   });
   pen.fillStyle = theme.border;

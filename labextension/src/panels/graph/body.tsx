@@ -117,6 +117,8 @@ function Tools({ state }: { state: PanelState }) {
   const canvas = state.canvas.value;
   const view = state.view.value;
   const showsGroups = state.showsGroups.value;
+  state.tick.value; // a session may become part of a cluster
+  const isClustered = state.connection.value?.graph.isClustered ?? false;
   const tab = (label: string, isCurrent: boolean, onClick: () => void, title: string) => (
     <button type="button" role="radio" aria-checked={isCurrent} title={title} onClick={onClick}>
       {label}
@@ -135,7 +137,7 @@ function Tools({ state }: { state: PanelState }) {
         {tab(__('Timeline'), view === 'timeline', () => (state.view.value = 'timeline'), __('When tasks ran, worker by worker'))}
         {tab(__('Tables'), view === 'tables', () => (state.view.value = 'tables'), __('Tasks, objects, actors and workers, to sort and search'))}
         {tab(__('Memory'), view === 'memory', () => (state.view.value = 'memory'), __('What holds the memory of the store, and who holds that'))}
-        {tab(__('Machine'), view === 'machine', () => (state.view.value = 'machine'), __('CPU, memory and store over time'))}
+        {tab(isClustered ? __('Nodes') : __('Machine'), view === 'machine', () => (state.view.value = 'machine'), __('CPU, memory and store over time'))}
         {tab(__('Logs'), view === 'logs', () => (state.view.value = 'logs'), __('What tasks have printed, to search'))}
       </div>
       {view === 'graph' && canvas && (

@@ -52,13 +52,15 @@ export function rowState(graph: TaskGraph, row: number, now: number): string {
 /** The lines of a row's tooltip, the title first. */
 export function describeRow(graph: TaskGraph, row: number, now: number): string[] {
   const lines = [rowTitle(graph, row), rowState(graph, row, now)];
-  const queued = graph.started[row]! - graph.submitted[row]!;
+  const sent = graph.sent[row]!;
+  const queued = (Number.isNaN(sent) ? graph.started[row]! : sent) - graph.submitted[row]!;
   const worker = graph.worker[row]!;
   const pid = worker === NO_WORKER ? undefined : graph.workers.get(worker)?.pid;
   const places = [
     graph.cellLabel(row)?.label,
     queued > 0.0005 && __('queued %1', duration(queued)),
-    pid !== undefined && __('worker %1', pid)
+    graph.isClustered && worker !== NO_WORKER && __('on %1', graph.nodeName(graph.nodeOf(row))),
+    pid && __('worker %1', pid)
   ];
   lines.push(places.filter(Boolean).join('  ·  '));
   const hasResult = graph.kind[row] !== Kind.object && graph.state[row] === State.finished;

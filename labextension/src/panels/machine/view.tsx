@@ -2,10 +2,13 @@
 
 import { useMemo, useRef } from 'preact/hooks';
 import { curveOf } from '../../curves';
-import { short, size } from '../../format';
+import { integer, short, size } from '../../format';
+import type { TaskGraph } from '../../model';
 import { momentAt, placeOf, stretchesOf } from '../../moments';
 import type { NodeLabel, Sample } from '../../protocol';
-import { __ } from '../../text';
+import { __, _n } from '../../text';
+import { makeTheme, nodeColour } from '../../draw/theme';
+import { loads, machineState, machinesOf } from '../../machines';
 import type { ViewProps } from '../graph/state';
 import { useScroll } from '../scroll';
 
@@ -64,6 +67,49 @@ function measuresOf(node: NodeLabel, samples: readonly Sample[]): Measure[] {
   ];
 }
 
+/** A row for each machine: what it is, how full it is, what it has to do for this session. */
+function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour(node: number): string }) {
+  return (
+    <ul class="cm-machines">
+      {machinesOf(graph, at).map(facts => {
+        const { node, label, running, sent, lost, came, went, travelling, now } = facts;
+        const isLost = label.state === 'dead';
+        const work = [
+          running && _n('%2 task runs', '%2 tasks run', running),
+          sent && __('%1 sent there', integer(sent)),
+          now?.queued && __('%1 wait there', integer(now.queued)),
+          lost && _n('%2 attempt was lost', '%2 attempts were lost', lost)
+        ].filter(Boolean);
+        return (
+          <li key={node} class={isLost ? 'cm-lost' : ''} style={{ borderInlineStartColor: colour(node) }}>
+            <div class="cm-machine-name">
+              <b>{label.name}</b>
+              <span class={`cm-machine-state cm-is-${label.state}`}>{machineState(facts)}</span>
+            </div>
+            <div class="cm-machine-loads">
+              {loads(facts).map(({ key, title, share, words }) => (
+                <span key={key} class={`cm-load cm-curve-${key}`} title={words} role="img" aria-label={`${title}: ${words}`}>
+                  <i>{title}</i>
+                  <span class="cm-load-bar">
+                    <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
+                  </span>
+                </span>
+              ))}
+            </div>
+            <div class="cm-machine-work">
+              <span>{work.length ? work.join('  ·  ') : isLost ? '' : __('nothing to do')}</span>
+              <span title={__('Values that came to this machine, and that went from it')}>
+                ↓ {size(came) || '0'} ↑ {size(went) || '0'}
+                {travelling > 0 && ` · ${__('%1 under way', integer(travelling))}`}
+              </span>
+            </div>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
 export function Machine({ state, graph }: ViewProps) {
   state.tick.value;
   const live = state.connection.value?.graph ?? graph;
@@ -73,11 +119,17 @@ export function Machine({ state, graph }: ViewProps) {
   const latest = samples[samples.length - 1];
   const stretches = useMemo(() => stretchesOf(live, live.time(performance.now())), [live, latest?.at, live.epoch]);
   const moment = state.moment.value;
+  const isDark = useMemo(() => !!box.current && getComputedStyle(box.current).getPropertyValue('--cm-is-dark').trim() === '1', [state.look.value, width]);
+  const theme = useMemo(() => makeTheme(() => '', isDark), [isDark]);
   return (
     <div class="cm-tables cm-machine" ref={box} tabIndex={0} aria-label={__('Machines')}>
-      {[...live.nodes].map(([number, node]) => {
+      {live.isClustered && <Machines graph={live} at={moment ?? live.time(performance.now())} colour={node => nodeColour(theme, node)} />}
+      {[...live.nodes].sort(([a], [b]) => a - b).map(([number, node]) => {
         const own = samples.filter(sample => sample.node === number);
-        const now = moment === null ? own[own.length - 1] : live.resourcesAt(moment);
+        const now = moment === null ? own[own.length - 1] : live.resourcesAt(moment, number);
+        if (!own.length && live.isClustered) {
+          return null;
+        }
         return (
           <section key={number}>
             <h3>

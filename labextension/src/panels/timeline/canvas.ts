@@ -4,7 +4,7 @@ import { type TimelineScene, AXIS_PX, LANE_PX, NAMES_PX, barRect, drawTimeline }
 import { svgOf } from '../../draw/svg';
 import { NONE } from '../../layout';
 import type { TaskGraph } from '../../model';
-import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReason, story, zoomTime } from '../../timeline';
+import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReason, journey, story, zoomTime } from '../../timeline';
 import { CanvasView, type Wheel } from '../canvas';
 import { rowTitle } from '../graph/describe';
 import { duration } from '../../format';
@@ -184,12 +184,26 @@ export class TimelineCanvas extends CanvasView {
       this.element.classList.toggle('cm-over', row !== NONE);
       this.schedule();
     }
-    const lines = bar ? [rowTitle(this.graph, row), ...story(this.graph, row, this.now())] : this.gapAt(x, y);
+    const lines = bar ? this.barInWords(bar) : this.gapAt(x, y);
     if (lines.length) {
       this.tooltip.show(lines, x, y, this.size);
     } else {
       this.tooltip.hide();
     }
+  }
+
+  private barInWords({ kind, row, index }: Bar): string[] {
+    const { graph } = this;
+    if (kind === 'transfer') {
+      return journey(graph, graph.transfers[index]!, this.now());
+    }
+    if (kind === 'lost') {
+      const { sent, began, lost, worker } = graph.losses[index]!;
+      const where = graph.nodeName(graph.workers.get(worker)?.node ?? 0);
+      const ran = Number.isNaN(began) ? __('sent %1 before', duration(lost - sent)) : __('ran for %1', duration(lost - began));
+      return [row === NONE ? __('unknown') : rowTitle(graph, row), __('lost with %1', where), ran];
+    }
+    return [rowTitle(graph, row), ...story(graph, row, this.now())];
   }
 
   /** What there is to say of a place without a bar. */
@@ -206,7 +220,12 @@ export class TimelineCanvas extends CanvasView {
     }
     const [before, behind] = this.neighbours(lane, x - NAMES_PX);
     const idle = before && behind ? [__('idle for %1', duration((behind.x0 - before.x1) / this.scale.pxPerS))] : [__('idle')];
-    return [...idle, ...gapReason(this.graph, at, this.arranged.lanes[lane]!.worker)];
+    const { worker, node } = this.arranged.lanes[lane]!;
+    const label = this.graph.nodes.get(node);
+    if (label && at > label.ended) {
+      return [__('%1 was lost', label.name), label.reason];
+    }
+    return worker === NONE ? [this.graph.nodeName(node)] : [...idle, ...gapReason(this.graph, at, worker)];
   }
 
   private neighbours(lane: number, x: number): [Bar | undefined, Bar | undefined] {
