@@ -237,7 +237,7 @@ class ActorClass:
     def _create(self, of: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle:
         options, described = self._options, self._described()
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
-        if name and find_actor(of, name, namespace) is not None:
+        if name and not _is_free(of, name, namespace):
             raise ValueError(f"an actor named {name!r} is alive in namespace {namespace!r}: take it with "
                              f"cellmesh.get_actor({name!r}), use get_if_exists=True, or choose another name")
         demand, hold = resource_demand("actor", options)
@@ -482,7 +482,21 @@ def handle_of(ref: Ref) -> ActorHandle:
     return ActorHandle(ref, blueprint_of(ref.client.get(ref)))
 
 
+def _is_free(of: Session, name: str, namespace: str) -> bool:
+    """Whether an actor may be given that name; in a cluster it is taken with this."""
+    if of.client.get_actor(name, namespace) is not None:
+        return False
+    if not of.in_cluster:
+        return True
+    from . import cluster_names
+    return cluster_names.claim(of, name, namespace)
+
+
 def find_actor(of: Session, name: str, namespace: str | None) -> ActorHandle | None:
     """The living actor of that name, or None."""
-    ref = of.client.get_actor(name, namespace if namespace is not None else of.namespace)
+    namespace = namespace if namespace is not None else of.namespace
+    ref = of.client.get_actor(name, namespace)
+    if ref is None and of.in_cluster:
+        from . import cluster_names
+        ref = cluster_names.find(of, name, namespace)
     return handle_of(ref) if ref is not None else None

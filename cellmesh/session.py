@@ -103,6 +103,7 @@ class Session:
         The C core's view of the segment.
     config : Config
     is_worker : bool
+    in_cluster : bool
     started_at : float
         Unix time.
     lost : str
@@ -115,11 +116,12 @@ class Session:
         The notebook's: sees the calls of remote functions.
     """
 
-    def __init__(self, node: Any, client: Client, config: Config, *, is_worker: bool = False) -> None:
+    def __init__(self, node: Any, client: Client, config: Config, *, is_worker: bool = False, in_cluster: bool = False) -> None:
         self.node = node
         self.client = client
         self.config = config
         self.is_worker = is_worker
+        self.in_cluster = in_cluster or bool(config.cluster)
         self.started_at = time.time()
         self.lost = self.farewell = ""
         self.tracks_code = False
@@ -185,7 +187,7 @@ class Session:
         if number is None:
             number = self.client.resource_class(demand, hold, env)
             self._resource_classes[key] = number
-            stays_here = not self.config.cluster or env  # else the head says what no machine can run
+            stays_here = not self.in_cluster or env  # else the head says what no machine can run
             if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number
@@ -509,7 +511,8 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
         install()
     _take_surroundings(client)
     own = Config(resources=total, namespace=config.namespace, log_to_driver=config.log_to_driver, **_sizes(client))
-    process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True)
+    process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True,
+                              in_cluster=config.cluster is not None)
     return process.session
 
 

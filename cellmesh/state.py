@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import api, attached, machines
 from .history import PUT_BIT, read_history
 from .holders import Places, holders
+from .scheduler.messages import DESK_NAMESPACE
 from .session import running
 from .stacks import stack_of
 from .text import in_bytes
@@ -103,7 +104,7 @@ def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
                 "namespace": namespace, "state": actor["state"], "pid": actor["pid"],
                 "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"],
                 "detached": actor["detached"]}
-    return _select(map(row, running().client.actors()), filters, limit)
+    return _select((shown for shown in map(row, running().client.actors()) if shown["namespace"] != DESK_NAMESPACE), filters, limit)
 
 
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:

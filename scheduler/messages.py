@@ -35,6 +35,8 @@ STACK_TIMEOUT_S = 1.0
 MAX_SERIES = 4096
 MAX_NAME_CHARS = 256
 MAX_TAGS, MAX_BUCKETS = 16, 128
+# The namespace of an actor that a cluster's agent serves, see `cluster.desk`.
+DESK_NAMESPACE = "cellmesh cluster"
 # Lines of a worker's stderr kept for the report of its death.
 N_TAIL_LINES = 20
 

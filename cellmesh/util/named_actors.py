@@ -1,6 +1,7 @@
 """Which actors have names."""
 from __future__ import annotations
 
+from .. import cluster_names
 from ..session import running
 from ..state import list_actors
 
@@ -13,7 +14,10 @@ def list_named_actors(all_namespaces: bool = False) -> list[str] | list[dict[str
     all_namespaces : bool
         False: of this session's namespace, as strings. True: of all, as dicts of "name" and "namespace".
     """
-    named = [row for row in list_actors() if row["name"] and row["state"] != "dead"]
+    of = running()
+    named = [(row["namespace"], row["name"]) for row in list_actors() if row["name"] and row["state"] != "dead"]
+    if of.in_cluster:
+        named += [entry for entry in cluster_names.names(of) if entry not in named]
     if all_namespaces:
-        return [{"name": row["name"], "namespace": row["namespace"]} for row in named]
-    return [row["name"] for row in named if row["namespace"] == running().namespace]
+        return [{"name": name, "namespace": namespace} for namespace, name in named]
+    return [name for namespace, name in named if namespace == of.namespace]

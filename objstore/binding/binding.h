@@ -231,6 +231,8 @@ PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
 extern PyType_Spec proxy_spec, runs_spec;
 double ns_per_tick(const struct header *h);
 PyObject *client_surplus(ClientObject *c, PyObject *unused);
+PyObject *client_serve(ClientObject *c, PyObject *args);
+PyObject *client_ref_at(ClientObject *c, PyObject *number);
 PyObject *client_bell(ClientObject *c, PyObject *unused);
 void bell_end(ClientObject *c);
 

@@ -573,6 +573,8 @@ static PyMethodDef client_methods[] = {
      "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False)\n--\n\nInterns a shape."},
     {"surplus", (PyCFunction)client_surplus, METH_NOARGS,
      "surplus()\n--\n\n[(class, tasks that may run elsewhere, those that fit here, demand)]; wakes this client once there are more."},
+    {"serve", (PyCFunction)client_serve, METH_VARARGS, "serve(meta, name, namespace)\n--\n\nMakes this client an actor, whose calls `next` returns; its ref."},
+    {"ref_at", (PyCFunction)client_ref_at, METH_O, "ref_at(slot)\n--\n\nA ref to what a slot holds."},
     {"bell", (PyCFunction)client_bell, METH_NOARGS, "bell()\n--\n\nA descriptor that is readable once this client has been woken."},
     {"placement_number", (PyCFunction)client_placement_number, METH_NOARGS, "placement_number()\n--\n\nFor a new placement group."},
     {"create_placement", FAST(client_create_placement), METH_VARARGS | METH_KEYWORDS,

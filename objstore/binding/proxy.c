@@ -767,6 +767,7 @@ static PyMethodDef proxy_methods[] = {
           "lose_actor(actor, code, for_good, begun, others)\n--\n\nIt has ended there, with these calls of it begun, and others not."),
     PROXY("kill", proxy_kill_actor, METH_VARARGS, "kill(object, no_restart)\n--\n\nEnds the actor that the object stands for."),
     PROXY("calls", proxy_calls, METH_VARARGS, "calls(actor, most)\n--\n\nCalls of an actor that lives there, as `take` tells of tasks."),
+    PROXY("find_actor", proxy_find_actor, METH_VARARGS, "find_actor(name, namespace)\n--\n\nThe slot of the living actor of that name, or None."),
     PROXY("actor_news", proxy_actor_news, METH_O, "actor_news(actors)\n--\n\n[(actor, has calls, has ended, is to be killed, for good)] of those with any of it."),
     PROXY("blocked", proxy_blocked, METH_O, "blocked(tasks)\n--\n\nThose of them, submitted by this proxy, that wait for others."),
     PROXY("cancel", proxy_cancel, METH_VARARGS, "cancel(result, force)\n--\n\nEnds the task that makes it."),

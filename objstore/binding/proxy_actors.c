@@ -210,6 +210,62 @@ PyObject *proxy_calls(ProxyObject *p, PyObject *args)
     return describe_tasks(p, tasks, n);
 }
 
+/* The slot of the living actor of that name, or None. */
+PyObject *proxy_find_actor(ProxyObject *p, PyObject *args)
+{
+    const char *name, *scope;
+    uint32_t actor, object_1 = 0;
+    if (!PyArg_ParseTuple(args, "ss:find_actor", &name, &scope) || proxy_usable(p) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    if (actor_find(&p->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK)
+        object_1 = p->s.actors[actor].object_1;
+    segment_unlock(&p->s);
+    if (!object_1)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLong(object_1 - 1);
+}
+
+/* Makes this client serve an actor, as if it had run a constructor: `next` hands it the calls. */
+PyObject *client_serve(ClientObject *c, PyObject *args)
+{
+    PyObject *meta, *ref = NULL, *function_ref = NULL;
+    const char *name, *scope;
+    uint32_t object, function, class;
+    const int64_t nothing[MAX_KINDS] = {0};
+    if (!PyArg_ParseTuple(args, "Oss:serve", &meta, &name, &scope) || client_usable(c) < 0 ||
+        !(ref = put_value(c, meta, &object, EVENT_BY_PUT, true)) || !(function_ref = put_value(c, Py_None, &function, EVENT_BY_PUT, false))) {
+        Py_XDECREF(ref);
+        return NULL;
+    }
+    struct actor_spec spec = {.name_hash = actor_name_hash(name, scope), .max_concurrency = UINT16_MAX};
+    segment_lock(&c->s);
+    int error = resource_class(&c->s, nothing, nothing, 0, ON_NODE, &class);
+    if (!error)
+        error = proxy_stand_in(&c->s, &spec, object, function, class);
+    if (!error)
+        c->s.clients[c->s.me].actor_1 = c->s.objects[object].u.arena.actor_1;
+    segment_unlock(&c->s);
+    Py_DECREF(function_ref); /* the constructor keeps it */
+    if (!error)
+        return ref;
+    Py_DECREF(ref);
+    return raise_core_error(c, error, "an actor");
+}
+
+/* A ref to what a slot holds. */
+PyObject *client_ref_at(ClientObject *c, PyObject *number)
+{
+    unsigned long slot = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || lock_to_look(c) < 0)
+        return NULL;
+    bool found = slot < c->s.h->touched_objects && object_state(&c->s.objects[slot]) != OBJECT_FREE;
+    if (found)
+        object_hold(&c->s, (uint32_t)slot);
+    segment_unlock(&c->s);
+    return found ? ref_new(c, (uint32_t)slot, true) : PyErr_Format(PyExc_ValueError, "there is no object %lu", slot);
+}
+
 /* Of a list of actors those with which there is something to do: [(actor, has calls, has ended, is to be killed, for good)]. */
 PyObject *proxy_actor_news(ProxyObject *p, PyObject *actors)
 {
@@ -228,6 +284,8 @@ PyObject *proxy_actor_news(ProxyObject *p, PyObject *actors)
         segment_lock(&p->s);
         bool calls = a->head_1, ended = actor_ended(&p->s, (uint32_t)actor), kill = a->flags & ACTOR_FLAG_KILL, for_good = a->flags & ACTOR_FLAG_KILLED;
         a->flags &= ~(uint32_t)ACTOR_FLAG_KILL;
+        if (!calls)
+            a->flags |= ACTOR_FLAG_IDLE; /* the next one wakes this client */
         segment_unlock(&p->s);
         PyObject *row = calls || ended || kill ? Py_BuildValue("(kiiii)", actor, calls, ended, kill, for_good) : NULL;
         if ((calls || ended || kill) && (!row || PyList_Append(found, row) < 0))

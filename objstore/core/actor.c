@@ -12,7 +12,10 @@ static void set_state(struct segment *s, uint32_t actor, uint32_t state)
     STEP();
     atomic_store_explicit(&s->actors[actor].state, state, memory_order_release);
     STEP();
-    bool ended = state == ACTOR_DEAD && !(s->actors[actor].flags & ACTOR_FLAG_UNPLACED);
+    const struct actor_slot *a = &s->actors[actor];
+    if (a->task_1 && s->tasks[a->task_1 - 1].flags & TASK_FLAG_HIDDEN)
+        return; /* a stand-in */
+    bool ended = state == ACTOR_DEAD && !(a->flags & ACTOR_FLAG_UNPLACED);
     uint32_t how = ended ? (uint32_t)s->actors[actor].death_detail : 0;
     event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, how, 0, s->me);
 }
@@ -73,7 +76,8 @@ int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t obje
 void actor_constructed_by(struct segment *s, uint32_t actor, uint32_t task)
 {
     s->actors[actor].task_1 = task + 1;
-    event_write(s, EVENT_ACTOR_CREATED, s->tasks[task].seq, actor, s->actors[actor].object_1 - 1, 0, 0, s->me);
+    if (!(s->tasks[task].flags & TASK_FLAG_HIDDEN))
+        event_write(s, EVENT_ACTOR_CREATED, s->tasks[task].seq, actor, s->actors[actor].object_1 - 1, 0, 0, s->me);
 }
 
 static void free_slot(struct segment *s, uint32_t actor)

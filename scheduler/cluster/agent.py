@@ -23,6 +23,7 @@ from .. import processes, transport
 from ..machine_load import MachineLoad
 from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
 from . import address, member, messages, sockets
+from .desk import Desk, DeskHooks
 from .exchange import Exchange, ForeignFault
 from .keys import Cluster
 from .lineage import Lineage
@@ -82,6 +83,7 @@ class Agent:
         self._draining = False
         self._has_news = True
         self._sweep_at = self._look_at = 0.0
+        self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange)
         self._poll = select.poll()
         self.over = ""
 
@@ -126,12 +128,14 @@ class Agent:
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.look)
             self._lineage.look()
+            self._desk.look()
         self._count_ended()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.sweep, now)
             self._lineage.sweep()
+            self._desk.sweep(now)
         for node in [node for node, since in self._unreachable.items() if now - since >= UNREACHABLE_S]:
             self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
         self._look(now)
@@ -205,7 +209,10 @@ class Agent:
                 _say(f"this node is drained: {reason}")
             case Warn(_, reason):
                 self._tell_drivers(f"Tasks wait that no machine of the cluster can run: {reason}.")
+            case member.Pass(messages.StoreReply() as reply):
+                self._desk.reply(reply)
             case member.HeadGone(reason):
+                self._desk.refuse(reason)
                 self._tell_drivers(f"Nothing new goes to other machines: {reason}. What runs goes on.")
             case member.HeadBack():
                 self._tell_drivers("The head of the cluster is back.")
@@ -389,7 +396,7 @@ def main(segment_fd: int, config_fd: int, parent: int) -> int:
     signal.set_wakeup_fd(writer)
     signal.signal(signal.SIGTERM, lambda signum, frame: None)  # the byte in the pipe is what counts
     config = SessionConfig.from_bytes(processes.read_all(config_fd))
-    agent = Agent(config, _core.Client(segment_fd, _core.ROLE_PROXY, None))
+    agent = Agent(config, _core.Client(segment_fd, _core.ROLE_PROXY, DeskHooks()))
     agent.run(stop)
     if agent.over:
         _say(f"this session is not part of its cluster any more: {agent.over}")

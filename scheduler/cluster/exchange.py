@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Kill, Output, Ref, Released, Result, Results,
-                       Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Find, Found, Kill, Output, Ref, Released,
+                       Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -153,6 +153,7 @@ class Exchange:
         self._room = 0                                       # bytes of values that go into the message we write
         self.lent: Counter[str] = Counter()                  # what tasks of theirs take here, or wait for, in ten-thousandths by name
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
+        self.found: list[tuple[int, int | None]] = []        # (number, slot): what `find` has found; for whoever has asked
         self.is_congested = False                            # they read more slowly than we write; for whoever knows to say
         self._actors = Actors(self)
 
@@ -702,6 +703,16 @@ class Exchange:
         for slot in (arrival.slot, *arrival.refs):
             self.drop(slot)
 
+    # ---- names
+    def find(self, number: int, name: str, namespace: str) -> None:
+        """Ask for a living actor there; see `found`."""
+        self.send(Find(number, name, namespace))
+
+    def _find(self, number: int, name: str, namespace: str) -> None:
+        slot = self.proxy.find_actor(name, namespace)
+        self.begin_message()
+        self.send(Found(number, None if slot is None else self.tell(slot)))
+
     # ---- what is printed
     def tell_output(self, output: WorkerOutput, origin: int) -> None:
         """Something that a task of theirs has printed here. `origin`: their number of the cell."""
@@ -743,6 +754,10 @@ class Exchange:
                 self._blocked(numbers)
             case ActorEnded():
                 self._actors.ended(message)
+            case Find(number, name, namespace):
+                self._find(number, name, namespace)
+            case Found(number, actor):
+                self.found.append((number, None if actor is None else self.resolve(actor)))
             case Kill():
                 self._actors.kill(message, self._accepted.get(message.number))
             case Begun(tasks):

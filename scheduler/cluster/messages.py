@@ -429,6 +429,19 @@ class Kill(Message, frozen=True, tag="kill"):
     no_restart: bool
 
 
+class Find(Message, frozen=True, tag="find"):
+    """Is there a living actor of that name with you? Answered by one `Found` of that number."""
+    number: Number
+    name: Name
+    namespace: Name
+
+
+class Found(Message, frozen=True, tag="found"):
+    """The actor that you have asked for; None: there is none."""
+    number: Number
+    actor: Ref | None = None
+
+
 class Released(Message, frozen=True, tag="released"):
     """Of these objects of yours, told of so often, nothing is known here any more."""
     objects: Annotated[list[Told], Meta(max_length=MAX_BATCH)]
@@ -477,5 +490,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Returned | Blocked | Begun | Cancel | ActorEnded | Kill | Released | Want | Sealed | Fetch | Chunk | Output
-          | Farewell)
+ToPeer = (Tasks | Results | Returned | Blocked | Begun | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed | Fetch | Chunk
+          | Output | Farewell)

@@ -1,0 +1,97 @@
+"""Actors on real nodes: where they live, their names in the whole cluster, and what becomes of them when machines go."""
+from __future__ import annotations
+
+from real_machines import Machine, machines
+from test_nodes import ends_well, kill_sessions, program, says
+
+BEGINNING = """
+@cm.remote
+class Counter:
+    def __init__(self, start=0, pause=0.0):
+        time.sleep(pause)
+        self.n = start
+
+    def add(self, by=1):
+        self.n += by
+        return self.n
+
+    def where(self):
+        return os.environ["XDG_RUNTIME_DIR"]
+"""
+
+
+def test_a_name_is_one_in_the_whole_cluster() -> None:
+    with machines(Machine(), Machine(), Machine()) as (first, second, third):
+        head = first.head()
+        one = program(second, head, first.run("token"), BEGINNING + """
+counter = Counter.options(name="shared", namespace="n").remote(10)
+assert cm.get(counter.add.remote()) == 11 and cm.get(counter.where.remote()) != os.environ["XDG_RUNTIME_DIR"]
+print("made", flush=True)
+sys.stdin.readline()
+cm.kill(counter)
+print("killed", flush=True)
+sys.stdin.readline()
+""", CPUS="0")
+        assert says(one) == "made"
+        two = program(third, head, first.run("token"), BEGINNING + """
+counter = cm.get_actor("shared", namespace="n")
+assert cm.get([counter.add.remote() for _ in range(5)]) == [12, 13, 14, 15, 16]
+try:
+    Counter.options(name="shared", namespace="n").remote()
+except ValueError as error:
+    print(error, flush=True)
+assert cm.get(Counter.options(name="shared", namespace="n", get_if_exists=True).remote().add.remote(0)) == 16
+assert {"name": "shared", "namespace": "n"} in cm.util.list_named_actors(all_namespaces=True)
+
+@cm.remote(num_cpus=1)
+def use():
+    counter = cm.get_actor("shared", namespace="n")
+    return cm.get(counter.add.remote(100))
+
+assert cm.get(use.remote()) == 116
+assert [row["class_name"] for row in cm.state.list_actors() if row["state"] == "alive"] == ["Counter"], cm.state.list_actors()
+print("used", flush=True)
+sys.stdin.readline()
+while True:
+    try:
+        again = Counter.options(name="shared", namespace="n").remote(1)
+        break
+    except ValueError:
+        time.sleep(0.1)
+assert cm.get(again.add.remote()) == 2
+""", CPUS="1")
+        assert says(two) == "an actor named 'shared' is alive in namespace 'n': take it with cellmesh.get_actor('shared'), use get_if_exists=True, or " \
+                            "choose another name"
+        assert says(two) == "used"
+        for driver in (one, two):
+            assert driver.stdin is not None
+            driver.stdin.write("go\n")
+            driver.stdin.flush()
+        assert says(one) == "killed"
+        ends_well(two)
+        ends_well(one)
+
+
+def test_a_node_is_killed_and_its_actors_begin_again_elsewhere() -> None:
+    with machines(Machine(), Machine(), Machine()) as (first, second, third):
+        head = first.head()
+        second_node = second.join(head, first.run("token"))
+        driver = program(third, head, first.run("token"), BEGINNING + """
+wait_for_nodes(2)
+counters = [Counter.options(max_restarts=-1, max_task_retries=-1).remote(i, 0.3) for i in range(4)]
+where = cm.get([counter.where.remote() for counter in counters])
+print(*where, flush=True)
+sys.stdin.readline()
+print(*cm.get([counter.add.remote() for counter in counters]), flush=True)
+print(*cm.get([counter.where.remote() for counter in counters]), flush=True)
+""", CPUS="0")
+        before = says(driver).split()
+        assert second.folder in before and first.folder in before and second_node["session"]
+        kill_sessions(second)
+        assert driver.stdin is not None
+        driver.stdin.write("go\n")
+        driver.stdin.flush()
+        added = [int(n) for n in says(driver).split()]
+        assert added == [i + 1 for i in range(4)]
+        assert set(says(driver).split()) == {first.folder}
+        ends_well(driver)
