@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,15 @@ from support import wait_until
 MEMORY = ("--num-cpus", "1", "--object-store-memory", str(64 << 20))
 
 
+RENAME = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
+
+
 @dataclass
 class Machine:
-    """Where commands run. `address`: its own."""
+    """Where commands run. `address`: its own; `name`: its hostname, which only root can give it."""
     address: str = "127.0.0.1"
     namespace: str = ""
+    name: str = ""
     # Short, because a unix socket's path ends at 107 bytes.
     folder: str = field(default_factory=lambda: tempfile.mkdtemp(prefix="m", dir=os.environ["XDG_RUNTIME_DIR"]))
 
@@ -33,7 +38,8 @@ class Machine:
         return {**{name: value for name, value in os.environ.items() if not name.startswith("CELLMESH_") or name == "CELLMESH_TEST_RUN"}, **ours}
 
     def command(self, *arguments: str) -> list[str]:
-        return [*(("ip", "netns", "exec", self.namespace) if self.namespace else ()), *arguments]
+        renamed = ("unshare", "--uts", sys.executable, "-c", RENAME, self.name) if self.name else ()
+        return [*(("ip", "netns", "exec", self.namespace) if self.namespace else ()), *renamed, *arguments]
 
     def python(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         """A program there, whose output the test reads."""
@@ -77,6 +83,28 @@ class Machine:
         self.run("stop")
         wait_until(lambda: not list(Path(self.folder).glob("cellmesh*/session-*")), what=f"no session is left in {self.folder}")
         shutil.rmtree(self.folder)
+
+
+def processes_of(machine: Machine) -> list[int]:
+    """All that belong to sessions of that machine."""
+    mark = f"XDG_RUNTIME_DIR={machine.folder}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0") and b"cellmesh" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+def kill_sessions(machine: Machine) -> None:
+    """As if somebody had pulled the plug."""
+    for pid in processes_of(machine):
+        if b"head_process" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    for folder in Path(machine.folder).glob("cellmesh*/session-*"):
+        shutil.rmtree(folder)
 
 
 @contextmanager

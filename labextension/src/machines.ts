@@ -75,11 +75,11 @@ export function machineState({ node, label: { state, reason, ended } }: MachineF
 }
 
 /** Shares of what there is, with words: processors, memory, store. */
-export function loads({ label, now }: MachineFacts): { key: string; title: string; share: number; words: string }[] {
+export function loads({ label, now }: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
   const share = (part: number, whole: number) => (whole > 0 ? Math.min(1, part / whole) : 0);
   return [
-    { key: 'cpu', title: __('CPU'), share: now?.load ?? 0, words: now ? __('%1 % busy, tasks have %2 of %3', Math.round(100 * now.load), short(now.cpus), short(label.cpus)) : '' },
-    { key: 'memory', title: __('Memory'), share: share(now?.memory ?? 0, label.memory), words: now ? __('%1 of %2', size(now.memory), size(label.memory)) : '' },
-    { key: 'store', title: __('Store'), share: share(now?.store ?? 0, label.store), words: now ? __('%1 of %2', size(now.store), size(label.store)) : '' }
+    { key: 'cpu', title: __('CPU'), share: now?.load ?? 0, brief: now ? `${Math.round(100 * now.load)} %` : '', words: now ? __('%1 % busy, tasks have %2 of %3', Math.round(100 * now.load), short(now.cpus), short(label.cpus)) : '' },
+    { key: 'memory', title: __('Memory'), share: share(now?.memory ?? 0, label.memory), brief: now ? size(now.memory) : '', words: now ? __('%1 of %2', size(now.memory), size(label.memory)) : '' },
+    { key: 'store', title: __('Store'), share: share(now?.store ?? 0, label.store), brief: now ? size(now.store) : '', words: now ? __('%1 of %2', size(now.store), size(label.store)) : '' }
   ];
 }

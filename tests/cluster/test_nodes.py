@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import textwrap
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_machines import Machine, Network, cannot_make_networks, machines
+from real_machines import Machine, Network, cannot_make_networks, kill_sessions, machines
 from support import wait_until
 
 BEGINNING = """
@@ -63,28 +62,6 @@ def ends_well(driver: subprocess.Popen[str]) -> str:
     out, err = driver.communicate(timeout=90)
     assert driver.returncode == 0, (out, err)
     return out
-
-
-def processes_of(machine: Machine) -> list[int]:
-    """All that belong to sessions of that machine."""
-    mark = f"XDG_RUNTIME_DIR={machine.folder}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0") and b"cellmesh" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:  # it has ended
-            continue
-    return found
-
-
-def kill_sessions(machine: Machine) -> None:
-    """As if somebody had pulled the plug."""
-    for pid in processes_of(machine):
-        if b"head_process" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
-    for folder in Path(machine.folder).glob("cellmesh*/session-*"):
-        shutil.rmtree(folder)
 
 
 def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:

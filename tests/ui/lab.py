@@ -14,7 +14,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,10 @@ def free_port() -> int:
 
 class LabServer:
     """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes. `prefix` comes
-    before every path, as behind JupyterHub."""
+    before every path, as behind JupyterHub. `command`: what stands before the command, and runs it."""
 
-    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None, prefix: str = "") -> None:
+    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None, prefix: str = "",
+                 command: Sequence[str] = ()) -> None:
         self.root, self.scratch = root, scratch
         port = free_port()
         self.url = f"http://127.0.0.1:{port}{prefix}"
@@ -54,7 +55,7 @@ class LabServer:
         overrides.write_text(json.dumps({**QUIET, **(settings or {})}))
         self.log = open(scratch / "jupyter.log", "ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", f"--ServerApp.base_url={prefix}/",
+            [*command, sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", f"--ServerApp.base_url={prefix}/",
              "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
              "--ServerApp.disable_check_xsrf=True", "--ServerApp.allow_root=True", "--LabApp.extension_manager=readonly",
              "--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={root}"],

@@ -97,8 +97,8 @@ function drawEdges(pen: Pen, scene: Scene, rows: readonly number[]): void {
   strokeAll(pen, scene, draw, lines.done, theme.edgeDone, hair, 0.85 * strength);
   strokeAll(pen, scene, draw, lines.open, theme.edge, hair, strength);
   if (lines.away.length) {
-    pen.setLineDash([7, 4]);
-    strokeAll(pen, scene, draw, lines.away, theme.transfers[1], 1.5 * hair, strength);
+    pen.setLineDash([5, 4]);
+    strokeAll(pen, scene, draw, lines.away, theme.transfers[1], hair, 0.65 * strength);
     pen.setLineDash([]);
   }
   strokeAll(pen, scene, draw, lines.lit, theme.accent, 1.6 * hair, 0.9);

@@ -87,9 +87,12 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour(
               <span class={`cm-machine-state cm-is-${label.state}`}>{machineState(facts)}</span>
             </div>
             <div class="cm-machine-loads">
-              {loads(facts).map(({ key, title, share, words }) => (
+              {loads(facts).map(({ key, title, share, brief, words }) => (
                 <span key={key} class={`cm-load cm-curve-${key}`} title={words} role="img" aria-label={`${title}: ${words}`}>
-                  <i>{title}</i>
+                  <i>
+                    {title}
+                    <span>{brief}</span>
+                  </i>
                   <span class="cm-load-bar">
                     <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
                   </span>
