@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .objstore._core import Client
 
 RECORD = struct.Struct("<QQIIIHBB")  # as EVENT_DTYPE: t, seq, a, b, c, d, kind, client
-SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, WORKER_STARTED, RAN = 1, 2, 3, 4, 5, 6, 11, 15
+SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, WORKER_STARTED, RAN, CALLED = 1, 2, 3, 4, 5, 6, 11, 15, 18
 RUNS_ON = 2**32 - 1
 ENDS = {0: "finished", 1: "failed", 2: "cancelled", 3: "crashed"}
 PUT_BIT = 1 << 63
@@ -43,6 +43,7 @@ class TaskHistory:
     size: int = 0
     submitted_at: float | None = None
     started_at: float | None = None
+    called_at: float | None = None  # when the user's code began, if loading it or its arguments took long
     finished_at: float | None = None
     node: int = 0
     sent_at: float | None = None
@@ -76,7 +77,7 @@ def read_history(client: Client) -> list[TaskHistory]:
         return (ns_0 + (t - ticks_0) * ns_per_tick) / 1e9
 
     for t, seq, a, b, c, d, kind, worker in records(client):
-        if kind not in (SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, RAN):
+        if kind not in (SUBMITTED, PARENT, DEPENDS, STARTED, FINISHED, RETRIED, RAN, CALLED):
             continue
         task = tasks.get(seq) or tasks.setdefault(seq, TaskHistory(seq))
         if kind == SUBMITTED:
@@ -93,8 +94,10 @@ def read_history(client: Client) -> list[TaskHistory]:
         elif kind == RAN:
             task.pid, task.started_at = a, unix(t - (b << d))
             task.ended_at = None if c == RUNS_ON else unix(t - (c << d))
+        elif kind == CALLED:
+            task.called_at = unix(t)
         elif kind == RETRIED:
-            task.state, task.attempt, task.started_at = "pending", a, None
+            task.state, task.attempt, task.started_at, task.called_at = "pending", a, None, None
         else:
             task.state, task.size, task.finished_at = ENDS.get(b, "finished"), c, unix(t)
     return [tasks[seq] for seq in sorted(tasks)]

@@ -4,7 +4,8 @@ A ``.cellmesh`` file is a zip archive of Arrow files, so that whatever reads tho
 
     run.json        format, version, and the names that the tables refer to by number
     tasks.arrow     a row per task, call or put object: function, cell, actor, parent, kind, state, times, size; of what ran on
-                    another machine also when it was sent and when it ended there
+                    another machine also when it was sent and when it ended there; `called` is when the user's code
+                    began, where loading it or its arguments had taken long
     edges.arrow     (source, target): the target row depends on the source row
     lines.arrow     what tasks have printed: at, row, stream, pid, text
     cards.arrow     row, html, text: what was known of tasks that failed
@@ -36,7 +37,7 @@ SUFFIX = ".cellmesh"
 TABLES: dict[str, dict[str, str]] = {  # columns with their Arrow types, in this order
     "tasks": {"function": "uint32", "cell": "uint32", "actor": "uint32", "parent": "uint32", "kind": "uint8",
               "submitted": "float64", "state": "uint8", "worker": "uint16", "started": "float64", "finished": "float64",
-              "size": "float64", "sent": "float64", "ended": "float64"},
+              "size": "float64", "sent": "float64", "ended": "float64", "called": "float64"},
     "edges": {"source": "uint32", "target": "uint32"},
     "lines": {"at": "float64", "row": "int32", "stream": "string", "pid": "uint32", "text": "string"},
     "cards": {"row": "uint32", "html": "string", "text": "string"},
@@ -98,7 +99,7 @@ class Recording:
                  "kind": [kinds[kind] if kind < len(kinds) else "" for kind in raw["kind"].to_pylist()],
                  "cell": [cells.get(number, "") for number in raw["cell"].to_pylist()],
                  "state": [states[state] if state < len(states) else "" for state in raw["state"].to_pylist()]}
-        return pa.table({**named, **{name: raw[name] for name in ("submitted", "started", "finished", "size")}})
+        return pa.table({**named, **{name: raw[name] for name in ("submitted", "started", "called", "finished", "size")}})
 
     def pack(self) -> bytes:
         """The file's content."""

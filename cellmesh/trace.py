@@ -32,7 +32,7 @@ def trace_of(history: list[TaskHistory], now: float) -> list[dict[str, Any]]:
         names += [{"ph": "M", "name": "thread_name", "pid": 0, "tid": row,
                    "args": {"name": f"worker {worker} (pid {pids[worker]})"}},
                   {"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": row, "args": {"sort_index": row}}]
-    slices = [_slice(task, rows[task.seq], start, ends[task.seq]) for task in ran]
+    slices = [part for task in ran for part in _slices(task, rows[task.seq], start, ends[task.seq])]
     arrows = [event for task in ran for source in task.depends_on if source in rows
               for event in _arrow(tasks[source], task, rows, start)]
     return names + slices + arrows
@@ -60,13 +60,18 @@ def _microseconds(moment: float, start: float) -> float:
     return round((moment - start) * 1e6, 3)
 
 
-def _slice(task: TaskHistory, row: int, start: float, end: float) -> dict[str, Any]:
+def _slices(task: TaskHistory, row: int, start: float, end: float) -> list[dict[str, Any]]:
+    """A task, and in it what loading its code and arguments took, if that was long."""
     started = task.started_at or 0.0
-    return {"ph": "X", "name": task.name, "cat": "actor" if task.actor >= 0 else "task", "pid": 0, "tid": row,
+    whole = {"ph": "X", "name": task.name, "cat": "actor" if task.actor >= 0 else "task", "pid": 0, "tid": row,
             "ts": _microseconds(started, start), "dur": _microseconds(end, started),
             "args": {"task": task.seq, "state": task.state, "attempt": task.attempt,
                      "waited_ms": round((started - (task.submitted_at or started)) * 1e3, 3),
                      "result_bytes": task.size, "cell": task.origin}}
+    if task.called_at is None:
+        return [whole]
+    return [whole, {"ph": "X", "name": "arguments", "cat": "arguments", "pid": 0, "tid": row, "ts": whole["ts"],
+                    "dur": _microseconds(min(task.called_at, end), started), "args": {"task": task.seq}}]
 
 
 def _arrow(source: TaskHistory, target: TaskHistory, rows: dict[int, int], start: float) -> list[dict[str, Any]]:

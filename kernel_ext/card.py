@@ -247,13 +247,14 @@ class Cards:
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
         if not row or recorder is None:
             return CardFacts(name, state)
-        submitted, started, finished = row["submitted"], row["started"], row["finished"]
+        submitted, started, called, finished = (row[name] for name in ("submitted", "started", "called", "finished"))
         since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(started))) if started is not None else ""
         return CardFacts(
             name, state, row["function"] if row["function"] != UNKNOWN else "", row["kind"],
             self._registry.cell(row["cell"]).label, row["seq"], pid=row["pid"] or 0, since=since,
             queued_s=None if None in (submitted, started) else started - submitted,
-            ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - started,
+            loaded_s=None if None in (started, called) else called - started,
+            ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - (called or started),
             size=int(row["size"]) if row["size"] is not None else None)
 
     def value_facts(self, ref: ObjectRef) -> ValueFacts:

@@ -53,6 +53,7 @@ class CardFacts:
     attempt: int = 0
     pid: int = 0
     queued_s: float | None = None
+    loaded_s: float | None = None
     ran_s: float | None = None
     since: str = ""
     size: int | None = None
@@ -135,6 +136,8 @@ def _times(facts: CardFacts) -> str:
     words = []
     if facts.queued_s is not None and facts.ran_s is not None:
         words.append(f"queued {duration(facts.queued_s)}")
+    if facts.loaded_s is not None:
+        words.append(f"arguments {duration(facts.loaded_s)}")
     if facts.ran_s is not None and facts.state != "running":
         words.append(f"ran {duration(facts.ran_s)}")
     if facts.since and facts.state == "running":

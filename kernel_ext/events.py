@@ -29,6 +29,7 @@ class EventKind(IntEnum):
     RAN = 15  # elsewhere: a pid there, b it began and c it ended there so long ago, in 2**d ticks; c 2**32 - 1: it has not
     TRANSFER = 16  # seq creator of the object, a node, b | d << 32 bytes, c number << 1 | 1 if they come here; client the node's
     TRANSFERRED = 17  # likewise; b 1: they have arrived, 0: they will not
+    CALLED = 18  # a attempt: the user's code begins, after its arguments had taken long
 
 
 class Status(IntEnum):

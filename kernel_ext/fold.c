@@ -27,6 +27,7 @@ static const uint8_t end_state[] = {[EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILE
 #define COLUMNS(X)                                                                                                            \
     X(uint64_t, seq, ENTRIES) X(uint64_t, seen, ENTRIES) X(uint64_t, submitted, ENTRIES) X(uint64_t, started, ENTRIES)        \
     X(uint64_t, retried, ENTRIES) X(uint64_t, finished, ENTRIES) X(double, size, ENTRIES) X(int32_t, function, ENTRIES)       \
+    X(uint64_t, called, ENTRIES)                                                                                              \
     X(uint32_t, cell, ENTRIES) X(uint32_t, actor_index, ENTRIES) X(int32_t, parent, ENTRIES) X(uint32_t, pid, ENTRIES)        \
     X(int32_t, open_dependencies, ENTRIES) X(int32_t, row, ENTRIES) X(uint8_t, worker, ENTRIES) X(uint8_t, status, ENTRIES)   \
     X(uint8_t, kind, ENTRIES) X(uint8_t, state, ENTRIES) X(uint8_t, counted, ENTRIES) X(bool, known, ENTRIES)                 \
@@ -314,6 +315,15 @@ static void fold_ran(Folder *f, const struct event_record *r)
     mark_dirty(f, e);
 }
 
+static void fold_called(Folder *f, const struct event_record *r)
+{
+    int64_t e = entry(f, r->seq, r->ticks);
+    if (e >= 0 && r->ticks >= f->called[e]) {
+        f->called[e] = r->ticks;
+        mark_dirty(f, e);
+    }
+}
+
 static void fold_retried(Folder *f, const struct event_record *r)
 {
     int64_t e = entry(f, r->seq, r->ticks);
@@ -361,6 +371,7 @@ static bool fold_record(Folder *f, const struct event_record *r)
     case EVENT_PARENT: fold_parent(f, r); break;
     case EVENT_DEPENDS: return fold_depends(f, r);
     case EVENT_STARTED: fold_started(f, r); break;
+    case EVENT_CALLED: fold_called(f, r); break;
     case EVENT_FINISHED: fold_finished(f, r); break;
     case EVENT_RETRIED: fold_retried(f, r); break;
     case EVENT_PUT: return fold_put(f, r);

@@ -87,7 +87,7 @@ class Graph:
         self.entries = Columns(
             n_rows_max,
             seq=(np.uint64, 0), seen=(np.uint64, 0), submitted=(np.uint64, NEVER), known=(bool, False),
-            started=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
+            started=(np.uint64, NEVER), called=(np.uint64, NEVER), retried=(np.uint64, NEVER), finished=(np.uint64, NEVER),
             size=(np.float64, np.nan),
             function=(np.int32, 0), cell=(np.uint32, 0), actor_index=(np.uint32, 0), actor=(np.uint32, 0),
             parent=(np.int32, -1), pid=(np.uint32, 0),
@@ -129,6 +129,11 @@ class Graph:
         """Ticks as seconds since the session began; NaN for what has not happened."""
         seconds = (ticks - self._ticks0).view(np.int64) * self._seconds_per_tick
         return np.where(ticks == NEVER, np.nan, seconds)
+
+    def called(self, entries: np.ndarray) -> np.ndarray:
+        """When the user's code began, of entries whose arguments took long in their latest attempt; NaN of others."""
+        called = self.entries.called[entries]
+        return np.where(called >= self.entries.started[entries], self.seconds(called), np.nan)
 
     def _ticks(self, seconds: float) -> int:
         return int(self._ticks0) + int(seconds / self._seconds_per_tick)
@@ -435,7 +440,7 @@ class Graph:
             "worker": worker if worker != NO_WORKER else None,
             "pid": int(self._workers.pid[worker]) if worker != NO_WORKER and not away["node"] else None,
             **{name: _or_none(self.seconds(getattr(entries, name)[at:at + 1])[0])
-               for name in ("submitted", "started", "finished")},
+               for name in ("submitted", "started", "finished")}, "called": _or_none(self.called(self.order[row:row + 1])[0]),
             "size": _or_none(entries.size[at]), "freed": bool(entries.gone[at]),
             "parent": int(entries.row[parent]) if parent >= 0 and entries.row[parent] >= 0 else None,
             "depends_on": sources.tolist()[:100], "needed_by": targets.tolist()[:100], **away}

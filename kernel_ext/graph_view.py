@@ -8,6 +8,7 @@ from .graph import Graph
 from .graph_parts import NEVER
 from .panel_messages import (
     BYTES_PER_AWAY,
+    BYTES_PER_CALL,
     BYTES_PER_EDGE,
     BYTES_PER_NEW,
     BYTES_PER_UPDATE,
@@ -95,7 +96,8 @@ class GraphView:
         edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], np.int32(self._n_rows)))
         n_edges = min(edges_end - self._n_edges, max(1, left // 4 // BYTES_PER_EDGE))
         left -= n_edges * BYTES_PER_EDGE
-        changed, n_changed = self._take(max(1, left // (BYTES_PER_UPDATE + (BYTES_PER_AWAY if graph.elsewhere.n_nodes else 0))))
+        changed, n_changed = self._take(max(1, left // (BYTES_PER_UPDATE + (BYTES_PER_AWAY if graph.elsewhere.n_nodes else 0) + BYTES_PER_CALL)))
+        calls = self._calls(changed)
 
         behind = graph.n_rows - self._n_rows + n_changed - len(changed) + graph.edges.n - self._n_edges - n_edges
         counts = graph.counts()
@@ -115,8 +117,9 @@ class GraphView:
             n=self._n, session=self._session, now=now_s, tasks=graph.n_tasks, aggregated=graph.n_aggregated,
             dropped=graph.n_dropped, behind=behind, functions=functions, cells=cells, actors=actors, workers=workers,
             nodes=nodes, samples=samples.since(self._n_samples), transfers=transfers, losses=losses, lines=n_lines,
-            counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges, away=len(away[0]))
-        arrays = Arrays(*self._new_columns(new), *updates, self._edge_pairs(n_edges), *away)
+            counts=counts, resources=resources, store=store, new=n_new, updates=len(changed), edges=n_edges, away=len(away[0]),
+            calls=len(calls) // 2)
+        arrays = Arrays(*self._new_columns(new), *updates, self._edge_pairs(n_edges), *away, calls)
         self._n += 1
         self._n_functions += len(functions)
         self._cells_told.update(number for number, _ in cells)
@@ -168,6 +171,11 @@ class GraphView:
         updates = (rows.astype(np.uint32), columns.state[entries], worker, started, self._graph.seconds(columns.finished[entries]),
                    columns.size[entries])
         return updates, (rows[away].astype(np.uint32), times)
+
+    def _calls(self, rows: np.ndarray) -> np.ndarray:
+        called = self._graph.called(self._graph.order[rows])
+        known = np.flatnonzero(~np.isnan(called))
+        return np.column_stack((rows[known], called[known])).reshape(-1)
 
     def _edge_pairs(self, count: int) -> np.ndarray:
         begin, self._n_edges = self._n_edges, self._n_edges + count

@@ -1,7 +1,7 @@
 """Every message between the kernel and the panel, and nothing else defines the format.
 
 Kernel to front end: a *snapshot*, then *deltas* with consecutive numbers, as ``comm_msg`` on iopub: a small JSON header
-(`Snapshot`, `Delta`) and eleven typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
+(`Snapshot`, `Delta`) and twelve typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
 cost a second of parsing where typed arrays are used as they arrive. A gap in the numbers means that something was lost
 on the way; the panel then asks for a new snapshot (`Resync`).
 
@@ -23,7 +23,7 @@ import msgspec
 if TYPE_CHECKING:
     import numpy as np
 
-VERSION = 1
+VERSION = 2
 COMM_TARGET = "cellmesh"  # comms that the panel opens
 ANNOUNCE_TARGET = "cellmesh.announce"  # the comm by which the kernel says that it is there
 REQUEST_TYPE = "cellmesh_request"  # message types on the control channel
@@ -87,11 +87,14 @@ BUFFERS = (
     Buffer("edges", "<u4", "2 * edges", "pairs (source row, target row): the target depends on the source"),
     Buffer("away_row", "<u4", "away", "those of the rows that changed whose latest attempt ran, or is to run, on another machine"),
     Buffer("away_times", "<f8", "2 * away", "when each was sent, then when each ended there; NaN unknown"),
+    Buffer("calls", "<f8", "2 * calls", "pairs (row, time): of rows among the updates whose code or arguments took long to load,"
+           " when the user's code began; of all others it is when they started"),
 )
 BYTES_PER_NEW = 5 * 4 + 8
 BYTES_PER_UPDATE = 4 + 1 + 2 + 8 + 8 + 8
 BYTES_PER_EDGE = 8
 BYTES_PER_AWAY = 4 + 2 * 8
+BYTES_PER_CALL = 16
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Row = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
@@ -255,6 +258,7 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     updates: Count = 0
     edges: Count = 0
     away: Count = 0
+    calls: Count = 0
 
 
 class Snapshot(Header, tag="snapshot"):
@@ -288,6 +292,7 @@ class Arrays(NamedTuple):
     edges: np.ndarray
     away_row: np.ndarray
     away_times: np.ndarray
+    calls: np.ndarray
 
 
 # Not of numpy, which `%load_ext` need not wait for.
@@ -316,7 +321,8 @@ def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arra
     import numpy as np
     header = msgspec.convert(data, GraphMessage)
     items = {"new": header.new, "updates": header.updates, "edges": header.edges, "away": header.away,
-             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges, "2 * away": 2 * header.away}
+             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges, "2 * away": 2 * header.away,
+             "2 * calls": 2 * header.calls}
     arrays = [np.frombuffer(buffer, dtype=spec.dtype) for spec, buffer in zip(BUFFERS, buffers, strict=True)]
     for spec, array in zip(BUFFERS, arrays, strict=True):
         if len(array) != items[spec.items]:

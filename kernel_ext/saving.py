@@ -72,6 +72,9 @@ def tasks_of(header: GraphMessage, arrays: Arrays) -> dict[str, np.ndarray]:
     for name, times in zip(("sent", "ended"), arrays.away_times.reshape(2, header.away), strict=True):
         columns[name] = np.full(header.new, np.nan)
         columns[name][arrays.away_row] = times
+    called = arrays.calls.reshape(-1, 2)
+    columns["called"] = np.full(header.new, np.nan)
+    columns["called"][called[:, 0].astype(np.intp)] = called[:, 1]
     return columns
 
 

@@ -14,6 +14,7 @@ class Replica:
         self.n = -1
         self.rows: list[tuple[Any, ...]] = []
         self.states: dict[int, tuple[Any, ...]] = {}
+        self.called: dict[int, float] = {}
         self.edges: set[tuple[int, int]] = set()
         self.labels: dict[str, dict[int, Any]] = {"functions": {}, "cells": {}, "actors": {}, "workers": {}, "nodes": {}}
         self.samples: list[Any] = []
@@ -35,20 +36,25 @@ class Replica:
             assert not actor or actor - 1 in self.labels["actors"]
             born = State.FINISHED if kind == Kind.OBJECT else State.WAITING
             self.states[len(self.rows)] = (born, 255, None, None, None)
+            self.called.pop(len(self.rows), None)
             self.rows.append((function, cell, actor, parent, kind, submitted))
         assert len(set(arrays.update_row.tolist())) == header.updates
         for row, state, worker, *numbers in zip(*(array.tolist() for array in arrays[2:8]), strict=True):
             assert row < len(self.rows)
+            self.called.pop(row, None)
             self.states[row] = (state, worker, *(None if number != number else number for number in numbers))
             self.away.pop(row, None)
         self.away.update(zip(arrays.away_row.tolist(), zip(*arrays.away_times.reshape(2, header.away).tolist(), strict=True), strict=True))
+        for row, at in arrays.calls.reshape(-1, 2).tolist():
+            assert row in arrays.update_row, "what is told of a call belongs to an update"
+            self.called[int(row)] = at
         for source, target in arrays.edges.reshape(-1, 2).tolist():
             assert max(source, target) < len(self.rows)
             self.edges.add((source, target))
 
     def content(self) -> tuple[Any, ...]:
         assert self.header is not None
-        return self.rows, self.states, self.edges, self.labels, self.header.counts
+        return self.rows, self.states, self.called, self.edges, self.labels, self.header.counts
 
     def states_of(self, function: str) -> Counter[str]:
         """How many rows of a function are in which state."""

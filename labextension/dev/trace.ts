@@ -23,6 +23,8 @@ export interface Plan {
   at?: number;
   needs?: number[];
   seconds?: number;
+  /** Of those, what its arguments take. */
+  loading?: number;
   outcome?: 'finished' | 'failed' | 'cancelled';
   bytes?: number;
 }
@@ -253,6 +255,7 @@ export class Simulation {
     const actorKey = String(liveActors.length);
     const sendActors = actorKey !== this.sentActors;
     this.sentActors = actorKey;
+    const begun = dirty.filter(i => this.started[i]! + (plans[i]!.loading ?? NaN) <= this.now);
     const message: GraphMessage = {
       header: {
         type: this.isFirst ? 'snapshot' : 'delta',
@@ -278,7 +281,8 @@ export class Simulation {
         new: nNew,
         updates: dirty.length,
         edges: this.newEdges.length / 2,
-        away: 0
+        away: 0,
+        calls: begun.length
       },
       arrays: {
         newU32,
@@ -291,7 +295,8 @@ export class Simulation {
         updateSize: Float64Array.from(dirty, i => (isEnded(i) ? (plans[i]!.bytes ?? 0) : NaN)),
         edges: Uint32Array.from(this.newEdges, i => this.rowOf[i]!),
         awayRow: new Uint32Array(0),
-        awayTimes: new Float64Array(0)
+        awayTimes: new Float64Array(0),
+        calls: Float64Array.from(begun.flatMap(i => [this.rowOf[i]!, this.started[i]! + plans[i]!.loading!]))
       }
     };
     this.newPlans = [];

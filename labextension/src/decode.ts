@@ -210,7 +210,8 @@ function decodeHeader(data: unknown): GraphHeader {
     new: count(from, 'new'),
     updates: count(from, 'updates'),
     edges: count(from, 'edges'),
-    away: count(from, 'away')
+    away: count(from, 'away'),
+    calls: count(from, 'calls')
   };
 }
 
@@ -256,7 +257,8 @@ export function decodeGraphMessage(data: unknown, buffers: readonly Buffer[]): G
       updateSize: f8('update_size', header.updates),
       edges: u4('edges', 2 * header.edges),
       awayRow: u4('away_row', header.away),
-      awayTimes: f8('away_times', 2 * header.away)
+      awayTimes: f8('away_times', 2 * header.away),
+      calls: f8('calls', 2 * header.calls)
     }
   };
 }

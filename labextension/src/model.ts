@@ -83,6 +83,8 @@ export class TaskGraph {
   /** Of what ran elsewhere: when it was sent, and when it ended there; its result was here when it `finished`. NaN of all else. */
   sent = new Float64Array(0);
   ended = new Float64Array(0);
+  /** When the user's code began, of rows whose code or arguments took long to load; NaN of others. */
+  called = new Float64Array(0);
   size = new Float64Array(0);
   group = new Uint32Array(0);
   /** The row's place in its group. */
@@ -189,6 +191,7 @@ export class TaskGraph {
     this.addRows(message, clockMs);
     this.addEdges(message);
     this.updateRows(message, clockMs);
+    this.setCalls(message);
     this.remember();
     this.version++;
   }
@@ -298,6 +301,11 @@ export class TaskGraph {
     return Math.max(NO_WORKER, ...this.workers.keys()) + 1;
   }
 
+  /** Seconds that a worker took to load a row's code and arguments, or has by now; NaN where that was no time. */
+  loading(row: number): number {
+    return this.called[row]! - this.started[row]!;
+  }
+
   /** Whether a row ran at any time of a stretch. */
   ranIn(row: number, [from, to]: readonly [number, number]): boolean {
     const end = this.finished[row]!;
@@ -346,10 +354,10 @@ export class TaskGraph {
   }
 
   private check({ header, arrays }: GraphMessage, nRows: number): void {
-    const { newU32, updateRow, updateState, edges, awayRow } = arrays;
+    const { newU32, updateRow, updateState, edges, awayRow, calls } = arrays;
     const known = (rows: Uint32Array) => rows.every(row => row < nRows);
     const nNew = header.new;
-    if (!known(updateRow) || !known(edges) || !known(awayRow)) {
+    if (!known(updateRow) || !known(edges) || !known(awayRow) || calls.some((row, i) => i % 2 === 0 && !(row >= 0 && row < nRows))) {
       throw new ProtocolError('an update or an edge of an unknown row');
     }
     if (updateState.some(state => state >= N_STATES) || newU32.subarray(4 * nNew).some(kind => kind > Kind.object)) {
@@ -406,6 +414,7 @@ export class TaskGraph {
     this.finished = grown(this.finished.subarray(0, this.n), n, Number.NaN);
     this.sent = grown(this.sent.subarray(0, this.n), n, Number.NaN);
     this.ended = grown(this.ended.subarray(0, this.n), n, Number.NaN);
+    this.called = grown(this.called.subarray(0, this.n), n, Number.NaN);
     this.size = grown(this.size.subarray(0, this.n), n, Number.NaN);
     this.group = grown(this.group.subarray(0, this.n), n, 0);
     this.rank = grown(this.rank.subarray(0, this.n), n, 0);
@@ -515,6 +524,7 @@ export class TaskGraph {
       this.worker[row] = updateWorker[i]!;
       this.started[row] = updateStarted[i]!;
       this.finished[row] = updateFinished[i]!;
+      this.called[row] = Number.NaN;
       const isAway = awayRow[away] === row;
       this.sent[row] = isAway ? awayTimes[away]! : Number.NaN;
       this.ended[row] = isAway ? awayTimes[awayRow.length + away]! : Number.NaN;
@@ -540,6 +550,12 @@ export class TaskGraph {
           }
         }
       }
+    }
+  }
+
+  private setCalls({ arrays: { calls } }: GraphMessage): void {
+    for (let i = 0; i < calls.length; i += 2) {
+      this.called[calls[i]!] = calls[i + 1]!;
     }
   }
 

@@ -38,7 +38,7 @@ export class Moments {
       const state = (states[row] = this.stateAt(row, at));
       const isObject = graph.kind[row] === Kind.object;
       const was = since !== null && row < before ? this.stateAt(row, since) : isObject ? -1 : State.waiting;
-      if (state !== was) {
+      if (state !== was || (since !== null && graph.called[row]! > since && graph.called[row]! <= at)) {
         changed[nChanged++] = row;
       }
       if (!isObject) {
@@ -56,9 +56,9 @@ export class Moments {
         edges[2 * nEdges++ + 1] = target;
       }
     }
-    const updates = this.updates(changed.subarray(0, nChanged), states);
+    const updates = this.updates(changed.subarray(0, nChanged), states, at);
     return {
-      header: this.header(at, since, n, n - before, nChanged, nEdges, updates.awayRow.length, counts, states),
+      header: this.header(at, since, n, n - before, nChanged, nEdges, updates.awayRow.length, updates.calls.length / 2, counts, states),
       arrays: {
         newU32: columns([graph.fn, graph.cell, graph.actor, graph.parent, graph.kind], before, n),
         newSubmitted: graph.submitted.slice(before, n),
@@ -69,7 +69,7 @@ export class Moments {
   }
 
   /** The columns of rows that have changed. */
-  private updates(rows: Uint32Array, states: Uint8Array): Updates {
+  private updates(rows: Uint32Array, states: Uint8Array, at: number): Updates {
     const { graph } = this;
     const n = rows.length;
     const updateState = new Uint8Array(n);
@@ -93,7 +93,9 @@ export class Moments {
       awayTimes[i] = graph.sent[row]!;
       awayTimes[awayRow.length + i] = isEnded(states[row]!) ? graph.ended[row]! : Number.NaN;
     });
-    return { updateRow: rows.slice(), updateState, updateWorker, updateStarted, updateFinished, updateSize, awayRow, awayTimes };
+    const called = Array.from(rows).filter(row => hasBegun(states[row]!) && graph.called[row]! <= at);
+    const calls = Float64Array.from(called.flatMap(row => [row, graph.called[row]!]));
+    return { updateRow: rows.slice(), updateState, updateWorker, updateStarted, updateFinished, updateSize, awayRow, awayTimes, calls };
   }
 
   /** What a row was at a moment from which on it was there. */
@@ -111,7 +113,7 @@ export class Moments {
     return this.ready[row]! <= at ? State.ready : State.waiting;
   }
 
-  private header(at: number, since: number | null, n: number, nNew: number, updates: number, edges: number, away: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
+  private header(at: number, since: number | null, n: number, nNew: number, updates: number, edges: number, away: number, calls: number, counts: Counts, states: Uint8Array): GraphMessage['header'] {
     const { graph } = this;
     const busy = new Uint8Array(graph.workerLimit);
     const used = new Uint8Array(graph.workerLimit);
@@ -159,7 +161,8 @@ export class Moments {
       new: nNew,
       updates,
       edges,
-      away
+      away,
+      calls
     };
   }
 

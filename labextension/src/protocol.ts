@@ -1,10 +1,10 @@
 // Every message between the panel and the kernel, as `kernel_ext/panel_messages.py` defines them.
 //
-// The kernel sends a snapshot and then deltas with consecutive numbers: a JSON header and eleven typed arrays. The panel
+// The kernel sends a snapshot and then deltas with consecutive numbers: a JSON header and twelve typed arrays. The panel
 // sends requests on user action only, each answered by one reply. `protocol.schema.json` is exported by the Python side;
 // a test compares it with this file.
 
-export const VERSION = 1;
+export const VERSION = 2;
 export const COMM_TARGET = 'cellmesh';
 export const ANNOUNCE_TARGET = 'cellmesh.announce';
 export const REQUEST_TYPE = 'cellmesh_request';
@@ -40,7 +40,8 @@ export const BUFFERS = [
   ['update_size', '<f8', 'updates'],
   ['edges', '<u4', '2 * edges'],
   ['away_row', '<u4', 'away'],
-  ['away_times', '<f8', '2 * away']
+  ['away_times', '<f8', '2 * away'],
+  ['calls', '<f8', '2 * calls']
 ] as const;
 
 /** One run of a cell: as the notebook shows it, and the notebook's id of that cell ('' if there is none). */
@@ -171,6 +172,7 @@ export interface GraphHeader {
   updates: number;
   edges: number;
   away: number;
+  calls: number;
 }
 
 /** The arrays of one graph message, in the order of `BUFFERS`. */
@@ -186,6 +188,8 @@ export interface GraphArrays {
   edges: Uint32Array;
   awayRow: Uint32Array;
   awayTimes: Float64Array;
+  /** Pairs (row, when the user's code began), of those whose arguments took long. */
+  calls: Float64Array;
 }
 
 export interface GraphMessage {

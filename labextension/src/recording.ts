@@ -82,8 +82,8 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   const edges = table('edges', ['source', 'target']);
   const lines = table('lines', ['at', 'row', 'stream', 'pid', 'text']);
   const cards = table('cards', ['row', 'html', 'text']);
-  const { updates, away, buffers } = snapshotOf(tasks, edges);
-  const header = { ...about['header'], type: 'snapshot', n: 0, v: VERSION, new: tasks[0]!.length, updates, edges: edges[0]!.length, away, behind: 0 };
+  const { updates, away, calls, buffers } = snapshotOf(tasks, edges);
+  const header = { ...about['header'], type: 'snapshot', n: 0, v: VERSION, new: tasks[0]!.length, updates, edges: edges[0]!.length, away, calls, behind: 0 };
   const rows = (columns: Column[]) => Array.from({ length: columns[0]!.length }, (_, i) => columns.map(column => column[i]));
   return new RecordedTransport(
     label,
@@ -94,7 +94,7 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   );
 }
 
-const TASKS = ['function', 'cell', 'actor', 'parent', 'kind', 'submitted', 'state', 'worker', 'started', 'finished', 'size', 'sent', 'ended'] as const;
+const TASKS = ['function', 'cell', 'actor', 'parent', 'kind', 'submitted', 'state', 'worker', 'started', 'finished', 'size', 'sent', 'ended', 'called'] as const;
 
 function parse(json: Uint8Array): unknown {
   try {
@@ -113,7 +113,7 @@ function columnsOf(table: Map<string, Column>, name: string, wanted: readonly st
 }
 
 /** The buffers of a snapshot that tells all rows as they are born, and then what has become of those that changed. */
-function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, started, finished, size, sent, ended]: Column[], edges: Column[]) {
+function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, started, finished, size, sent, ended, called]: Column[], edges: Column[]) {
   const n = fn!.length;
   const changed: number[] = [];
   for (let row = 0; row < n; row++) {
@@ -128,6 +128,7 @@ function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, st
     pairs[2 * e] = edges[0]![e] as number;
     pairs[2 * e + 1] = edges[1]![e] as number;
   }
+  const begun = changed.filter(row => !Number.isNaN(called![row] as number));
   const columns = new Uint32Array(5 * n);
   [fn!, cell!, actor!, parent!, kind!].forEach((column, i) => columns.set(column as Uint32Array, i * n));
   const away = Uint32Array.from(changed.filter(row => !Number.isNaN(sent![row] as number)));
@@ -142,9 +143,10 @@ function snapshotOf([fn, cell, actor, parent, kind, submitted, state, worker, st
     pick(Float64Array, size!),
     pairs,
     away,
-    Float64Array.from([...away].map(row => sent![row] as number).concat([...away].map(row => ended![row] as number)))
+    Float64Array.from([...away].map(row => sent![row] as number).concat([...away].map(row => ended![row] as number))),
+    Float64Array.from(begun.flatMap(row => [row, called![row] as number]))
   ];
-  return { updates: changed.length, away: away.length, buffers };
+  return { updates: changed.length, away: away.length, calls: begun.length, buffers };
 }
 
 export function fromBase64(text: string): Uint8Array<ArrayBuffer> {

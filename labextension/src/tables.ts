@@ -101,6 +101,7 @@ function tasks(graph: TaskGraph, now: number, isWanted: (row: number) => boolean
       { key: 'cell', title: __('Cell'), grow: 0.7, from: 420, text: row => graph.cellLabel(row)?.label ?? '', value: row => graph.cell[row]! },
       { key: 'state', title: __('State'), grow: 0.9, from: 0, text: row => stateName(graph.state[row] as State), value: row => graph.state[row]! },
       { key: 'queued', title: __('Queued'), grow: 0.7, from: 520, isNumber: true, text: row => duration(Math.max(0, queued(row))), value: queued },
+      { key: 'loaded', title: __('Arguments'), grow: 0.7, from: 680, isNumber: true, text: row => duration(graph.loading(row)), value: row => graph.loading(row) },
       { key: 'ran', title: __('Ran'), grow: 0.7, from: 0, isNumber: true, text: row => duration(graph.duration(row, now)), value: row => graph.duration(row, now) },
       { key: 'size', title: __('Result'), grow: 0.7, from: 460, isNumber: true, text: row => size(graph.size[row]!), value: row => graph.size[row]! },
       ...(graph.isClustered ? [{ key: 'node', title: __('Node'), grow: 0.9, from: 360, text: nodeNames(graph), value: (row: number) => (graph.worker[row] === NO_WORKER ? Number.NaN : graph.nodeOf(row)) }] : []),

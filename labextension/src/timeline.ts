@@ -29,6 +29,8 @@ export interface Bar {
   lane: number;
   x0: number;
   x1: number;
+  /** Where the user's code begins: at x0 unless loading code and arguments took long. */
+  xCall: number;
   /** Of what ran elsewhere: where it was sent, and where its result was here; else `x0` and `x1`. */
   from: number;
   to: number;
@@ -105,7 +107,7 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
   const limit = graph.workerLimit;
   const used = new Uint8Array(limit);
   const actorOf = new Int32Array(limit).fill(-1);
-  const { n, worker, actor, state, started, finished, sent, ended, fn } = graph; // columns at hand: the loops are over every row
+  const { n, worker, actor, state, started, finished, sent, ended, called, fn } = graph; // columns at hand: the loops are over every row
   for (let row = 0; row < n; row++) {
     used[worker[row]!] = 1;
     if (actor[row]) {
@@ -142,7 +144,9 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
     const x0 = (start - t0) * pxPerS;
     const x1 = (end - t0) * pxPerS;
     if (x1 - x0 >= BAR_PX && bars.length < N_BARS_MAX) {
-      bars.push({ row, lane, x0, x1, from: (left - t0) * pxPerS, to: (home - t0) * pxPerS, kind: 'run', index: NONE, track: 0, nTracks: 1 });
+      const loadedAt = called[row]! <= end ? called[row]! : start;
+      const xCall = (loadedAt - t0) * pxPerS;
+      bars.push({ row, lane, x0, x1, xCall, from: (left - t0) * pxPerS, to: (home - t0) * pxPerS, kind: 'run', index: NONE, track: 0, nTracks: 1 });
       continue;
     }
     const isFailed = Number(state[row] === State.failed);
@@ -228,7 +232,11 @@ export function story(graph: TaskGraph, row: number, now: number): string[] {
     const where = graph.nodeName(graph.nodeOf(row));
     lines.push(started > sent ? __('%1 on the way to %2', duration(started - sent), where) : __('sent to %1', where));
   }
-  const ran = graph.duration(row, now);
+  const loading = graph.loading(row);
+  if (loading > 0) {
+    lines.push(__('%1 to load its code and arguments', duration(loading)));
+  }
+  const ran = graph.duration(row, now) - (loading > 0 ? loading : 0);
   if (!Number.isNaN(ran)) {
     lines.push(graph.state[row] === State.running ? __('runs for %1', duration(ran)) : __('ran %1', duration(ran)));
   }
@@ -261,7 +269,7 @@ export function gapReason(graph: TaskGraph, at: number, worker = NO_WORKER): str
   if (life && (life.since > at || life.ended < at)) {
     return [life.since > at ? __('this process had not begun yet') : __('this process had ended')];
   }
-  let [waiting, queued, running] = [0, 0, 0];
+  let [waiting, queued, running, loading] = [0, 0, 0, 0];
   const awaited = new Map<string, number>();
   for (let row = 0; row < graph.n; row++) {
     const started = graph.started[row]!;
@@ -271,6 +279,7 @@ export function gapReason(graph: TaskGraph, at: number, worker = NO_WORKER): str
     }
     if (started <= at) {
       running++;
+      loading += Number(graph.called[row]! > at);
     } else if (readyAt(graph, row) <= at) {
       queued++;
     } else {
@@ -283,13 +292,18 @@ export function gapReason(graph: TaskGraph, at: number, worker = NO_WORKER): str
     }
   }
   if (queued) {
-    return [_n('%2 task queued:', '%2 tasks queued:', queued), held(graph, at, running)];
+    return [_n('%2 task queued:', '%2 tasks queued:', queued), held(graph, at, running), ...loadingInWords(loading)];
   }
   if (waiting) {
     const [name] = [...awaited].sort(([, a], [, b]) => b - a)[0] ?? [__('what had yet to finish')];
     return [__('nothing was ready:'), _n('%2 task waited for %3', '%2 tasks waited for %3', waiting, name)];
   }
-  return [running ? _n('nothing else was to do while %2 task ran', 'nothing else was to do while %2 tasks ran', running) : __('nothing was to do')];
+  return [...(running ? [_n('nothing else was to do while %2 task ran', 'nothing else was to do while %2 tasks ran', running)] : [__('nothing was to do')]), ...loadingInWords(loading)];
+}
+
+/** Of those that ran: how many had not begun with the user's code. */
+function loadingInWords(n: number): string[] {
+  return n ? [_n('%2 of them loaded its arguments', '%2 of them loaded their arguments', n)] : [];
 }
 
 /** What held queued tasks up, as far as it was noted: a resource that was all taken, or memory. */

@@ -42,11 +42,16 @@ export function chromeTrace(graph: TaskGraph, now: number): string {
           row,
           cell: graph.cellLabel(row)?.label ?? '',
           state: stateNames[graph.state[row]!],
+          loading_us: graph.loading(row) > 0 ? graph.loading(row) * 1e6 : 0,
           queued_us: Number.isNaN(queued) ? null : Math.max(0, queued * 1e6),
           depends_on: [...graph.dependencies(row)],
           ...(Number.isNaN(graph.sent[row]!) ? {} : { sent_us: graph.sent[row]! * 1e6, home_us: graph.finished[row]! * 1e6 })
         }
       });
+      if (graph.called[row]! <= end) {
+        const loading = { ts: start * 1e6, dur: graph.loading(row) * 1e6 };
+        events.push({ name: 'arguments', ph: 'X', pid: 1, tid: graph.worker[row]!, ...loading, cat: 'arguments', args: { row } });
+      }
     }
   }
   for (const { row, worker, sent, began, lost } of graph.losses) {

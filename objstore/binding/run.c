@@ -195,6 +195,17 @@ static void values_clear(Values *v)
 
 enum { LOADED = 0, DEPENDENCY_FAILED = 1 };
 
+#define FEW_BYTES 48 /* some numbers and short strings; a pickle, which may import a library, takes more */
+
+/* When a worker begins to load a task, in ticks; 0 where that cannot take long, as with most, and is not measured. */
+static uint64_t loads_since(const ClientObject *c, const struct task_slot *t)
+{
+    const CachedFunction *f = &c->functions[t->function % FUNCTION_CACHE];
+    bool is_short = !t->n_refs && t->arguments_size < FEW_BYTES && f->callable && f->slot == t->function &&
+                    f->generation == c->s.objects[t->function].generation;
+    return is_short ? 0 : ticks_now();
+}
+
 /* The values of the dependencies. DEPENDENCY_FAILED: `*bad` is the slot of one that holds an error. */
 static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, uint32_t *bad)
 {
@@ -396,6 +407,7 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         PyErr_SetNone(PyExc_KeyboardInterrupt);
         return NULL;
     }
+    uint64_t since = loads_since(c, t);
     PyObject *name, *result = NULL, *callable = resolve(c, t->function, &name);
     Values v;
     codec_args args;
@@ -403,6 +415,7 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         return NULL;
     Py_INCREF(callable); /* nested execution may replace the cache entry */
     if (load_dependencies(c, t, &v, bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
+        event_called(&c->s, t, since);
         size_t *expected = expected_array(c, t->function), outer = array_memory_expect(expected ? *expected : 0);
         result = PyObject_Vectorcall(callable, args.values, (size_t)args.n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET, args.kwnames);
         array_memory_expect(outer);
@@ -558,12 +571,14 @@ PyObject *client_load(ClientObject *c, PyObject *number)
         return NULL;
     set_current(c, task + 1);
     struct task_slot *t = &c->s.tasks[task];
+    uint64_t since = loads_since(c, t);
     PyObject *name, *callable = resolve(c, t->function, &name), *pair = NULL, *result = NULL;
     Values v;
     codec_args args;
     if (!callable)
         return NULL;
     if (load_dependencies(c, t, &v, &bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
+        event_called(&c->s, t, since);
         pair = args_to_python(&args);
         codec_args_clear(&args);
     }

@@ -32,6 +32,13 @@ uint64_t event_read(struct segment *s, uint64_t *cursor, struct event_record *ou
     return n - torn;
 }
 
+void event_called_after(struct segment *s, const struct task_slot *t)
+{
+    segment_lock(s);
+    event_write(s, EVENT_CALLED, t->seq, t->attempt, 0, 0, 0, s->me);
+    segment_unlock(s);
+}
+
 int event_wait(struct segment *s, uint64_t cursor, int64_t timeout_ns)
 {
     struct header *h = s->h;

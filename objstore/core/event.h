@@ -22,7 +22,8 @@ enum event_kind {
     EVENT_UNBLOCKED = 14,
     EVENT_RAN = 15,           /* elsewhere: a pid there, b it began and c it ended there so long ago, in 2**d ticks; c EVENT_RUNS_ON: it has not */
     EVENT_TRANSFER = 16,      /* an object's bytes begin to travel: a the node, b | d << 32 bytes, c number << 1 | 1 if they come */
-    EVENT_TRANSFERRED = 17    /* ... and have arrived: b 1, or never will: b 0; c as above */
+    EVENT_TRANSFERRED = 17,   /* ... and have arrived: b 1, or never will: b 0; c as above */
+    EVENT_CALLED = 18         /* a attempt; its code and arguments are there, after longer than 20 us: the user's code begins */
 };
 #define EVENT_RUNS_ON UINT32_MAX
 enum event_put { EVENT_BY_PUT = 0, EVENT_AS_ARGUMENT = 1, EVENT_AS_ITEM = 2 }; /* an argument of a call, an item of what a task returns */
@@ -44,6 +45,15 @@ static inline void event_write(struct segment *s, enum event_kind kind, uint64_t
     r->client = (uint8_t)client;
     atomic_store_explicit(&s->h->event_head, head + 1, memory_order_release);
     s->events_written = true;
+}
+
+/* A task's code and arguments are there. Worth a record if that took long, as of a time in ticks; 0: it did not. */
+void event_called_after(struct segment *segment, const struct task_slot *task); /* takes the lock */
+
+static inline void event_called(struct segment *s, const struct task_slot *t, uint64_t since)
+{
+    if (since && ticks_now() - since > ticks_in_20_us() && !(t->flags & TASK_FLAG_HIDDEN))
+        event_called_after(s, t);
 }
 
 /* Copies at most `limit` records after `*cursor` to `out` and advances the cursor; returns how many. `*lost` grows

@@ -1,6 +1,7 @@
 """Exceptions of tasks: their class, their text, the way through dependents; and what cannot be pickled."""
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -243,6 +244,30 @@ def test_the_timeline_is_a_chrome_trace(cm: ModuleType, tmp_path) -> None:
     assert sum(event["ph"] == "X" and event["name"] == "add" for event in events) == 2
     assert {event["ph"] for event in events} == {"M", "X", "s", "f"}
     assert all(event["dur"] >= 0 for event in events if event["ph"] == "X")
+
+
+class Heavy:
+    """Takes a while to be unpickled."""
+
+    def __reduce__(self):
+        return sum, (range(300_000),)
+
+
+def test_the_timeline_tells_what_loading_arguments_took(cm: ModuleType, tmp_path) -> None:
+    @cm.remote
+    def plain(x):
+        return x
+    cm.get(plain.remote(1))
+    refs = [plain.remote(2), plain.remote(Heavy())]
+    assert cm.get(refs) == [2, sum(range(300_000))]
+    numbers = {ref.creator: ref for ref in refs}
+    cm.timeline(tmp_path / "trace.json")
+    slices = [event for event in json.loads((tmp_path / "trace.json").read_text()) if event.get("args", {}).get("task") in numbers]
+    quick, slow = ([event for event in slices if event["args"]["task"] == ref.creator] for ref in refs)
+    assert [event["name"] for event in quick] == [quick[0]["name"]]
+    whole, loading = slow
+    assert loading["name"] == "arguments" and loading["ts"] == whole["ts"] and loading["tid"] == whole["tid"]
+    assert 100 < loading["dur"] <= whole["dur"]
 
 
 def test_a_crash_tells_the_last_words(cm: ModuleType) -> None:

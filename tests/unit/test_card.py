@@ -67,6 +67,10 @@ def test_a_card_says_what_is_known() -> None:
         assert expected in text
 
 
+def test_what_loading_arguments_took_stands_apart() -> None:
+    assert "queued 1 ms, arguments 20 ms, ran 250 ms" in read(card_html(facts(loaded_s=0.02)))
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_has_a_card(state: str) -> None:
     assert STATES[state][1] in read(card_html(facts(state=state))) and STATES[state][1] in card_text(facts(state=state))

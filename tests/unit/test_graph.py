@@ -56,6 +56,7 @@ class Task:
     state: State = State.WAITING
     worker: int = 255
     started: int | None = None
+    called: int | None = None
     finished: int | None = None
     size: int | None = None
     actor: int = 0
@@ -90,7 +91,7 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
         return task
 
     for number in range(1, 1 + draw(st.integers(1, n_steps))):
-        step = draw(st.sampled_from("submit submit put actor start start finish retry cancel".split()))
+        step = draw(st.sampled_from("submit submit put actor start start call finish retry cancel".split()))
         cell = draw(st.integers(0, 3))
         if step == "submit":
             submit(number, draw(st.integers(1, 4)), cell, draw(st.sampled_from([0, 0, *[a + 1 for a in actors]])))
@@ -104,10 +105,10 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
             size = draw(st.sampled_from([8, OBJECT_BYTES + 1]))
             why = draw(st.sampled_from([0, 1, 2, 9]))  # any process can write any number
             time = emit(EventKind.PUT, PUT | number, b=cell, c=size, d=why)
-            made = Task(PUT_NAMES[min(why, 2)], cell, Kind.OBJECT, 0, State.FINISHED, 255, time, time, size)
+            made = Task(PUT_NAMES[min(why, 2)], cell, Kind.OBJECT, 0, State.FINISHED, 255, time, None, time, size)
             (tasks if size > OBJECT_BYTES else small_puts)[PUT | number] = made
         else:
-            allowed = {"start": (State.WAITING, State.RETRYING), "finish": (State.RUNNING,), "retry": (State.RUNNING,),
+            allowed = {"start": (State.WAITING, State.RETRYING), "finish": (State.RUNNING,), "retry": (State.RUNNING,), "call": (State.RUNNING,),
                        "cancel": (State.WAITING, State.RETRYING)}[step]
             waiting = [k for k, task in tasks.items() if task.state in allowed]
             if not waiting:
@@ -117,7 +118,9 @@ def streams(draw: st.DrawFn, n_steps: int = 40) -> tuple[list[np.ndarray], dict[
             if step == "start":
                 task.worker = draw(st.integers(2, 5))
                 task.started = emit(EventKind.STARTED, chosen, client=task.worker, b=100 + task.worker)
-                task.state = State.RUNNING
+                task.state, task.called = State.RUNNING, None
+            elif step == "call":
+                task.called = emit(EventKind.CALLED, chosen, client=task.worker)
             elif step == "retry":
                 emit(EventKind.RETRIED, chosen)
                 task.state = State.RETRYING
@@ -149,11 +152,11 @@ def tasks_of(graph: Graph) -> dict[int, Task]:
     for row, number in enumerate(numbers.tolist()):
         facts = graph.describe(row)
         assert graph.row_of(number) == row
-        ticks = {name: None if facts[name] is None else round(facts[name] * 1e9) for name in ("started", "finished")}
+        ticks = {name: None if facts[name] is None else round(facts[name] * 1e9) for name in ("started", "called", "finished")}
         found[number] = Task(
             facts["function"], facts["cell"], Kind[facts["kind"].upper()],
             int(numbers[facts["parent"]]) if facts["parent"] is not None else 0, State[facts["state"].upper()],
-            255 if facts["worker"] is None else facts["worker"], ticks["started"], ticks["finished"],
+            255 if facts["worker"] is None else facts["worker"], ticks["started"], ticks["called"], ticks["finished"],
             None if facts["size"] is None else int(facts["size"]),
             0 if facts["actor"] is None else facts["actor"] + 1, set(numbers[sources[targets == row]].tolist()))
     return found
@@ -191,7 +194,7 @@ def feed(view: GraphView, replica: Replica, now_s: float, budget: int) -> bool:
     if message is None:
         return False
     data, buffers = encode(*message)
-    assert sum(len(buffer) for buffer in buffers) <= max(budget, 28 + 31 + 8)
+    assert sum(len(buffer) for buffer in buffers) <= max(budget, 28 + 31 + 8 + 16)
     replica.apply(*decode(data, [bytes(buffer) for buffer in buffers]))
     return True
 

@@ -19,10 +19,10 @@ def a_message() -> tuple[pm.Delta, pm.Arrays]:
                       cells=[(4, pm.CellLabel("In [2]", "x"))], actors=[(0, pm.ActorLabel("", "Sim", "alive"))],
                       workers=[(2, pm.WorkerLabel(99, "busy"))],
                       counts=pm.Counts(running=1, finished=1), resources=pm.Resources({"CPU": 2.0}, {"CPU": 1.0}),
-                      store=pm.Store(10, 100, 1), new=2, updates=1, edges=1, away=1)
+                      store=pm.Store(10, 100, 1), new=2, updates=1, edges=1, away=1, calls=1)
     arrays = pm.Arrays(np.arange(10), np.array([0.5, np.nan]), np.array([1]), np.array([2]), np.array([255]),
                        np.array([1.25]), np.array([np.nan]), np.array([8.0]), np.array([0, 1]),
-                       np.array([1]), np.array([1.0, 2.5]))
+                       np.array([1]), np.array([1.0, 2.5]), np.array([1.0, 1.375]))
     return header, arrays
 
 
@@ -41,13 +41,14 @@ def test_the_byte_counts_that_budgets_use_are_those_on_the_wire() -> None:
     header, arrays = a_message()
     _, buffers = pm.encode(header, arrays)
     assert sum(map(len, buffers)) == (header.new * pm.BYTES_PER_NEW + header.updates * pm.BYTES_PER_UPDATE
-                                      + header.edges * pm.BYTES_PER_EDGE + header.away * pm.BYTES_PER_AWAY)
+                                      + header.edges * pm.BYTES_PER_EDGE + header.away * pm.BYTES_PER_AWAY
+                                      + header.calls * pm.BYTES_PER_CALL)
 
 
 def test_empty_arrays_are_empty_buffers() -> None:
-    empty = pm.Arrays(*[np.zeros(0)] * 11)
+    empty = pm.Arrays(*[np.zeros(0)] * len(pm.BUFFERS))
     data, buffers = pm.encode(pm.Snapshot(), empty)
-    assert [len(buffer) for buffer in buffers] == [0] * 11
+    assert [len(buffer) for buffer in buffers] == [0] * len(pm.BUFFERS)
     assert isinstance(pm.decode(data, buffers)[0], pm.Snapshot)
 
 

@@ -34,13 +34,13 @@ def a_recording(text: str = "line") -> Recording:
               "transfers": [[0, [0, 1, True, 8, 2.9, 2.95, True]]], "losses": [[1, 256, 3.0, None, 3.5]],
               "counts": {"waiting": 0, "ready": 0, "running": 0, "finished": 1, "failed": 1, "cancelled": 0},
               "resources": {"total": {"CPU": 2.0}, "available": {"CPU": 2.0}},
-              "store": {"used": 8, "capacity": 100, "objects": 1}, "new": 2, "updates": 2, "edges": 1, "away": 1}
+              "store": {"used": 8, "capacity": 100, "objects": 1}, "new": 2, "updates": 2, "edges": 1, "away": 1, "calls": 1}
     nan = np.nan
     return Recording(header, {
         "tasks": table_of("tasks", {"function": [1, 2, 0], "cell": [1, 1, 1], "actor": [0, 0, 0], "parent": [0, 0, 0],
                                     "kind": [0, 0, 3], "submitted": [1.0, 1.5, 2.0], "state": [3, 4, 3],
                                     "worker": [256, 3, 255], "started": [2.0, 4.0, nan], "finished": [3.0, 5.0, 2.0],
-                                    "size": [8.0, nan, 1e6], "sent": [1.8, nan, nan], "ended": [2.7, nan, nan]}),
+                                    "size": [8.0, nan, 1e6], "sent": [1.8, nan, nan], "ended": [2.7, nan, nan], "called": [2.25, nan, nan]}),
         "edges": table_of("edges", {"source": [0], "target": [1]}),
         "lines": table_of("lines", {"at": [2.5, 4.5], "row": [0, 1], "stream": ["stdout", "stderr"], "pid": [7, 7],
                                     "text": [text, "日本語"]}),
@@ -55,7 +55,7 @@ def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
     assert again.header == recording.header
     assert all(again.tables[name].equals(recording.tables[name]) or name == "tasks" for name in TABLES)
     assert again.tasks.to_pylist()[0] == {"name": "load", "kind": "task", "cell": "In [1]", "state": "finished",
-                                          "submitted": 1.0, "started": 2.0, "finished": 3.0, "size": 8.0}
+                                          "submitted": 1.0, "started": 2.0, "called": 2.25, "finished": 3.0, "size": 8.0}
     assert again.tasks["state"].to_pylist() == ["finished", "failed", "finished"]
 
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decodeGraphMessage, decodeReply } from '../decode';
-import { Kind, ProtocolError, Refusal, State } from '../protocol';
+import { Kind, ProtocolError, Refusal, State, VERSION } from '../protocol';
 import { message, onTheWire } from './helpers';
 
 const parts = {
@@ -32,7 +32,7 @@ describe('a graph message', () => {
   test.each([
     ['no object', null],
     ['another type', { ...data, type: 'delete' }],
-    ['another version', { ...data, v: 2 }],
+    ['another version', { ...data, v: VERSION + 1 }],
     ['a missing field', { ...data, tasks: undefined }],
     ['a count below zero', { ...data, tasks: -1 }],
     ['a number that is text', { ...data, now: '1' }],

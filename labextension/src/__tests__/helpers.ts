@@ -23,6 +23,7 @@ export interface Update {
   size?: number;
   sent?: number;
   ended?: number;
+  called?: number;
 }
 
 export interface Parts {
@@ -60,6 +61,7 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       updates: updates.length,
       edges: edges.length,
       away: away.length,
+      calls: updates.filter(update => update.called !== undefined).length,
       ...header
     },
     arrays: {
@@ -79,7 +81,8 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       updateSize: Float64Array.from(updates, update => update.size ?? NaN),
       edges: Uint32Array.from(edges.flat()),
       awayRow: Uint32Array.from(away, ({ row }) => row),
-      awayTimes: Float64Array.from([...away.map(({ sent }) => sent!), ...away.map(({ ended }) => ended ?? NaN)])
+      awayTimes: Float64Array.from([...away.map(({ sent }) => sent!), ...away.map(({ ended }) => ended ?? NaN)]),
+      calls: Float64Array.from(updates.flatMap(({ row, called }) => (called === undefined ? [] : [row, called])))
     }
   };
 }

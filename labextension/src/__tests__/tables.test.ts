@@ -34,7 +34,7 @@ function texts(graph: TaskGraph, name: TableName, order = NEWEST): string[][] {
 }
 
 test('tasks, the latest first', () => {
-  expect(texts(graphOf(), 'tasks').map(([name, cell, state, , ran]) => [name, cell, state, ran])).toEqual([
+  expect(texts(graphOf(), 'tasks').map(([name, cell, state, , , ran]) => [name, cell, state, ran])).toEqual([
     ['simulate', 'In [2]', 'waiting', ''],
     ['plot', 'In [2]', 'failed', '1.0 s'],
     ['simulate', 'In [1]', 'finished', '3.0 s']

@@ -7,7 +7,8 @@ import { TaskGraph } from '../model';
 import { State } from '../protocol';
 import { arrange, extent, fitTime, gapReason, readyAt, spanOf, story, tickLabel, ticks, zoomTime } from '../timeline';
 import { chromeTrace } from '../trace';
-import { machineLabel, message, play, workerLabel } from './helpers';
+import { tableOf } from '../tables';
+import { machineLabel, message, play, recorder, workerLabel } from './helpers';
 
 /** Rows that ran on worker 1 at these times, with the dependencies given. */
 function ran(times: [start: number, end: number][], edges: [number, number][] = []): TaskGraph {
@@ -62,6 +63,43 @@ test('a running task reaches to the present', () => {
   graph.apply(message('delta', { updates: [{ row: 0, state: State.running, worker: 1, started: 1, finished: Number.NaN }] }), 0);
   expect(spanOf(graph, 0, 4)).toEqual([1, 4]);
   expect(extent(graph, 4)).toEqual([0, 4]);
+});
+
+/** One row that loaded its arguments for two of its four seconds. */
+function loaded(): TaskGraph {
+  const graph = new TaskGraph();
+  const updates = [{ row: 0, state: State.finished, worker: 1, started: 1, called: 3, finished: 5 }];
+  graph.apply(message('snapshot', { rows: [{ submitted: 0 }], updates, header: { now: 10, workers: [[1, workerLabel(7, 'idle')]] } }), 0);
+  return graph;
+}
+
+test('what loading arguments took is told, drawn lower than the run, and a slice of the trace', () => {
+  const graph = loaded();
+  const [bar] = arrange(graph, WIDE, 1000, 10).bars;
+  expect([bar!.x0, bar!.xCall, bar!.x1]).toEqual([100, 300, 500]);
+  expect(story(graph, 0, 9)).toEqual(['1.0\u00a0s in the queue', '2.0\u00a0s to load its code and arguments', 'ran 2.0\u00a0s']);
+  expect(gapReason(graph, 2)).toEqual(['nothing else was to do while 1 task ran', '1 of them loaded its arguments']);
+  expect(gapReason(graph, 4)).toEqual(['nothing else was to do while 1 task ran']);
+  const made = tableOf(graph, 'tasks', 9, null, null);
+  expect(made.columns.find(({ key }) => key === 'loaded')!.text(0)).toBe('2.0\u00a0s');
+  const view = { width: 900, height: 100 };
+  const scene = { graph, theme: makeTheme(() => '', false), arranged: arrange(graph, WIDE, 790, 10), scale: WIDE, view, top: 0, now: 10, hovered: -1, selected: -1, brush: null, lit: null };
+  const { pen, commands } = recorder();
+  drawTimeline(pen, scene);
+  expect(commands).toContain('fillRect 208 37 200 8');
+  expect(commands).toContain('fillRect 408 31 199 20');
+  const { traceEvents } = JSON.parse(chromeTrace(graph, 100)) as { traceEvents: Record<string, unknown>[] };
+  expect(traceEvents.filter(({ ph }) => ph === 'X').map(({ name, ts, dur }) => [name, ts, dur])).toEqual([
+    ['unknown', 1e6, 4e6],
+    ['arguments', 1e6, 2e6]
+  ]);
+});
+
+test('an attempt that begins anew has loaded nothing yet', () => {
+  const graph = loaded();
+  graph.apply(message('delta', { updates: [{ row: 0, state: State.running, worker: 1, started: 6 }] }), 0);
+  expect(graph.loading(0)).toBeNaN();
+  expect(arrange(graph, WIDE, 1000, 8).bars[0]!.xCall).toBe(600);
 });
 
 test('waiting is told apart: for inputs, and for a place', () => {

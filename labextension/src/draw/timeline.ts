@@ -15,6 +15,8 @@ export const AXIS_PX = 26;
 export const NAMES_PX = 108;
 const BAR_PX = 20;
 const LABEL_PX = 34;
+/** Loading is drawn as a bar of so much of the height: told apart without a colour. */
+const LOADING_SHARE = 0.4;
 
 export interface TimelineScene {
   graph: TaskGraph;
@@ -222,20 +224,24 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
   const isRunning = graph.state[bar.row] === State.running;
   const colour = colourOf(scene, bar.row);
   const alpha = lit && !lit(bar.row) ? 0.2 : 1;
+  const call = Math.min(right, Math.max(left, NAMES_PX + bar.xCall));
   pen.globalAlpha = isRunning ? 0.4 * alpha : alpha;
   pen.fillStyle = colour;
-  pen.fillRect(left, y, Math.max(1, right - left - (right - left > 4 ? 1 : 0)), height);
+  if (call - left >= 1) {
+    pen.fillRect(left, y + (height * (1 - LOADING_SHARE)) / 2, call - left, height * LOADING_SHARE);
+  }
+  pen.fillRect(call, y, Math.max(1, right - call - (right - call > 4 ? 1 : 0)), height);
   pen.globalAlpha = alpha;
   if (isRunning && right <= view.width) {
     pen.fillStyle = theme.states[State.running]!.solid;
     pen.fillRect(right - 3, y, 3, height);
   }
-  if (right - left > LABEL_PX && height > 11) {
+  if (right - call > LABEL_PX && height > 11) {
     pen.font = `500 11px ${theme.font}`;
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
     pen.fillStyle = isRunning ? theme.text : theme.inverse;
-    pen.fillText(ellipsis(pen, graph.name(bar.row), right - left - 12), left + 6, y + height / 2 + 0.5);
+    pen.fillText(ellipsis(pen, graph.name(bar.row), right - call - 12), call + 6, y + height / 2 + 0.5);
   }
   if (bar.row === selected || bar.row === hovered) {
     pen.strokeStyle = bar.row === selected ? theme.text : theme.textSoft;

@@ -62,6 +62,10 @@ export function Timeline({ state, graph, options }: ViewProps) {
         ) : (
           <span class="cm-soft">{__('Shift and drag marks a stretch of time')}</span>
         )}
+        <span class="cm-soft cm-key">
+          <i class="cm-key-loading" /> {__('loads its arguments')}
+          <i /> {__('runs')}
+        </span>
         <span class="cm-spring" />
         <button type="button" title={__('For ui.perfetto.dev and chrome://tracing')} onClick={() => save('cellmesh-trace.json', new Blob([chromeTrace(graph, now())], { type: 'application/json' }))}>
           {__('Save trace')}
