@@ -28,9 +28,10 @@ abstract class Follower {
       this.generation++;
       this.layout = this.fresh(direction);
     }
-    while (this.layout.n < this.count()) {
-      this.place(this.layout.n);
+    while (this.layout.nPlaced < this.count()) {
+      this.place(this.layout.nPlaced);
     }
+    this.layout.n = this.count();
   }
 
   protected abstract fresh(direction: Direction): LayeredLayout;

@@ -34,6 +34,16 @@ export class Waffle {
     return rank;
   }
 
+  /** Take away the last row. */
+  removeLast(state: State): void {
+    this.at(--this.nRows, state, -1);
+  }
+
+  /** As many rows would have had more buckets: after many were taken away it is to be made anew. */
+  get isTooCoarse(): boolean {
+    return this.bucketSize > 1 && 2 * this.nRows <= WAFFLE_CELLS * this.bucketSize;
+  }
+
   change(rank: number, from: State, to: State): void {
     this.at(rank, from, -1);
     this.at(rank, to, 1);
@@ -61,7 +71,7 @@ export class Waffle {
 export class Group {
   n = 0;
   readonly counts = new Uint32Array(N_STATES);
-  readonly waffle = new Waffle();
+  waffle = new Waffle();
   /** Seconds spent in rows that ended, and how many those are. */
   seconds = 0;
   nTimed = 0;
@@ -91,16 +101,20 @@ export interface GroupEdge {
   n: number;
 }
 
+function keyOf({ cell, fn, kind }: Pick<Group, 'cell' | 'fn' | 'kind'>): string {
+  return `${cell}:${fn}:${kind}`;
+}
+
 /** All groups, in order of appearance. */
 export class Groups {
   readonly list: Group[] = [];
-  readonly edges: GroupEdge[] = [];
+  edges: GroupEdge[] = [];
   private readonly byKey = new Map<string, Group>();
   private readonly edgeByKey = new Map<string, GroupEdge>();
 
   /** The group that such a row belongs to, made on demand. */
   find(fn: number, cell: number, kind: Kind, row: number): Group {
-    const key = `${cell}:${fn}:${kind}`;
+    const key = keyOf({ cell, fn, kind });
     let group = this.byKey.get(key);
     if (!group) {
       group = new Group(this.list.length, fn, cell, kind, row);
@@ -108,6 +122,22 @@ export class Groups {
       this.list.push(group);
     }
     return group;
+  }
+
+  disconnect(source: number, target: number): void {
+    this.edgeByKey.get(`${source}:${target}`)!.n--;
+  }
+
+  /** Forget groups and edges that are empty now; groups have become so from the last one on. */
+  prune(): void {
+    for (let last = this.list.at(-1); last && !last.n; last = this.list.at(-1)) {
+      this.byKey.delete(keyOf(last));
+      this.list.pop();
+    }
+    for (const { source, target } of this.edges.filter(({ n }) => !n)) {
+      this.edgeByKey.delete(`${source}:${target}`);
+    }
+    this.edges = this.edges.filter(({ n }) => n > 0);
   }
 
   connect(source: number, target: number): void {

@@ -122,7 +122,9 @@ export function slotsFor(nBoxes: number, direction: Direction): number {
 }
 
 export class LayeredLayout {
+  /** How many boxes there are. Those beyond have a place already, and had been there before the graph went back in time. */
   n = 0;
+  nPlaced = 0;
   /** Each box's layer, the rank of that within its block, and the box's place in it. */
   layer = new Int32Array(1024);
   depth = new Int32Array(1024);
@@ -166,7 +168,8 @@ export class LayeredLayout {
 
   /** Place the next box. */
   add({ parents, continues, block }: Appearance, outlook?: Outlook): void {
-    const box = this.n++;
+    const box = this.nPlaced++;
+    this.n = this.nPlaced;
     this.reserve(this.n);
     const band = this.bands.get(block) ?? this.begin(box, block, outlook);
     let depth = 0;
@@ -288,7 +291,9 @@ export class LayeredLayout {
           for (let i = first; i <= last; i++) {
             const { slots, boxes } = lines[i]!;
             for (let at = lowerBound(slots, from); at < slots.length && slots[at]! <= to; at++) {
-              visit(boxes[at]!);
+              if (boxes[at]! < this.n) {
+                visit(boxes[at]!);
+              }
             }
           }
         }
@@ -301,7 +306,8 @@ export class LayeredLayout {
     const { band, lines } = this.layers[this.layer[box]!]!;
     const i = this.line[box]!;
     const { slots, boxes } = lines[i]!;
-    const next = boxes[lowerBound(slots, this.slot[box]!) + step] ?? endOf(lines[i + step], step);
+    const at = lowerBound(slots, this.slot[box]!);
+    const next = this.nearest(step > 0 ? boxes.slice(at + 1) : boxes.slice(0, at), step) ?? this.nearest(lines[i + step]?.boxes, step);
     if (next !== undefined) {
       return next;
     }
@@ -316,9 +322,15 @@ export class LayeredLayout {
     return band ? this.boxIn(band, step > 0 ? 0 : band.layers.length - 1, 1) : NONE;
   }
 
+  /** Of boxes beside each other the first that is there, as one comes with this step. */
+  private nearest(boxes: readonly number[] = [], step: 1 | -1): number | undefined {
+    const there = boxes.filter(box => box < this.n);
+    return step > 0 ? there[0] : there.at(-1);
+  }
+
   private boxIn({ layers }: Band, depth: number, step: 1 | -1): number {
     const { lines } = this.layers[layers[Math.min(depth, layers.length - 1)]!]!;
-    return endOf(lines[0], step) ?? NONE;
+    return this.nearest(lines[0]?.boxes, step) ?? NONE;
   }
 
   /** A place for a block: beside others if it fits there and none of them feeds it, else on a shelf of its own. */
@@ -407,11 +419,6 @@ export class LayeredLayout {
     slot.set(this.slot);
     this.slot = slot;
   }
-}
-
-/** The box at the end of a line at which one arrives with this step. */
-function endOf(line: Line | undefined, step: 1 | -1): number | undefined {
-  return step > 0 ? line?.boxes[0] : line?.boxes.at(-1);
 }
 
 /** The last index of an ascending sequence whose value is not above `value`; 0 if there is none. */

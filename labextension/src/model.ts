@@ -3,7 +3,7 @@
 // No DOM and no clock in here. A snapshot starts a new epoch, deltas extend it; layout and drawing read the columns and
 // catch up on their own. Edges hang in linked lists of indices, so that adding one costs the same at any size.
 
-import { Groups } from './groups';
+import { Groups, Waffle } from './groups';
 import {
   type ActorLabel,
   type CellLabel,
@@ -374,6 +374,90 @@ export class TaskGraph {
     this.session = '';
     this.tasks = this.aggregated = this.dropped = this.behind = 0;
     this.version++;
+  }
+
+  /**
+   * Forget the rows from `n` on and what hangs on them, to go back to a time. The other rows, and all labels, are as the message says
+   * that is to follow. Edges must have come in the order of their later rows.
+   */
+  rewind(n: number, at: number): void {
+    while (this.nEdges && Math.max(this.source[this.nEdges - 1]!, this.target[this.nEdges - 1]!) >= n) {
+      const e = --this.nEdges;
+      const [source, target] = [this.source[e]!, this.target[e]!];
+      this.firstIn[target] = this.nextIn[e]!;
+      this.firstOut[source] = this.nextOut[e]!;
+      this.groups.disconnect(this.group[source]!, this.group[target]!);
+    }
+    for (let row = this.n - 1; row >= n; row--) {
+      this.removeLast(row);
+    }
+    for (const [column, none] of this.columnsBorn) {
+      column.fill(none, n, this.n);
+    }
+    this.n = n;
+    this.groups.prune();
+    this.refineWaffles();
+    for (const labels of [this.functions, this.cells, this.actors, this.workers, this.nodes]) {
+      labels.clear();
+    }
+    this.samples = this.samples.filter(sample => sample.at <= at);
+    this.history.length = 0;
+  }
+
+  private removeLast(row: number): void {
+    const group = this.groups.list[this.group[row]!]!;
+    const state = this.state[row] as State;
+    const seconds = this.finished[row]! - this.started[row]!;
+    group.n--;
+    group.counts[state]!--;
+    group.waffle.removeLast(state);
+    group.bytes -= this.size[row]! || 0;
+    if (!Number.isNaN(seconds)) {
+      group.seconds -= seconds;
+      group.nTimed--;
+    }
+    const parent = this.parent[row]! - 1;
+    if (parent >= 0) {
+      this.firstChild[parent] = this.nextChild[row]!;
+      this.groups.disconnect(this.group[parent]!, this.group[row]!);
+    }
+    const actor = this.actor[row]! - 1;
+    const calls = this.calls.get(actor);
+    if (calls?.last === row) {
+      if (this.previousCall[row] === NONE) {
+        this.calls.delete(actor);
+      } else {
+        calls.last = this.previousCall[row]!;
+        calls.n--;
+        calls.ended -= Number(this.kind[row] === Kind.actor_call && isEnded(state));
+      }
+    }
+  }
+
+  /** Waffles that would be finer if they had never been larger. */
+  private refineWaffles(): void {
+    const coarse = new Set(this.groups.list.filter(({ waffle }) => waffle.isTooCoarse));
+    if (coarse.size) {
+      coarse.forEach(group => {
+        group.waffle = new Waffle();
+      });
+      for (let row = 0; row < this.n; row++) {
+        const group = this.groups.list[this.group[row]!]!;
+        if (coarse.has(group)) {
+          this.rank[row] = group.waffle.add(this.state[row] as State);
+        }
+      }
+    }
+  }
+
+  /** Columns that a new row does not set, and what stands there then. */
+  private get columnsBorn(): [Uint8Array | Int32Array | Float64Array, number][] {
+    const { worker, started, finished, called, size, previousCall, firstIn, firstOut, firstChild, nextChild } = this;
+    return [
+      [worker, NO_WORKER],
+      ...[started, finished, called, size].map((column): [Float64Array, number] => [column, Number.NaN]),
+      ...[previousCall, firstIn, firstOut, firstChild, nextChild].map((column): [Int32Array, number] => [column, NONE])
+    ];
   }
 
   private reset(): void {

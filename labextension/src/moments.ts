@@ -22,39 +22,47 @@ export class Moments {
   /** For each row the time from which it is there: rows appear in order. */
   private seen = new Float64Array(0);
   private ready = new Float64Array(0);
+  /** The edges in the order of their later rows, and those. */
+  private edge = new Uint32Array(0);
+  private edgeRow = new Uint32Array(0);
 
   constructor(private readonly graph: TaskGraph) {}
 
-  /** The message that leads from what was shown `since` to the moment `at`; with null a snapshot of it. */
+  /**
+   * The message that leads from what was shown `since` to the moment `at`; with null a snapshot of it. A graph that is to go back is
+   * rewound to the rows of that moment first.
+   */
   message(at: number, since: number | null): GraphMessage {
     const { graph } = this;
     const n = this.rowsAt(at);
-    const before = since === null ? 0 : this.rowsAt(since);
+    const before = since === null ? 0 : Math.min(n, this.rowsAt(since));
     const counts = noCounts();
     const states = new Uint8Array(n);
     const changed = new Uint32Array(n);
     let nChanged = 0;
+    const over = since === null ? Number.NEGATIVE_INFINITY : Math.min(at, since);
     for (let row = 0; row < n; row++) {
+      if (graph.finished[row]! <= over && graph.kind[row] !== Kind.object && row < before) {
+        counts[COUNTED[(states[row] = graph.state[row]!) as State]]++; // nothing has become of it in between
+        continue;
+      }
       const state = (states[row] = this.stateAt(row, at));
       const isObject = graph.kind[row] === Kind.object;
       const was = since !== null && row < before ? this.stateAt(row, since) : isObject ? -1 : State.waiting;
-      if (state !== was || (since !== null && graph.called[row]! > since && graph.called[row]! <= at)) {
+      if (state !== was || (since !== null && graph.called[row]! > since !== graph.called[row]! > at)) {
         changed[nChanged++] = row;
       }
       if (!isObject) {
         counts[COUNTED[state]]++;
       }
     }
-    const edges = new Uint32Array(2 * graph.nEdges);
-    let nEdges = 0;
-    for (let e = 0; e < graph.nEdges; e++) {
-      const source = graph.source[e]!;
-      const target = graph.target[e]!;
-      const last = source > target ? source : target;
-      if (last < n && last >= before) {
-        edges[2 * nEdges] = source;
-        edges[2 * nEdges++ + 1] = target;
-      }
+    const [first, end] = [before, n].map(row => countBelow(this.edgeRow, row)) as [number, number];
+    const nEdges = end - first;
+    const edges = new Uint32Array(2 * nEdges);
+    for (let i = 0; i < nEdges; i++) {
+      const e = this.edge[first + i]!;
+      edges[2 * i] = graph.source[e]!;
+      edges[2 * i + 1] = graph.target[e]!;
     }
     const updates = this.updates(changed.subarray(0, nChanged), states, at);
     return {
@@ -63,7 +71,7 @@ export class Moments {
         newU32: columns([graph.fn, graph.cell, graph.actor, graph.parent, graph.kind], before, n),
         newSubmitted: graph.submitted.slice(before, n),
         ...updates,
-        edges: edges.slice(0, 2 * nEdges)
+        edges
       }
     };
   }
@@ -169,16 +177,7 @@ export class Moments {
   /** How many rows there were at a moment: they come in order. */
   rowsAt(at: number): number {
     this.read();
-    let [low, high] = [0, this.graph.n];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.seen[middle]! <= at) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return countBelow(this.seen, at, true);
   }
 
   /** Catch up with the graph. */
@@ -203,7 +202,41 @@ export class Moments {
       const end = isEnded(graph.state[source]!) ? graph.finished[source]! : Number.POSITIVE_INFINITY;
       this.ready[target] = end > this.ready[target]! ? end : this.ready[target]!;
     }
+    [this.edge, this.edgeRow] = edgesByLaterRow(graph);
   }
+}
+
+/** The edges in the order of the later of their rows, and that row of each. */
+function edgesByLaterRow({ n, nEdges, source, target }: TaskGraph): [Uint32Array<ArrayBuffer>, Uint32Array<ArrayBuffer>] {
+  const later = (e: number) => (source[e]! > target[e]! ? source[e]! : target[e]!);
+  const begins = new Uint32Array(n + 1);
+  for (let e = 0; e < nEdges; e++) {
+    begins[later(e) + 1]!++;
+  }
+  for (let row = 0; row < n; row++) {
+    begins[row + 1]! += begins[row]!;
+  }
+  const [edges, rows] = [new Uint32Array(nEdges), new Uint32Array(nEdges)];
+  for (let e = 0; e < nEdges; e++) {
+    const place = begins[later(e)]!++;
+    edges[place] = e;
+    rows[place] = later(e);
+  }
+  return [edges, rows];
+}
+
+/** How many of an ascending sequence are below a value, or with `included` not above it. */
+function countBelow(ascending: Float64Array | Uint32Array, value: number, included = false): number {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle]! < value || (included && ascending[middle] === value)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
 function hasBegun(state: number): boolean {

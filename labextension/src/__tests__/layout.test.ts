@@ -3,6 +3,7 @@ import { type Scenario, mapReduce, parameterServer, quickstart, recursion } from
 import { GroupArrangement, TaskArrangement } from '../arrange';
 import { type Direction, LayeredLayout, NONE, TASK_METRICS, slotsFor } from '../layout';
 import { TaskGraph } from '../model';
+import { Moments } from '../moments';
 import { play } from './helpers';
 
 function layoutOf(parents: number[][], direction: Direction = 'right', nSlots = 20): LayeredLayout {
@@ -206,4 +207,32 @@ test('large pictures keep the proportions of a panel', () => {
     expect(height / width).toBeGreaterThan(0.4);
     expect(height / width).toBeLessThan(4);
   }
+});
+
+test.each([TaskArrangement, GroupArrangement])('going back in time leaves boxes where they are, and shows those that were there', Arrangement => {
+  const graph = new TaskGraph();
+  play(graph, recursion());
+  const moments = new Moments(graph);
+  const past = new TaskGraph();
+  past.apply(moments.message(graph.now, null), 0);
+  const arrangement = new Arrangement(past);
+  arrangement.update('right');
+  const { layout, generation } = arrangement;
+  const before = rects(layout);
+  const at = graph.now / 4;
+  past.rewind(moments.rowsAt(at), at);
+  past.apply(moments.message(at, graph.now), 0);
+  arrangement.update('right');
+  const boxes: number[] = [];
+  layout.visible(layout.bounds(), box => boxes.push(box));
+  expect(boxes.sort((a, b) => a - b)).toEqual([...Array(layout.n).keys()]);
+  expect([layout.n, before.length]).toEqual([Arrangement === TaskArrangement ? past.n : past.groups.list.length, layout.nPlaced]);
+  expect(past.n).toBeLessThan(graph.n);
+  for (const box of boxes) {
+    expect([layout.neighbour(box, 1), layout.neighbour(box, -1), layout.beyond(box, 1)].every(other => other < layout.n)).toBe(true);
+  }
+  past.apply(moments.message(graph.now, at), 0);
+  arrangement.update('right');
+  expect([arrangement.layout, arrangement.generation]).toEqual([layout, generation]);
+  expect(rects(layout)).toEqual(before);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { quickstart, recursion } from '../../dev/trace';
+import { mapReduce, parameterServer, quickstart, recursion } from '../../dev/trace';
 import { TaskGraph } from '../model';
 import { Moments, activity, momentAt, placeOf, stretchesOf } from '../moments';
 import { Kind, State } from '../protocol';
@@ -70,6 +70,43 @@ test.each([['quickstart', quickstart], ['recursion', recursion]] as const)('of %
   }
   expect(content(walking)).toEqual(content(graph));
 });
+
+test.each([['quickstart', quickstart], ['recursion', recursion], ['parameter server', parameterServer], ['many', () => mapReduce(400, 0.05, 8)]] as const)(
+  'of %s, going back step by step shows what jumping shows',
+  (_, scenario) => {
+    const graph = new TaskGraph();
+    play(graph, scenario());
+    const moments = new Moments(graph);
+    const walking = new TaskGraph();
+    const begin = graph.now + 1;
+    walking.apply(moments.message(begin, null), 0);
+    const { epoch } = walking;
+    let before = begin;
+    // Back, now and then a little forward, to the beginning and to the end again.
+    const steps = Array.from({ length: 23 }, (_, i) => graph.now * (1 - i / 20 + (i % 4 === 3 ? 0.08 : 0)));
+    for (const at of [...steps, begin]) {
+      if (at < before) {
+        walking.rewind(moments.rowsAt(at), at);
+      }
+      walking.apply(moments.message(at, before), 0);
+      before = at;
+      const jumped = new TaskGraph();
+      jumped.apply(moments.message(at, null), 0);
+      expect(everything(walking)).toEqual(everything(jumped));
+    }
+    expect(walking.epoch).toBe(epoch);
+  }
+);
+
+/** All that a graph says, where the way to it must not matter. */
+function everything(graph: TaskGraph) {
+  const sums = graph.groups.list.map(({ n, nTimed, seconds, bytes, waffle }) => [n, nTimed, Number(seconds.toFixed(6)) + 0, bytes, waffle.bucketSize, [...waffle.counts]]);
+  const rows = Array.from({ length: graph.n }, (_, row) => [graph.previousCall[row], [...graph.children(row)], [...graph.dependents(row)], graph.size[row], graph.loading(row)]);
+  const labels = [graph.functions, graph.cells, graph.actors, graph.workers, graph.nodes].map(map => [...map].sort(([a], [b]) => a - b));
+  const edges = graph.groups.edges.map(({ source, target, n }) => [source, target, n].join()).sort();
+  const calls = [...graph.calls].sort(([a], [b]) => a - b);
+  return { ...content(graph), sums, rowsToo: rows, labels, edges, calls, samples: graph.samples, now: graph.now };
+}
 
 test('what the machine did is known up to the moment', () => {
   const graph = small();

@@ -239,7 +239,7 @@ function drawCaptions(pen: Pen, scene: Scene): void {
   pen.textAlign = 'left';
   pen.textBaseline = 'alphabetic';
   pen.fillStyle = theme.textSoft;
-  for (const row of layout.blockStarts) {
+  for (const row of layout.blockStarts.filter(row => row < layout.n)) {
     const [x, y] = [boxX(scene, row), boxY(scene, row)];
     if (y > area.y - 20 && y < area.y + area.height + 20 && x < area.x + area.width) {
       pen.globalAlpha = scene.lit ? DIMMED * 2 : 1;

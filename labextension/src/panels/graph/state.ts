@@ -102,9 +102,13 @@ export class PanelState {
     } else {
       const from = this.moment.peek();
       this.moments ??= new Moments(live);
-      const canGoOn = from !== null && from <= at && this.past.session === live.session && this.moments.rowsAt(from) === this.past.n;
+      const canGoOn = from !== null && this.past.session === live.session && this.moments.rowsAt(from) === this.past.n;
+      const isBack = canGoOn && at < from;
+      if (isBack) {
+        this.past.rewind(this.moments.rowsAt(at), at);
+      }
       // What has been there before does not fade in.
-      const clockMs = performance.now() - (canGoOn ? 0 : FADED_MS);
+      const clockMs = performance.now() - (canGoOn && !isBack ? 0 : FADED_MS);
       this.past.apply(this.moments.message(at, canGoOn ? from : null), clockMs);
       this.moment.value = at;
     }
