@@ -38,13 +38,16 @@ export interface LogQuery {
   stream: 'stdout' | 'stderr' | null;
   /** Nothing that was printed later. */
   until: number | null;
+  /** Only what was printed then. */
+  during: readonly [number, number] | null;
   sort: Sort;
 }
 
-export function select(book: LogBook, graph: TaskGraph, { words, row, stream, until, sort }: LogQuery): LogLine[] {
+export function select(book: LogBook, graph: TaskGraph, { words, row, stream, until, during, sort }: LogQuery): LogLine[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const found = book.lines.filter(line => {
-    if ((row !== null && line.row !== row) || (stream !== null && line.stream !== stream) || (until !== null && line.at > until)) {
+    const isOther = (row !== null && line.row !== row) || (stream !== null && line.stream !== stream);
+    if (isOther || (until !== null && line.at > until) || (during && (line.at < during[0] || line.at > during[1]))) {
       return false;
     }
     const text = wanted.length ? `${nameOf(graph, line)} ${line.text}`.toLowerCase() : '';

@@ -312,6 +312,17 @@ export class TaskGraph {
     return this.started[row]! <= to && (Number.isNaN(end) || end >= from);
   }
 
+  /** Groups, actors or workers (what `of` gives for a row) of which a row ran at any time of a stretch. */
+  seenIn(stretch: readonly [number, number], of: (row: number) => number): Set<number> {
+    const seen = new Set<number>();
+    for (let row = 0; row < this.n; row++) {
+      if (this.ranIn(row, stretch)) {
+        seen.add(of(row));
+      }
+    }
+    return seen;
+  }
+
   /** Rows that this row depends on. */
   *dependencies(row: number): Generator<number> {
     for (let e = this.firstIn[row]!; e !== NONE; e = this.nextIn[e]!) {

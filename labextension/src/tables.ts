@@ -53,9 +53,9 @@ export function tableOf(graph: TaskGraph, name: TableName, now: number, brush: r
     case 'objects':
       return objects(graph, row => isSeen(row));
     case 'actors':
-      return actors(graph);
+      return actors(graph, brush && graph.seenIn(brush, row => graph.actor[row]! - 1));
     case 'workers':
-      return workers(graph, now);
+      return workers(graph, now, brush && graph.seenIn(brush, row => graph.worker[row]!));
   }
 }
 
@@ -159,11 +159,11 @@ function count(items: Iterable<unknown>): number {
   return n;
 }
 
-function actors(graph: TaskGraph): Table {
+function actors(graph: TaskGraph, seen: ReadonlySet<number> | null): Table {
   const calls = (actor: number) => graph.calls.get(actor);
   const open = (actor: number) => (calls(actor)?.n ?? 0) - (calls(actor)?.ended ?? 0);
   return {
-    items: [...graph.actors.keys()],
+    items: [...graph.actors.keys()].filter(actor => !seen || seen.has(actor)),
     words: actor => [graph.actors.get(actor)!.name, graph.actors.get(actor)!.cls, lifeInWords(graph.actors.get(actor)!)],
     row: actor => currentCall(graph, actor) ?? calls(actor)?.last ?? NONE,
     columns: [
@@ -193,7 +193,7 @@ function nameOf(graph: TaskGraph, row: number | undefined): string {
   return row === undefined ? '' : graph.name(row);
 }
 
-function workers(graph: TaskGraph, now: number): Table {
+function workers(graph: TaskGraph, now: number, seen: ReadonlySet<number> | null): Table {
   const limit = graph.workerLimit;
   const done = new Float64Array(limit);
   const busy = new Float64Array(limit);
@@ -212,7 +212,7 @@ function workers(graph: TaskGraph, now: number): Table {
   const life = (worker: number) =>
     lifeInWords({ ...label(worker), ...(label(worker).node ? { state: graph.nodes.get(label(worker).node)?.state === 'dead' ? 'dead' : current[worker]! < 0 ? 'idle' : 'busy' } : {}) });
   return {
-    items: [...graph.workers].filter(([, { pid }]) => pid > 0).map(([worker]) => worker),
+    items: [...graph.workers].filter(([worker, { pid }]) => pid > 0 && (!seen || seen.has(worker))).map(([worker]) => worker),
     words: worker => [String(label(worker).pid), graph.nodeName(label(worker).node), life(worker), nameOf(graph, current[worker]! < 0 ? undefined : current[worker])],
     row: worker => current[worker]!,
     columns: [

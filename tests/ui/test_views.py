@@ -145,6 +145,45 @@ def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> N
     assert lab.page.evaluate("() => window.hostile") is None
 
 
+def test_a_stretch_marked_in_the_timeline_filters_the_other_views(lab: Lab, panel: Panel) -> None:
+    say = "import numpy as np, time\n@cm.remote\ndef {0}():\n    time.sleep(0.1)\n    print('{0}')\n    return np.ones(300_000)\n{0}_ref = {0}.remote()\ncm.wait([{0}_ref]);"
+    start(lab, say.format("early"), say.format("late"))
+    lab.run_cell(1)
+    lab.run_cell(2)
+    panel.expect_tasks(2)
+    panel.root.get_by_role("radio", name="Timeline").click()
+    wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
+    box = panel.canvas.bounding_box()
+    assert box
+    y, right = box["y"] + box["height"] - 5, box["x"] + box["width"]
+    lab.page.keyboard.down("Shift")
+    lab.page.mouse.move(right - 1, y)
+    lab.page.mouse.down()
+    lab.page.mouse.move(right - 30, y, steps=4)
+    lab.page.mouse.up()
+    lab.page.keyboard.up("Shift")
+    marked = panel.root.locator(".cm-range")
+    expect(marked).to_contain_text("marked")
+    expect(panel.list()).to_have_count(1)
+    expect(panel.root.locator(".cm-list .cm-row")).to_contain_text("late")
+    panel.root.get_by_role("radio", name="Logs").click()
+    said = panel.root.locator(".cm-said")
+    expect(said).to_have_text(["late"], timeout=PATIENCE_MS)
+    panel.root.get_by_role("radio", name="Memory").click()
+    expect(panel.root.locator(".cm-value-box.cm-dim").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(panel.root.locator(".cm-value-box:not(.cm-dim)")).to_have_attribute("title", re.compile("late"))
+    panel.root.get_by_role("radio", name="Machine").click()
+    expect(panel.root.locator(".cm-curve-marked").first).to_be_visible()
+    panel.root.get_by_role("radio", name="Groups").click()
+    wait_until(lambda: panel.colours_drawn() > 5, what="groups")
+    dimmed = panel.colours_drawn()
+    panel.root.get_by_role("radio", name="Logs").click()
+    marked.click()
+    expect(said).to_have_text(["early", "late"])
+    panel.root.get_by_role("radio", name="Groups").click()
+    wait_until(lambda: panel.colours_drawn() not in (dimmed, 1), what="groups, all of them lit")
+
+
 def test_cells_show_how_far_their_tasks_are(lab: Lab, panel: Panel) -> None:
     start(lab, ADD, TREE, WORK)
     for index in (1, 2, 3):

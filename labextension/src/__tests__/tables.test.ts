@@ -64,6 +64,16 @@ test('every word of a search must be found: in the name, the cell or the state',
 test('a state and a stretch of time leave out the others', () => {
   expect(tableOf(graphOf(), 'tasks', 10, null, State.failed).items).toEqual([1]);
   expect(tableOf(graphOf(), 'tasks', 10, [3, 5], null).items).toEqual([0]);
+  expect(tableOf(graphOf(), 'workers', 10, [3, 5], null).items).toEqual([1]);
+  expect(graphOf().seenIn([3, 5], row => row)).toEqual(new Set([0]));
+});
+
+test('actors that were asked for something in a stretch of time', () => {
+  const graph = new TaskGraph();
+  play(graph, parameterServer());
+  const busy = [...Array(graph.n).keys()].filter(row => graph.actor[row] && graph.ranIn(row, [0, 0.1])).map(row => graph.actor[row]! - 1);
+  expect(tableOf(graph, 'actors', 10, [0, 0.1], null).items).toEqual([...graph.actors.keys()].filter(actor => busy.includes(actor)));
+  expect(tableOf(graph, 'actors', 10, [graph.now + 1, graph.now + 2], null).items).toEqual([]);
 });
 
 test('objects are what takes room', () => {

@@ -14,7 +14,7 @@ function printed() {
   graph.apply(message('snapshot', { rows: [{ fn: 1 }, { fn: 2 }], header: { functions: [[1, 'load'], [2, 'train']] } }), 0);
   const book = new LogBook();
   book.add({ first: 0, lines: [line(0, 'begin', 1), line(1, 'epoch 1', 2), line(0, 'end', 3), line(-1, 'nobody knows', 4, 'stderr')] });
-  const all = { words: '', row: null, stream: null, until: null, sort: 'time' as const };
+  const all = { words: '', row: null, stream: null, until: null, during: null, sort: 'time' as const };
   const texts = (query: object) => select(book, graph, { ...all, ...query }).map(({ text }) => text);
   return { book, texts };
 }
@@ -26,6 +26,7 @@ test('logs are searched by text and by the name of the task, and filtered', () =
   expect(texts({ row: 1 })).toEqual(['epoch 1']);
   expect(texts({ stream: 'stderr' })).toEqual(['nobody knows']);
   expect(texts({ until: 2 })).toEqual(['begin', 'epoch 1']);
+  expect(texts({ during: [2, 3] })).toEqual(['epoch 1', 'end']);
   expect(texts({ sort: 'task' })).toEqual(['nobody knows', 'begin', 'end', 'epoch 1']);
 });
 

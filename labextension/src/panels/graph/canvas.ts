@@ -334,8 +334,9 @@ export class GraphCanvas extends CanvasView {
         this.lit = showsGroups
           ? box => graph.groups.list[box]!.counts[stateFilter]! > 0
           : row => graph.state[row] === stateFilter;
-      } else if (brush && !showsGroups) {
-        this.lit = row => graph.ranIn(row, brush);
+      } else if (brush) {
+        const groups = showsGroups ? graph.seenIn(brush, row => graph.group[row]!) : null;
+        this.lit = box => (groups ? groups.has(box) : graph.ranIn(box, brush));
       } else if (groupFilter !== NONE && !showsGroups) {
         this.lit = row => graph.group[row] === groupFilter;
       }

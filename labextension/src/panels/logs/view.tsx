@@ -9,6 +9,7 @@ import type { State } from '../../protocol';
 import { __, _n } from '../../text';
 import { Mark } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
+import { Marked } from '../marked';
 import { useScroll } from '../scroll';
 
 const ROW_PX = 20;
@@ -66,9 +67,10 @@ export function Logs({ state, graph }: ViewProps) {
   const picked = state.selection.value;
   const chosen = picked?.kind === 'task' ? picked.index : null;
   const until = state.moment.value;
+  const during = state.brush.value;
   const lines = useMemo(
-    () => select(book, live, { words, row: onlyChosen ? chosen : null, stream: onlyErrors ? 'stderr' : null, until, sort }),
-    [book, version, words, sort, onlyChosen ? chosen : null, onlyErrors, until, live.n === 0]
+    () => select(book, live, { words, row: onlyChosen ? chosen : null, stream: onlyErrors ? 'stderr' : null, until, during, sort }),
+    [book, version, words, sort, onlyChosen ? chosen : null, onlyErrors, until, during, live.n === 0]
   );
   const box = useRef<HTMLDivElement>(null);
   const { top, height } = useScroll(box);
@@ -99,6 +101,7 @@ export function Logs({ state, graph }: ViewProps) {
             {__('Only %1', chosen < live.n ? live.name(chosen) : '')}
           </button>
         )}
+        <Marked state={state} />
         <input
           type="search"
           class="cm-field"
@@ -147,7 +150,7 @@ export function Logs({ state, graph }: ViewProps) {
           })}
         </div>
         {!lines.length && (
-          <p class="cm-empty cm-soft">{words || onlyErrors || onlyChosen ? __('Nothing that fits.') : __('No task has printed anything since this notebook loaded cellmesh.')}</p>
+          <p class="cm-empty cm-soft">{words || onlyErrors || onlyChosen || during ? __('Nothing that fits.') : __('No task has printed anything since this notebook loaded cellmesh.')}</p>
         )}
       </div>
     </div>

@@ -10,6 +10,7 @@ import { __, _n } from '../../text';
 import { makeTheme, nodeColour } from '../../draw/theme';
 import { loads, machineState, machinesOf } from '../../machines';
 import type { ViewProps } from '../graph/state';
+import { Marked } from '../marked';
 import { useScroll } from '../scroll';
 
 const HEIGHT = 64;
@@ -124,8 +125,10 @@ export function Machine({ state, graph }: ViewProps) {
   const moment = state.moment.value;
   const isDark = useMemo(() => !!box.current && getComputedStyle(box.current).getPropertyValue('--cm-is-dark').trim() === '1', [state.look.value, width]);
   const theme = useMemo(() => makeTheme(() => '', isDark), [isDark]);
+  const marked = state.brush.value?.map(at => width * placeOf(stretches, at)) as [number, number] | undefined;
   return (
     <div class="cm-tables cm-machine" ref={box} tabIndex={0} aria-label={__('Machines')}>
+      <Marked state={state} />
       {live.isClustered && <Machines graph={live} at={moment ?? live.time(performance.now())} colour={node => nodeColour(theme, node)} />}
       {[...live.nodes].sort(([a], [b]) => a - b).map(([number, node]) => {
         const own = samples.filter(sample => sample.node === number);
@@ -159,6 +162,7 @@ export function Machine({ state, graph }: ViewProps) {
                     {stretches.slice(1).map(({ start }) => (
                       <path key={start} class="cm-curve-base cm-dashed" d={`M${(start * width).toFixed(1)},0 V${HEIGHT}`} />
                     ))}
+                    {marked && <rect class="cm-curve-marked" x={marked[0]} width={Math.max(1, marked[1] - marked[0])} height={HEIGHT} />}
                     <path class="cm-curve-area" d={area} />
                     <path class="cm-curve-line" d={line} />
                     {measure.taken && <path class="cm-curve-taken" d={curveOf(own, stretches, measure.taken, measure.top, width, HEIGHT).line} />}

@@ -12,6 +12,7 @@ import { __, _n, nObjects } from '../../text';
 import { treemap } from '../../treemap';
 import { Glyph } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
+import { Marked } from '../marked';
 import { useScroll } from '../scroll';
 
 /** While the view is open and the store changes it is read again, no more often than that. */
@@ -58,6 +59,8 @@ export function Memory({ state, graph }: ViewProps) {
   const boxes = useMemo(() => treemap(objects.map(each => each.size), { x: 0, y: 0, width, height }), [objects, width, height]);
   const shown = objects.reduce((sum, each) => sum + each.size, 0);
   const colour = useColours(frame, state.look.value);
+  const brush = state.brush.value;
+  const isDim = ({ row }: StoredObject) => brush !== null && !(row >= 0 && row < live.n && live.ranIn(row, brush));
   const choose = (each: StoredObject) => {
     setChosen(each);
     state.choose(each.row >= 0 && each.row < live.n ? { kind: 'task', index: each.row } : null);
@@ -74,6 +77,7 @@ export function Memory({ state, graph }: ViewProps) {
           </>
         )}
         <span class="cm-spring" />
+        <Marked state={state} />
         {!isRecording && (
           <button type="button" class="cm-quiet" aria-label={__('Look again')} title={__('Look again')} onClick={() => void read()}>
             <Glyph name="refresh" />
@@ -89,7 +93,7 @@ export function Memory({ state, graph }: ViewProps) {
             <button
               type="button"
               key={i}
-              class={`cm-value-box${each.place === 'disk' ? ' cm-on-disk' : ''}${each === chosen ? ' cm-chosen' : ''}`}
+              class={`cm-value-box${each.place === 'disk' ? ' cm-on-disk' : ''}${each === chosen ? ' cm-chosen' : ''}${isDim(each) ? ' cm-dim' : ''}`}
               style={{ left: `${box.x}px`, top: `${box.y}px`, width: `${Math.max(1, box.width - 2)}px`, height: `${Math.max(1, box.height - 2)}px`, '--cm-hue': colour(fn) }}
               title={`${titleOf(each)}\n${holdersOf(each).join('\n')}`}
               aria-label={`${titleOf(each)}, ${holdersOf(each).join(', ')}`}

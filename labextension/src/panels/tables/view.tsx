@@ -7,6 +7,7 @@ import { NEWEST, type Order, type TableName, search, sorted, tableOf } from '../
 import { __ } from '../../text';
 import { Mark, ObjectMark } from '../graph/icons';
 import type { ViewProps } from '../graph/state';
+import { Marked } from '../marked';
 import { useScroll } from '../scroll';
 
 const ROW_PX = 30;
@@ -94,6 +95,7 @@ export function Tables({ state, graph }: ViewProps) {
             </button>
           ))}
         </span>
+        <Marked state={state} />
         <input
           type="search"
           class="cm-field"

@@ -1,12 +1,12 @@
 // The timeline with its buttons. Loaded when it is opened for the first time.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { duration } from '../../format';
 import { NONE } from '../../layout';
 import { chromeTrace } from '../../trace';
 import { __ } from '../../text';
 import { bind } from '../graph/bind';
 import { Glyph } from '../graph/icons';
+import { Marked } from '../marked';
 import type { ViewProps } from '../graph/state';
 import { TimelineCanvas } from './canvas';
 
@@ -55,10 +55,7 @@ export function Timeline({ state, graph, options }: ViewProps) {
       <div ref={host} class="cm-graph cm-lanes" />
       <div class="cm-below">
         {brush ? (
-          <button type="button" class="cm-range" title={__('Show everything again')} onClick={() => (state.brush.value = null)}>
-            {__('%1 marked: only what ran then is lit in the other views', duration(brush[1] - brush[0]))}
-            <Glyph name="close" />
-          </button>
+          <Marked state={state} words={shown => __('%1 marked: only what ran then is lit in the other views', shown)} />
         ) : (
           <span class="cm-soft">{__('Shift and drag marks a stretch of time')}</span>
         )}
