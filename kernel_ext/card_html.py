@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from ..text import in_bytes, in_one_line
+from .words import ENGLISH, Words, readers
 
 SIZE_SHOWN = 256  # nobody wants to know how many bytes an int takes
 TRACEBACK_CHARS = 20_000
@@ -85,20 +86,21 @@ _SANS = "var(--jp-ui-font-family, system-ui, sans-serif)"
 _MONO = "var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace)"
 
 
-def card_html(facts: CardFacts) -> str:
-    """The card. No scripts, no style sheets, nothing loaded from anywhere."""
-    parts = [_head(facts), _time_bar(facts), _value(facts), _failure(facts), _output(facts), _what_to_type(facts)]
+def card_html(facts: CardFacts, words: Words | None = None) -> str:
+    """The card, in the reader's language. No scripts, no style sheets, nothing loaded from anywhere."""
+    words = words or readers()
+    parts = [_head(facts, words), _time_bar(facts, words), _value(facts, words), _failure(facts), _output(facts, words), _what_to_type(facts)]
     body = "".join(part for part in parts if part)
-    return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts))}" style="display:inline-block;'
+    return (f'<div class="cellmesh-card" role="group" aria-label="{escape(_label(facts, words))}" style="display:inline-block;'
             f'box-sizing:border-box;min-width:min(26rem,100%);max-width:min(54rem,100%);padding:.65rem .9rem;'
             f'margin:.15rem 0;border:1px solid {LINE};border-radius:.6rem;font:13px/1.5 {_SANS};color:{_TEXT};'
             f'background:var(--jp-layout-color1, transparent)">{body}</div>')
 
 
 def card_text(facts: CardFacts) -> str:
-    """The card for terminals and screen readers."""
-    lines = [" · ".join(filter(None, (_label(facts), _origin(facts), _times(facts))))]
-    if value := " · ".join(filter(None, _value_words(facts))):
+    """The card for terminals."""
+    lines = [" · ".join(filter(None, (_label(facts, ENGLISH), _origin(facts), _times(facts, ENGLISH))))]
+    if value := " · ".join(filter(None, _value_words(facts, ENGLISH))):
         lines.append(value)
     if facts.preview and "table" in facts.preview:
         lines += _table_text(facts.preview["table"])
@@ -123,8 +125,8 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
-def _label(facts: CardFacts) -> str:
-    return f"{in_one_line(facts.function) or 'a value'}: {STATES[facts.state][1]}"
+def _label(facts: CardFacts, words: Words) -> str:
+    return f"{in_one_line(facts.function) or words.say('a value')}: {words.say(STATES[facts.state][1])}"
 
 
 def _origin(facts: CardFacts) -> str:
@@ -132,36 +134,36 @@ def _origin(facts: CardFacts) -> str:
     return " · ".join(filter(None, (cell, f"pid {facts.pid}" if facts.pid else "")))
 
 
-def _times(facts: CardFacts) -> str:
-    words = []
+def _times(facts: CardFacts, words: Words) -> str:
+    times = []
     if facts.queued_s is not None and facts.ran_s is not None:
-        words.append(f"queued {duration(facts.queued_s)}")
+        times.append(words.say("queued %1", duration(facts.queued_s)))
     if facts.loaded_s is not None:
-        words.append(f"arguments {duration(facts.loaded_s)}")
+        times.append(words.say("arguments %1", duration(facts.loaded_s)))
     if facts.ran_s is not None and facts.state != "running":
-        words.append(f"ran {duration(facts.ran_s)}")
+        times.append(words.say("ran %1", duration(facts.ran_s)))
     if facts.since and facts.state == "running":
-        words.append(f"since {facts.since}")
+        times.append(words.say("since %1", facts.since))
     if facts.attempt:
-        words.append(f"attempt {facts.attempt + 1}")
-    return ", ".join(words)
+        times.append(words.say("attempt %1", facts.attempt + 1))
+    return ", ".join(times)
 
 
-def _head(facts: CardFacts) -> str:
-    sign, words, colour = STATES[facts.state]
-    what = {"actor_creation": "actor ", "object": "object "}.get(facts.what, "")
+def _head(facts: CardFacts, words: Words) -> str:
+    sign, state, colour = STATES[facts.state]
+    what = {"actor_creation": words.say("actor") + " ", "object": words.say("object") + " "}.get(facts.what, "")
     return (f'<div style="display:flex;align-items:baseline;gap:.55rem;flex-wrap:wrap">'
             f'<span aria-hidden="true" style="color:{colour};font-size:1.1em;line-height:1">{sign}</span>'
             f'<span>{what}<code style="font:600 1em {_MONO};background:none;padding:0;color:inherit">'
             f'{escape(in_one_line(facts.function) or "ObjectRef")}</code></span>'
-            f'<span style="color:{colour}">{words}</span>'
+            f'<span style="color:{colour}">{escape(words.say(state))}</span>'
             f'<span style="margin-left:auto;padding-left:1.5rem;opacity:.62;white-space:nowrap">'
             f'{escape(_origin(facts))}</span></div>')
 
 
-def _time_bar(facts: CardFacts) -> str:
-    words = _times(facts)
-    if not words:
+def _time_bar(facts: CardFacts, words: Words) -> str:
+    times = _times(facts, words)
+    if not times:
         return ""
     bar = ""
     if facts.queued_s is not None and facts.ran_s is not None and facts.state not in ("running", "waiting", "ready"):
@@ -171,22 +173,23 @@ def _time_bar(facts: CardFacts) -> str:
                f'overflow:hidden;background:{_FAINT}">'
                f'<div style="width:{queued:.1f}%;background:rgba(128,128,128,.45)"></div>'
                f'<div style="flex:1;background:{STATES[facts.state][2]}"></div></div>')
-    return f'{bar}<div style="opacity:.62">{escape(words)}</div>'
+    return f'{bar}<div style="opacity:.62">{escape(times)}</div>'
 
 
-def _value_words(facts: CardFacts) -> list[str]:
+def _value_words(facts: CardFacts, words: Words) -> list[str]:
     preview = facts.preview or {}
     shape = preview.get("shape")
     length = preview.get("length")
-    return [in_one_line(preview.get("type", "")) if preview.get("type") != "NoneType" else "None", " × ".join(map(str, shape)) if shape else "scalar array" if shape == [] else "",
-            in_one_line(preview.get("dtype", "")), f"length {length:,}" if length is not None else "",
+    return [in_one_line(preview.get("type", "")) if preview.get("type") != "NoneType" else "None",
+            " × ".join(map(str, shape)) if shape else words.say("scalar array") if shape == [] else "",
+            in_one_line(preview.get("dtype", "")), words.say("length %1", f"{length:,}") if length is not None else "",
             in_bytes(facts.size) if facts.size and facts.size >= SIZE_SHOWN else ""]
 
 
-def _value(facts: CardFacts) -> str:
+def _value(facts: CardFacts, words: Words) -> str:
     if facts.state != "finished" or facts.what == "actor_creation":
         return ""
-    kind, *rest = _value_words(facts)
+    kind, *rest = _value_words(facts, words)
     chips = "".join(f'<span style="padding:0 .45rem;border-radius:.5rem;background:{_FAINT}">{escape(word)}</span>'
                     for word in rest if word)
     code = f"font:1em {_MONO};background:none;padding:0;color:inherit"
@@ -194,24 +197,24 @@ def _value(facts: CardFacts) -> str:
     row = "display:flex;gap:.5rem;align-items:baseline;flex-wrap:wrap;margin-top:.45rem"
     line = f'<div style="{row}">{name}{chips}</div>'
     note = f'<div style="opacity:.62;margin-top:.3rem">{escape(facts.note)}</div>' if facts.note else ""
-    return (line if name or chips else "") + (_preview(facts.preview) if facts.preview else "") + note
+    return (line if name or chips else "") + (_preview(facts.preview, words) if facts.preview else "") + note
 
 
-def _preview(preview: dict[str, Any]) -> str:
-    beside = "".join(part for part in (_image(preview), _histogram(preview), _stats(preview)) if part)
+def _preview(preview: dict[str, Any], words: Words) -> str:
+    beside = "".join(part for part in (_image(preview, words), _histogram(preview, words), _stats(preview, words)) if part)
     row = (f'<div style="display:flex;gap:1rem;align-items:center;flex-wrap:wrap;margin-top:.5rem">{beside}</div>'
            if beside else "")
     if "html" in preview:
-        return row + _frame(str(preview["html"]))
-    return row + (_table(preview["table"]) if "table" in preview else pre(_text_of(preview)))
+        return row + _frame(str(preview["html"]), words)
+    return row + (_table(preview["table"], words) if "table" in preview else pre(_text_of(preview)))
 
 
 def _text_of(preview: dict[str, Any]) -> str:
     return preview.get("text", "") if preview.get("type") != "NoneType" else ""  # the type has said it: `print(x)` has no value
 
 
-def _frame(html: str) -> str:
-    return (f'<iframe sandbox="" srcdoc="{escape(FRAME_POLICY + html)}" title="the value as HTML" style="width:100%;'
+def _frame(html: str, words: Words) -> str:
+    return (f'<iframe sandbox="" srcdoc="{escape(FRAME_POLICY + html)}" title="{escape(words.say("the value as HTML"))}" style="width:100%;'
             f'min-width:24rem;height:15rem;margin-top:.5rem;border:1px solid {LINE};border-radius:.4rem;'
             f'background:#fff"></iframe>')
 
@@ -225,23 +228,23 @@ def pre(text: str) -> str:
             f'overflow-wrap:anywhere">{escape(text)}</pre>')  # JupyterLab's own would break numbers in two
 
 
-def _image(preview: dict[str, Any]) -> str:
+def _image(preview: dict[str, Any], words: Words) -> str:
     data = preview.get("image")
     if not isinstance(data, bytes) or not data.startswith(PNG_SIGNATURE):
         return ""
     source = f"data:image/png;base64,{base64.b64encode(data).decode()}"
-    return (f'<img alt="thumbnail" src="{source}" style="max-width:16rem;max-height:9rem;min-width:4rem;'
+    return (f'<img alt="{escape(words.say("thumbnail"))}" src="{source}" style="max-width:16rem;max-height:9rem;min-width:4rem;'
             f'border-radius:.3rem">')
 
 
-def _histogram(preview: dict[str, Any]) -> str:
+def _histogram(preview: dict[str, Any], words: Words) -> str:
     if "histogram" not in preview:
         return ""
     counts, low, high = preview["histogram"]
     top = max(counts) or 1
     bars = "".join(f'<rect x="{i * 7}" y="{40 - h:.1f}" width="6" height="{h:.1f}" rx="1"/>'
                    for i, count in enumerate(counts) if (h := 40 * count / top) > 0 or count)
-    label = f"histogram from {_number(low)} to {_number(high)}"
+    label = words.say("histogram from %1 to %2", _number(low), _number(high))
     width = 7 * len(counts)
     return (f'<svg role="img" aria-label="{escape(label)}" viewBox="0 0 {width} 52" width="{width}" height="52" '
             f'style="overflow:visible"><g fill="#3b82f6" fill-opacity=".75">{bars}</g>'
@@ -249,7 +252,7 @@ def _histogram(preview: dict[str, Any]) -> str:
             f'<text x="{width}" y="51" text-anchor="end">{escape(_number(high))}</text></g></svg>')
 
 
-def _stats(preview: dict[str, Any]) -> str:
+def _stats(preview: dict[str, Any], words: Words) -> str:
     stats = preview.get("stats")
     if not stats:
         return ""
@@ -258,40 +261,40 @@ def _stats(preview: dict[str, Any]) -> str:
         pairs.append(("NaN", f"{stats['nan']:,}"))
     cells = "".join(f'<span style="opacity:.62">{name}</span><span style="font-family:{_MONO}">{escape(value)}</span>'
                     for name, value in pairs)
-    note = '<span style="grid-column:1/3;opacity:.62">from a sample</span>' if stats.get("sampled") else ""
+    note = f'<span style="grid-column:1/3;opacity:.62">{escape(words.say("from a sample"))}</span>' if stats.get("sampled") else ""
     return f'<div style="display:grid;grid-template-columns:auto auto;gap:0 .7rem">{cells}{note}</div>' if pairs else ""
 
 
-def _table(table: dict[str, Any]) -> str:
+def _table(table: dict[str, Any], words: Words) -> str:
     edge = f"border-bottom:1px solid {LINE};padding:.15rem .6rem;text-align:right;white-space:nowrap"
     index = table["index"] or [""] * len(table["rows"])
     nulls = table.get("nulls") or [0] * len(table["columns"])
     heads = "".join(
         f'<th scope="col" style="{edge};font-weight:600">{escape(str(name))}<div style="font-weight:400;opacity:.62">'
-        f'{escape(str(kind))}{f", {n:,} null" if n else ""}</div></th>'
+        f'{escape(str(kind))}{escape(words.say(", %1 null", f"{n:,}")) if n else ""}</div></th>'
         for name, kind, n in zip(table["columns"], table["types"], nulls, strict=True))
     rows = "".join(
         f'<tr><th scope="row" style="{edge};font-weight:400;opacity:.62">{escape(str(label))}</th>'
         + "".join(f'<td style="{edge}">{escape(str(item))}</td>' for item in row) + "</tr>"
         for label, row in zip(index, table["rows"], strict=True))
-    more = _more(table)
+    more = _more(table, words)
     return (f'<div style="overflow:auto;margin-top:.5rem"><table style="border-collapse:collapse;font:12px/1.4 {_MONO};'
             f'color:inherit"><thead><tr><th style="{edge}"></th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
             + (f'<div style="opacity:.62">{escape(more)}</div>' if more else ""))
 
 
-def _more(table: dict[str, Any]) -> str:
+def _more(table: dict[str, Any], words: Words) -> str:
     rows, columns = table["n_rows"] - len(table["rows"]), table["n_columns"] - len(table["columns"])
-    words = [f"{count:,} more {name}{'s' if count > 1 else ''}" for count, name in ((rows, "row"), (columns, "column"))
-             if count > 0]
-    return " and ".join(words)
+    more = [words.count("%2 more row", "%2 more rows", rows) if rows > 0 else "",
+            words.count("%2 more column", "%2 more columns", columns) if columns > 0 else ""]
+    return words.say("%1 and %2", *more) if all(more) else "".join(more)
 
 
 def _table_text(table: dict[str, Any]) -> list[str]:
     lines = [table["columns"], *table["rows"]]
     widths = [max(len(str(line[i])) for line in lines) for i in range(len(table["columns"]))]
     text = ["  ".join(str(item).rjust(width) for item, width in zip(line, widths, strict=True)) for line in lines]
-    return [*text, _more(table)] if _more(table) else text
+    return [*text, *filter(None, [_more(table, ENGLISH)])]
 
 
 def _failure(facts: CardFacts) -> str:
@@ -305,11 +308,11 @@ def _failure(facts: CardFacts) -> str:
             f'{pre(facts.traceback[-TRACEBACK_CHARS:])}</details>')
 
 
-def _output(facts: CardFacts) -> str:
+def _output(facts: CardFacts, words: Words) -> str:
     if not facts.output:
         return ""
     last = facts.output.rstrip().rpartition("\n")[2]
-    summary = f'<span style="opacity:.62">printed</span> <code style="font:1em {_MONO};background:none;color:inherit">'
+    summary = f'<span style="opacity:.62">{escape(words.say("printed"))}</span> <code style="font:1em {_MONO};background:none;color:inherit">'
     return (f'<details style="margin-top:.45rem"><summary style="cursor:pointer;overflow-wrap:anywhere">{summary}'
             f'{escape(last[-200:])}</code></summary>{pre(facts.output)}</details>')
 

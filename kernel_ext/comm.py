@@ -24,6 +24,7 @@ from .card import data_of, row_of
 from .card_html import card_html, card_text
 from .cells import CellError
 from .recorder import Recorder, Send
+from .words import speak
 
 if TYPE_CHECKING:
     from ..objstore._core import Ref
@@ -99,7 +100,8 @@ class Panels:
             reply(_refusal("BadRequest", str(error)))
             return
         match request:
-            case pm.Hello():
+            case pm.Hello(language):
+                speak(language)
                 recorder = self._host.recorder
                 is_active = recorder is not None and recorder.is_live
                 session = recorder.session_id if recorder is not None and is_active else ""

@@ -96,7 +96,7 @@ class GraphView:
         edges_end = int(np.searchsorted(graph.edges.known_with[:graph.edges.n], np.int32(self._n_rows)))
         n_edges = min(edges_end - self._n_edges, max(1, left // 4 // BYTES_PER_EDGE))
         left -= n_edges * BYTES_PER_EDGE
-        changed, n_changed = self._take(max(1, left // (BYTES_PER_UPDATE + (BYTES_PER_AWAY if graph.elsewhere.n_nodes else 0) + BYTES_PER_CALL)))
+        changed, n_changed = self._take(left)
         calls = self._calls(changed)
 
         behind = graph.n_rows - self._n_rows + n_changed - len(changed) + graph.edges.n - self._n_edges - n_edges
@@ -136,13 +136,17 @@ class GraphView:
         plain = (columns.state[entries] == State.WAITING) & (columns.started[entries] == NEVER)
         return plain & (columns.kind[entries] != Kind.OBJECT)
 
-    def _take(self, limit: int) -> tuple[np.ndarray, int]:
-        """Up to `limit` rows to update, and how many there were."""
+    def _take(self, budget_bytes: int) -> tuple[np.ndarray, int]:
+        """As many rows to update as the budget has room for, and how many there were."""
         waiting = self._pending.below(self._n_rows)
         chosen = waiting
-        if len(waiting) > limit:
+        if len(waiting) * (BYTES_PER_UPDATE + BYTES_PER_CALL + BYTES_PER_AWAY) > max(0, budget_bytes):
             start = int(np.searchsorted(waiting, self._turn))
-            chosen = np.concatenate((waiting[start:], waiting[:start]))[:limit]
+            chosen = np.concatenate((waiting[start:], waiting[:start]))[:1 + max(0, budget_bytes) // BYTES_PER_UPDATE]
+            entries = self._graph.order[chosen]
+            is_called, is_away = ~np.isnan(self._graph.called(entries)), self._graph.entries.node[entries] > 0
+            needed = np.cumsum(BYTES_PER_UPDATE + BYTES_PER_CALL * is_called + BYTES_PER_AWAY * is_away)
+            chosen = chosen[:max(1, int(np.searchsorted(needed, budget_bytes, side="right")))]
             self._turn = int(chosen[-1]) + 1
         self._pending.discard(chosen)
         return chosen, len(waiting)

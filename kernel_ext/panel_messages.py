@@ -336,7 +336,9 @@ class Request(msgspec.Struct, tag_field="op", frozen=True):
 
 
 class Hello(Request, tag="hello"):
-    """Is cellmesh there? Answered by `HelloReply` at once."""
+    """Is cellmesh there? Answered by `HelloReply` at once. `language` is the front end's, "" where it is English or unknown."""
+
+    language: Annotated[str, msgspec.Meta(max_length=32)] = ""
 
 
 class Open(Request, tag="open"):

@@ -7,7 +7,7 @@ import { signal } from '@preact/signals';
 import { type Buffer, decodeGraphMessage } from './decode';
 import { TaskGraph } from './model';
 import { NoAnswer, ProtocolError, Refusal, type ReplyContent, type Request, VERSION } from './protocol';
-import { __ } from './text';
+import { __, language } from './text';
 
 /** Without an answer to `hello` after this time the kernel counts as one without cellmesh, which never answers. */
 const HELLO_MS = 2000;
@@ -143,7 +143,7 @@ export class Connection {
       }
     }, HELLO_MS);
     try {
-      return await this.transport.request({ op: 'hello' }, LATE_HELLO_MS);
+      return await this.transport.request({ op: 'hello', language: language() }, LATE_HELLO_MS);
     } finally {
       clearTimeout(timer);
     }

@@ -198,7 +198,7 @@ export interface GraphMessage {
 }
 
 export type Request =
-  | { op: 'hello' }
+  | { op: 'hello'; language: string }
   | { op: 'open'; comm_id: string }
   | { op: 'close'; comm_id: string }
   | { op: 'resync'; comm_id: string }

@@ -12,11 +12,17 @@ export interface Translations {
 }
 
 /** Shared by all code of ours in a page: the widget's is another bundle than the panel's. */
-const page = globalThis as { cellmeshTranslations?: Translations | null };
+const page = globalThis as { cellmeshTranslations?: Translations | null; cellmeshLanguage?: string };
 
 /** Take texts from here from now on. */
-export function translateWith(bundle: Translations | null): void {
+export function translateWith(bundle: Translations | null, language = ''): void {
   page.cellmeshTranslations = bundle;
+  page.cellmeshLanguage = language;
+}
+
+/** What the kernel is told: it writes the cards of futures. '' is English. */
+export function language(): string {
+  return page.cellmeshLanguage ?? '';
 }
 
 export function fill(text: string, args: readonly string[]): string {

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellmesh.kernel_ext.card_html import FRAME_POLICY, STATES, CardFacts, card_html, card_text, duration
+from cellmesh.kernel_ext.words import Words, catalogue_of
 from cellmesh.kernel_ext.preview import png, summarize
 from cellmesh.text import in_bytes
 
@@ -69,6 +70,17 @@ def test_a_card_says_what_is_known() -> None:
 
 def test_what_loading_arguments_took_stands_apart() -> None:
     assert "queued 1 ms, arguments 20 ms, ran 250 ms" in read(card_html(facts(loaded_s=0.02)))
+
+
+@pytest.mark.parametrize(("language", "said"), [
+    ("de_DE", ("fertig", "wartete 1 ms, lief 250 ms", "Länge 50", "49 weitere Zeilen und 1 weitere Spalte", "ausgegeben")),
+    ("ja", ("完了", "ほか 49 行、ほか 1 列")), ("en", ("finished", "49 more rows and 1 more column")), ("", ("finished",)), ("../..", ("finished",))])
+def test_the_card_is_in_the_readers_language_its_text_in_english(language: str, said: tuple[str, ...]) -> None:
+    table = {"columns": ["a"], "types": ["int"], "index": None, "rows": [[1]], "n_rows": 50, "n_columns": 2}
+    made = facts(preview={"type": "list", "length": 50, "table": table}, output="epoch 1")
+    html = read(card_html(made, Words(catalogue_of(language))))
+    assert all(words in html for words in said), html
+    assert "49 more rows and 1 more column" in card_text(made) and "queued 1 ms, ran 250 ms" in card_text(made)
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cellmesh.kernel_ext.card_html import STATES
+
 ROOT = Path(__file__).resolve().parents[2]
 QUOTED = r"'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\""
 LANGUAGES = {"de_DE": 2, "ja_JP": 1}  # and how many forms of a plural
@@ -25,6 +27,11 @@ def texts() -> tuple[set[str], dict[str, str]]:
             counting[unquoted(*m.groups()[:2])] = unquoted(*m.groups()[2:])
         assert len(re.findall(r"\b_(?:_|n)\(", source)) == len(re.findall(rf"\b_(?:_|n)\(\s*(?:{QUOTED})", source)), \
             f"{path.name}: a text that is no literal cannot be translated"
+    of_cards = (ROOT / "kernel_ext/card_html.py").read_text()
+    said = [found[2] for found in re.finditer(r'''words\.say\((["'])(.+?)\1''', of_cards)]
+    assert len(said) + 2 == len(re.findall(r"words\.say\(", of_cards)), "but for the states, a text that is no literal cannot be translated"
+    phrases.update(said, (state for _, state, _ in STATES.values()))
+    counting.update(re.findall(r'words\.count\("([^"]+)", "([^"]+)"', of_cards))
     shared = (ROOT / "labextension/src/text.ts").read_text()
     counting.update((m[1], m[2]) for m in re.finditer(r"return _n\('([^']*)', '([^']*)'", shared))
     return phrases, counting

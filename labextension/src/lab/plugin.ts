@@ -54,7 +54,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     launcher: ILauncher | null
   ) => {
-    translateWith(translator?.load('cellmesh') ?? null);
+    translateWith(translator?.load('cellmesh') ?? null, translator?.languageCode);
     const icon = new LabIcon({ name: 'cellmesh:panel', svgstr: panelIcon });
     const tracker = new WidgetTracker<GraphPanel>({ namespace: 'cellmesh' });
     let panel: GraphPanel | null = null;

@@ -235,6 +235,7 @@ declare module '@jupyterlab/translation' {
     _n(msgid: string, plural: string, n: number, ...args: string[]): string;
   }
   export interface ITranslator {
+    readonly languageCode: string;
     load(domain: string): TranslationBundle;
   }
   export const ITranslator: Token<ITranslator>;
