@@ -412,13 +412,15 @@ export class TaskGraph {
       labels.clear();
     }
     this.samples = this.samples.filter(sample => sample.at <= at);
+    this.losses = this.losses.filter(({ lost }) => lost <= at);
+    this.transfers = [];
     this.history.length = 0;
   }
 
   private removeLast(row: number): void {
     const group = this.groups.list[this.group[row]!]!;
     const state = this.state[row] as State;
-    const seconds = this.finished[row]! - this.started[row]!;
+    const seconds = this.endOf(row) - this.started[row]!;
     group.n--;
     group.counts[state]!--;
     group.waffle.removeLast(state);
@@ -462,11 +464,11 @@ export class TaskGraph {
   }
 
   /** Columns that a new row does not set, and what stands there then. */
-  private get columnsBorn(): [Uint8Array | Int32Array | Float64Array, number][] {
-    const { worker, started, finished, called, size, previousCall, firstIn, firstOut, firstChild, nextChild } = this;
+  private get columnsBorn(): [Uint16Array | Int32Array | Float64Array, number][] {
+    const { worker, started, finished, called, sent, ended, size, previousCall, firstIn, firstOut, firstChild, nextChild } = this;
     return [
       [worker, NO_WORKER],
-      ...[started, finished, called, size].map((column): [Float64Array, number] => [column, Number.NaN]),
+      ...[started, finished, called, sent, ended, size].map((column): [Float64Array, number] => [column, Number.NaN]),
       ...[previousCall, firstIn, firstOut, firstChild, nextChild].map((column): [Int32Array, number] => [column, NONE])
     ];
   }

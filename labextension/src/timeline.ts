@@ -162,7 +162,7 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
     if (lane >= 0 && from < t1 && lost > t0) {
       const x0 = ((Number.isNaN(began) ? from : began) - t0) * pxPerS;
       const x1 = (lost - t0) * pxPerS;
-      bars.push({ row, lane, x0, x1, from: (from - t0) * pxPerS, to: x1, kind: 'lost', index, track: 0, nTracks: 1 });
+      bars.push({ row, lane, x0, x1, from: (from - t0) * pxPerS, to: x1, kind: 'lost', xCall: x0, index, track: 0, nTracks: 1 });
     }
   });
   graph.transfers.forEach((transfer, index) => {
@@ -171,7 +171,7 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
     if (lane >= 0 && transfer.began < t1 && end > t0 && bars.length < 2 * N_BARS_MAX) {
       const x0 = (transfer.began - t0) * pxPerS;
       const x1 = Math.max(x0 + BAR_PX, (end - t0) * pxPerS);
-      bars.push({ row: transfer.row, lane, x0, x1, from: x0, to: x1, kind: 'transfer', index, track: 0, nTracks: 1 });
+      bars.push({ row: transfer.row, lane, x0, x1, from: x0, to: x1, kind: 'transfer', xCall: x0, index, track: 0, nTracks: 1 });
     }
   });
   share(bars);
