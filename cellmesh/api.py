@@ -70,8 +70,10 @@ def remote(*targets: Any, **options: Any) -> Any:
     allow_out_of_order_execution : bool
         Actors: whether a call may overtake an earlier one of the same caller whose arguments are not there yet; default:
         only in async actors and those with max_concurrency > 1.
-    scheduling_strategy : "DEFAULT", "SPREAD", PlacementGroupSchedulingStrategy or NodeAffinitySchedulingStrategy
+    scheduling_strategy : "DEFAULT", "SPREAD", or a PlacementGroup-, NodeAffinity- or NodeLabelSchedulingStrategy
         Where to place it; on one machine the words mean the same. The classes, and `placement_group`, are in `cellmesh.util`.
+    label_selector : dict of str to str
+        Labels that a node must have: {"zone": "eu"}, {"zone": "in(eu,us)"}, {"zone": "!eu"}. One machine alone does not look at it.
     runtime_env : dict
         What its process is given: `env_vars`, environment variables; `working_dir`, a folder to work in and import from;
         `py_modules`, paths of modules or packages to import; `worker_process_setup_hook`, a function run once. Tasks and

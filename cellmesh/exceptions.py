@@ -7,6 +7,7 @@
     ├── WorkerCrashedError         the process that ran the task died, and no retries are left
     │   └── OutOfMemoryError       ... because it used more memory than there is
     ├── NodeDiedError              the machine that ran the task was lost, and no retries are left
+    ├── TaskUnschedulableError     the node on which alone the task may run is no member of the cluster
     ├── ActorError
     │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
     │   │   └── ActorPlacementGroupRemoved  ... or its placement group was removed
@@ -51,7 +52,8 @@ __all__ = [
     "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
-    "StoreLimitError", "TaskCancelledError", "TaskError", "TaskPlacementGroupRemoved", "UnknownArgumentError", "WorkerCrashedError",
+    "StoreLimitError", "TaskCancelledError", "TaskError", "TaskPlacementGroupRemoved", "TaskUnschedulableError", "UnknownArgumentError",
+    "WorkerCrashedError",
 ]
 
 
@@ -164,6 +166,10 @@ class WorkerCrashedError(CellmeshError):
 
 class NodeDiedError(CellmeshError):
     """The machine that ran the task was lost: it went down, or could not be reached any more."""
+
+
+class TaskUnschedulableError(CellmeshError):
+    """The node on which alone a task may run is no member of the cluster."""
 
 
 class OutOfMemoryError(WorkerCrashedError):
@@ -423,6 +429,8 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
     if code == "cannot_leave":
         return CellmeshError(f"{task} was to go to another machine, or what it made, and cannot: generators, and actors with very many methods, "
                              "stay on the machine where they are made")
+    if code == "unrouted":
+        return TaskUnschedulableError(f"{task} can run nowhere: {_where_it_was_to_run(detail)}")
     if code == "object_lost":
         return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
     if code == "store_full":
@@ -430,6 +438,21 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
                                     "the error: drop references that are no longer needed, or start with a larger "
                                     "object_store_memory")
     return CellmeshError(f"{task} failed: {code} ({detail})")
+
+
+def _where_it_was_to_run(resource_class: int) -> str:
+    from .session import current_or_none
+    of = current_or_none()
+    text = of.client.strategy(resource_class) if of is not None and resource_class >= 0 else ""
+    if not text:
+        return "the node that it was to run on is no member of the cluster"
+    from .scheduler.cluster.strategies import from_text
+    wish = from_text(text)
+    if wish.kind == "node":
+        return (f"no node of the cluster has the id or name {wish.node!r}, and soft=False allows no other; or it cannot be sent to "
+                "another node (docs/cluster.md says what cannot)")
+    return (f"it must run where {', '.join(f'{key}={value}' for key, value in wish.labels.items())} holds, and this session is in no cluster any "
+            "more, or it cannot be sent to another node (docs/cluster.md says what cannot)")
 
 
 def _with_exit_code(error: Any, exit_code: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -85,8 +86,14 @@ def _is_one_of(*values: Any) -> Callable[[Any], bool]:
 def _is_strategy(value: Any) -> bool:
     if isinstance(value, str):
         return value in ("DEFAULT", "SPREAD")
-    from .placement import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
-    return isinstance(value, (NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy))
+    from .placement import NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy, PlacementGroupSchedulingStrategy
+    return isinstance(value, (NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy, PlacementGroupSchedulingStrategy))
+
+
+def is_selector(value: Any) -> bool:
+    """Whether it says which labels a node must have, as `policy.holds` reads it."""
+    return (isinstance(value, Mapping) and all(map(_is_name, value)) and all(map(_is_name, value.values()))
+            and all(re.fullmatch(r"!?(in\([^()!]+\)|exists\(\)|[^()!]+)", condition) for condition in value.values()))
 
 
 _AMOUNT = f"a number >= 0, whole or down to {GRANULARITY:g}"
@@ -120,14 +127,16 @@ TABLE: dict[str, Option] = {
                                 lambda value: value == -1 or _is_count(1, (1 << 32) - 1)(value)),
     "allow_out_of_order_execution": Option(("actor",), "True or False", _is_one_of(True, False)),
     "scheduling_strategy": Option(("task", "actor"), "'DEFAULT' or 'SPREAD' (on one machine they mean the same), or from "
-                                  "cellmesh.util a PlacementGroupSchedulingStrategy or NodeAffinitySchedulingStrategy",
-                                  _is_strategy),
+                                  "cellmesh.util a PlacementGroupSchedulingStrategy, NodeAffinitySchedulingStrategy or "
+                                  "NodeLabelSchedulingStrategy", _is_strategy),
+    "label_selector": Option(("task", "actor"), "a dict of labels to values, such as {'zone': 'eu'}, where a value may be 'in(eu,us)' "
+                             "and '!' before it means the opposite", is_selector),
     "runtime_env": Option(("task", "actor"), environment.ALLOWED, environment.is_valid),
 }
 
 # What programs written for Ray say: another spelling of an option, or one that has no meaning on one machine ("").
 SPELLINGS = {"_generator_backpressure_num_objects": "generator_backpressure_num_objects", "accelerator_type": "",
-             "object_store_memory": "", "label_selector": "", "fallback_strategy": "", "enable_task_events": "", "_labels": "",
+             "object_store_memory": "", "fallback_strategy": "", "enable_task_events": "", "_labels": "",
              "_metadata": ""}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import exceptions
 from .ids import PlacementGroupID
+from .objstore import _core
 from .session import current, current_or_none
 from .text import in_resources, warn_user
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 MAX_BUNDLES = 255  # what the store can count, of all groups together
+MAX_WISH_BYTES = 247  # what the store keeps of where a task is to run
 STATES = {"pending": "PENDING", "reserved": "CREATED", "removed": "REMOVED"}
 
 _labels: dict[tuple[str, int], str] = {}  # of the groups that this process has seen
@@ -324,36 +326,125 @@ class NodeAffinitySchedulingStrategy:
                              "node, a string, and True or False")
 
 
+class In:
+    """For `NodeLabelSchedulingStrategy`: the label has one of these values."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = list(values)
+
+    @property
+    def condition(self) -> str:
+        """As a label selector says it."""
+        return f"in({','.join(self.values)})"
+
+
+class NotIn(In):
+    """For `NodeLabelSchedulingStrategy`: the label has none of these values, or is not there."""
+
+    @property
+    def condition(self) -> str:
+        return f"!{super().condition}"
+
+
+class Exists:
+    """For `NodeLabelSchedulingStrategy`: there is such a label."""
+
+    condition = "exists()"
+
+
+class DoesNotExist:
+    """For `NodeLabelSchedulingStrategy`: there is no such label."""
+
+    condition = "!exists()"
+
+
+class NodeLabelSchedulingStrategy:
+    """For the option `scheduling_strategy`: run on a node that has labels, see `cellmesh start --labels`.
+
+    Parameters
+    ----------
+    hard : dict of str to In, NotIn, Exists or DoesNotExist
+        What must hold.
+    soft : dict of the same kind
+        What is better to hold.
+    """
+
+    def __init__(self, hard: Mapping[str, Any], *, soft: Mapping[str, Any] | None = None) -> None:
+        self.hard = _conditions(hard, "hard")
+        self.soft = _conditions(soft or {}, "soft")
+
+    def __repr__(self) -> str:
+        return f"NodeLabelSchedulingStrategy({self.hard}, soft={self.soft})"
+
+
+def _conditions(given: Any, which: str) -> dict[str, str]:
+    from .options import is_selector
+    found = {key: getattr(value, "condition", None) for key, value in given.items()} if isinstance(given, Mapping) else None
+    if found is None or not is_selector(found):
+        raise ValueError(f"NodeLabelSchedulingStrategy({which}={given!r}): must be a dict of labels to In(...), NotIn(...), Exists() or "
+                         "DoesNotExist()")
+    return {str(key): str(value) for key, value in found.items()}
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a task goes, for the core: the number of a group (0: the node, None: where the caller's group wants it), the
-    bundle, and whether what it submits goes there too."""
+    bundle, and whether what it submits goes there too; or, with `route` and `wish`, to which node of a cluster."""
 
     number: int | None = None
     bundle: int = -1
     captures: bool = False
+    route: int = _core.ROUTE_ANY
+    wish: str = ""
 
 
 ANYWHERE = Place()
 
 
 def place_of(of: Session, options: Mapping[str, Any], owner: str) -> Place:
-    """What the option `scheduling_strategy` means in this session.
+    """What the options `scheduling_strategy` and `label_selector` mean in this session.
 
     Raises
     ------
     ValueError
-        It names a node that is not there.
+        They name a node that is not there, or are too long.
     """
     strategy = options.get("scheduling_strategy")
+    if isinstance(strategy, PlacementGroupSchedulingStrategy):
+        return _in_group(strategy)
+    if of.client.in_cluster():
+        return _in_cluster(of, strategy, options.get("label_selector") or {}, owner)
     if isinstance(strategy, NodeAffinitySchedulingStrategy):
         here = of.node.session_id
         if strategy.node_id != here and not strategy.soft:
             raise ValueError(f"option scheduling_strategy of {owner}: no node has the id {strategy.node_id!r}, and soft=False allows "
                              f"no other; the session's one node is {here!r}")
         return Place(0)
-    if not isinstance(strategy, PlacementGroupSchedulingStrategy):
+    return ANYWHERE
+
+
+def _in_cluster(of: Session, strategy: Any, selector: Mapping[str, str], owner: str) -> Place:
+    from .scheduler.cluster.strategies import Wish, to_text
+    labels, preferred = dict(selector), {}
+    if isinstance(strategy, NodeLabelSchedulingStrategy):
+        labels, preferred = {**labels, **strategy.hard}, strategy.soft
+    if isinstance(strategy, NodeAffinitySchedulingStrategy):
+        if strategy.node_id == of.node.session_id and not strategy.soft and not labels:
+            return Place(0, route=_core.ROUTE_HERE)
+        wish = Wish("node", strategy.node_id, strategy.soft, labels)
+    else:
+        wish = Wish("spread" if strategy == "SPREAD" else "pack", labels=labels, preferred=preferred)
+    if wish == Wish():
         return ANYWHERE
+    text = to_text(wish)
+    if len(text.encode()) > MAX_WISH_BYTES:
+        raise ValueError(f"the options scheduling_strategy and label_selector of {owner} are too long: {len(text.encode())} bytes as "
+                         f"{text}, and there is room for {MAX_WISH_BYTES}")
+    must = bool(labels) or (wish.kind == "node" and not wish.soft)
+    return Place(0, route=_core.ROUTE_WAITS if must else _core.ROUTE_ASKS, wish=text)
+
+
+def _in_group(strategy: PlacementGroupSchedulingStrategy) -> Place:
     group = strategy.placement_group
     if group is None or group.is_empty:
         return Place(0)

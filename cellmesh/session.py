@@ -167,27 +167,29 @@ class Session:
         ValueError
             The bundle has less than is asked for, or the node is not there.
         """
-        if options.get("scheduling_strategy") is None:
+        if options.get("scheduling_strategy") is None and options.get("label_selector") is None:
             return self.resource_class(demand, hold, owner, options), None
         from .placement import check_fits, place_of
         place = place_of(self, options, owner)
         if not place.number:
-            return self.resource_class(demand, hold, owner, options), place.number
+            return self.resource_class(demand, hold, owner, options, place.route, place.wish), place.number
         env = environment.number_of(environment.effective(options, self.config.runtime_env))
         number = self.client.resource_class(demand, hold, env, place.number, place.bundle, place.captures)
         check_fits(self, number, options, demand, owner)
         return number, place.number
 
     def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
-                       options: Mapping[str, Any] | None = None) -> int:
-        """The number of a shape of resources and environment; warns, once, of one that this node can never satisfy."""
+                       options: Mapping[str, Any] | None = None, route: int = 0, wish: str = "") -> int:
+        """The number of a shape of resources, environment and route (see `placement.Place`); warns, once, of one that this node can
+        never satisfy, where no other may."""
         env = 0 if options is None else environment.number_of(environment.effective(options, self.config.runtime_env))
-        key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None, env)
+        key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None, env, route, wish)
         number = self._resource_classes.get(key)
         if number is None:
-            number = self.client.resource_class(demand, hold, env)
+            number = self.client.resource_class(demand, hold, env, route=route, strategy=wish)
             self._resource_classes[key] = number
-            stays_here = not self.in_cluster or env  # else the head says what no machine can run
+            # Else the head says what no machine can run.
+            stays_here = not self.client.in_cluster() or (not wish and (env or route))
             if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number

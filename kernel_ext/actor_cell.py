@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..actor import ActorHandle
 
 # Flags that mean nothing for a cell that runs where an actor is already.
-NOT_ON_ACTORS = ("cpus", "gpus", "memory", "resources", "retries", "retry_exceptions", "node")
+NOT_ON_ACTORS = ("cpus", "gpus", "memory", "resources", "retries", "retry_exceptions", "node", "spread")
 
 
 # ---- %%actor

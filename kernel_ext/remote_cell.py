@@ -217,19 +217,24 @@ def _remote(code: Any, options: dict[str, Any]) -> Any:
 
 def _placement(options: argparse.Namespace) -> dict[str, Any]:
     """What tasks and actors take alike."""
-    if options.node is not None:
-        _check_node(options.node)
-    return _options(num_cpus=options.cpus, num_gpus=options.gpus, memory=options.memory, resources=options.resources)
+    if options.node is not None and options.spread:
+        raise CellError("--node and --spread contradict each other: leave one of them out")
+    strategy = _on_node(options.node) if options.node is not None else "SPREAD" if options.spread else None
+    return _options(num_cpus=options.cpus, num_gpus=options.gpus, memory=options.memory, resources=options.resources,
+                    scheduling_strategy=strategy)
 
 
-def _check_node(wanted: str) -> None:
-    """All nodes of a session are this machine, so the right name is already the place."""
+def _on_node(wanted: str) -> Any:
+    """All nodes of a session without a cluster are this machine, so the right name is already the place."""
     from ..api import nodes
     from ..session import current
-    current()
+    if current().client.in_cluster():
+        from ..placement import NodeAffinitySchedulingStrategy
+        return NodeAffinitySchedulingStrategy(wanted, soft=False)
     there = {name for node in nodes() for name in (node["NodeName"], node["NodeID"])}
     if wanted not in there:
         raise CellError(f"--node {wanted}: there is no such node; the session has {', '.join(sorted(there))}")
+    return None
 
 
 # ---- what a definition becomes

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..placement import (NodeAffinitySchedulingStrategy, PlacementGroup, PlacementGroupSchedulingStrategy,
-                             get_current_placement_group, get_placement_group, placement_group, placement_group_table,
-                             remove_placement_group)
+    from ..placement import (DoesNotExist, Exists, In, NodeAffinitySchedulingStrategy, NodeLabelSchedulingStrategy, NotIn,
+                             PlacementGroup, PlacementGroupSchedulingStrategy, get_current_placement_group,
+                             get_placement_group, placement_group, placement_group_table, remove_placement_group)
     from ..serializability import inspect_serializability
     from .actor_pool import ActorPool
     from .dask import dask_get
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActorPool": ".actor_pool", "Executor": ".executor", "Queue": ".queue", "dask_get": ".dask",
     "deregister_serializer": ".serializers", "inspect_serializability": "..serializability",
-    **dict.fromkeys(("NodeAffinitySchedulingStrategy", "PlacementGroup", "PlacementGroupSchedulingStrategy",
-                     "get_current_placement_group", "get_placement_group", "placement_group", "placement_group_table",
-                     "remove_placement_group"), "..placement"),
+    **dict.fromkeys(("DoesNotExist", "Exists", "In", "NodeAffinitySchedulingStrategy", "NodeLabelSchedulingStrategy", "NotIn",
+                     "PlacementGroup", "PlacementGroupSchedulingStrategy", "get_current_placement_group",
+                     "get_placement_group", "placement_group", "placement_group_table", "remove_placement_group"), "..placement"),
     "list_named_actors": ".named_actors", "register_joblib": ".joblib", "register_serializer": ".serializers",
 }
 _NEEDS = {".dask": "dask", ".joblib": "joblib"}  # what is not among cellmesh's own dependencies

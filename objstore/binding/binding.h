@@ -227,12 +227,21 @@ PyObject *client_give_back(ClientObject *c, PyObject *bytes);
 PyObject *client_prepare(ClientObject *c, PyObject *bytes);
 PyObject *client_leave_memory(ClientObject *c, PyObject *unused);
 
-/* ---- proxy.c, bell.c: other machines */
+/* ---- proxy.c, route.c, bell.c: other machines */
 extern PyType_Spec proxy_spec, runs_spec;
 double ns_per_tick(const struct header *h);
+PyObject *amounts_to_python(const struct segment *s, const int64_t *amounts);
 PyObject *client_surplus(ClientObject *c, PyObject *unused);
 PyObject *client_serve(ClientObject *c, PyObject *args);
 PyObject *client_ref_at(ClientObject *c, PyObject *number);
+PyObject *client_room(ClientObject *c, PyObject *unused);
+PyObject *client_direct(ClientObject *c, PyObject *how);
+PyObject *client_in_cluster(ClientObject *c, PyObject *unused);
+PyObject *client_place_here(ClientObject *c, PyObject *args);
+PyObject *client_fail_unrouted(ClientObject *c, PyObject *args);
+PyObject *client_recall(ClientObject *c, PyObject *args);
+PyObject *client_strategy(ClientObject *c, PyObject *number);
+PyObject *client_progress(ClientObject *c, PyObject *list);
 PyObject *client_bell(ClientObject *c, PyObject *unused);
 void bell_end(ClientObject *c);
 

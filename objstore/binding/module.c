@@ -72,7 +72,9 @@ static int core_exec(PyObject *module)
     int result = dtype ? PyModule_AddObjectRef(module, "EVENT_DTYPE", dtype) : -1;
     Py_XDECREF(dtype);
     if (result < 0 || PyModule_AddIntMacro(module, ROLE_SCHEDULER) < 0 || PyModule_AddIntMacro(module, ROLE_DRIVER) < 0 ||
-        PyModule_AddIntMacro(module, ROLE_WORKER) < 0 || PyModule_AddIntMacro(module, ROLE_PROXY) < 0 || PyModule_AddIntMacro(module, TASK_FLAG_STAYS) < 0 || PyModule_AddIntMacro(module, DIED_OF_MEMORY) < 0)
+        PyModule_AddIntMacro(module, ROLE_WORKER) < 0 || PyModule_AddIntMacro(module, ROLE_PROXY) < 0 || PyModule_AddIntMacro(module, TASK_FLAG_STAYS) < 0 ||
+        PyModule_AddIntMacro(module, ROUTE_ANY) < 0 || PyModule_AddIntMacro(module, ROUTE_HERE) < 0 || PyModule_AddIntMacro(module, ROUTE_ASKS) < 0 ||
+        PyModule_AddIntMacro(module, ROUTE_WAITS) < 0 || PyModule_AddIntMacro(module, DIED_OF_MEMORY) < 0)
         return -1;
     return codec_init(module);
 }

@@ -57,17 +57,21 @@ static PyObject *raise_removed(ClientObject *c, uint32_t number)
 
 PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"demand", "hold", "env", "placement", "bundle", "captures", NULL};
+    static char *names[] = {"demand", "hold", "env", "placement", "bundle", "captures", "route", "strategy", NULL};
     PyObject *demand, *hold = Py_None;
     int64_t wants[MAX_KINDS], keeps[MAX_KINDS];
     uint32_t index = 0, head = 0;
-    unsigned int env = 0, number = 0;
+    unsigned int env = 0, number = 0, route = ROUTE_ANY;
     int bundle = -1, captures = 0, error = OBJSTORE_OK;
+    const char *strategy = "";
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OIIip:resource_class", names, &PyDict_Type, &demand, &hold, &env, &number,
-                                     &bundle, &captures) ||
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OIIipIs:resource_class", names, &PyDict_Type, &demand, &hold, &env, &number,
+                                     &bundle, &captures, &route, &strategy) ||
         parse_amounts(c, demand, wants) < 0)
         return NULL;
+    if (route > ROUTE_WAITS || strlen(strategy) >= STRATEGY_SIZE)
+        return PyErr_Format(PyExc_ValueError, "where tasks go is told by a route from 0 to %d and fewer than %u bytes, not by %u and %zu", ROUTE_WAITS,
+                            STRATEGY_SIZE, route, strlen(strategy));
     if (hold == Py_None)
         memcpy(keeps, wants, sizeof keeps);
     else if (!PyDict_Check(hold) || parse_amounts(c, hold, keeps) < 0)
@@ -75,10 +79,12 @@ PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwarg
     if (lock_to_look(c) < 0)
         return NULL;
     struct place place = ON_NODE;
+    place.route = (uint16_t)route;
+    memcpy(place.strategy, strategy, strlen(strategy));
     if (number && !(error = placement_find(&c->s, number, &head))) {
         uint32_t n = c->s.h->pools[head].n;
-        place = bundle >= 0 ? (struct place){(uint16_t)(head + (uint32_t)bundle), 1, captures != 0}
-                            : (struct place){(uint16_t)head, (uint16_t)n, captures != 0};
+        place = bundle >= 0 ? (struct place){.pool = (uint16_t)(head + (uint32_t)bundle), .n_pools = 1, .captures = captures != 0}
+                            : (struct place){.pool = (uint16_t)head, .n_pools = (uint16_t)n, .captures = captures != 0};
         if (bundle >= (int)n)
             error = OBJSTORE_INVALID;
     }
@@ -112,7 +118,7 @@ int placement_capture(ClientObject *c, struct task_spec *spec)
     const struct resource_class *own = &s->classes[spec->resource_class];
     segment_lock(s);
     const struct pool *head = placement_head(s, class_around(c));
-    struct place place = {(uint16_t)head->head, (uint16_t)head->n, 1};
+    struct place place = {.pool = (uint16_t)head->head, .n_pools = (uint16_t)head->n, .captures = 1};
     int error = resource_class(s, own->demand, own->hold, own->env, place, &spec->resource_class);
     spec->placement = head->number;
     bool fits = !error && resource_feasible(s, spec->resource_class);

@@ -170,13 +170,14 @@ static PyObject *describe_task(ProxyObject *p, uint32_t task)
 static PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
 {
     unsigned int class, most;
+    int by_place;
     uint32_t tasks[MOST_TASKS], n = 0;
-    if (!PyArg_ParseTuple(args, "II:take", &class, &most) || proxy_usable(p) < 0)
+    if (!PyArg_ParseTuple(args, "IIp:take", &class, &most, &by_place) || proxy_usable(p) < 0)
         return NULL;
     if (class >= p->s.h->n_classes)
         return PyErr_Format(PyExc_ValueError, "unknown resource class %u", class);
     segment_lock(&p->s);
-    n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, tasks);
+    n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, by_place, tasks);
     segment_unlock(&p->s);
     return describe_tasks(p, tasks, n);
 }
@@ -284,18 +285,7 @@ static int is_cancelled(ProxyObject *p, PyObject *number)
     return parse_running(p, number, &task) < 0 ? -1 : (p->s.tasks[task].flags & TASK_FLAG_CANCEL) != 0;
 }
 
-/* Submitted by us, it sleeps, and uses nothing of what it was given. */
-static int is_blocked(ProxyObject *p, PyObject *number)
-{
-    unsigned long n = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred())
-        return -1;
-    const struct task_slot *t = n < p->s.h->touched_tasks ? &p->s.tasks[n] : NULL;
-    return t && t->caller == p->s.me && atomic_load(&t->state) == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED);
-}
-
 static PyObject *proxy_cancelled(ProxyObject *p, PyObject *list) { return those_tasks(p, list, is_cancelled); }
-static PyObject *proxy_blocked(ProxyObject *p, PyObject *list) { return those_tasks(p, list, is_blocked); }
 
 /* ------------------------------------------------------------------ tasks of theirs that run here */
 
@@ -348,6 +338,24 @@ static PyObject *proxy_cancel(ProxyObject *p, PyObject *args)
         signal_worker(&p->s, worker, force ? SIGKILL : SIGINT);
     segment_unlock(&p->s);
     Py_RETURN_NONE;
+}
+
+/* A task that we have submitted and that has not begun is not to begin any more. */
+static PyObject *proxy_withdraw(ProxyObject *p, PyObject *args)
+{
+    unsigned int task;
+    unsigned long long seq;
+    if (!PyArg_ParseTuple(args, "IK:withdraw", &task, &seq) || proxy_usable(p) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    struct task_slot *t = task < p->s.h->touched_tasks ? &p->s.tasks[task] : NULL;
+    bool waits = t && t->seq == seq && t->caller == p->s.me && atomic_load(&t->state) == TASK_READY && !t->actor_1;
+    if (waits) {
+        task_seal_failed(&p->s, task, FAILURE_CANCELLED, 0);
+        task_discard(&p->s, task);
+    }
+    segment_unlock(&p->s);
+    return PyBool_FromLong(waits);
 }
 
 /* ------------------------------------------------------------------ objects */
@@ -675,30 +683,6 @@ static PyObject *proxy_transferred(ProxyObject *p, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ------------------------------------------------------------------ what there is to do elsewhere */
-
-/* Amounts in ten-thousandths, by name. */
-static PyObject *amounts_to_python(const struct segment *s, const int64_t *amounts)
-{
-    PyObject *dict = PyDict_New();
-    for (uint32_t k = 0; dict && k < s->h->n_kinds; k++) {
-        PyObject *amount = amounts[k] ? PyLong_FromLongLong(amounts[k]) : NULL;
-        if (amounts[k] && (!amount || PyDict_SetItemString(dict, s->h->kind_names[k], amount) < 0))
-            Py_CLEAR(dict);
-        Py_XDECREF(amount);
-    }
-    return dict;
-}
-
-static uint32_t n_suited(struct segment *s, const struct resource_class *c)
-{
-    uint32_t n = 0;
-    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
-        for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = s->tasks[at_1 - 1].next_1, i++)
-            n += proxy_suits(s, at_1 - 1);
-    return n;
-}
-
 /* What an actor of that class keeps once it has been constructed. */
 static PyObject *proxy_kept(ProxyObject *p, PyObject *number)
 {
@@ -710,41 +694,11 @@ static PyObject *proxy_kept(ProxyObject *p, PyObject *number)
     return amounts_to_python(&p->s, p->s.classes[class].hold);
 }
 
-/* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount})]; and from now on this client is woken,
- * once, when tasks wait for which there is no room. */
-PyObject *client_surplus(ClientObject *c, PyObject *unused)
-{
-    (void)unused;
-    struct segment *s = &c->s;
-    int64_t room[MAX_KINDS];
-    uint32_t n_ready[MAX_CLASSES] = {0}, startable[MAX_CLASSES];
-    if (lock_to_look(c) < 0)
-        return NULL;
-    memcpy(room, s->h->pools[0].available, sizeof room);
-    uint32_t n = s->h->n_classes;
-    s->h->agent_1 = s->me + 1;
-    for (uint32_t k = 0; k < n && s->h->n_ready; k++) {
-        int64_t fits = s->classes[k].n_ready ? resource_startable(s, k, room) : 0;
-        startable[k] = fits > 0 ? (uint32_t)fits : 0;
-        if (s->classes[k].n_ready)
-            n_ready[k] = n_suited(s, &s->classes[k]);
-    }
-    segment_unlock(s);
-    PyObject *list = PyList_New(0);
-    for (uint32_t k = 0; list && k < n; k++) {
-        PyObject *row = n_ready[k] ? Py_BuildValue("(IIIN)", k, n_ready[k], startable[k], amounts_to_python(s, s->classes[k].demand)) : NULL;
-        if (n_ready[k] && (!row || PyList_Append(list, row) < 0))
-            Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    return list;
-}
-
 #define PROXY(name, function, flags, doc) {name, (PyCFunction)(void (*)(void))function, flags, doc}
 static PyMethodDef proxy_methods[] = {
     PROXY("close", proxy_close, METH_O, "close(code)\n--\n\nThe machine is gone, or out of reach: buries its client."),
     PROXY("take", proxy_take_tasks, METH_VARARGS,
-          "take(resource_class, most)\n--\n\n[(task, number, class, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, "
+          "take(resource_class, most, by_place)\n--\n\n[(task, number, class, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, "
           "origin, parent, actor, actor's object, group)]; they run there now."),
     PROXY("results", proxy_results, METH_O, "results(task)\n--\n\nThe slots of its results."),
     PROXY("finish", proxy_finish, METH_VARARGS,
@@ -769,7 +723,7 @@ static PyMethodDef proxy_methods[] = {
     PROXY("calls", proxy_calls, METH_VARARGS, "calls(actor, most)\n--\n\nCalls of an actor that lives there, as `take` tells of tasks."),
     PROXY("find_actor", proxy_find_actor, METH_VARARGS, "find_actor(name, namespace)\n--\n\nThe slot of the living actor of that name, or None."),
     PROXY("actor_news", proxy_actor_news, METH_O, "actor_news(actors)\n--\n\n[(actor, has calls, has ended, is to be killed, for good)] of those with any of it."),
-    PROXY("blocked", proxy_blocked, METH_O, "blocked(tasks)\n--\n\nThose of them, submitted by this proxy, that wait for others."),
+    PROXY("withdraw", proxy_withdraw, METH_VARARGS, "withdraw(task, number)\n--\n\nA task that this proxy has submitted will not begin. False: it has."),
     PROXY("cancel", proxy_cancel, METH_VARARGS, "cancel(result, force)\n--\n\nEnds the task that makes it."),
     PROXY("create", proxy_create, METH_NOARGS, "create()\n--\n\nAn object that is to come, held by this proxy."),
     PROXY("seal", proxy_seal, METH_VARARGS, "seal(object, state, bytes, refs, in_arena=False)\n--\n\nFalse: it was sealed already."),

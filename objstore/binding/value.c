@@ -222,7 +222,7 @@ static const char *failure_name(uint32_t code)
 {
     static const char *const names[] = {"unknown", "worker_crashed", "cancelled", "actor_died", "actor_unavailable",
                                         "out_of_memory", "object_lost", "store_full", "stream_ended",
-                                        "unplaced", "actor_unplaced", "node_died", "cannot_leave"};
+                                        "unplaced", "actor_unplaced", "node_died", "cannot_leave", "unrouted"};
     return code < sizeof names / sizeof *names ? names[code] : names[0];
 }
 

@@ -268,6 +268,8 @@ static void forget(struct segment *s, uint32_t client)
         h->scheduler_1 = 0;
     if (h->agent_1 == client + 1)
         h->agent_1 = 0;
+    if (h->director_1 == client + 1)
+        h->director_1 = NO_DIRECTOR_YET;
 }
 
 static void begin_burial(struct segment *s, uint32_t client, int32_t code)

@@ -506,7 +506,7 @@ static void run_attach_proxy(void)
 static void run_take(void)
 {
     segment_lock(&proxy);
-    n_sent = proxy_take(&proxy, class_small, 4, sent);
+    n_sent = proxy_take(&proxy, class_small, 4, true, sent);
     segment_unlock(&proxy);
     CHECK(n_sent >= 2);
 }
@@ -709,6 +709,67 @@ static void a_lost_machine(void)
         other++;
 }
 
+/* ---- where tasks begin */
+static uint32_t class_asks, class_waits;
+static uint32_t submit_routed(uint32_t class)
+{
+    uint32_t plain = class_small, result;
+    class_small = class;
+    result = submit_one(8, 0);
+    class_small = plain;
+    return result;
+}
+static uint32_t routed_class(uint16_t route)
+{
+    int64_t one[MAX_KINDS] = {RESOURCE_UNIT};
+    struct place place = {.n_pools = 1, .route = route, .strategy = "somewhere"};
+    uint32_t class;
+    segment_lock(&s);
+    CHECK(resource_class(&s, one, one, 0, place, &class) == OBJSTORE_OK);
+    segment_unlock(&s);
+    return class;
+}
+static void direct(enum route_directs how)
+{
+    segment_lock(&s);
+    route_direct(&s, how);
+    segment_unlock(&s);
+}
+static void tasks_that_ask(void)
+{
+    attach();
+    class_asks = routed_class(ROUTE_ASKS), class_waits = routed_class(ROUTE_WAITS);
+    direct(ROUTE_DIRECTED);
+    submit_routed(class_asks), submit_routed(class_asks), submit_routed(class_waits);
+}
+static void run_place_here(void)
+{
+    uint32_t placed[4];
+    segment_lock(&s);
+    CHECK(!route_place(&s, class_asks, 4, true, placed));
+    CHECK(route_place(&s, class_asks, 4, false, placed) == 2 && !s.classes[class_asks].n_ready);
+    CHECK(route_recall(&s, placed[1]) && !route_recall(&s, placed[1]) && s.classes[class_asks].n_ready == 1);
+    segment_unlock(&s);
+    check_sound();
+}
+static void run_unrouted(void)
+{
+    segment_lock(&s);
+    CHECK(!route_fail(&s, class_waits, true) && route_fail(&s, class_waits, false) == 1);
+    segment_unlock(&s);
+    check_sound();
+}
+static void run_direct(void) /* what asks begins only where nobody directs; what waits never does */
+{
+    while (work())
+        CHECK(s.classes[class_asks].n_ready == 2 && !resource_admissible(&s, class_asks));
+    direct(ROUTE_NEVER);
+    CHECK(resource_admissible(&s, class_asks) && !resource_admissible(&s, class_waits));
+    work_until_idle();
+    direct(ROUTE_UNDIRECTED);
+    CHECK(s.classes[class_waits].n_ready == 1);
+}
+
 static void nobody(void) {}
 
 /* What whoever finds the dead does: takes the lock over and reports them. */
@@ -751,5 +812,7 @@ static const struct operation operations[] = {
     {"calls come back", calls_elsewhere, run_results_come}, {"actor lost elsewhere", calls_elsewhere, run_lose_actor},
     {"actor ended elsewhere", calls_elsewhere, run_lose_actor_for_good}, {"kill actor elsewhere", an_actor_elsewhere, run_kill_elsewhere},
     {"stand-in", a_proxy, run_stand_in}, {"host", a_proxy, run_host},
+    {"place here", tasks_that_ask, run_place_here}, {"fail what has nowhere to run", tasks_that_ask, run_unrouted},
+    {"direct", tasks_that_ask, run_direct},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

@@ -34,7 +34,7 @@ static void submit_into(uint32_t number, uint32_t dependency_1, bool is_actor)
                              .flags = is_actor ? TASK_FLAG_ACTOR_CREATION : 0};
     segment_lock(&s);
     CHECK(placement_find(&s, number, &head) == OBJSTORE_OK);
-    struct place where_to = {(uint16_t)head, (uint16_t)s.h->pools[head].n, 0};
+    struct place where_to = {.pool = (uint16_t)head, .n_pools = (uint16_t)s.h->pools[head].n};
     CHECK(resource_class(&s, one, one, 0, where_to, &spec.resource_class) == OBJSTORE_OK);
     if (is_actor) {
         CHECK(actor_create(&s, &actor, object, &index) == OBJSTORE_OK);

@@ -42,6 +42,7 @@ static void one_step(const char *file, int line);
 #undef set_state
 #include "client.c"
 #include "proxy.c"
+#include "route.c"
 #include "abandon.c"
 #include "burial.c"
 #include "recover.c"
@@ -60,7 +61,7 @@ static char where[200]; /* names the death being looked at, for messages */
         }                                                                                            \
     } while (0)
 
-enum { WORLD_SIZE = 576 << 10, MAX_HELD = 16, N_FILES = 64, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
+enum { WORLD_SIZE = 704 << 10, MAX_HELD = 16, N_FILES = 64, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
 static struct segment s; /* one mapping, inherited by all: `s.me` tells who acts */
 static struct { unsigned char bytes[512]; uint64_t size; } *disk; /* shared: files, by number */
 static uint32_t held[MAX_HELD], n_held, function, class_small, class_actor, drivers_actor_1, drivers_stream;
@@ -538,6 +539,11 @@ static void survive(void)
     bury_the_dead();
     check_sound();
     look_at_views();
+    segment_lock(&s);
+    for (uint32_t k = 0; k < s.h->n_classes; k++)
+        if (s.classes[k].place.route == ROUTE_WAITS)
+            route_fail(&s, k, false); /* nobody else would ever take them */
+    segment_unlock(&s);
     finish_everything();
     check_sound();
     CHECK(s.h->n_live_tasks == 0);

@@ -40,6 +40,7 @@
 #define MAX_POOLS 256u        /* the node, and bundles of placement groups */
 #define MAX_GROUPS 12u        /* concurrency groups of an actor, the unnamed one included */
 #define AWAY_FOLDER_SIZE 1024u
+#define STRATEGY_SIZE 248u    /* of a task's route, in the agent's words */
 #define RESOURCE_UNIT 10000   /* amounts are kept in ten-thousandths */
 
 enum resource_kind { KIND_CPU = 0, KIND_GPU = 1, KIND_MEMORY = 2 };
@@ -68,7 +69,8 @@ enum failure_code {
     FAILURE_UNPLACED = 9,       /* its placement group was removed; detail: the group's number */
     FAILURE_ACTOR_UNPLACED = 10, /* likewise that of its actor */
     FAILURE_NODE_DIED = 11,     /* the machine that ran it was lost */
-    FAILURE_CANNOT_LEAVE = 12   /* it was to go to another machine, and cannot */
+    FAILURE_CANNOT_LEAVE = 12,  /* it was to go to another machine, and cannot */
+    FAILURE_UNROUTED = 13       /* the machine that alone may run it is no member of the cluster; detail: its resource class */
 };
 
 struct object_slot {
@@ -259,11 +261,22 @@ struct pool {
     int32_t gpu_free[MAX_GPUS];   /* L */
 };
 
+/* On which machine a task begins, see route.h. */
+enum place_route {
+    ROUTE_ANY = 0,    /* here if there is room, else anywhere */
+    ROUTE_HERE = 1,   /* here */
+    ROUTE_ASKS = 2,   /* where the agent says; here if nobody directs */
+    ROUTE_WAITS = 3,  /* where the agent says, and nowhere else */
+    ROUTE_PLACED = 4  /* | one of those two: the agent has said, here */
+};
+
 struct place { /* where tasks take their resources from: one of `n_pools` neighbours */
     uint16_t pool, n_pools;
-    uint32_t captures;   /*    what they submit goes to the same group unless it says otherwise */
+    uint16_t captures;   /*    what they submit goes to the same group unless it says otherwise */
+    uint16_t route;      /*    place_route */
+    char strategy[STRATEGY_SIZE]; /* for the agent: what the route depends on; zeros behind it */
 };
-#define ON_NODE ((struct place){0, 1, 0})
+#define ON_NODE ((struct place){.n_pools = 1})
 
 struct lane { /* L  ready tasks, of one function as far as the lanes suffice */
     uint32_t head_1, tail_1;
@@ -317,6 +330,7 @@ struct header {
     uint64_t n_finished;
     uint32_t n_ready;                   /* L  over all classes */
     uint32_t agent_1;                   /* L  client that wants to know once tasks wait for which there is no room, 0: nobody does */
+    uint32_t director_1;                /* L  agent that says where tasks go whose route asks; 0: this is one machine. NO_DIRECTOR_YET, NO_DIRECTOR */
     uint64_t turn;                      /* L  of the lane that was served last */
     uint32_t waking_1;                  /* L  the one idle worker on its way */
     uint64_t idle_notice;               /* L  the scheduler wants to know once more bytes than this lie idle; 0: it does not */
@@ -346,6 +360,8 @@ struct header {
     _Alignas(64) _Atomic uint32_t n_waits;    /* A  grows when somebody begins to wait for objects */
     _Alignas(64) struct pool pools[MAX_POOLS];
 };
+#define NO_DIRECTOR UINT32_MAX           /* it has left its cluster */
+#define NO_DIRECTOR_YET (UINT32_MAX - 1) /* it is part of one, and there is none now */
 #define LOCK_WAITERS 0x80000000u
 #define LOCK_CLIENT_BITS 9 /* client + 1; above it its slot's generation, so that a successor is not taken for the dead */
 

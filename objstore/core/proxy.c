@@ -4,8 +4,9 @@
 
 #include "client.h"
 #include "event.h"
+#include "route.h"
 
-enum { N_LOOKED_THROUGH = 64 };
+enum { N_LOOKED_THROUGH = 64, N_WEIGHED = 1024 };
 
 int proxy_attach(struct segment *proxy, const struct segment *agent, uint32_t node)
 {
@@ -38,7 +39,8 @@ bool proxy_suits(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    if (t->flags & (TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1)
+    if (t->flags & (TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1 ||
+        c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
         return false;
     if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))
         return false;
@@ -57,10 +59,27 @@ static uint32_t first_that_suits(struct segment *s, const struct lane *l)
     return at_1 && proxy_suits(s, at_1 - 1) ? at_1 : 0;
 }
 
-uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, uint32_t *tasks)
+/* First those whose arguments lie there, then those that have little to be moved. */
+static uint32_t take_by_place(struct segment *s, const struct resource_class *c, uint32_t most, uint32_t *tasks)
+{
+    uint32_t n = 0;
+    for (int rank = 0; rank < 2; rank++)
+        for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+            for (uint32_t at_1 = l->head_1, next_1, i = 0; at_1 && n < most && i < N_WEIGHED; at_1 = next_1, i++) {
+                uint64_t there, others = route_bytes(s, at_1 - 1, s->me, &there);
+                next_1 = s->tasks[at_1 - 1].next_1;
+                if ((rank ? !others : there > 0) && proxy_suits(s, at_1 - 1)) {
+                    tasks[n++] = at_1 - 1;
+                    task_send(s, at_1 - 1);
+                }
+            }
+    return n;
+}
+
+uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, bool by_place, uint32_t *tasks)
 {
     struct resource_class *c = &s->classes[class];
-    uint32_t n = 0;
+    uint32_t n = by_place ? take_by_place(s, c, most, tasks) : 0;
     while (n < most) {
         struct lane *best = NULL;
         uint32_t task_1 = 0;

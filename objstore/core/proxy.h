@@ -26,14 +26,14 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
 
 enum { PROXY_MOST_ACTOR = 64 << 10 }; /* bytes of an actor's value that can be told of in a message */
 
-/* Whether a ready task can run on another machine: no stream's, without a runtime environment or a placement group, and not from another one
- * itself. */
+/* Whether a ready task can run on another machine: no stream's, without a runtime environment or a placement group, not from another one
+ * itself, nor one that is to run here. */
 bool proxy_suits(struct segment *segment, uint32_t task);
 bool proxy_suits_object(const struct segment *segment, uint32_t object); /* streams, and actors with very many methods, cannot leave */
 
-/* Takes up to `most` tasks of a class that suit, those whose turn it is first; they are RUNNING then. Returns how many, 0 also where very
- * many that do not suit stand before them. Under the lock. */
-uint32_t proxy_take(struct segment *proxy, uint32_t resource_class, uint32_t most, uint32_t *tasks);
+/* Takes up to `most` tasks of a class that suit, those whose turn it is first; `by_place`: before them those whose large arguments lie there.
+ * They are RUNNING then. Returns how many, 0 also where very many that do not suit stand before them. Under the lock. */
+uint32_t proxy_take(struct segment *proxy, uint32_t resource_class, uint32_t most, bool by_place, uint32_t *tasks);
 
 /* Under the lock: a task that has been taken has not begun there after all. This was no attempt. */
 void proxy_give_back(struct segment *proxy, uint32_t task);

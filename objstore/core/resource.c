@@ -33,7 +33,7 @@ int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int
             return OBJSTORE_OK;
         }
     for (uint16_t i = 0; place.n_pools > 1 && i < place.n_pools; i++) {
-        struct place one = {(uint16_t)(place.pool + i), 1, place.captures};
+        struct place one = {.pool = (uint16_t)(place.pool + i), .n_pools = 1, .captures = place.captures};
         if (resource_class(s, demand, hold, env, one, index))
             return OBJSTORE_LIMIT;
     }
@@ -90,6 +90,8 @@ uint32_t resource_room(const struct segment *s, uint32_t index)
 {
     const struct resource_class *c = &s->classes[index];
     const struct pool *pools = s->h->pools;
+    if (resource_is_routed(s, index))
+        return UINT32_MAX;
     if (!c->place.pool)
         return resource_fits(s, pools, c->demand) ? 0 : UINT32_MAX;
     uint32_t first = c->place.pool, n = pools[pools[first].head].state == POOL_RESERVED ? c->place.n_pools : 0;
@@ -114,6 +116,8 @@ int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room
     const struct resource_class *c = &s->classes[index];
     const struct pool *pools = s->h->pools;
     int64_t n = 0;
+    if (resource_is_routed(s, index))
+        return 0;
     if (!c->place.pool) {
         n = count(s, room, c->demand, c->n_ready);
         for (uint32_t k = 0; k < s->h->n_kinds; k++)

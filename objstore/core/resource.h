@@ -20,6 +20,13 @@ static inline bool worker_suits(const struct segment *s, uint32_t client, uint32
     return c->env == s->classes[class].env || !c->last_seq;
 }
 
+/* Do its tasks wait for the agent to say where they begin? */
+static inline bool resource_is_routed(const struct segment *s, uint32_t class)
+{
+    uint16_t route = s->classes[class].place.route;
+    return route == ROUTE_WAITS || (route == ROUTE_ASKS && s->h->director_1 && s->h->director_1 <= MAX_CLIENTS);
+}
+
 /* Could its pool, or one of them, ever run it when idle? */
 bool resource_feasible(const struct segment *segment, uint32_t index);
 

@@ -85,6 +85,13 @@ static uint32_t idle_for(const struct segment *s, uint32_t class)
     return UINT32_MAX;
 }
 
+static void tell_agent(struct segment *s)
+{
+    if (s->h->agent_1)
+        wake_client(s, s->h->agent_1 - 1);
+    s->h->agent_1 = 0; /* once: it asks again when it has looked */
+}
+
 /* At most one worker is on its way; it calls this again when it has taken its task. */
 void task_wake_workers(struct segment *s)
 {
@@ -101,9 +108,7 @@ void task_wake_workers(struct segment *s)
                 request_attention(s); /* the scheduler decides whether the pool grows */
         }
     if (worker == UINT32_MAX) {
-        if (h->agent_1)
-            wake_client(s, h->agent_1 - 1);
-        h->agent_1 = 0; /* once: it asks again when it has looked */
+        tell_agent(s);
         return;
     }
     h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
@@ -119,7 +124,20 @@ void task_enqueue(struct segment *s, uint32_t task, bool first)
         return;
     }
     queue_push(s, &s->classes[t->resource_class], task, first);
+    if (resource_is_routed(s, t->resource_class) && s->h->director_1 != NO_DIRECTOR)
+        tell_agent(s);
+    else if (resource_is_routed(s, t->resource_class))
+        request_attention(s);
     task_wake_workers(s);
+}
+
+void task_reclass(struct segment *s, uint32_t task, uint32_t class)
+{
+    queue_remove(s, task);
+    STEP();
+    s->tasks[task].resource_class = (uint16_t)class;
+    STEP();
+    task_enqueue(s, task, false);
 }
 
 void task_advance(struct segment *s, uint32_t task)
@@ -323,7 +341,7 @@ static uint32_t acquire(struct segment *s, uint32_t task, uint32_t pool)
     const struct resource_class *c = &s->classes[t->resource_class];
     if (c->place.n_pools > 1) {
         uint32_t class;
-        resource_class(s, c->demand, c->hold, c->env, (struct place){(uint16_t)pool, 1, c->place.captures}, &class); /* exists */
+        resource_class(s, c->demand, c->hold, c->env, (struct place){.pool = (uint16_t)pool, .n_pools = 1, .captures = c->place.captures}, &class); /* exists */
         t->resource_class = (uint16_t)class;
     }
     return resource_acquire(s, &s->h->pools[pool], c->demand);
@@ -398,6 +416,8 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
         (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || s->classes[t->resource_class].demand[KIND_GPU])
         return UINT32_MAX;
     if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
+        return UINT32_MAX;
+    if (resource_is_routed(s, t->resource_class))
         return UINT32_MAX;
     if (placement_head(s, t->resource_class) != placement_head(s, s->tasks[waiter].resource_class))
         return UINT32_MAX; /* the end of the group of one of them would be the other's too */

@@ -58,6 +58,9 @@ uint32_t task_finish_and_pop(struct segment *segment, uint32_t task, uint32_t ev
 /* Under the lock: a READY task, no call, leaves its queue to run on another machine, RUNNING on this client, a proxy. */
 void task_send(struct segment *segment, uint32_t task);
 
+/* Under the lock: a READY task, no call, goes to the end of another class's queue. */
+void task_reclass(struct segment *segment, uint32_t task, uint32_t resource_class);
+
 /* Under the lock: puts a running task back at the head of its queue as the next attempt. */
 void task_retry(struct segment *segment, uint32_t task);
 

@@ -64,7 +64,7 @@ static bool header_is_sound(struct verifier *v)
     if (h->touched_objects > h->n_objects || h->touched_tasks > h->n_tasks || h->touched_actors > h->n_actors)
         return fail(v, "the header's counts of slots", 0);
     if (h->n_kinds > MAX_KINDS || h->n_classes > MAX_CLASSES || h->scheduler_1 > MAX_CLIENTS || h->waking_1 > MAX_CLIENTS ||
-        h->agent_1 > MAX_CLIENTS)
+        h->agent_1 > MAX_CLIENTS || (h->director_1 > MAX_CLIENTS && h->director_1 < NO_DIRECTOR_YET))
         return fail(v, "the header's numbers", 0);
     for (uint32_t k = 0; k < h->n_kinds; k++)
         if (!memchr(h->kind_names[k], 0, KIND_NAME_SIZE))
@@ -77,6 +77,9 @@ static bool header_is_sound(struct verifier *v)
         const struct place *place = &v->s->classes[c].place;
         if (!place->n_pools || place->pool + (uint32_t)place->n_pools > MAX_POOLS)
             return fail(v, "the place of resource class", c);
+        if (place->route > (ROUTE_PLACED | ROUTE_WAITS) || place->route == ROUTE_PLACED || place->route == (ROUTE_PLACED | ROUTE_HERE) ||
+            !memchr(place->strategy, 0, STRATEGY_SIZE))
+            return fail(v, "the route of resource class", c);
         for (uint32_t k = 0; k < MAX_KINDS; k++)
             if (!is_amount(v->s->classes[c].demand[k]) || !is_amount(v->s->classes[c].hold[k]))
                 return fail(v, "the amounts of resource class", c);

@@ -43,7 +43,6 @@ class There(Struct):
 
 class Here(Struct):
     """An actor of theirs that lives here."""
-    kept: dict[str, int]                    # resources
     calls: set[int] = field(default_factory=set)            # their numbers
     begun: list[int] = field(default_factory=list)          # of calls that its end has ended
     has_ended: bool = False                 # and they have been told
@@ -202,8 +201,7 @@ class Actors:
             return None
         ref = self._exchange.tell(accepted.actor, value=False)
         self._exchange.drop(accepted.actor)  # as told, it is held now
-        self._here[accepted.actor] = Here(accepted.kept)
-        self._exchange.lent.update(accepted.kept)
+        self._here[accepted.actor] = Here()
         return ref
 
     def accept(self, task: Task, function: int, refs: list[int]) -> None:
@@ -271,9 +269,7 @@ class Actors:
 
     def released(self, slot: int) -> None:
         """They know nothing of an object of ours any more."""
-        here = self._here.pop(slot, None)
-        if here is not None:
-            self._exchange.lent.subtract(here.kept)
+        self._here.pop(slot, None)
         for waiting in self._lines.pop(slot, ()):  # nobody can have told of a call and then of that
             self._drop(waiting)
 

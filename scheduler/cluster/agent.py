@@ -17,14 +17,16 @@ import socket
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 from ...objstore import _core
 from .. import processes, transport
 from ..machine_load import MachineLoad
 from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
-from . import address, member, messages, sockets
+from . import address, member, messages, sockets, strategies
 from .desk import Desk, DeskHooks
 from .exchange import Exchange, ForeignFault
+from .here import Here
 from .keys import Cluster
 from .lineage import Lineage
 from .onlookers import Onlookers
@@ -39,6 +41,7 @@ SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
 UNREACHABLE_S = 10.0  # a member that cannot be reached for so long is of no use
 UNIT = 10_000         # of amounts in messages
+UNDIRECTED, DIRECTED = 0, 1  # of `Client.direct`
 
 Amounts = tuple[tuple[str, int], ...]
 
@@ -67,6 +70,7 @@ class Agent:
         self._head: HeadLink | None = None
         self._attempt = 0
         self._exchanges: dict[int, Exchange] = {}
+        self._here = Here(client)
         self._lineage = Lineage(client, self._bring)
         self._runs = _core.Runs(client)
         self._onlookers = Onlookers(self.me)
@@ -78,6 +82,8 @@ class Agent:
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
         self._classes: dict[tuple[Amounts, Amounts | None], int] = {}
+        self._by_place: set[int] = set()                  # classes some of whose tasks have large arguments
+        self._directs = False                             # tasks that ask where to begin wait for the head's answer
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
         self._n_elsewhere = 0                             # tasks of ours that have ended elsewhere
         self._draining = False
@@ -114,6 +120,7 @@ class Agent:
         if self._head is not None:
             self._head.close(LINGER_S)
         self._peers.close()
+        self._direct(False)
 
     def _pause_ms(self, now: float) -> float:
         due = [member.next_deadline(self._member), self._look_at, *(since + SETTLE_S for since in self._crowded.values() if since + SETTLE_S > now),
@@ -129,15 +136,18 @@ class Agent:
                 self._guarded(node, exchange.look)
             self._lineage.look()
             self._desk.look()
+        self._here.look()
         self._count_ended()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
+            self._here.sweep()
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.sweep, now)
             self._lineage.sweep()
             self._desk.sweep(now)
         for node in [node for node, since in self._unreachable.items() if now - since >= UNREACHABLE_S]:
             self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
+        self._tell_waiting()
         self._look(now)
         if now >= member.next_deadline(self._member):
             self._step(member.Tick())
@@ -148,34 +158,65 @@ class Agent:
     # ---- what waits at home
     def _look(self, now: float) -> None:
         self._look_at = now + LOOK_S
-        wants, waiting = [], 0
-        rows = self._client.surplus()
+        if not self._directs and self._member.link == "up":
+            self._direct(True)
+        wants: list[Demand] = []
+        waiting = 0
         crowded = {}
-        for index, n_ready, n_startable, demand in rows:
+        self._by_place.clear()
+        for index, n_ready, n_startable, demand, n_staying, asks, text, near in self._client.surplus():
+            self._demands[index] = demand
+            if near:
+                self._by_place.add(index)
+            if asks:
+                wants += self._ask_where(index, n_ready, n_staying, text, near)
+                continue
             n = n_ready - n_startable
             waiting += n
-            self._demands[index] = demand
             if n > 0:
                 crowded[index] = since = self._crowded.get(index, now)
                 if now - since >= SETTLE_S or not self._client.feasible(index):
-                    wants.append(Demand(index, demand, n))
+                    wants.append(Demand((index, 0), demand, n, near=self._by_node(near)))
         self._crowded = crowded
-        _, free = self._client.resources()
+        free, lent = self._client.room()
         stats = self._client.stats()
-        self._step(member.Looked(tuple(wants), _shares(free), self._lent(), waiting, stats["used_bytes"], stats["capacity_bytes"],
-                                  stats["n_finished"] - self._n_elsewhere, self._usage_now(now)))
+        self._step(member.Looked(tuple(wants), free, {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}, waiting,
+                                  stats["used_bytes"], stats["capacity_bytes"], stats["n_finished"] - self._n_elsewhere, self._usage_now(now)))
 
     def _usage_now(self, now: float) -> messages.Usage:
         if now >= self._usage_at + self._member.beat_s / 2:
             self._usage, self._usage_at = messages.Usage(self._load.processors(), *self._load.memory()), now
         return self._usage
 
-    def _lent(self) -> dict[str, int]:
-        """What tasks of others take here, at most: those that wait for it count, too."""
-        lent: Counter[str] = Counter()
-        for exchange in self._exchanges.values():
-            lent.update(exchange.lent)
-        return {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}
+    def _ask_where(self, index: int, n_ready: int, n_staying: int, text: str, near: dict[int, int]) -> list[Demand]:
+        """What is to be asked for tasks that do not begin at home by themselves. `n_staying`: of them that cannot travel, besides."""
+        try:
+            strategy = strategies.resolve(strategies.from_text(text), self._member.members.values())
+        except ValueError:
+            strategy = None  # a task has written into the segment what the API would not
+        if strategy is None:
+            self._client.fail_unrouted(index, False)
+            return []
+        if n_staying and strategies.may_run_on(strategy, self.me):
+            self._client.place_here(index, n_staying, True)
+        elif n_staying:
+            self._client.fail_unrouted(index, True)
+        if strategy.kind == "node" and strategy.node == self.me.node and not strategy.soft:
+            self._client.place_here(index, n_ready, False)
+            return []
+        return [Demand((index, strategy.node), self._demands[index], n_ready, strategy, self._by_node(near))] if n_ready else []
+
+    def _by_node(self, near: dict[int, int]) -> dict[int, int]:
+        """Bytes by node instead of by proxy."""
+        if not near:
+            return {}
+        nodes = {exchange.proxy.index: node for node, exchange in self._exchanges.items()} | {-1: self.me.node}
+        return {nodes[index]: n for index, n in near.items() if index in nodes}
+
+    def _direct(self, directs: bool) -> None:
+        """Tasks that ask where to begin wait for the head's answer, or, if they may run anywhere, not any more."""
+        self._directs = directs
+        self._client.direct(DIRECTED if directs else UNDIRECTED)
 
     def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
         key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items()))
@@ -195,8 +236,8 @@ class Agent:
                     self._head.send(message)
             case Send(lease, node, shape, n):
                 self._send(lease, node, shape, n)
-            case TakeBack(lease=lease):
-                pass  # nobody says that they wait, see `Waits`
+            case TakeBack(lease, node, _, n):
+                self._take_back(lease, node, n)
             case member.MemberCame(who):
                 self._peers.add(who)
                 self._onlookers.asked(0, time.monotonic())
@@ -213,6 +254,7 @@ class Agent:
                 self._desk.reply(reply)
             case member.HeadGone(reason):
                 self._desk.refuse(reason)
+                self._direct(False)
                 self._tell_drivers(f"Nothing new goes to other machines: {reason}. What runs goes on.")
             case member.HeadBack():
                 self._tell_drivers("The head of the cluster is back.")
@@ -221,15 +263,31 @@ class Agent:
             case member.Pass(messages.Status() as status):
                 self._onlookers.answered(status)
 
-    def _send(self, lease: int, node: int, shape: object, n: int) -> None:
+    def _send(self, lease: int, node: int, shape: Any, n: int) -> None:
+        index, _ = shape
         exchange = self._exchange(node)
         sent = 0
-        if exchange is not None:
-            assert isinstance(shape, int)
-            sent = self._guarded(node, exchange.send_tasks, shape, n, self._demands[shape], lease) or 0
+        if node == self.me.node:
+            sent = self._here.send_tasks(index, n, lease)
+        elif exchange is not None:
+            sent = self._guarded(node, exchange.send_tasks, index, n, self._demands[index], lease, index in self._by_place) or 0
         self._step(member.Sent(lease, n, sent))
         if node in self._cut_off:  # the head may grant it again and again
             self._step(member.PeerFailed(node))
+
+    def _take_back(self, lease: int, node: int, n: int) -> None:
+        if node == self.me.node:
+            self._here.take_back(lease, n)
+        elif node in self._exchanges:
+            self._guarded(node, self._exchanges[node].take_back, lease, n)
+        self._has_news = True
+
+    def _tell_waiting(self) -> None:
+        """Which of our tasks wait where they were sent."""
+        for place in (self._here, *self._exchanges.values()):
+            waiting, place.waiting = place.waiting, {}
+            for lease, n in waiting.items():
+                self._step(member.Waits(lease, n))
 
     # ---- what tasks print
     def _hear_home(self) -> None:
@@ -310,9 +368,9 @@ class Agent:
         return not self._draining
 
     def _count_ended(self) -> None:
-        for exchange in self._exchanges.values():
-            ended, exchange.ended = exchange.ended, Counter()
-            self._n_elsewhere += ended.total()
+        for place in (self._here, *self._exchanges.values()):
+            ended, place.ended = place.ended, Counter()
+            self._n_elsewhere += ended.total() if place is not self._here else 0
             for lease, n in ended.items():
                 self._step(member.Ended(lease, n))
 

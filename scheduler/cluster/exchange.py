@@ -21,7 +21,8 @@ from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Find, Found, Kill, Output, Ref, Released,
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Find, Found, GiveBack, Kill, Output, Queued,
+                       Ref, Released,
                        Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
 ELSEWHERE, LOST = 1, 2
-FAILURE_OBJECT_LOST, FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE = 6, 7, 12
+FAILURE_OBJECT_LOST, FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE, FAILURE_UNROUTED = 6, 7, 12, 13
 # Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
 WINDOW = 4
 # References inside values inside values: so deep they travel along, further ones are asked for.
@@ -42,6 +43,7 @@ MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
 JOURNEYS = 1 << 31
+WAITS_FOR_ROOM, SLEEPS = 2, 4       # of `Client.progress`
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
 NODE_DIED = -2000                   # what a proxy's tasks and actors end with (exceptions.DIED_WITH_ITS_MACHINE): no exit status
 
@@ -66,7 +68,6 @@ class Accepted(Struct):
     number: int
     seq: int                        # its number here
     task: int                       # its slot here
-    demand: dict[str, int]
     n_returns: int                  # that are asked for; one that has none makes one here, whose sealing is its end
     results: list[int]              # slots here
     n_left: int                     # of them are not sealed
@@ -125,6 +126,7 @@ class Exchange:
         from ...objstore import _core
         self.proxy = _core.Proxy(client, node)
         self._StoreError = _core.StoreError
+        self._client = client
         self._send = send
         self.class_of = class_of
         self._bring = bring
@@ -151,9 +153,13 @@ class Exchange:
         self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
         self._wants: list[Told] = []                         # to be asked for when the message that we read is done
         self._room = 0                                       # bytes of values that go into the message we write
-        self.lent: Counter[str] = Counter()                  # what tasks of theirs take here, or wait for, in ten-thousandths by name
+        self._waited: set[int] = set()                       # tasks of theirs that waited for room at the last sweep, by number
+        self._has_queued = False                             # the other has been told that some do
+        self._queued: dict[int, None] = {}                   # tasks of ours that wait there, by number
+        self._crowded: Counter[int] = Counter()              # and how many of each lease
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
         self.found: list[tuple[int, int | None]] = []        # (number, slot): what `find` has found; for whoever has asked
+        self.waiting: dict[int, int] = {}                    # news, by lease: how many of them wait there for room
         self.is_congested = False                            # they read more slowly than we write; for whoever knows to say
         self._actors = Actors(self)
 
@@ -186,9 +192,10 @@ class Exchange:
         return ForeignFault(what)
 
     # ---- ours, there
-    def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int) -> int:
-        """Have up to `most` waiting tasks of a class run there; returns how many there were."""
-        records = self.proxy.take(resource_class, most)
+    def send_tasks(self, resource_class: int, most: int, demand: dict[str, int], lease: int, by_place: bool = False) -> int:
+        """Have up to `most` waiting tasks of a class run there, `by_place` those first whose arguments lie there; returns how many
+        there were."""
+        records = self.proxy.take(resource_class, most, by_place)
         tasks: list[Task] = []
         now = time.monotonic()
         for record in records:
@@ -285,6 +292,19 @@ class Exchange:
             if sent is not None:
                 self.proxy.began(sent.task, run.pid, min(run.since * 1e-6, now - sent.at))
 
+    def _note_queued(self, numbers: list[int]) -> None:
+        self._queued = dict.fromkeys(number for number in numbers if number in self._sent and self._sent[number].lease)
+        before, self._crowded = self._crowded, Counter(self._sent[number].lease for number in self._queued)
+        self.waiting = {lease: self._crowded[lease] for lease in {*before, *self._crowded}}
+
+    def take_back(self, lease: int, n: int) -> None:
+        """There is room elsewhere for up to `n` of the tasks that wait there under a lease."""
+        numbers = [number for number in self._queued if number in self._sent and self._sent[number].lease == lease][-n:]
+        for number in numbers:
+            del self._queued[number]
+        if numbers:
+            self.send(GiveBack(numbers))
+
     def _free_place(self, sent: Sent) -> None:
         self.free_lease(sent.lease)
         sent.lease = 0
@@ -345,9 +365,8 @@ class Exchange:
             return False
         self._runs.watch(seq)
         self._number_of[seq] = task.number
-        self._accepted[task.number] = Accepted(task.number, seq, slot, task.demand, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
+        self._accepted[task.number] = Accepted(task.number, seq, slot, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
                                                kept=kept)
-        self.lent.update(task.demand)
         for slot in results:
             self._held[slot] += 1
             self._result_of[slot] = task.number
@@ -376,7 +395,6 @@ class Exchange:
         del self._accepted[accepted.number]
         if len(self._number_of) > len(self._accepted) + N_ENDED:
             self._number_of.popitem(last=False)
-        self.lent.subtract(accepted.demand)
         failed = self.proxy.look(accepted.results[0])[0] != READY
         is_over = accepted.actor >= 0 and accepted.kept is None and self._actors.finished(accepted, failed)
         values = [] if is_over else [self.value(accepted.results[0])] if accepted.kept is not None else [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
@@ -411,13 +429,35 @@ class Exchange:
         if results:
             self.send(Results(results))
 
-    def _tell_blocked(self) -> None:
-        running = {accepted.task: accepted for accepted in self._accepted.values() if not accepted.has_blocked}
-        blocked = [running[task] for task in self.proxy.blocked(list(running))] if running else []
-        for accepted in blocked:
-            accepted.has_blocked = True
+    def _tell_progress(self) -> None:
+        """Which tasks of theirs sleep until others have ended, and which find no room."""
+        tasks = list(self._accepted.values())
+        progress = list(zip(tasks, self._client.progress([(task.task, task.seq) for task in tasks]), strict=True))
+        blocked = [task for task, how in progress if how == SLEEPS and not task.has_blocked]
+        for task in blocked:
+            task.has_blocked = True
         if blocked:
-            self.send(Blocked([accepted.number for accepted in blocked]))
+            self.send(Blocked([task.number for task in blocked]))
+        waiting = {task.number for task, how in progress if how == WAITS_FOR_ROOM and task.actor < 0}
+        queued = sorted(waiting & self._waited)[:messages.MAX_BATCH]  # what is sent ahead waits for milliseconds
+        self._waited = waiting
+        if queued or self._has_queued:
+            self.send(Queued(queued))
+        self._has_queued = bool(queued)
+
+    def _give_back(self, numbers: list[int]) -> None:
+        returned = []
+        for number in numbers:
+            accepted = self._accepted.get(number)
+            if accepted is not None and self.proxy.withdraw(accepted.task, accepted.seq):
+                del self._accepted[number]
+                self._runs.take(accepted.seq)
+                for slot in accepted.results:
+                    self._result_of.pop(slot, None)
+                    self.drop(slot)
+                returned.append(number)
+        if returned:
+            self.send(Returned(returned))
 
     def _tell_begun(self) -> None:
         open_ones = {accepted.seq: accepted for accepted in self._accepted.values() if not accepted.told}
@@ -558,7 +598,8 @@ class Exchange:
         if value.state == PENDING:
             return
         if value.state == FAILED:
-            self.proxy.seal_failed(slot, value.code, value.detail)
+            # The detail of that one is a number of their segment's.
+            self.proxy.seal_failed(slot, value.code, -1 if value.code == FAILURE_UNROUTED else value.detail)
         elif value.actor is not None:
             self._actors.stand_in(slot, value, refs)
         elif len(value.data) == value.size:
@@ -762,6 +803,10 @@ class Exchange:
                 self._actors.kill(message, self._accepted.get(message.number))
             case Begun(tasks):
                 self._begun(tasks)
+            case Queued(numbers):
+                self._note_queued(numbers)
+            case GiveBack(numbers):
+                self._give_back(numbers)
             case Cancel(numbers):
                 self._cancel(numbers)
             case Released(objects):
@@ -800,7 +845,7 @@ class Exchange:
             elif now - since > KEEP_FUNCTION_S and slot not in self._without:
                 del self._functions[slot]
                 self.drop(slot)
-        self._tell_blocked()
+        self._tell_progress()
         self._actors.advance()
         self._actors.tell_ended()
         self._tell_begun()
@@ -840,6 +885,11 @@ def ran_ago(away: float, result: Result) -> tuple[float, float]:
     return began, max(0.0, began - ran)
 
 
-def demands(rows: Iterable[tuple[int, int, int, dict[str, int]]]) -> dict[int, tuple[int, dict[str, int]]]:
+def demands(rows: Iterable[tuple[int, int, int, dict[str, int], *tuple[Any, ...]]]) -> dict[int, tuple[int, dict[str, int]]]:
     """From `Client.surplus`: of each class how many tasks there is no room for here, and what each needs."""
     return {row[0]: (row[1] - row[2], row[3]) for row in rows if row[1] > row[2]}
+
+
+def uses_its_place(progress: int) -> bool:
+    """Whether a task that is so far on (`Client.progress`) has a place: it has not ended, and does not sleep until others have."""
+    return 0 < progress < SLEEPS

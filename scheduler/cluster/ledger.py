@@ -404,7 +404,7 @@ def _where(strategy: Strategy) -> tuple[object, ...]:
     """Equal for strategies that allow the same nodes."""
     if strategy.kind == "node" and not strategy.soft:
         return ("node", strategy.node)
-    return ("labels", *sorted(strategy.labels.items())) if strategy.kind == "labels" else ("any",)
+    return ("labels", *sorted(strategy.labels.items())) if strategy.labels else ("any",)
 
 
 def _recall_for(ledger: Ledger, asks: list[Waiting], called: dict[int, dict[int, int]]) -> None:

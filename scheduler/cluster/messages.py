@@ -156,18 +156,25 @@ class Heard(Message, frozen=True, tag="heard"):
 
 class Strategy(Struct, frozen=True):
     """Where tasks may go. `kind` "pack": where they fit best, near their arguments; "spread": where least runs; "node": on `node`,
-    or elsewhere if `soft`; "labels": where all of `labels` hold ("key": "value")."""
-    kind: Literal["pack", "spread", "node", "labels"] = "pack"
+    or elsewhere if `soft`. Of any kind: where all of `labels` hold, and if there is room where all of `preferred` do, too; see
+    `policy.holds`."""
+    kind: Literal["pack", "spread", "node"] = "pack"
     node: int = 0
     soft: bool = False
     labels: Labels = {}
+    preferred: Labels = {}
+
+    @property
+    def leaves_home(self) -> bool:
+        """Whether it is the asker itself that knows whether there is room at home: only what does not care where it runs."""
+        return self.kind == "pack" and not self.labels and not self.preferred
 
 
 class Ask(Message, frozen=True, tag="ask"):
     """Agent -> head: it has `n` tasks that each need `demand`, for which there is no room at home. Answered by `Grant`s, which may come
     late, when room has come up, and for all of them at most `n` in sum; or by `Infeasible`. A new `Ask` with the same number
     replaces the earlier one; `n` 0 takes it back. `near`: bytes of arguments, by the node where they lie. `avoid`: nodes that the agent
-    cannot reach. The strategies "spread", "node" and "labels" may be granted the agent's own node."""
+    cannot reach. May be granted the agent's own node unless `Strategy.leaves_home`."""
     number: Number
     node: Node
     demand: Shares
@@ -401,6 +408,16 @@ class Begun(Message, frozen=True, tag="begun"):
     tasks: Annotated[list[Run], Meta(max_length=MAX_BATCH)]
 
 
+class Queued(Message, frozen=True, tag="queued"):
+    """These tasks of yours wait for room here, and no others. Said now and then as long as there are any, and once there are none."""
+    numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
+class GiveBack(Message, frozen=True, tag="give_back"):
+    """There is room elsewhere for these tasks of mine. Those that have not begun are `Returned`."""
+    numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
+
+
 class Cancel(Message, frozen=True, tag="cancel"):
     """Nobody wants the results of these tasks of mine any more."""
     numbers: Annotated[list[Number], Meta(max_length=MAX_BATCH)]
@@ -490,5 +507,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Returned | Blocked | Begun | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed | Fetch | Chunk
+ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed | Fetch | Chunk
           | Output | Farewell)

@@ -3,7 +3,9 @@ keeps them.
 
 **Sending.** A lease is a number of tasks that may be under way on a node at a time. While they are short, waiting for
 the answer to each would leave the node idle, so a lease may have as many more under way as end there within `AHEAD_S`:
-none when tasks take long, whole batches when they take microseconds. Nodes where arguments lie come first.
+none when tasks take long, whole batches when they take microseconds. Nodes where arguments lie come first; where tasks
+wait although they have places (their node's own work has taken the room) no more are sent, and those that wait are taken
+back when there is room elsewhere, which is asked for.
 
 **Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
 they are empty.
@@ -357,7 +359,7 @@ def _fill(places: Places, line: Line, leases: list[Lease]) -> list[Action]:
             if is_ahead:
                 n = max(0, lease.n + int(lease.rate * AHEAD_S) - lease.in_flight) if lease.keep >= lease.n else 0
             n = min(n, line.waiting, MAX_IN_FLIGHT - places.in_flight_on.get(lease.node, 0))
-            if n > 0 and lease.node not in places.congested:
+            if n > 0 and lease.node not in places.congested and not lease.n_waiting:
                 n_of[lease.number] = n_of.get(lease.number, 0) + n
                 line.waiting -= n
                 _count(places, lease, n)
@@ -373,8 +375,8 @@ def _count(places: Places, lease: Lease, n: int) -> None:
 
 def _reconsider(places: Places, line: Line, now: float) -> list[Action]:
     """Ask, ask again, or withdraw."""
-    n = min(line.waiting, MAX_ASK)
-    if line.want.strategy.kind == "pack" and policy.n_fitting(places.total, line.want.demand, 1):
+    n = min(line.waiting + _n_stuck(line, now), MAX_ASK)
+    if line.want.strategy.leaves_home and policy.n_fitting(places.total, line.want.demand, 1):
         n = max(0, n - int(places.home_rate * PATIENCE_S))
     if n:
         line.unwanted_since = now
@@ -383,6 +385,12 @@ def _reconsider(places: Places, line: Line, now: float) -> list[Action]:
     elif line.number and now - line.unwanted_since >= LINGER_S:
         return _close(places, line, withdraw=True)
     return []
+
+
+def _n_stuck(line: Line, now: float) -> int:
+    """Tasks that have been sent, and wait where they are for longer than it would take to send them elsewhere."""
+    return sum(lease.n_waiting for lease in line.leases.values()
+               if lease.n_waiting and now - lease.waiting_since >= policy.TAKE_BACK_AFTER_S)
 
 
 def _ask(places: Places, line: Line, n: int, now: float) -> list[Action]:
@@ -457,7 +465,7 @@ def _take_back(places: Places, lease: Lease, now: float) -> list[Action]:
         return []  # what waits at home is nearer
     idle = sum(other.n_free for other in line.leases.values() if other is not lease
                and other.node not in places.congested)
-    if line.want.strategy.kind == "pack":
+    if line.want.strategy.leaves_home:
         idle += policy.n_fitting(places.free, line.want.demand, lease.n_waiting)
     n = policy.to_take_back(lease.n_waiting, now - lease.waiting_since, idle)
     if not n:

@@ -74,13 +74,27 @@ def n_fitting(room: Amounts, demand: Amounts, limit: int) -> int:
     return max(0, n)
 
 
+def holds(condition: str, value: str | None) -> bool:
+    """Whether a label has a value as asked for: "a", "in(a,b)", "exists()", or with a "!" before it the opposite of one of
+    these. None: there is no such label."""
+    if condition.startswith("!"):
+        return not holds(condition[1:], value)
+    if condition == "exists()":
+        return value is not None
+    if condition.startswith("in(") and condition.endswith(")"):
+        return value in [one.strip() for one in condition[3:-1].split(",")]
+    return value == condition
+
+
 def allows(strategy: Strategy, candidate: Candidate) -> bool:
     """Whether tasks of that strategy may run there at all, whatever room there is."""
-    if strategy.kind == "node":
-        return candidate.node == strategy.node or strategy.soft
-    if strategy.kind == "labels":
-        return all(candidate.labels.get(key) == value for key, value in strategy.labels.items())
-    return True
+    if strategy.kind == "node" and candidate.node != strategy.node and not strategy.soft:
+        return False
+    return _all_hold(strategy.labels, candidate)
+
+
+def _all_hold(labels: Mapping[str, str], candidate: Candidate) -> bool:
+    return all(holds(condition, candidate.labels.get(key)) for key, condition in labels.items())
 
 
 def is_feasible(candidate: Candidate, demand: Amounts, strategy: Strategy) -> bool:
@@ -101,7 +115,7 @@ def why_infeasible(table: Table, demand: Amounts, strategy: Strategy) -> str | N
         if wanted.is_leaving:
             return f"{needs} on node {strategy.node:x}, on which nothing new starts."
         return f"{needs} on node {strategy.node:x}, which has {in_amounts(wanted.total)} in all."
-    if strategy.kind == "labels":
+    if strategy.labels:
         said = ", ".join(f"{key}={value}" for key, value in sorted(strategy.labels.items()))
         matching = [c for c in open_ones if allows(strategy, c)]
         if not matching:
@@ -145,8 +159,8 @@ def place(table: Table, demand: Amounts, n: int, strategy: Strategy = Strategy()
     avoid : iterable of int
         Nodes not to use, even if the strategy names one.
     home : int
-        Who asks. Packing leaves it out: it has looked there itself. Tasks of other strategies wait for what is decided
-        here.
+        Who asks. Plain packing leaves it out: it has looked there itself. Tasks of other strategies wait for what is
+        decided here.
 
     Returns
     -------
@@ -154,7 +168,7 @@ def place(table: Table, demand: Amounts, n: int, strategy: Strategy = Strategy()
         Together at most `n`; empty if there is no room.
     """
     kind = strategy.kind
-    skipped = {*avoid, home} if kind == "pack" else set(avoid)
+    skipped = {*avoid, home} if strategy.leaves_home else set(avoid)
     if kind == "node":
         wanted = table.get(strategy.node)
         fitting = 0
@@ -169,7 +183,7 @@ def place(table: Table, demand: Amounts, n: int, strategy: Strategy = Strategy()
         # Softly: elsewhere only if it never can run there, or has no room now. Hard: nowhere else.
         return place(table, demand, n, near=near, avoid=skipped) if strategy.soft else []
     needs = [(what, amount) for what, amount in demand.items() if amount > 0]
-    labelled = strategy.labels if kind == "labels" else {}
+    labelled = strategy.labels
     found: list[tuple[int, Candidate]] = []
     there = 0
     nearest = [table[node] for node in sorted(near) if node in table]
@@ -184,6 +198,16 @@ def place(table: Table, demand: Amounts, n: int, strategy: Strategy = Strategy()
             there += fitting
             if there >= n and len(found) >= MAX_SCORED and kind != "spread":
                 break
+    if strategy.preferred and found:
+        first = [(fitting, c) for fitting, c in found if _all_hold(strategy.preferred, c)]
+        placed = _ranked(kind, first, needs, n, near)
+        rest = n - sum(taken for _, taken in placed)
+        return [*placed, *_ranked(kind, [pair for pair in found if pair not in first], needs, rest, near)]
+    return _ranked(kind, found, needs, n, near)
+
+
+def _ranked(kind: str, found: list[tuple[int, Candidate]], needs: list[tuple[str, int]], n: int,
+            near: Mapping[int, int]) -> list[tuple[int, int]]:
     return _spread(found, needs, n) if kind == "spread" else _packed(found, needs, n, near)
 
 
@@ -191,7 +215,7 @@ def _packed(found: list[tuple[int, Candidate]], needs: list[tuple[str, int]], n:
             near: Mapping[int, int]) -> list[tuple[int, int]]:
     ranked = [(_wastes_gpu(c, needs), -_score(c, needs, near.get(c.node, 0)), c.node, fitting) for fitting, c in found]
     placed = []
-    for _, _, node, fitting in ([min(ranked)] if n == 1 and ranked else sorted(ranked)):
+    for _, _, node, fitting in ([min(ranked)] if n == 1 and ranked else sorted(ranked) if n else ()):
         taken = min(fitting, n)
         placed.append((node, taken))
         n -= taken

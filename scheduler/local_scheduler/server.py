@@ -34,6 +34,7 @@ from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
 LEAVE_TIMEOUT_S = 0.5 # for the agent to say goodbye
+NOT_DIRECTED_YET, NEVER_DIRECTED = 0, 2  # of `Client.direct`
 SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -116,6 +117,7 @@ class Server:
         self._ended_for_memory: dict[int, list[str]] = {}  # by pid: what the error will say
         self._for_agent: deque[ClusterRequest] = deque(maxlen=messages.MAX_LINKS)  # asked before it has greeted
         self._agent = 0                                 # its pid, if the session takes part in a cluster
+        self._is_alone = False                          # it did, and does no more
         self.pool = core.Pool(policy.limits_for(config.total.get("CPU", 1.0)), stays=config.stays)
 
     # ---- the loop
@@ -128,6 +130,7 @@ class Server:
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
         if self._config.cluster is not None:
+            self._client.direct(NOT_DIRECTED_YET)
             self._start_agent()
         self._fetch_memory(self._client.stats())        # a driver need not wait for us with its first large object
         try:
@@ -180,6 +183,10 @@ class Server:
 
     def _see_demand(self) -> None:
         self._tell_of_stopped_owner()
+        if self._is_alone:
+            for row in self._client.surplus():
+                if row[5]:  # they may run on other machines only, and there are none any more
+                    self._client.fail_unrouted(row[0], False)
         n_actors = sum(entry["role"] == "worker" and entry["actor"] >= 0 for entry in self._client.clients())
         is_kept = self.pool.has_owner or bool(self._guests) or self._client.n_detached() > 0
         self._step(core.DemandSeen(self._client.workers_wanted(), frozenset(self._client.idle_workers()), n_actors, is_kept))
@@ -395,6 +402,9 @@ class Server:
     def _lose_agent(self, code: int) -> None:
         held = tuple(entry["index"] for entry in self._client.clients() if entry["pid"] == self._agent)
         self._agent = 0
+        if code == 0:
+            self._is_alone = True
+            self._client.direct(NEVER_DIRECTED)
         self._step(core.AgentExited(code, held))
 
     # ---- workers

@@ -45,11 +45,13 @@ class Machine:
 
     def spread(self, targets: list[str]) -> None:
         """What finds no room here goes to the others, to each as many as may be under way."""
-        for resource_class, (_, demand) in demands(self.client.surplus()).items():
+        rows = self.client.surplus()
+        near = {row[0]: bool(row[7]) for row in rows}
+        for resource_class, (_, demand) in demands(rows).items():
             for name in targets:
                 exchange = self.exchanges.get(name)
                 if exchange is not None and exchange.n_active < self.most:
-                    exchange.send_tasks(resource_class, self.most - exchange.n_active, demand, lease=1)
+                    exchange.send_tasks(resource_class, self.most - exchange.n_active, demand, 1, near[resource_class])
 
 
 class Machines:

@@ -68,6 +68,9 @@ MUTANTS = [
            "    for node in ():\n"),
     Mutant("requests are not repeated", "member.py", "    return [*actions, *(Tell(request) for request in member.requests.values())]\n", "    return actions\n"),
     Mutant("a silent connection is kept", "member.py", "    if member.link == \"up\" and now - member.heard > member.dead_after_s / 2:\n", "    if False:\n"),
+    Mutant("what waits elsewhere stays there", "policy.py", "    return min(n_waiting, n_idle_elsewhere) if waited_s >= TAKE_BACK_AFTER_S else 0\n",
+           "    return 0\n"),
+    Mutant("nobody asks for what waits elsewhere", "places.py", "    n = min(line.waiting + _n_stuck(line, now), MAX_ASK)\n", "    n = min(line.waiting, MAX_ASK)\n"),
     Mutant("reports wait for news", "member.py", "    is_due = last is None or now - member.reported_at >= member.beat_s\n", "    is_due = last is None\n"),
 ]
 

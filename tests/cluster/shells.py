@@ -6,7 +6,7 @@ its agent sees.
 """
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cluster.simulation import Cluster
 
 LOOK_S = 0.005           # between two looks at a session
+TELL_S = 0.2             # between two messages about what waits
 
 
 class HeadProcess(Process):
@@ -66,7 +67,8 @@ class HeadProcess(Process):
             if isinstance(action, head_core.Send):
                 self._judge(action, careful)
                 for wire in action.to:
-                    wire.send(self, action.message)  # type: ignore[attr-defined]
+                    if isinstance(wire, Wire):  # else it was a command, which has read its answer
+                        wire.send(self, action.message)
             elif isinstance(action, head_core.Remember):
                 self.cluster.store.members[action.member.node] = (action.member, action.draining)
             elif isinstance(action, head_core.Bury):
@@ -182,8 +184,10 @@ class Machine(Process):
         self.shapes: dict[str, places_core.Demand] = {}
         self.warned: set[str] = set()
         self.draining = self.has_gone = False
-        self.is_looking = False
-        self.n_requests = self.n_ended = 0
+        self.is_looking = self.is_telling = False
+        self.waited: set[tuple[int, int]] = set()                    # (task, attempt) of what waited when that was told last
+        self.told: set[tuple[Machine, int]] = set()                  # (sender, lease) of what was said to wait
+        self.n_requests = self.n_ended = self.n_occupants = 0
         self.pending_requests: set[int] = set()
         self.stopped = ""
         self.on(member_core.Tick())
@@ -241,7 +245,7 @@ class Machine(Process):
         self.world.must(action.node not in self.member.places.congested,
                         f"{self} sends to {action.node}, which is congested")
         strategy, labels = self.shapes[str(action.shape)].strategy, self.cluster.machines[action.node].me.labels
-        self.world.must(strategy.kind != "labels" or strategy.labels.items() <= labels.items(),
+        self.world.must(strategy.labels.items() <= labels.items(),
                         f"{self} sends to {action.node}, which has other labels")
         self.world.must(strategy.kind != "node" or strategy.soft or strategy.node == action.node,
                         f"{self} sends to {action.node}, not {strategy.node}")
@@ -260,6 +264,12 @@ class Machine(Process):
     def _take_back(self, action: places_core.TakeBack) -> None:
         self.cluster.n_taken_back += action.n
         if action.node == self.me.node:
+            back = [entry for entry in self.queue if entry[2] == action.lease and entry[3] is self][-action.n:]
+            self.queue = deque(entry for entry in self.queue if entry not in back)
+            for task, _, _, _ in back:
+                self._again(task)
+            self.on(member_core.Ended(action.lease, len(back)))
+            self.look()
             return
         self.cluster.to_peer(self, action.node, "back", action.lease, action.n)
 
@@ -321,7 +331,7 @@ class Machine(Process):
         for entry in list(self.queue):
             task, attempt, lease, sender = entry
             want = sender.shapes[task.shape]
-            if not lease and want.strategy.kind != "pack":
+            if not lease and not want.strategy.leaves_home:
                 continue  # where it runs is the head's to say
             if all(self.me.total.get(kind, 0) - self.used.get(kind, 0) >= amount for kind,
                    amount in want.demand.items()):
@@ -333,7 +343,19 @@ class Machine(Process):
                 self.world.at(task.duration_s * self.speed, self.post, self._finish, task.number, attempt)
         if self.draining and not self.own and not self.queue and not self.running:
             self.on(member_core.Drained())
+        self._tell_later()
         self.look()
+
+    def occupy(self, for_s: float) -> None:
+        """Something else takes all that there is, such as an actor of its own."""
+        self.n_occupants += 1
+        self._count(self.me.total, 1, False)
+        self.world.at(for_s, self.post, self._leave)
+
+    def _leave(self) -> None:
+        self.n_occupants -= 1
+        self._count(self.me.total, -1, False)
+        self.schedule()
 
     def _count(self, demand: dict[str, int], sign: int, is_lent: bool) -> None:
         for kind, amount in demand.items():
@@ -355,10 +377,25 @@ class Machine(Process):
             self._seal(task, attempt, lease)
         else:
             self.cluster.to_peer(self, sender.me.node, "done", task, attempt, lease)
-            waiting = sum(entry[2] == lease for entry in self.queue)
-            if waiting:
-                self.cluster.to_peer(self, sender.me.node, "waits", lease, waiting)
         self.schedule()
+
+    def _tell_waits(self) -> None:
+        """Say what waits here under leases, and of which nothing does any more."""
+        self.is_telling = False
+        before, self.waited = self.waited, {(task.number, attempt) for task, attempt, lease, _ in self.queue if lease}
+        waiting = Counter((sender, lease) for task, attempt, lease, sender in self.queue if lease and (task.number, attempt) in before)
+        for sender, lease in {*waiting, *self.told}:
+            if sender is self:
+                self.on(member_core.Waits(lease, waiting[sender, lease]))
+            else:
+                self.cluster.to_peer(self, sender.me.node, "waits", lease, waiting[sender, lease])
+        self.told = set(waiting)
+        self._tell_later()
+
+    def _tell_later(self) -> None:
+        if not self.is_telling and (self.told or any(lease for _, _, lease, _ in self.queue)):
+            self.is_telling = True
+            self.world.at(TELL_S, self.post, self._tell_waits)
 
     def _seal(self, task: Task, attempt: int, lease: int) -> None:
         self.world.must(task.number in self.own, f"task {task.number} has a second result")
@@ -416,7 +453,7 @@ class Machine(Process):
                 waiting[task.shape] = waiting.get(task.shape, 0) + 1
         wants = tuple(places_core.Demand(shape, w.demand, n, w.strategy, w.near) for shape, n in waiting.items()
                       if (w := self.shapes[shape]))
-        free = {kind: amount - self.used.get(kind, 0) for kind, amount in self.me.total.items()}
+        free = {kind: max(0, amount - self.used.get(kind, 0)) for kind, amount in self.me.total.items()}
         lent = {kind: amount for kind, amount in self.lent.items() if amount}
         self.on(member_core.Looked(wants, free, lent, len(self.queue), n_ended=self.n_ended))
 

@@ -33,10 +33,11 @@ from cellmesh.scheduler.cluster.messages import Drain, Strategy
 
 FAULTS_S = 12.0          # how long things go wrong
 SETTLE_S = 100.0         # how long it may take until everything is done after that; AVOID_S is in it
+STUCK_S = 5.0            # so long a task may wait on one machine while another is idle
 QUIET_S = 2.0            # after which nothing must be held or asked any more
 PEER_DEAD_S = 3.0        # after which a shell gives up a peer that does not answer
 FAULTS = ("cut", "partition", "one way", "crash", "head crash", "pause", "head pause", "slow", "join", "drain",
-          "peer cut", "congestion")
+          "peer cut", "congestion", "busy")
 SHAPES = ({"CPU": 10_000}, {"CPU": 20_000}, {"CPU": 5_000}, {"CPU": 10_000, "GPU": 10_000}, {"memory": 4_000})
 
 
@@ -60,6 +61,7 @@ class Cluster:
         self.machines: dict[int, Machine] = {}
         self.store = Store(world)
         self.is_calm = False
+        self.stuck_since: dict[tuple[int, int], float] = {}      # (task, attempt) -> since when it waits though somebody is idle
         self.head: HeadProcess | None = HeadProcess(self)
         world.tell(f"faults: {', '.join(self.faults) or 'none'}")
         for i in range(rng.randint(2, 6)):
@@ -90,7 +92,7 @@ class Cluster:
         rng = self.world.rng
         demand = rng.choice(SHAPES[:3] if rng.random() < 0.8 else SHAPES)
         on_node = Strategy("node", node=rng.choice(list(self.machines)), soft=rng.random() < 0.5)
-        labelled = Strategy("labels", labels={"zone": rng.choice("ab")})
+        labelled = Strategy(labels={"zone": rng.choice("ab")})
         strategy = rng.choices((Strategy(), Strategy("spread"), on_node, labelled), (6, 2, 1, 1))[0]
         shape = f"{sorted(demand.items())} {strategy}"
         near = {node: rng.randrange(1 << 28) for node in self.machines if rng.random() < 0.2}
@@ -177,6 +179,8 @@ class Cluster:
             self.head.pause(rng.choice((1.0, 5.0, 20.0)))
         elif kind == "slow":
             victim.speed = 10.0
+        elif kind == "busy":
+            victim.occupy(rng.choice((3.0, 30.0)))
         elif kind == "join":
             self.join()
         elif kind == "drain" and not victim.is_driver and self.head is not None:
@@ -242,8 +246,9 @@ class Cluster:
             self.calm()
             end = FAULTS_S + SETTLE_S
             while True:
-                while self.world.now < end and self.unfinished():
+                while self.world.now < end and (self.unfinished() or any(m.n_occupants for m in self.alive())):
                     self.world.run_until(self.world.now + 0.5)
+                    self.look_for_stuck()
                 # Who is silent is noticed now, and may come back as a node that can run what none could before.
                 self.world.run_until(self.world.now + self.settings.dead_after_s + 3)
                 if self.world.now >= end or not self.unfinished():
@@ -264,6 +269,19 @@ class Cluster:
             process.resume()
         for machine in self.alive():
             machine.speed = 1.0
+
+    def look_for_stuck(self) -> None:
+        """No task waits on one machine for long while another, where it may run, does nothing."""
+        idle = [m for m in self.alive() if not any(m.used.values()) and not m.queue and not m.draining and m.member.link == "up"]
+        before, self.stuck_since = self.stuck_since, {}
+        for busy in self.alive():
+            for task, attempt, lease, sender in busy.queue:
+                want = sender.shapes[task.shape]
+                if lease and sender.is_alive and any(
+                        policy.is_feasible(policy.Candidate(m.me.node, m.me.total, labels=m.me.labels), want.demand, want.strategy)
+                        and m.me.node not in sender.member.places.avoided and m.me.node in sender.member.members for m in idle):
+                    since = self.stuck_since[task.number, attempt] = before.get((task.number, attempt), self.world.now)
+                    self.world.must(self.world.now - since < STUCK_S, f"task {task.number} has waited at {busy} since {since:.1f}, and {idle} are idle")
 
     def unfinished(self) -> list[Task]:
         """Tasks that are neither done nor impossible, and known to be."""

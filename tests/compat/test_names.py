@@ -46,8 +46,8 @@ NAMES = {
     "ray.util.placement_group": (
         "PlacementGroup get_current_placement_group get_placement_group placement_group placement_group_table "
         "remove_placement_group", "check_placement_group_index"),
-    "ray.util.scheduling_strategies": ("NodeAffinitySchedulingStrategy PlacementGroupSchedulingStrategy",
-                                       "NodeLabelSchedulingStrategy"),
+    "ray.util.scheduling_strategies": ("DoesNotExist Exists In NodeAffinitySchedulingStrategy NodeLabelSchedulingStrategy NotIn "
+                                       "PlacementGroupSchedulingStrategy", ""),
     "ray.util.state": (
         "get_actor get_job get_log get_node get_objects get_placement_group get_task get_worker list_actors list_jobs list_logs "
         "list_nodes list_objects list_placement_groups list_tasks list_workers summarize_actors summarize_objects summarize_tasks",

@@ -8,7 +8,8 @@ import signal
 import pytest
 from cellmesh import exceptions
 from cellmesh.exceptions import (ActorDiedError, CellmeshError, GetTimeoutError, ObjectStoreFullError,
-                                 NodeDiedError, TaskCancelledError, TaskError, WorkerCrashedError, make_error)
+                                 NodeDiedError, TaskCancelledError, TaskError, TaskUnschedulableError,
+                                 WorkerCrashedError, make_error)
 from cellmesh.failures import describe
 from cellmesh.tracebacks import with_source_lines
 
@@ -174,6 +175,7 @@ def test_task_errors_pickle() -> None:
 @pytest.mark.parametrize("code, detail, kind, words", [
     ("worker_crashed", -9, WorkerCrashedError, ["SIGKILL", "the task 'f' was", "max_retries"]),
     ("worker_crashed", 3, WorkerCrashedError, ["exit status 3"]),
+    ("unrouted", -1, TaskUnschedulableError, ["the task 'f' can run nowhere", "no member of the cluster"]),
     ("node_died", -1, NodeDiedError, ["machine", "the task 'f' was lost", "max_retries"]),
     ("cancelled", 0, TaskCancelledError, ["'f'", "cancelled"]),
     ("actor_died", -11, ActorDiedError, ["SIGSEGV"]),

@@ -1,0 +1,246 @@
+/* What the agent sees of the tasks that wait here, and what it says of where they begin. */
+#include "binding.h"
+
+#include <string.h>
+
+#include "../core/away.h"
+#include "../core/route.h"
+
+enum { MOST_TASKS = 1024, MOST_LOOKED_AT = 1024 };
+
+/* Amounts in ten-thousandths, by name; what is below nothing counts as nothing. */
+PyObject *amounts_to_python(const struct segment *s, const int64_t *amounts)
+{
+    PyObject *dict = PyDict_New();
+    for (uint32_t k = 0; dict && k < s->h->n_kinds; k++) {
+        PyObject *amount = amounts[k] > 0 ? PyLong_FromLongLong(amounts[k]) : NULL;
+        if (amounts[k] > 0 && (!amount || PyDict_SetItemString(dict, s->h->kind_names[k], amount) < 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(amount);
+    }
+    return dict;
+}
+
+/* ------------------------------------------------------------------ what waits */
+
+struct row { /* the tasks of a class that wait */
+    uint32_t class, n_suited, n_others, startable;
+    uint64_t bytes[MAX_CLIENTS]; /* of their large arguments, by the proxy where they lie */
+    uint64_t bytes_here;
+};
+
+static void look_at_class(struct segment *s, struct row *row)
+{
+    const struct resource_class *c = &s->classes[row->class];
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+        for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = s->tasks[at_1 - 1].next_1, i++) {
+            struct task_slot *t = &s->tasks[at_1 - 1];
+            if (!proxy_suits(s, at_1 - 1)) {
+                row->n_others++;
+                continue;
+            }
+            row->n_suited++;
+            for (uint32_t r = 0; r < t->n_refs; r++) {
+                const struct object_slot *o = &s->objects[task_refs(s, t)[r]];
+                if (object_state(o) != OBJECT_READY || o->size < OBJECT_MOVABLE)
+                    continue;
+                uint32_t where = object_is_elsewhere(o) ? away_proxy_of(s, o) : MAX_CLIENTS;
+                *(where < MAX_CLIENTS ? &row->bytes[where] : &row->bytes_here) += o->size;
+            }
+        }
+}
+
+static PyObject *near_to_python(const struct row *row)
+{
+    PyObject *dict = PyDict_New();
+    for (uint32_t i = 0; dict && i <= MAX_CLIENTS; i++) {
+        uint64_t n = i < MAX_CLIENTS ? row->bytes[i] : row->bytes_here;
+        PyObject *key = n ? PyLong_FromLong(i < MAX_CLIENTS ? (long)i : -1) : NULL, *bytes = n ? PyLong_FromUnsignedLongLong(n) : NULL;
+        if (n && (!key || !bytes || PyDict_SetItem(dict, key, bytes) < 0))
+            Py_CLEAR(dict);
+        Py_XDECREF(key);
+        Py_XDECREF(bytes);
+    }
+    return dict;
+}
+
+/* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount}, those that cannot travel, whether they wait
+ * to be told where, strategy, {proxy, -1 for here: bytes})]; and from now on this client is woken, once, when tasks wait for which there is no
+ * room. Without classes all of whose tasks stay here by themselves. */
+PyObject *client_surplus(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    struct segment *s = &c->s;
+    int64_t room[MAX_KINDS];
+    if (lock_to_look(c) < 0)
+        return NULL;
+    memcpy(room, s->h->pools[0].available, sizeof room);
+    s->h->agent_1 = s->me + 1;
+    uint32_t n = 0, n_classes = s->h->n_classes;
+    for (uint32_t k = 0; k < n_classes; k++)
+        n += s->classes[k].n_ready != 0;
+    struct row *rows = n ? PyMem_RawCalloc(n, sizeof *rows) : NULL;
+    uint32_t n_rows = n && !rows ? UINT32_MAX : 0;
+    for (uint32_t k = 0; k < n_classes && rows; k++) {
+        if (!s->classes[k].n_ready)
+            continue;
+        int64_t fits = resource_startable(s, k, room);
+        rows[n_rows].class = k;
+        rows[n_rows].startable = fits > 0 ? (uint32_t)fits : 0;
+        look_at_class(s, &rows[n_rows++]);
+    }
+    segment_unlock(s);
+    PyObject *list = n_rows == UINT32_MAX ? PyErr_NoMemory() : PyList_New(0);
+    for (uint32_t i = 0; list && i < n_rows; i++) {
+        const struct resource_class *class = &s->classes[rows[i].class];
+        bool routed = resource_is_routed(s, rows[i].class);
+        if (!rows[i].n_suited && !routed)
+            continue;
+        PyObject *row = Py_BuildValue("(IIINIOsN)", rows[i].class, rows[i].n_suited, rows[i].startable, amounts_to_python(s, class->demand),
+                                      rows[i].n_others, routed ? Py_True : Py_False, class->place.strategy, near_to_python(&rows[i]));
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    PyMem_RawFree(rows);
+    return list;
+}
+
+/* ({name: amount} free, {name: amount} that runs for other machines or was placed here by the agent), from one look, in ten-thousandths. */
+PyObject *client_room(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    struct segment *s = &c->s;
+    int64_t room[MAX_KINDS], lent[MAX_KINDS] = {0}, scratch[MAX_KINDS];
+    if (lock_to_look(c) < 0)
+        return NULL;
+    memcpy(room, s->h->pools[0].available, sizeof room);
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        const struct client_slot *client = &s->clients[i];
+        uint32_t task_1 = client->actor_1 ? s->actors[client->actor_1 - 1].task_1 : client->task_1;
+        if (atomic_load(&client->state) != CLIENT_ATTACHED || client->role != ROLE_WORKER || !task_1)
+            continue;
+        const struct task_slot *t = &s->tasks[task_1 - 1];
+        uint32_t state = atomic_load(&t->state);
+        const struct resource_class *class = &s->classes[t->resource_class];
+        bool theirs = t->caller < MAX_CLIENTS && s->clients[t->caller].role == ROLE_PROXY;
+        const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch) : state == TASK_HELD ? class->hold : NULL;
+        for (uint32_t k = 0; amounts && (theirs || class->place.route & ROUTE_PLACED) && !class->place.pool && k < MAX_KINDS; k++)
+            lent[k] += amounts[k];
+    }
+    segment_unlock(s);
+    return Py_BuildValue("(NN)", amounts_to_python(s, room), amounts_to_python(s, lent));
+}
+
+/* ------------------------------------------------------------------ where it is to begin */
+
+PyObject *client_direct(ClientObject *c, PyObject *how)
+{
+    long n = PyLong_AsLong(how);
+    if (PyErr_Occurred())
+        return NULL;
+    if (n < ROUTE_UNDIRECTED || n > ROUTE_NEVER)
+        return PyErr_Format(PyExc_ValueError, "direct: unknown %ld", n);
+    if (lock_to_look(c) < 0)
+        return NULL;
+    route_direct(&c->s, (enum route_directs)n);
+    segment_unlock(&c->s);
+    Py_RETURN_NONE;
+}
+
+static int lock_routed(ClientObject *c, uint32_t class)
+{
+    if (lock_to_look(c) < 0)
+        return -1;
+    if (class < c->s.h->n_classes && (c->s.classes[class].place.route == ROUTE_ASKS || c->s.classes[class].place.route == ROUTE_WAITS))
+        return 0;
+    segment_unlock(&c->s);
+    PyErr_Format(PyExc_ValueError, "tasks of resource class %u do not ask where to begin", class);
+    return -1;
+}
+
+PyObject *client_in_cluster(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    return client_usable(c) < 0 ? NULL : PyBool_FromLong(c->s.h->director_1 && c->s.h->director_1 != NO_DIRECTOR);
+}
+
+PyObject *client_place_here(ClientObject *c, PyObject *args)
+{
+    unsigned int class, most;
+    int staying;
+    uint32_t tasks[MOST_TASKS];
+    uint64_t numbers[MOST_TASKS];
+    if (!PyArg_ParseTuple(args, "IIp:place_here", &class, &most, &staying) || lock_routed(c, class) < 0)
+        return NULL;
+    uint32_t n = route_place(&c->s, class, most < MOST_TASKS ? most : MOST_TASKS, staying, tasks);
+    for (uint32_t i = 0; n != UINT32_MAX && i < n; i++)
+        numbers[i] = c->s.tasks[tasks[i]].seq;
+    segment_unlock(&c->s);
+    if (n == UINT32_MAX)
+        return raise_core_error(c, OBJSTORE_LIMIT, "resource shapes");
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *pair = Py_BuildValue("(IK)", tasks[i], (unsigned long long)numbers[i]);
+        if (!pair || PyList_Append(list, pair) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+PyObject *client_fail_unrouted(ClientObject *c, PyObject *args)
+{
+    unsigned int class;
+    int staying;
+    if (!PyArg_ParseTuple(args, "Ip:fail_unrouted", &class, &staying) || lock_routed(c, class) < 0)
+        return NULL;
+    uint32_t n = route_fail(&c->s, class, staying);
+    segment_unlock(&c->s);
+    return PyLong_FromUnsignedLong(n);
+}
+
+PyObject *client_recall(ClientObject *c, PyObject *args)
+{
+    unsigned int task;
+    unsigned long long seq;
+    if (!PyArg_ParseTuple(args, "IK:recall", &task, &seq) || lock_to_look(c) < 0)
+        return NULL;
+    bool back = task < c->s.h->touched_tasks && c->s.tasks[task].seq == seq && route_recall(&c->s, task);
+    segment_unlock(&c->s);
+    return PyBool_FromLong(back);
+}
+
+PyObject *client_strategy(ClientObject *c, PyObject *number)
+{
+    unsigned long class = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || client_usable(c) < 0)
+        return NULL;
+    return PyUnicode_FromString(class < c->s.h->n_classes ? c->s.classes[class].place.strategy : "");
+}
+
+/* Of [(task, number)] how far each is: 0 gone, 1 waits for what it was given, 2 for room, 3 runs, 4 sleeps until others have ended. */
+PyObject *client_progress(ClientObject *c, PyObject *list)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    PyObject *items = PySequence_Fast(list, "progress expects a list of tasks"), *result;
+    Py_ssize_t n = items ? PySequence_Fast_GET_SIZE(items) : 0;
+    if (!items || !(result = PyBytes_FromStringAndSize(NULL, n))) {
+        Py_XDECREF(items);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        unsigned int task;
+        unsigned long long seq;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items, i), "IK", &task, &seq)) {
+            Py_CLEAR(result);
+            break;
+        }
+        const struct task_slot *t = task < c->s.h->touched_tasks && c->s.tasks[task].seq == seq ? &c->s.tasks[task] : NULL;
+        uint32_t state = t ? atomic_load(&t->state) : TASK_FREE;
+        PyBytes_AS_STRING(result)[i] = state == TASK_WAITING ? 1 : state == TASK_READY ? 2 : state != TASK_RUNNING ? 0 : t->flags & TASK_FLAG_BLOCKED ? 4 : 3;
+    }
+    Py_DECREF(items);
+    return result;
+}

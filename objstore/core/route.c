@@ -1,0 +1,92 @@
+#include "route.h"
+
+#include <string.h>
+
+#include "actor.h"
+#include "away.h"
+
+void route_direct(struct segment *s, enum route_directs how)
+{
+    struct header *h = s->h;
+    h->director_1 = how == ROUTE_DIRECTED ? s->me + 1 : how == ROUTE_NEVER ? NO_DIRECTOR : NO_DIRECTOR_YET;
+    STEP();
+    if (h->n_ready)
+        request_attention(s);
+    task_wake_workers(s);
+}
+
+/* The next task of a lane, from `at_1` on, + 1. */
+static uint32_t next_to_route(struct segment *s, uint32_t at_1, bool staying)
+{
+    while (at_1 && staying && proxy_suits(s, at_1 - 1))
+        at_1 = s->tasks[at_1 - 1].next_1;
+    return at_1;
+}
+
+uint32_t route_place(struct segment *s, uint32_t class, uint32_t most, bool staying, uint32_t *tasks)
+{
+    const struct resource_class *c = &s->classes[class];
+    struct place place = c->place;
+    uint32_t placed, n = 0;
+    place.route = (uint16_t)(place.route | ROUTE_PLACED);
+    if (resource_class(s, c->demand, c->hold, c->env, place, &placed))
+        return UINT32_MAX;
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+        for (uint32_t at_1 = next_to_route(s, l->head_1, staying), next_1; at_1 && n < most; at_1 = next_1) {
+            next_1 = next_to_route(s, s->tasks[at_1 - 1].next_1, staying);
+            tasks[n++] = at_1 - 1;
+            task_reclass(s, at_1 - 1, placed);
+        }
+    return n;
+}
+
+bool route_recall(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    const struct resource_class *c = &s->classes[t->resource_class];
+    struct place place = c->place;
+    uint32_t routed;
+    if (!(place.route & ROUTE_PLACED) || atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY)
+        return false;
+    place.route = (uint16_t)(place.route & ~ROUTE_PLACED);
+    if (resource_class(s, c->demand, c->hold, c->env, place, &routed))
+        return false;
+    task_reclass(s, task, routed);
+    return true;
+}
+
+static void fail_one(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = &s->tasks[task];
+    if (t->actor_1) {
+        actor_kill(s, t->actor_1 - 1, true);
+        return;
+    }
+    task_seal_failed(s, task, FAILURE_UNROUTED, (int32_t)t->resource_class);
+    task_discard(s, task);
+}
+
+uint32_t route_fail(struct segment *s, uint32_t class, bool staying)
+{
+    const struct resource_class *c = &s->classes[class];
+    uint32_t n = 0;
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+        for (uint32_t at_1; (at_1 = next_to_route(s, l->head_1, staying)); n++)
+            fail_one(s, at_1 - 1);
+    return n;
+}
+
+uint64_t route_bytes(struct segment *s, uint32_t task, uint32_t client, uint64_t *there)
+{
+    struct task_slot *t = &s->tasks[task];
+    uint64_t others = 0;
+    *there = 0;
+    for (uint32_t i = 0; i < t->n_refs; i++) {
+        const struct object_slot *o = &s->objects[task_refs(s, t)[i]];
+        if (object_state(o) != OBJECT_READY || o->size < OBJECT_MOVABLE)
+            continue;
+        uint32_t where = object_is_elsewhere(o) ? away_proxy_of(s, o) : UINT32_MAX;
+        *(where == client ? there : &others) += o->size;
+    }
+    return others;
+}

@@ -1,0 +1,49 @@
+"""Where a task is to run, as its user says it (`Wish`), and what that means to the head (`messages.Strategy`). Pure.
+
+A wish is part of a task's resource class, as text, since it may name what does not exist yet or any more: an agent reads
+it each time it looks at what waits.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from . import policy
+from .messages import SESSION_LABEL, Labels, Member, Strategy
+
+
+class Wish(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`node`: the id of a node's session, or the name of its host. `labels`, `preferred`: see `policy.holds`."""
+    kind: Literal["pack", "spread", "node"] = "pack"
+    node: str = ""
+    soft: bool = False
+    labels: Labels = {}
+    preferred: Labels = {}
+
+
+def to_text(wish: Wish) -> str:
+    """For the segment; equal for equal wishes."""
+    return msgspec.json.encode(wish, order="sorted").decode()
+
+
+def from_text(text: str) -> Wish:
+    """The opposite; `ValueError` for what is none."""
+    return msgspec.json.decode(text, type=Wish)
+
+
+def resolve(wish: Wish, members: Iterable[Member]) -> Strategy | None:
+    """What the head is told; None: there is no node of that name, and no other will do.
+
+    Of several nodes of a name it is the one with the lowest number; a node that is not there is number 0.
+    """
+    if wish.kind != "node":
+        return Strategy(wish.kind, labels=wish.labels, preferred=wish.preferred)
+    named = [who.node for who in members if wish.node in (who.labels.get(SESSION_LABEL), who.hostname)]
+    return Strategy("node", node=min(named, default=0), soft=wish.soft) if named or wish.soft else None
+
+
+def may_run_on(strategy: Strategy, member: Member) -> bool:
+    """Whether a task may run there, whatever room there is."""
+    return policy.allows(strategy, policy.Candidate(member.node, {}, labels=member.labels))

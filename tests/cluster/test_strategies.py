@@ -1,0 +1,128 @@
+"""Where tasks go by what their users say: spread, on a node, where labels hold. Real heads, agents and nodes."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from real_machines import Machine, machines
+from test_nodes import ends_well, kill_sessions, program, says
+
+BEGINNING = """
+from collections import Counter
+from cellmesh.exceptions import TaskUnschedulableError
+from cellmesh.util import (DoesNotExist, Exists, In, NodeAffinitySchedulingStrategy as On, NodeLabelSchedulingStrategy as Labelled, NotIn)
+
+@cm.remote
+def where(seconds=0.02):
+    time.sleep(seconds)
+    return cm.get_runtime_context().get_node_id()
+
+def among(n, **options):
+    return Counter(cm.get([where.options(**options).remote() for _ in range(n)], timeout=60))
+
+here = cm.get_runtime_context().get_node_id()
+wait_for_nodes(3)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[Machine, dict[str, Any], str, str]]:
+    """Two nodes beside the driver's, with their ids; the second is in zone "eu"."""
+    with machines(Machine(), Machine()) as (here, there):
+        head = here.head("--labels", "zone=us,disk=ssd")
+        joined = there.join(head, here.run("token"), "--labels", "zone=eu")
+        yield here, head, head["session"], joined["session"]
+
+
+def run(cluster: tuple[Machine, dict[str, Any], str, str], body: str, cpus: int = 1) -> str:
+    here, head, us, eu = cluster
+    with machines(Machine()) as (mine,):
+        return ends_well(program(mine, head, here.run("token"), BEGINNING + body, US=us, EU=eu, CPUS=str(cpus)))
+
+
+def test_what_is_to_be_spread_is_spread_though_home_has_room(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+found = among(30, scheduling_strategy="SPREAD")
+assert len(found) == 3 and min(found.values()) >= 3, found
+assert set(among(4, scheduling_strategy="DEFAULT")) == {here}
+""", cpus=4)
+
+
+def test_a_node_by_its_id(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+us, eu = os.environ["US"], os.environ["EU"]
+for node in (us, eu, here):
+    for soft in (False, True):
+        found = among(10, scheduling_strategy=On(node, soft=soft))
+        assert found[node] if soft else set(found) == {node}, (found, node, soft)
+# What runs there may say where what it submits is to go.
+@cm.remote
+def send_home(node):
+    return cm.get(where.options(scheduling_strategy=On(node, soft=False)).remote())
+
+assert cm.get(send_home.options(scheduling_strategy=On(eu, soft=False)).remote(us), timeout=60) == us
+assert cm.get(send_home.options(scheduling_strategy=On(eu, soft=False)).remote(here), timeout=60) == here
+""")
+
+
+def test_a_node_that_is_not_there(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+try:
+    cm.get(where.options(scheduling_strategy=On("nowhere", soft=False)).remote(), timeout=60)
+except TaskUnschedulableError as error:
+    assert "'nowhere'" in str(error), error
+else:
+    raise AssertionError("it has run")
+assert among(6, scheduling_strategy=On("nowhere", soft=True)).total() == 6
+""")
+
+
+def test_what_cannot_travel_is_placed_at_home_or_fails(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+@cm.remote
+def count(n):
+    yield from range(n)
+
+assert [cm.get(ref) for ref in count.options(scheduling_strategy="SPREAD").remote(3)] == [0, 1, 2]
+try:
+    [cm.get(ref) for ref in count.options(scheduling_strategy=On(os.environ["EU"], soft=False)).remote(3)]
+except TaskUnschedulableError as error:
+    assert os.environ["EU"] in str(error), error
+else:
+    raise AssertionError("it has run")
+""")
+
+
+def test_labels(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+us, eu = os.environ["US"], os.environ["EU"]
+for selector, nodes in (({"zone": "eu"}, {eu}), ({"zone": "in(us, asia)"}, {us}), ({"zone": "!eu", "disk": "ssd"}, {us}),
+                        ({"zone": "exists()"}, {us, eu}), ({"zone": "!exists()"}, {here})):
+    assert set(among(20, label_selector=selector)) <= nodes, selector
+for strategy, nodes in ((Labelled({"zone": In("eu", "asia")}), {eu}), (Labelled({"zone": NotIn("eu"), "disk": Exists()}), {us}),
+                        (Labelled({"disk": DoesNotExist(), "zone": Exists()}), {eu})):
+    assert set(among(5, scheduling_strategy=strategy)) == nodes, strategy
+assert among(10, scheduling_strategy=Labelled({}, soft={"zone": In("eu")}))[eu]  # as far as there is room
+assert among(3, scheduling_strategy=Labelled({}, soft={"zone": In("asia")})).total() == 3
+""")
+
+
+def test_the_node_is_lost_that_alone_may_run_them() -> None:
+    with machines(Machine(), Machine(), Machine()) as (here, there, mine):
+        head = here.head()
+        joined = there.join(head, here.run("token"))
+        driver = program(mine, head, here.run("token"), BEGINNING + """
+there = os.environ["THERE"]
+there_alone, here_too = (where.options(scheduling_strategy=On(there, soft=soft)).remote(5) for soft in (False, True))
+print("begun", flush=True)
+try:
+    cm.get(there_alone, timeout=60)
+except TaskUnschedulableError as error:
+    assert there in str(error), error
+assert cm.get(here_too, timeout=60) != there
+print("done")
+""", THERE=joined["session"])
+        assert says(driver) == "begun"
+        kill_sessions(there)
+        assert "done" in ends_well(driver)
