@@ -604,7 +604,7 @@ static void take_constructor(void)
     b = submit_one(70, actor_1);
     submit_one(0, actor_1);
     segment_lock(&proxy);
-    n_sent = proxy_take(&proxy, class_small, 4, sent);
+    n_sent = proxy_take(&proxy, class_small, 4, false, sent);
     segment_unlock(&proxy);
     CHECK(n_sent && s.actors[actor_1 - 1].task_1);
 }

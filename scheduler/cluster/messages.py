@@ -169,6 +169,11 @@ class Strategy(Struct, frozen=True):
         """Whether it is the asker itself that knows whether there is room at home: only what does not care where it runs."""
         return self.kind == "pack" and not self.labels and not self.preferred
 
+    @property
+    def prefers(self) -> bool:
+        """Whether one node is better than another of those that will do."""
+        return self.kind == "spread" or self.soft or bool(self.preferred)
+
 
 class Ask(Message, frozen=True, tag="ask"):
     """Agent -> head: it has `n` tasks that each need `demand`, for which there is no room at home. Answered by `Grant`s, which may come

@@ -8,7 +8,7 @@ wait although they have places (their node's own work has taken the room) no mor
 back when there is room elsewhere, which is asked for.
 
 **Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
-they are empty.
+they are empty, and so those of tasks that would rather run somewhere else: the next one is to have the choice.
 
 **Asking.** One ask a shape, for as many places as tasks wait, without those that home will have begun within
 `PATIENCE_S` at the rate at which tasks end there: bursts that a node can swallow itself are nobody else's business. It
@@ -442,6 +442,8 @@ def _give_back(places: Places, leases: list[Lease], now: float) -> list[Action]:
         if now - lease.spare_since >= linger_s:
             n = max(n, min(lease.n_spare, unused))
             lease.spare_since, lease.n_spare = now, unused - n
+        if isinstance(lease.of, Line) and lease.of.want.strategy.prefers:
+            n = unused
         if n:
             back[lease.number] = n
             lease.n -= n
