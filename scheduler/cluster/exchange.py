@@ -22,8 +22,7 @@ from msgspec import Struct
 from . import messages
 from .actors import Actors
 from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Find, Found, GiveBack, Kill, Output, Queued,
-                       Ref, Released,
-                       Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
+                       Ref, Released, Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
     from ...objstore import _core

@@ -148,6 +148,7 @@ def report(ledger: Ledger, node: int, free: dict[str, int], lent: dict[str, int]
     """What a node says of itself."""
     account = ledger.accounts[node]
     account.free, account.lent = free, lent
+    _credit(ledger, account)
     before = account.candidate.room
     _find_room(ledger, account)
     if any(amount > before.get(kind, 0) for kind, amount in account.candidate.room.items()):
@@ -158,8 +159,15 @@ def trust_reports(ledger: Ledger, now: float, grants: Grants) -> None:
     """Everybody who holds leases has said so: what is lent is accounted for."""
     ledger.is_careful = False
     for account in ledger.accounts.values():
+        _credit(ledger, account)
         _find_room(ledger, account)
     serve(ledger, list(ledger.table), now, grants)
+
+
+def _credit(ledger: Ledger, account: Account) -> None:
+    """What is lent beyond what is leased by now runs under no lease any more: it is no part of a lease to come."""
+    if not ledger.is_careful:
+        account.lent = {kind: min(amount, account.leased.get(kind, 0)) for kind, amount in account.lent.items()}
 
 
 def _find_room(ledger: Ledger, account: Account) -> None:

@@ -512,5 +512,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed | Fetch | Chunk
-          | Output | Farewell)
+ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed
+          | Fetch | Chunk | Output | Farewell)
