@@ -140,6 +140,20 @@ export class Groups {
     this.edges = this.edges.filter(({ n }) => n > 0);
   }
 
+  /** Make waffles anew that would be finer if they had never been larger, from the columns of the first `n` rows. */
+  refine(n: number, groupOf: Uint32Array, state: Uint8Array, rank: Uint32Array): void {
+    const coarse = new Set(this.list.filter(({ waffle }) => waffle.isTooCoarse));
+    coarse.forEach(group => {
+      group.waffle = new Waffle();
+    });
+    for (let row = 0; coarse.size && row < n; row++) {
+      const group = this.list[groupOf[row]!]!;
+      if (coarse.has(group)) {
+        rank[row] = group.waffle.add(state[row] as State);
+      }
+    }
+  }
+
   connect(source: number, target: number): void {
     const key = `${source}:${target}`;
     const edge = this.edgeByKey.get(key);

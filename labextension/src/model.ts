@@ -3,7 +3,7 @@
 // No DOM and no clock in here. A snapshot starts a new epoch, deltas extend it; layout and drawing read the columns and
 // catch up on their own. Edges hang in linked lists of indices, so that adding one costs the same at any size.
 
-import { Groups, Waffle } from './groups';
+import { Groups } from './groups';
 import {
   type ActorLabel,
   type CellLabel,
@@ -407,7 +407,7 @@ export class TaskGraph {
     }
     this.n = n;
     this.groups.prune();
-    this.refineWaffles();
+    this.groups.refine(n, this.group, this.state, this.rank);
     for (const labels of [this.functions, this.cells, this.actors, this.workers, this.nodes]) {
       labels.clear();
     }
@@ -443,22 +443,6 @@ export class TaskGraph {
         calls.last = this.previousCall[row]!;
         calls.n--;
         calls.ended -= Number(this.kind[row] === Kind.actor_call && isEnded(state));
-      }
-    }
-  }
-
-  /** Waffles that would be finer if they had never been larger. */
-  private refineWaffles(): void {
-    const coarse = new Set(this.groups.list.filter(({ waffle }) => waffle.isTooCoarse));
-    if (coarse.size) {
-      coarse.forEach(group => {
-        group.waffle = new Waffle();
-      });
-      for (let row = 0; row < this.n; row++) {
-        const group = this.groups.list[this.group[row]!]!;
-        if (coarse.has(group)) {
-          this.rank[row] = group.waffle.add(this.state[row] as State);
-        }
       }
     }
   }
