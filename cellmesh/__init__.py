@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from . import exceptions, state, util
     from .actor import ActorClass, ActorHandle, method
     from .api import (as_completed, available_resources, cancel, cluster_resources, error_info, exit_actor,
-                      get_actor, get_gpu_ids, get_runtime_context, kill, nodes, remote, timeline, wait)
+                      get_actor, get_gpu_ids, get_runtime_context, kill, load_checkpoint, nodes, remote, save_checkpoint, timeline, wait)
     from .generator import ObjectRefGenerator
     from .lifecycle import init, is_initialized, shutdown
     from .objects import get, put
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 # public name -> the module that defines it
 _HOMES = {
     **dict.fromkeys(("as_completed", "available_resources", "cancel", "cluster_resources", "error_info", "exit_actor",
-                     "get_actor", "get_gpu_ids", "get_runtime_context", "kill", "nodes", "remote", "timeline", "wait"),
-                    "api"),
+                     "get_actor", "get_gpu_ids", "get_runtime_context", "kill", "load_checkpoint", "nodes", "remote", "save_checkpoint",
+                     "timeline", "wait"), "api"),
     **dict.fromkeys(("get", "put"), "objects"),
     **dict.fromkeys(("init", "is_initialized", "shutdown"), "lifecycle"),
     **dict.fromkeys(("ActorClass", "ActorHandle", "method"), "actor"),

@@ -203,6 +203,51 @@ def exit_actor() -> None:
     os._exit(0)
 
 
+def save_checkpoint(state: Any) -> None:
+    """Called by an actor: keep `state` for its next life, in place of what it kept before.
+
+    The object store keeps it as long as the actor lives, through the death of its process and, in a cluster, of the machine where it
+    lives: it is copied to the machine of whoever made the actor, which takes a moment.
+
+    Parameters
+    ----------
+    state : object
+        Anything that can be stored. What the actor changes in it later is not kept.
+
+    Raises
+    ------
+    RuntimeError
+        This is not an actor's process.
+    """
+    of = current()
+    if not of.is_worker or of.client.actor_info() is None:
+        raise RuntimeError("save_checkpoint() keeps the state of the actor whose method calls it, and this is not an actor's process")
+    of.client.save_checkpoint(state)
+
+
+def load_checkpoint(default: Any = None) -> Any:
+    """Called by an actor, in its constructor mostly: what `save_checkpoint` kept last; `default` if it never has.
+
+        @cm.remote(max_restarts=-1)
+        class Walk:
+            def __init__(self):
+                self.steps = cm.load_checkpoint(default=0)
+
+    Calls made after the last checkpoint have left no trace in it; those that were running when the process died are repeated
+    if `max_task_retries` allows it.
+
+    Raises
+    ------
+    RuntimeError
+        This is not an actor's process.
+    """
+    of = current()
+    info = of.client.actor_info() if of.is_worker else None
+    if info is None:
+        raise RuntimeError("load_checkpoint() is for actors, and this is not an actor's process")
+    return default if info["checkpoint"] is None else of.client.get(info["checkpoint"])
+
+
 # ---------------------------------------------------------------- objects
 def wait(refs: list[ObjectRef], *, num_returns: int = 1, timeout: float | None = None,
          fetch_local: bool = True) -> tuple[list[ObjectRef], list[ObjectRef]]:

@@ -215,6 +215,7 @@ PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs
 PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
 PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t nargs);
 PyObject *client_actor_info(ClientObject *c, PyObject *unused);
+PyObject *client_save_checkpoint(ClientObject *c, PyObject *value);
 PyObject *client_task_info(ClientObject *c, PyObject *task);
 PyObject *client_cancelled(ClientObject *c, PyObject *unused);
 int parse_task(ClientObject *c, PyObject *number, uint32_t *task); /* one that runs in this process */

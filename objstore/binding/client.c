@@ -604,6 +604,8 @@ static PyMethodDef client_methods[] = {
     {"finish", FAST(client_finish), METH_FASTCALL, "finish(task, value)\n--\n\nEnds a taken task with its value."},
     {"fail", FAST(client_fail), METH_FASTCALL, "fail(task, exception)\n--\n\nEnds a taken task with an exception."},
     {"bind_actor", FAST(client_bind_actor), METH_FASTCALL, "bind_actor(task, instance)\n--\n\nThe constructor has returned: serve its mailbox."},
+    {"save_checkpoint", (PyCFunction)client_save_checkpoint, METH_O,
+     "save_checkpoint(value)\n--\n\nFor the next life of the actor that this process serves."},
     {"actor_info", (PyCFunction)client_actor_info, METH_NOARGS, "actor_info()\n--\n\nThe actor this process serves, or None."},
     {"task_info", (PyCFunction)client_task_info, METH_O, "task_info(task)\n--\n\nFacts of a taken task."},
     {"streams", (PyCFunction)client_streams, METH_O, "streams(task)\n--\n\nWhether what a taken task yields goes into a stream."},

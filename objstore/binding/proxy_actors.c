@@ -31,7 +31,8 @@ int parse_actor_object(ProxyObject *p, PyObject *object, uint32_t *actor_1)
     return *actor_1 ? 0 : -1;
 }
 
-/* (actor, state, how it died, whether for good, (flags, concurrency, limits of groups)); None: an object that is no actor. */
+/* (actor, state, how it died, whether for good, (flags, concurrency, limits of groups), checkpoint's slot or -1); None: an object that is
+ * no actor. */
 PyObject *proxy_actor(ProxyObject *p, PyObject *number)
 {
     uint32_t slot;
@@ -49,9 +50,9 @@ PyObject *proxy_actor(ProxyObject *p, PyObject *number)
         else
             PyTuple_SET_ITEM(limits, i, limit);
     }
-    return limits ? Py_BuildValue("(IIiN(IIN))", actor_1 - 1, atomic_load(&a->state), (int)a->death_detail,
+    return limits ? Py_BuildValue("(IIiN(IIN)i)", actor_1 - 1, atomic_load(&a->state), (int)a->death_detail,
                                   PyBool_FromLong(a->flags & (ACTOR_FLAG_KILLED | ACTOR_FLAG_TERMINATE)),
-                                  a->flags & (ACTOR_FLAG_ORDERED), (unsigned)a->max_concurrency, limits)
+                                  a->flags & (ACTOR_FLAG_ORDERED), (unsigned)a->max_concurrency, limits, (int)a->checkpoint_1 - 1)
                   : NULL;
 }
 
@@ -85,17 +86,17 @@ static int check_value(ProxyObject *p, uint32_t slot)
 
 PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
 {
-    PyObject *object, *spec_args, *list, *result = NULL;
+    PyObject *object, *spec_args, *list, *checkpoint, *result = NULL;
     unsigned int function, class, n_dependencies, flags, attempt, origin;
     Py_buffer arguments;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIII:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
-                          &n_dependencies, &flags, &attempt, &origin))
+    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIIIO:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
+                          &n_dependencies, &flags, &attempt, &origin, &checkpoint))
         return NULL;
     Py_ssize_t n;
-    uint32_t slot, task, made, *refs = NULL;
+    uint32_t slot, task, made, saved = UINT32_MAX, *refs = NULL;
     if (proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 || parse_spec(spec_args, &actor) < 0 ||
-        !(refs = parse_slots(p, list, 0, &n)))
+        (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) || !(refs = parse_slots(p, list, 0, &n)))
         goto done;
     if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
         arguments.len > UINT32_MAX) {
@@ -110,6 +111,8 @@ PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
     int error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
     if (!error)
         p->s.tasks[task].attempt = (uint16_t)attempt; /* for show: the home counts */
+    if (!error && saved != UINT32_MAX)
+        actor_checkpoint(&p->s, p->s.tasks[task].actor_1 - 1, saved);
     segment_unlock(&p->s);
     if (error)
         raise_core_error(p->client, error, "an actor of another machine");
@@ -208,6 +211,19 @@ PyObject *proxy_calls(ProxyObject *p, PyObject *args)
     n = proxy_take_calls(&p->s, actor, most < MOST_TASKS ? most : MOST_TASKS, tasks);
     segment_unlock(&p->s);
     return describe_tasks(p, tasks, n);
+}
+
+PyObject *proxy_checkpoint(ProxyObject *p, PyObject *args)
+{
+    PyObject *actor_object, *object;
+    uint32_t slot, actor_1;
+    if (!PyArg_ParseTuple(args, "OO:checkpoint", &actor_object, &object) || proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 ||
+        parse_actor_object(p, actor_object, &actor_1) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    actor_checkpoint(&p->s, actor_1 - 1, slot);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
 }
 
 /* The slot of the living actor of that name, or None. */

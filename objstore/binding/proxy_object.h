@@ -34,6 +34,7 @@ PyObject *proxy_lose_actor(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_kill_actor(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_calls(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_actor_news(ProxyObject *proxy, PyObject *actors);
+PyObject *proxy_checkpoint(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_find_actor(ProxyObject *proxy, PyObject *args);
 
 #endif

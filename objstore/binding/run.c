@@ -651,19 +651,40 @@ PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t n
     Py_RETURN_NONE;
 }
 
+/* The actor that this process serves, or constructs, + 1. */
+static uint32_t own_actor_1(ClientObject *c)
+{
+    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = current_task_of(c);
+    return actor_1 || !task_1 ? actor_1 : c->s.tasks[task_1 - 1].actor_1;
+}
+
+PyObject *client_save_checkpoint(ClientObject *c, PyObject *value)
+{
+    uint32_t slot, actor_1 = client_usable(c) < 0 ? 0 : own_actor_1(c);
+    if (!actor_1)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "this process serves no actor");
+    PyObject *ref = put_value(c, value, &slot, EVENT_BY_PUT, false);
+    if (!ref)
+        return NULL;
+    segment_lock(&c->s);
+    actor_checkpoint(&c->s, actor_1 - 1, slot);
+    segment_unlock(&c->s);
+    Py_DECREF(ref);
+    Py_RETURN_NONE;
+}
+
 PyObject *client_actor_info(ClientObject *c, PyObject *unused)
 {
     (void)unused;
-    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = current_task_of(c);
-    if (!actor_1 && task_1)
-        actor_1 = c->s.tasks[task_1 - 1].actor_1; /* inside the constructor */
+    uint32_t actor_1 = own_actor_1(c);
     if (!actor_1)
         Py_RETURN_NONE;
     const struct actor_slot *a = &c->s.actors[actor_1 - 1];
     unsigned restarts = a->task_1 ? c->s.tasks[a->task_1 - 1].attempt : 0; /* of its constructor */
-    return Py_BuildValue("{sIsIsOsIsIsN}", "index", actor_1 - 1, "max_concurrency", a->max_concurrency, "ordered",
+    PyObject *checkpoint = a->checkpoint_1 ? ref_new(c, a->checkpoint_1 - 1, false) : Py_NewRef(Py_None);
+    return Py_BuildValue("{sIsIsOsIsIsNsN}", "index", actor_1 - 1, "max_concurrency", a->max_concurrency, "ordered",
                          a->flags & ACTOR_FLAG_ORDERED ? Py_True : Py_False, "generation", a->generation, "restarts", restarts, "object",
-                         a->object_1 ? ref_new(c, a->object_1 - 1, false) : Py_NewRef(Py_None));
+                         a->object_1 ? ref_new(c, a->object_1 - 1, false) : Py_NewRef(Py_None), "checkpoint", checkpoint);
 }
 
 PyObject *client_task_info(ClientObject *c, PyObject *number)

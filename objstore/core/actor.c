@@ -281,6 +281,29 @@ void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
     task_wake_workers(s);
 }
 
+static void set_checkpoint(struct segment *s, struct actor_slot *a, uint32_t object_1)
+{
+    uint32_t before_1 = a->checkpoint_1;
+    if (object_1)
+        object_pin(s, object_1 - 1);
+    STEP();
+    a->checkpoint_1 = object_1;
+    STEP();
+    if (before_1)
+        object_unpin(s, before_1 - 1);
+}
+
+void actor_checkpoint(struct segment *s, uint32_t actor, uint32_t object)
+{
+    struct actor_slot *a = &s->actors[actor];
+    if (actor_state(a) == ACTOR_DEAD || !a->task_1)
+        return;
+    set_checkpoint(s, a, object + 1);
+    uint32_t host = s->tasks[a->task_1 - 1].caller;
+    if (a->flags & ACTOR_FLAG_HOSTED && host < MAX_CLIENTS)
+        wake_client(s, host); /* its home wants to have it */
+}
+
 /* What the actor, or its constructor in flight, holds goes back; its constructor's task ends. */
 static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
 {
@@ -325,6 +348,7 @@ void actor_bury(struct segment *s, uint32_t actor)
     if (a->task_1)
         end_constructor(s, actor, a->death_detail);
     a->worker_1 = 0;
+    set_checkpoint(s, a, 0);
     while (a->head_1) {
         uint32_t task = a->head_1 - 1;
         struct task_slot *t = &s->tasks[task];

@@ -49,6 +49,9 @@ void actor_bind(struct segment *segment, uint32_t actor, uint32_t task);
 /* The constructor has raised; its result holds the error. */
 void actor_construction_failed(struct segment *segment, uint32_t actor, uint32_t task);
 
+/* What it has saved, for the constructor of its next life; replaces what it had saved before. */
+void actor_checkpoint(struct segment *segment, uint32_t actor, uint32_t object);
+
 /* Ends an actor for good: every queued call fails. */
 void actor_die(struct segment *segment, uint32_t actor, int32_t detail);
 /* What follows from being DEAD; recovery calls it again for an actor whose end was interrupted. */

@@ -255,6 +255,8 @@ static void count_pins(struct checker *c)
             continue;
         if (a->death_object_1)
             count_pin(c, a->death_object_1 - 1, "an actor's cause of death lives", i);
+        if (a->checkpoint_1)
+            count_pin(c, a->checkpoint_1 - 1, "an actor's checkpoint lives", i);
         if (a->object_1 && (a->flags & ACTOR_FLAG_DETACHED))
             count_pin(c, a->object_1 - 1, "a detached actor's object lives", i);
     }

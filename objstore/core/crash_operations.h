@@ -677,6 +677,23 @@ static void run_stand_in(void)
     drop(a);
     lose_actor(true);
 }
+static void run_checkpoint(void)
+{
+    for (uint32_t i = 0; i < 2; i++) { /* the second replaces the first */
+        uint32_t object = put_arena(100 + i, &held[1], 1);
+        segment_lock(&s);
+        actor_checkpoint(&s, actor_1 - 1, object);
+        segment_unlock(&s);
+        drop(object);
+        CHECK(s.actors[actor_1 - 1].checkpoint_1 == object + 1);
+        check_sound();
+    }
+}
+static void a_saved_actor(void)
+{
+    an_actor();
+    run_checkpoint();
+}
 static void run_host(void)
 {
     uint32_t made, constructor;
@@ -811,6 +828,7 @@ static const struct operation operations[] = {
     {"bind actor elsewhere", a_constructor_elsewhere, run_bind_elsewhere}, {"take calls", an_actor_elsewhere, run_take_calls},
     {"calls come back", calls_elsewhere, run_results_come}, {"actor lost elsewhere", calls_elsewhere, run_lose_actor},
     {"actor ended elsewhere", calls_elsewhere, run_lose_actor_for_good}, {"kill actor elsewhere", an_actor_elsewhere, run_kill_elsewhere},
+    {"save", an_actor, run_checkpoint}, {"kill saved actor", a_saved_actor, run_kill_pending}, {"drop saved actor", a_saved_actor, run_drop_handle},
     {"stand-in", a_proxy, run_stand_in}, {"host", a_proxy, run_host},
     {"place here", tasks_that_ask, run_place_here}, {"fail what has nowhere to run", tasks_that_ask, run_unrouted},
     {"direct", tasks_that_ask, run_direct},

@@ -201,7 +201,7 @@ struct actor_slot {
     uint32_t max_pending;    /*    calls queued or running; 0: any number */
     uint16_t group_limit[MAX_GROUPS];   /*    calls that run at a time; 0: any number */
     uint16_t group_running[MAX_GROUPS]; /* L */
-    uint32_t spare;
+    uint32_t checkpoint_1;   /* L  pinned object with which its next life begins */
 };
 
 /* ---- clients: any process attached to the segment */

@@ -129,6 +129,8 @@ static void clear_queues(struct segment *s)
         }
         if (a->death_object_1)
             object_pin(s, a->death_object_1 - 1);
+        if (a->checkpoint_1)
+            object_pin(s, a->checkpoint_1 - 1);
         if (a->object_1 && (a->flags & ACTOR_FLAG_DETACHED))
             object_pin(s, a->object_1 - 1);
         if (a->object_1 && object_state(&s->objects[a->object_1 - 1]) != OBJECT_FREE)
@@ -282,7 +284,7 @@ static void finish_burials(struct segment *s)
             actor_die(s, i, 0); /* half made, or its constructor has failed: nobody would ever bring it to life */
         else if (state != ACTOR_FREE && state != ACTOR_DEAD && !a->object_1)
             actor_unreferenced(s, i); /* its last handle has gone, and whoever freed that one did not come to telling it */
-        else if (state == ACTOR_DEAD && (a->head_1 || a->task_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
+        else if (state == ACTOR_DEAD && (a->head_1 || a->task_1 || a->checkpoint_1 || !a->object_1 || (a->flags & ACTOR_FLAG_DETACHED)))
             actor_bury(s, i);
     }
 }

@@ -160,7 +160,8 @@ static bool actor_is_safe(struct verifier *v, uint32_t i)
     if (atomic_load(&a->state) == ACTOR_FREE)
         return true;
     if (atomic_load(&a->state) > ACTOR_DEAD || a->worker_1 > MAX_CLIENTS || a->task_1 > s->h->touched_tasks ||
-        (a->object_1 && !is_slot(s, a->object_1 - 1)) || (a->death_object_1 && !is_slot(s, a->death_object_1 - 1)))
+        (a->object_1 && !is_slot(s, a->object_1 - 1)) || (a->death_object_1 && !is_slot(s, a->death_object_1 - 1)) ||
+        (a->checkpoint_1 && !is_slot(s, a->checkpoint_1 - 1)))
         return fail(v, "the fields of actor", i);
     return true;
 }

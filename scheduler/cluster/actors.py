@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from .messages import Actor, ActorEnded, Kill, Ref, Released, Result, Task, Tasks, Told, Value
+from .messages import Actor, ActorEnded, Checkpoint, Kill, Ref, Released, Result, Task, Tasks, Told, Value
 
 if TYPE_CHECKING:
     from .exchange import Accepted, Exchange, Sent
 
-READY, ERROR = 2, 3
+PENDING, READY, ERROR = 1, 2, 3
+ELSEWHERE, LOST = 1, 2
 DEAD = 4                                    # state of an actor
 # What a call's value says that was under way, or stood in line, when its actor ended.
 ACTOR_DIED, ACTOR_UNAVAILABLE, OUT_OF_MEMORY = 3, 4, 5
@@ -46,6 +47,7 @@ class Here(Struct):
     calls: set[int] = field(default_factory=set)            # their numbers
     begun: list[int] = field(default_factory=list)          # of calls that its end has ended
     has_ended: bool = False                 # and they have been told
+    saved: tuple[int, int] = (-1, 0)        # slot and generation of the checkpoint that they know
 
 
 class Waiting(Struct):
@@ -64,6 +66,8 @@ class Actors:
         self._lives: dict[tuple[int, int], int] = {}    # (slot, generation) there -> index here, of those that live there
         self._here: dict[int, Here] = {}                # by the slot of its object here
         self._lines: dict[int, deque[Waiting]] = {}     # calls that wait, by their actor's slot here
+        self._given: dict[int, tuple[int, int]] = {}    # by their actor's slot, while it is constructed: the checkpoint it begins with
+        self._saved: list[tuple[int, int]] = []         # of ours: (index, slot), checkpoints on their way, in order
         self._nothing: int | None = None                # an object, for stand-ins: they have no function
 
     @property
@@ -76,6 +80,42 @@ class Actors:
         """An actor of ours is to live there; returns what they have to know of it."""
         self._there[index] = There(slot, None, number=number)
         return self._exchange.value(slot)
+
+    def checkpoint_of(self, slot: int) -> Ref | None:
+        """What an actor of ours begins with."""
+        saved = self._exchange.proxy.actor(slot)[5]
+        return None if saved < 0 else self._exchange.tell(saved)
+
+    def saved(self, message: Checkpoint) -> None:
+        """One of ours there has saved something: it is to be here when that machine is lost."""
+        slot = self._exchange.resolve(message.state)
+        index = self._lives.get((message.actor.slot, message.actor.generation))
+        if index is not None:
+            self._exchange.hold(slot)
+            self._saved.append((index, slot))
+
+    def _bring_saved(self) -> None:
+        exchange, waiting = self._exchange, []
+        for index, slot in self._saved:
+            ours, (state, _, _, _, _, place) = self._there.get(index), exchange.proxy.look(slot)
+            is_lost = state not in (PENDING, READY) or place == LOST
+            if ours is not None and not is_lost and (state == PENDING or place == ELSEWHERE):
+                exchange.fetch(slot)
+                waiting.append((index, slot))
+                continue
+            if ours is not None and not is_lost:
+                exchange.proxy.checkpoint(ours.object, slot)
+            exchange.drop(slot)
+        self._saved = waiting
+
+    def _tell_saved(self) -> None:
+        for slot, here in self._here.items():
+            found = self._exchange.proxy.actor(slot)[5]
+            saved = (found, self._exchange.proxy.generation(found)) if found >= 0 else here.saved
+            if saved != here.saved:
+                here.saved = saved
+                self._exchange.begin_message()
+                self._exchange.send(Checkpoint(self._exchange.told(slot), self._exchange.tell(found)))
 
     def constructed(self, sent: Sent, result: Result) -> None:
         """Its constructor has ended there."""
@@ -114,6 +154,10 @@ class Actors:
 
     def look(self) -> None:
         """What is there to do with actors whose calls go there?"""
+        if self._saved:
+            self._bring_saved()
+        if self._here:
+            self._tell_saved()
         if not self._there:
             return
         for index, has_calls, has_ended, is_killed, for_good in self._exchange.proxy.actor_news(list(self._there)):
@@ -190,18 +234,22 @@ class Actors:
         slot = exchange.proxy.create()
         exchange.hold_new(slot)
         exchange.proxy.seal(slot, READY, value.data, [exchange.resolve(ref) for ref in value.refs], True)
+        saved = None if task.checkpoint is None else exchange.resolve(task.checkpoint)
+        if saved is not None:
+            self._given[slot] = saved, exchange.proxy.generation(saved)
         made = exchange.proxy.host(slot, _spec(value.actor), function, exchange.class_of(task.demand, task.hold), task.arguments, refs,
-                                   task.n_dependencies, task.flags, task.attempt, exchange.origin_here(task.origin))
+                                   task.n_dependencies, task.flags, task.attempt, exchange.origin_here(task.origin), saved)
         return *made, slot
 
     def hosted(self, accepted: Accepted, is_constructed: bool) -> Ref | None:
         """The constructor of one of theirs has ended."""
+        given = self._given.pop(accepted.actor, (-1, 0))
         if not is_constructed:
             self._exchange.drop(accepted.actor)
             return None
         ref = self._exchange.tell(accepted.actor, value=False)
         self._exchange.drop(accepted.actor)  # as told, it is held now
-        self._here[accepted.actor] = Here()
+        self._here[accepted.actor] = Here(saved=given)
         return ref
 
     def accept(self, task: Task, function: int, refs: list[int]) -> None:
@@ -261,7 +309,7 @@ class Actors:
         for slot, here in self._here.items():
             if here.has_ended or here.calls or not self._is_dead(slot):
                 continue
-            _, _, code, for_good, _ = self._exchange.proxy.actor(slot)
+            _, _, code, for_good, *_ = self._exchange.proxy.actor(slot)
             here.has_ended = True
             for waiting in self._lines.pop(slot, ()):
                 self._drop(waiting)

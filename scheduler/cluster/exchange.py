@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Chunk, Fetch, Find, Found, GiveBack, Kill, Output, Queued,
+from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Fetch, Find, Found, GiveBack, Kill, Output, Queued,
                        Ref, Released, Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ class Exchange:
             told = self.tell(function)
             creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
             tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
-                              creates, self.proxy.kept(resource_class) if creates else {}, attempt if creates else 0))
+                              creates, self.proxy.kept(resource_class) if creates else {}, attempt if creates else 0,
+                              self._actors.checkpoint_of(its_object) if creates else None))
             if self.is_full(len(arguments)):
                 self.send(Tasks(tasks))
                 tasks = []
@@ -798,6 +799,8 @@ class Exchange:
                 self._find(number, name, namespace)
             case Found(number, actor):
                 self.found.append((number, None if actor is None else self.resolve(actor)))
+            case Checkpoint():
+                self._actors.saved(message)
             case Kill():
                 self._actors.kill(message, self._accepted.get(message.number))
             case Begun(tasks):

@@ -349,7 +349,7 @@ class Value(Struct, frozen=True, array_like=True):
 class Task(Struct, frozen=True, array_like=True):
     """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
 
-    `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time. `actor`: it is a call of this actor, one of the
+    `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `actor`: it is a call of this actor, one of the
     receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come."""
     number: Number
     function: Ref
@@ -364,6 +364,7 @@ class Task(Struct, frozen=True, array_like=True):
     creates: Value | None = None
     hold: Shares = {}
     attempt: Annotated[int, Meta(ge=0, le=65535)] = 0
+    checkpoint: Ref | None = None
     actor: Ref | None = None
     group: Annotated[int, Meta(ge=0, le=11)] = 0
 
@@ -444,6 +445,12 @@ class ActorEnded(Message, frozen=True, tag="actor_ended"):
     begun: Annotated[list[Number], Meta(max_length=MAX_BATCH)] = []
 
 
+class Checkpoint(Message, frozen=True, tag="checkpoint"):
+    """An actor of yours that lives here has saved this for its next life."""
+    actor: Told
+    state: Ref
+
+
 class Kill(Message, frozen=True, tag="kill"):
     """End this actor of yours, or the one that lives with you; or, before you have told of it, the one that task `number` of mine constructs."""
     actor: Told | None
@@ -512,5 +519,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Kill | Find | Found | Released | Want | Sealed
+ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Find | Found | Released | Want | Sealed
           | Fetch | Chunk | Output | Farewell)

@@ -241,3 +241,53 @@ def test_many_calls_in_flight_do_not_lose_their_order(two: Machines) -> None:
     late = cm.put(1)
     assert cm.get([counter.add.remote(late if i % 3 else 1) for i in range(10_000)]) == list(range(1, 10_001))
     assert not any(isinstance(message, messages.Returned) for message in two.seen)
+
+
+@cm.remote(max_restarts=-1)
+class Walk:
+    def __init__(self) -> None:
+        self.steps, self.path = cm.load_checkpoint(default=(0, np.zeros(1)))
+
+    def step(self, n: int = 1) -> int:
+        self.steps += n
+        return int(self.steps)
+
+    def save(self, size: int) -> int:
+        cm.save_checkpoint((self.steps, np.full(size, float(self.steps))))
+        return os.getpid()
+
+    def look(self) -> tuple[int, float, int]:
+        return self.steps, float(self.path[-1]), os.getpid()
+
+
+@pytest.mark.parametrize("size", [1, 50_000, 3_000_000], ids=["small", "away", "chunks"])
+def test_a_checkpoint_survives_the_machine(three: Machines, size: int) -> None:
+    walk = Walk.remote()
+    cm.get(walk.step.remote(3))
+    first = cm.get(walk.save.remote(1))
+    cm.get(walk.step.remote(4))
+    cm.get(walk.save.remote(size))
+    cm.get(walk.step.remote(100))
+    home = three.machines["a"]
+    there = "b" if first in workers(three, "b") else "c"
+
+    def is_home() -> bool:
+        with three.lock:
+            proxy = home.exchanges[there].proxy
+            slot = proxy.actor(home.client.actors()[0]["slot"])[5]
+            return bool(slot >= 0 and proxy.look(slot)[1] >= 8 * size and proxy.look(slot)[5] == 0)
+
+    wait_until(is_home, 20)
+    three.part(there)
+    steps, last, pid = cm.get(walk.look.remote())
+    assert (steps, last) == (7, 7.0) and pid != first
+    assert cm.get(walk.step.remote()) == 8
+
+
+def test_a_checkpoint_survives_the_process(two: Machines) -> None:
+    walk = Walk.remote()
+    cm.get(walk.step.remote(5))
+    pid = cm.get(walk.save.remote(2))
+    cm.kill(walk, no_restart=False)
+    wait_until(lambda: pid not in workers(two, "b"), 20)
+    assert cm.get(walk.look.remote())[:2] == (5, 5.0)
