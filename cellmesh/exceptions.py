@@ -96,6 +96,8 @@ class TaskError(CellmeshError):
         The traceback in the worker.
     pid : int
         The worker's process id.
+    node : str
+        Where there are several machines, the name of the worker's.
     note : str
         What else is known, for example why the exception could not be sent as an object.
     frames : tuple of (str, str)
@@ -111,6 +113,7 @@ class TaskError(CellmeshError):
     message: str = ""
     remote_traceback: str = ""
     pid: int = 0
+    node: str = ""
     note: str = ""
     frames: tuple[tuple[str, str], ...] = ()
     kept: tuple[str, int] | None = None
@@ -138,7 +141,7 @@ class TaskError(CellmeshError):
     def _where(self) -> str:
         from . import hooks
         inputs = hooks.inputs_in_words(self.task, self.task_name)
-        return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}.{' ' if inputs else ''}{inputs}"
+        return f"The task {self.task_name!r} raised it in the worker with pid {self.pid}{f' on {self.node}' if self.node else ''}.{' ' if inputs else ''}{inputs}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _error_of, (self._record, self.task)
@@ -311,13 +314,14 @@ def make_error(record: tuple[Any, ...], task_name: str = "", task: int = 0,
 
 
 def _error_of(record: tuple[Any, ...], task: int) -> TaskError:
-    _, name, cause_type, message, remote_traceback, pickled, pid, note, *kept = record
+    _, name, cause_type, message, remote_traceback, pickled, place, note, *kept = record
+    pid, node = place if isinstance(place, tuple) else (place, "")
     cause, problem = _load_cause(pickled)
     # A task that let the error of a task it waited for pass: the class counts that was raised first.
     original = cause.cause if isinstance(cause, TaskError) and cause.cause is not None else cause
     error = _instance_of_both(original) if original is not None else TaskError()
     error.task_name, error.cause, error.cause_type, error.message = name, cause, cause_type, message
-    error.remote_traceback, error.pid, error.task = remote_traceback, pid, task
+    error.remote_traceback, error.pid, error.node, error.task = remote_traceback, pid, node, task
     error.note = "; ".join(filter(None, (note, problem)))
     error.frames, error.kept = kept or ((), None)
     error._record = record

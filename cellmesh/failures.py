@@ -31,13 +31,14 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     -------
     tuple
         "task_error", the function's name, the exception's type, its message, the traceback, the pickled exception or
-        None, the pid, a note; where they are kept, the frames of `failed_frames.describe` and what `post_mortem.keep` says.
+        None, the pid (with the machine's name, where there are several), a note; where they are kept, the frames of `failed_frames.describe` and what `post_mortem.keep` says.
     """
     pickled, note = _pickled(error)
     cause_type = error.cause_type if isinstance(error, TaskError) else type(error).__qualname__
     if not cause_type.isprintable():  # made by type(...); people read it among our words
         cause_type = in_one_line(cause_type)
-    record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, os.getpid(), note
+    place = (os.getpid(), surroundings.node) if surroundings.node else os.getpid()
+    record = "task_error", function_name, cause_type, _message(error), _traceback(error), pickled, place, note
     if surroundings.keep_frames or error is surroundings.kept_error:
         from . import failed_frames, post_mortem
         surroundings.kept_error = None

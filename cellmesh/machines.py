@@ -75,10 +75,10 @@ def namer(of: Session) -> Callable[[int], str]:
     known: dict[int, str] = {}
 
     def name(number: int) -> str:
-        if not number:
-            return os.uname().nodename
         if not known:
             found = of_cluster(of)
-            known.update({int(node, 16) & 0xFFFFFFFF: text for node, text in names(found).items()})
+            called = names(found)
+            known.update({int(node, 16) & 0xFFFFFFFF: text for node, text in called.items()})
+            known[0] = next((called[row.node] for row in found if row.is_here), os.uname().nodename)
         return known.setdefault(number, f"a node that is gone, …{number:08x}")
     return name

@@ -511,6 +511,8 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     if os.environ.get("CELLMESH_COMPAT_RAY"):  # set by compat.ray.install() in the driver
         from .compat.alias import install
         install()
+    if config.cluster is not None:
+        surroundings.node = os.uname().nodename
     _take_surroundings(client)
     own = Config(resources=total, namespace=config.namespace, log_to_driver=config.log_to_driver, **_sizes(client))
     process.session = Session(WorkerNode(link, config.session, config.session_dir), client, own, is_worker=True,

@@ -198,12 +198,16 @@ def get_log(task: int | None = None, *, actor: int | str | None = None, pid: int
     Raises
     ------
     ValueError
-        The session keeps no files; not just one of the three is given; there is no such actor.
+        The session keeps no files; not just one of the three is given; there is no such actor; the task ran on another machine.
     """
     from . import logs
     if sum(value is not None for value in (task, actor, pid)) != 1:
         raise ValueError("get_log() needs one of task=, actor= and pid=, as list_tasks(), list_actors() and list_workers() have them")
     tasks = None if task is None else range(task, task + 1)
+    away = next((found for found in read_history(running().client) if found.seq == task and found.node), None) if task is not None else None
+    if away is not None:
+        raise ValueError(f"get_log({task}): the task ran on {machines.namer(running())(away.node)}, in process {away.pid} there, and the files of "
+                         "what it printed are there, if its node was started with any; the panel's Logs view has what came home of it")
     if actor is not None:
         rows = [row for row in list_actors(limit=EVERY) if row["pid"] and actor in (row["actor"], row["id"], row["name"] or None)]
         if not rows:

@@ -15,6 +15,9 @@ keep_frames = False
 # In a worker: what a task that wants its frames kept is about to raise.
 kept_error: BaseException | None = None
 
+# In a worker of a cluster's node: what its machine is called, for errors.
+node = ""
+
 _NOT_THE_USERS = tuple(os.path.join(path, "") for path in [os.path.dirname(os.__file__), *site.getsitepackages()])
 
 

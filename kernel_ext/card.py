@@ -247,15 +247,17 @@ class Cards:
     def _facts_of_row(self, row: dict[str, Any], recorder: Recorder | None, state: str, name: str) -> CardFacts:
         if not row or recorder is None:
             return CardFacts(name, state)
-        submitted, started, called, finished = (row[name] for name in ("submitted", "started", "called", "finished"))
+        submitted, started, called = (row[name] for name in ("submitted", "started", "called"))
+        finished, queued_until = row.get("ended") or row["finished"], row.get("sent") or started
         since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(started))) if started is not None else ""
         return CardFacts(
             name, state, row["function"] if row["function"] != UNKNOWN else "", row["kind"],
             self._registry.cell(row["cell"]).label, row["seq"], pid=row["pid"] or 0, since=since,
-            queued_s=None if None in (submitted, started) else started - submitted,
+            queued_s=None if None in (submitted, queued_until) else queued_until - submitted,
             loaded_s=None if None in (started, called) else called - started,
             ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - (called or started),
-            size=int(row["size"]) if row["size"] is not None else None)
+            size=int(row["size"]) if row["size"] is not None else None, pid_there=row.get("pid_there", 0),
+            node=recorder.name_of_node(row["node"]) if started is not None and row["kind"] != "object" else "")
 
     def value_facts(self, ref: ObjectRef) -> ValueFacts:
         """What has to be asked for: the error's traceback, the preview. May take `PREVIEW_TIMEOUT_S`."""

@@ -41,6 +41,8 @@ class CardFacts:
         Why there is no preview.
     output : str
         The last lines that the task has printed.
+    node : str
+        The machine where it ran or was sent, where there are several; of another one than this `pid` is 0, and `pid_there` a process there.
     variable : str
         The notebook's, that holds the future; "" if none does by itself.
     """
@@ -65,6 +67,8 @@ class CardFacts:
     output: str = ""
     depends_on: list[str] = field(default_factory=list)
     variable: str = ""
+    node: str = ""
+    pid_there: int = 0
 
 
 # state -> (sign, words, colour); the colours are legible on white and on near-black
@@ -131,7 +135,8 @@ def _label(facts: CardFacts, words: Words) -> str:
 
 def _origin(facts: CardFacts) -> str:
     cell = facts.cell if facts.cell != facts.function else ""  # a %%remote cell's task is called as the cell is
-    return " · ".join(filter(None, (cell, f"pid {facts.pid}" if facts.pid else "")))
+    where = f"on {in_one_line(facts.node)}" if facts.node else ""
+    return " · ".join(filter(None, (cell, where, f"pid {facts.pid or facts.pid_there}" if facts.pid or facts.pid_there else "")))
 
 
 def _times(facts: CardFacts, words: Words) -> str:

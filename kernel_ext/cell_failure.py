@@ -75,4 +75,4 @@ def _in_words(error: Exception, run: Cell, name: str) -> str:
         return f"{label} has not run, because {other} has failed: {error.cause_type}: {error.message}\n"
     what = "failed" if error.task_name == name else f"not run, because the task {error.task_name!r} has failed"
     inputs = inputs_in_words(error.task, error.task_name)
-    return f"{label} has {what} in the worker with pid {error.pid}.{' ' if inputs else ''}{inputs}\n{readable_traceback(error.remote_traceback)}"
+    return f"{label} has {what} in the worker with pid {error.pid}{f' on {error.node}' if error.node else ''}.{' ' if inputs else ''}{inputs}\n{readable_traceback(error.remote_traceback)}"

@@ -178,6 +178,11 @@ class Recorder:
         """Whether the session goes on."""
         return not self._ended
 
+    def name_of_node(self, node: int) -> str:
+        """What a machine is called; "" where there is only this one."""
+        label = self.samples.nodes.get(node)
+        return label.name if label is not None and (node or len(self.samples.nodes) > 1) else ""
+
     def now_s(self) -> float:
         """Seconds since the session began."""
         return (time.time_ns() - self._unix_ns0) * 1e-9

@@ -43,6 +43,8 @@ N_TAIL_LINES = 20
 Pid = Annotated[int, Meta(ge=1, le=1 << 22)]          # the kernel's own limit of pids
 Index = Annotated[int, Meta(ge=-1, le=255)]           # client slots of a segment; -1: none (yet)
 Key = Annotated[int, Meta(ge=0, lt=1 << 32)]
+# Numbers of cells from here on are another machine's, see `cluster.origins`.
+FOREIGN_ORIGIN = 1 << 31
 Seq = Annotated[int, Meta(ge=0)]
 Origin = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]

@@ -64,6 +64,8 @@ export class TaskGraph {
   epoch = 0;
   /** Changes with each message. */
   version = 0;
+  /** Whether there is more than one machine. */
+  isClustered = false;
 
   // ---- rows. Columns are longer than `n`; what lies beyond is undefined.
   n = 0;
@@ -169,6 +171,7 @@ export class TaskGraph {
     for (const [index, label] of header.nodes) {
       this.nodes.set(index, label);
     }
+    this.isClustered ||= header.nodes.some(([node]) => node > 0) || header.workers.some(([, { node }]) => node > 0);
     this.samples.push(...header.samples);
     if (this.samples.length > N_SAMPLES_MAX) {
       this.samples = this.samples.filter((_, i) => i % 2 === 0 || i === this.samples.length - 1);
@@ -285,11 +288,6 @@ export class TaskGraph {
   nodeOf(row: number): number {
     const worker = this.worker[row]!;
     return worker <= NO_WORKER ? 0 : this.workers.get(worker)?.node ?? 0;
-  }
-
-  /** Whether there is more than one machine. */
-  get isClustered(): boolean {
-    return this.nodes.size > 1 || [...this.workers.values()].some(({ node }) => node > 0);
   }
 
   nodeName(node: number): string {
@@ -460,6 +458,7 @@ export class TaskGraph {
   private reset(): void {
     this.epoch++;
     this.n = this.nEdges = this.capacity = this.edgeCapacity = 0;
+    this.isClustered = false;
     this.allocateRows(FIRST_CAPACITY);
     this.allocateEdges(FIRST_CAPACITY);
     this.groups = new Groups();

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-FIRST, MOST = 1 << 31, 100_000     # those of cells are lower; the oldest are forgotten
+from ..messages import FOREIGN_ORIGIN
+
+FIRST, MOST = FOREIGN_ORIGIN, 100_000     # those of cells are lower; the oldest are forgotten
 
 
 class Origins:

@@ -22,7 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..budget import Budget, Throttle
-from ..messages import MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, Message, WorkerOutput
+from ..messages import FOREIGN_ORIGIN, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, MAX_TEXT_CHARS, Message, WorkerOutput
 from ..transport import Channel, ConnectionLost
 from . import display, progress, rich_live
 
@@ -39,6 +39,7 @@ class Tag(Struct, frozen=True):
     """Who printed: the task's number and its cell's; zeros outside any task."""
     task: int = 0
     origin: int = 0
+    name: str = ""                  # of the task's function, where another machine shows what it prints
 
 
 class Pending(Struct):
@@ -140,7 +141,7 @@ class Output:
     def _send_text(self, stream: str, tag: Tag, text: str) -> None:
         for start in range(0, len(text), MAX_TEXT_CHARS):
             self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS],
-                                    name=self.name))
+                                    name=self.name or tag.name))
 
     def _post(self, message: WorkerOutput) -> None:
         try:
@@ -166,7 +167,7 @@ class Output:
                 self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
                                                f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
             elif self._displays.take(len(bundle), time.monotonic()):
-                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name))
+                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name or tag.name))
             else:
                 self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
                                                f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
@@ -179,8 +180,15 @@ class Output:
             mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
             task, origin = mine["last_task"], mine["origin"]
         if self._last_tag.task != task:
-            self._last_tag = Tag(task, origin or self._client.origin)
+            origin = origin or self._client.origin
+            self._last_tag = Tag(task, origin, self._function_name() if origin >= FOREIGN_ORIGIN else "")
         return self._last_tag
+
+    def _function_name(self) -> str:
+        """What this process runs; "" if nobody knows."""
+        mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
+        value = self._client.peek(*mine["function"]) if mine["function"][0] >= 0 else None
+        return str(value[1])[:MAX_NAME_CHARS] if isinstance(value, tuple) and len(value) > 1 else ""
 
     # ---- the flusher: a thread that exists once something had to wait, and sleeps unless something waits
     def _flush_at(self, due: float) -> None:

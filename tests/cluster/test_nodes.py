@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import textwrap
@@ -85,13 +86,39 @@ def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tu
             try:
                 cm.get(cm.remote(lambda: 1 / 0).remote())
             except ZeroDivisionError as error:
-                print("division", type(error).__name__)
+                print("division", type(error).__name__, error.node == os.uname().nodename, f"on {error.node}." in str(error))
             time.sleep(0.5)
         """, CPUS="1")
         out = ends_well(driver)
-    assert out.count("says-inner") == out.count("says-outer") == 30 and "division" in out
+    assert out.count("says-inner") == out.count("says-outer") == 30
+    assert re.search(r"division \S+ True True", out) and "(worker pid=" not in out and "(inner pid=" in out, out
     assert all(folder in out for folder in (here.folder, there.folder, mine.folder))
     wait_until(lambda: all(row["free"] == row["total"] for row in here.alive().values()), 20, "all places are free again")
+
+
+def test_a_driver_knows_the_machines_and_where_its_tasks_ran(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, _, head = cluster
+    with machines(Machine()) as (mine,):
+        driver = program(mine, head, here.run("token"), """
+            wait_for_nodes(3)
+            nodes = [node for node in cm.nodes() if node["Alive"]]  # others have left before
+            assert [node["ThisNode"] for node in nodes] == [True, False, False], nodes
+            assert len({node["Number"] for node in nodes}) == 3 and cm.cluster_resources()["CPU"] == 3
+            cm.get(part.options(num_cpus=0.5).remote(1))
+            tasks = cm.state.list_tasks(filters=[("name", "=", "part")])
+            places = {task["node"] for task in tasks if task["state"] == "finished"}
+            assert len(places) == 3, places
+            away = [task for task in tasks if task["node"] and task["node"].split()[-1] != nodes[0]["Number"][:4] and task["pid"]]
+            assert away and all(task["seconds"] >= 0.02 for task in away if task["seconds"] is not None)
+            try:
+                cm.state.get_log(away[0]["task"])
+            except ValueError as error:
+                assert "ran on" in str(error) and "there" in str(error), error
+            shown = repr(cm.init(address="tcp://" + os.environ["HEAD"], ignore_reinit_error=True))
+            assert "3 nodes" in shown and "this one" in shown, shown
+            print("all known")
+        """, CPUS="1")
+        assert "all known" in ends_well(driver)
 
 
 def test_what_needs_another_machine_s_resources_goes_there(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
