@@ -135,8 +135,7 @@ def _label(facts: CardFacts, words: Words) -> str:
 
 def _origin(facts: CardFacts) -> str:
     cell = facts.cell if facts.cell != facts.function else ""  # a %%remote cell's task is called as the cell is
-    where = f"on {in_one_line(facts.node)}" if facts.node else ""
-    return " · ".join(filter(None, (cell, where, f"pid {facts.pid or facts.pid_there}" if facts.pid or facts.pid_there else "")))
+    return " · ".join(filter(None, (cell, in_one_line(facts.node), f"pid {facts.pid or facts.pid_there}" if facts.pid or facts.pid_there else "")))
 
 
 def _times(facts: CardFacts, words: Words) -> str:
