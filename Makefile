@@ -19,7 +19,7 @@ sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -nam
     -path kernel_ext/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
     $(wildcard package.json package-lock.json)
 
-.PHONY: help venv install install-test lab test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench bench-panel \
+.PHONY: help venv install install-test lab test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench bench-cluster bench-panel \
     screenshots frontend browser clean
 .DELETE_ON_ERROR:
 
@@ -34,7 +34,7 @@ help:
 	@echo 'make dev              editable install: Python edits count at once; run it again after C or TypeScript edits'
 	@echo 'make devtree          build/dev for PYTHONPATH: no pip, no CMake, C rebuilt in seconds'
 	@echo 'make frontend         build the panel and the widget again'
-	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel'
+	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines'
 	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
 	@echo 'make clean            remove what was built; PYTHON=... and VENV=... choose the interpreter and the environment'
 
@@ -122,6 +122,9 @@ $(VENV)/.bench-tools: pyproject.toml | $(VENV)/.build-tools
 
 bench: $(VENV)/.installed $(VENV)/.bench-tools .venv-bench-ray/bin/ray
 	$(py) benchmarks/bench.py --only '$(W)' $(ARGS)
+
+bench-cluster: $(VENV)/.installed
+	$(py) benchmarks/cluster.py $(ARGS)
 
 bench-panel: install-test browser
 	$(py) benchmarks/panel.py $(ARGS)
