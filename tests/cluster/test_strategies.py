@@ -111,6 +111,31 @@ assert among(3, scheduling_strategy=Labelled({}, soft={"zone": In("asia")})).tot
 """)
 
 
+def test_actors_too(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+from cellmesh.exceptions import ActorDiedError
+
+@cm.remote(num_cpus=1)
+class Where:
+    def node(self):
+        return cm.get_runtime_context().get_node_id()
+
+us, eu = os.environ["US"], os.environ["EU"]
+for node in (us, eu, here):
+    actor = Where.options(scheduling_strategy=On(node, soft=False)).remote()
+    assert cm.get(actor.node.remote(), timeout=60) == node
+    cm.kill(actor)
+actors = [Where.options(scheduling_strategy="SPREAD").remote() for _ in range(3)]
+assert set(cm.get([actor.node.remote() for actor in actors], timeout=60)) == {us, eu, here}
+try:
+    cm.get(Where.options(scheduling_strategy=On("nowhere", soft=False)).remote().node.remote(), timeout=60)
+except ActorDiedError:
+    pass
+else:
+    raise AssertionError("it lives")
+""")
+
+
 def test_the_node_is_lost_that_alone_may_run_them() -> None:
     with machines(Machine(), Machine(), Machine()) as (here, there, mine):
         head = here.head()
