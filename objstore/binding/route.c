@@ -219,7 +219,7 @@ PyObject *client_strategy(ClientObject *c, PyObject *number)
     return PyUnicode_FromString(class < c->s.h->n_classes ? c->s.classes[class].place.strategy : "");
 }
 
-/* Of [(task, number)] how far each is: 0 gone, 1 waits for what it was given, 2 for room, 3 runs, 4 sleeps until others have ended. */
+/* Of [(task, number)] how far each is: 0 gone, 1 waits for what it was given, 2 for room, 3 runs, or has made an actor that lives, 4 sleeps until others have ended. */
 PyObject *client_progress(ClientObject *c, PyObject *list)
 {
     if (client_usable(c) < 0)
@@ -239,7 +239,7 @@ PyObject *client_progress(ClientObject *c, PyObject *list)
         }
         const struct task_slot *t = task < c->s.h->touched_tasks && c->s.tasks[task].seq == seq ? &c->s.tasks[task] : NULL;
         uint32_t state = t ? atomic_load(&t->state) : TASK_FREE;
-        PyBytes_AS_STRING(result)[i] = state == TASK_WAITING ? 1 : state == TASK_READY ? 2 : state != TASK_RUNNING ? 0 : t->flags & TASK_FLAG_BLOCKED ? 4 : 3;
+        PyBytes_AS_STRING(result)[i] = state == TASK_WAITING ? 1 : state == TASK_READY ? 2 : state == TASK_HELD ? 3 : state != TASK_RUNNING ? 0 : t->flags & TASK_FLAG_BLOCKED ? 4 : 3;
     }
     Py_DECREF(items);
     return result;
