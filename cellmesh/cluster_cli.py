@@ -352,8 +352,10 @@ def show(seen: dict[str, Any]) -> None:
     if seen["error"]:
         print(f"  {in_one_line(seen['error'], 500)}")
         return
+    from .scheduler import session_dir
+    here = {session_dir.id_of(folder) for folder in session_dir.alive()}
     for row in seen["nodes"]:
-        print(f"  node     {row['node']}  {in_one_line(row['hostname'])}  {row['state']}"
+        print(f"  node     {row['node']}  {in_one_line(row['hostname'])}  {row['state']}" + (", on this machine" if row["session"] in here else "")
               + (f", {in_one_line(row['reason'], 200)}" if row["reason"] else ""))
         if row["state"] == "dead":
             continue

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import { loads, machineState, machinesOf } from '../machines';
+import { TaskGraph } from '../model';
+import { Moments } from '../moments';
+import { State } from '../protocol';
+import { tableOf } from '../tables';
+import { arrange, journey, story } from '../timeline';
+import { chromeTrace } from '../trace';
+import { machineLabel, message, workerLabel } from './helpers';
+
+const elsewhere = (pid: number, node: number) => ({ ...workerLabel(pid, 'elsewhere'), node });
+const SCALE = { t0: 0, pxPerS: 100 };
+
+/** Task 0 ran here, 1 on a machine that lives, 2 was lost with another one and ran here then; a value came, another never did. */
+function cluster(): TaskGraph {
+  const graph = new TaskGraph();
+  graph.apply(
+    message('snapshot', {
+      rows: [{}, {}, {}],
+      updates: [
+        { row: 0, state: State.finished, worker: 3, started: 1, finished: 2 },
+        { row: 1, state: State.finished, worker: 256, sent: 1, started: 2, ended: 4, finished: 5 },
+        { row: 2, state: State.finished, worker: 3, started: 6, finished: 7 }
+      ],
+      header: {
+        now: 8,
+        functions: [[0, 'work']],
+        workers: [[3, workerLabel(7, 'idle')], [256, elsewhere(7, 1)], [257, elsewhere(9, 2)], [258, elsewhere(0, 2)]],
+        nodes: [[0, machineLabel('here')], [1, machineLabel('oak', { cpus: 2, memory: 100, store: 50 })], [2, machineLabel('elm', { state: 'dead', reason: 'silent', ended: 5.5 })]],
+        samples: [{ node: 1, at: 2, load: 0.5, cpus: 1, gpus: 0, memory: 25, store: 10, disk: 0, queued: 4 }],
+        transfers: [
+          [0, { row: 1, node: 1, comes: true, size: 1000, began: 5, ended: 5.5, complete: true }],
+          [1, { row: -1, node: 2, comes: true, size: 10, began: 5, ended: 5.5, complete: false }]
+        ],
+        losses: [{ row: 2, worker: 257, sent: 1, began: 2, lost: 5.5 }]
+      }
+    }),
+    0
+  );
+  return graph;
+}
+
+test('the lanes of a machine stand beneath its own, which has what travels', () => {
+  const { lanes, bars } = arrange(cluster(), SCALE, 1000, 8);
+  expect(lanes.map(({ title, node, worker }) => [title, node, worker])).toEqual([
+    ['here', 0, -1], ['worker', 0, 3], ['oak', 1, -1], ['worker', 1, 256], ['elm', 2, -1], ['worker', 2, 257]
+  ]);
+  expect(bars.map(({ lane, kind, row, from, x0, x1, to }) => [lane, kind, row, from, x0, x1, to])).toEqual([
+    [1, 'run', 0, 100, 100, 200, 200],
+    [1, 'run', 2, 600, 600, 700, 700],
+    [2, 'transfer', 1, 500, 500, 550, 550],
+    [3, 'run', 1, 100, 200, 400, 500],
+    [4, 'transfer', -1, 500, 500, 550, 550],
+    [5, 'lost', 2, 100, 200, 550, 550]
+  ]);
+});
+
+test('what ran elsewhere took as long as it ran there', () => {
+  const graph = cluster();
+  expect([graph.duration(1, 8), graph.nodeOf(1), graph.nodeName(1), graph.isClustered]).toEqual([2, 1, 'oak', true]);
+  expect(story(graph, 1, 8)).toEqual(['1.0\u00a0s in the queue', '1.0\u00a0s on the way to oak', 'ran 2.0\u00a0s', '1.0\u00a0s until its result was here']);
+  expect(journey(graph, graph.transfers[0]!, 8)).toEqual(['result of work', '1\u00a0kB from oak', 'in 500\u00a0ms  ·  2\u00a0kB per second']);
+  expect(journey(graph, graph.transfers[1]!, 8)[2]).toBe('given up after 500\u00a0ms');
+});
+
+test('a row for each machine', () => {
+  const [here, oak, elm] = machinesOf(cluster(), 8);
+  expect([here!.came, here!.went, oak!.came, oak!.went]).toEqual([1000, 0, 0, 1000]);
+  expect([here, oak, elm].map(facts => machineState(facts!))).toEqual(['this machine', 'alive', 'lost at 5.5\u00a0s: silent']);
+  expect([elm!.lost, oak!.lost, oak!.now?.queued]).toEqual([1, 0, 4]);
+  expect(loads(oak!).map(({ share }) => share)).toEqual([0.5, 0.25, 0.2]);
+  expect(loads(elm!).map(({ share, brief }) => [share, brief])).toEqual([[0, ''], [0, ''], [0, '']]);
+});
+
+test('tables and traces say where', () => {
+  const graph = cluster();
+  const table = tableOf(graph, 'tasks', 8, null, null);
+  const node = table.columns.find(({ key }) => key === 'node')!;
+  expect([0, 1, 2].map(row => node.text(row))).toEqual(['here', 'oak', 'here']);
+  expect(table.words(1)).toContain('oak');
+  const { traceEvents } = JSON.parse(chromeTrace(graph, 8)) as { traceEvents: { name: string; ph: string; pid: number; cat?: string; args: { name?: string } }[] };
+  expect(traceEvents.filter(({ name }) => name === 'process_name').map(({ pid, args }) => [pid, args.name])).toEqual([[1, 'cellmesh abc'], [2, 'oak'], [3, 'elm']]);
+  expect(traceEvents.filter(({ cat }) => cat === 'lost').map(({ pid }) => pid)).toEqual([3]);
+});
+
+test('before a machine was lost it was there', () => {
+  const graph = cluster();
+  const past = new TaskGraph();
+  past.apply(new Moments(graph).message(5.2, null), 0);
+  expect([past.nodes.get(2)!.state, past.losses.length, past.transfers[0]!.complete]).toEqual(['alive', 0, false]);
+  expect([past.state[1], past.sent[1], past.ended[1]]).toEqual([State.finished, 1, 4]);
+});
