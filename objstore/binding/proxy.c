@@ -61,15 +61,22 @@ uint32_t *parse_slots(ProxyObject *p, PyObject *list, Py_ssize_t n_more, Py_ssiz
     return slots;
 }
 
+/* Some, where nothing has to go for it; 0. */
+static uint64_t allocate_free(ProxyObject *p, uint64_t size, uint32_t n_refs)
+{
+    segment_lock(&p->client->s);
+    uint64_t offset = object_allocate(&p->client->s, size, n_refs);
+    segment_unlock(&p->client->s);
+    return offset;
+}
+
 /* Space in the arena, at once: whoever serves other machines must not keep them waiting. 0: an exception. */
 static uint64_t allocate_at_once(ProxyObject *p, uint64_t size, uint32_t n_refs)
 {
     ClientObject *c = p->client;
     char why[OFFLOAD_WHY_SIZE] = "";
     for (;;) {
-        segment_lock(&c->s);
-        uint64_t offset = object_allocate(&c->s, size, n_refs);
-        segment_unlock(&c->s);
+        uint64_t offset = allocate_free(p, size, n_refs);
         if (offset)
             return offset;
         int made = make_room(c, 0, why);
@@ -585,24 +592,26 @@ static PyObject *proxy_wanted(ProxyObject *p, PyObject *list) { return those(p, 
 
 /* ------------------------------------------------------------------ bringing what lies there */
 
-/* Begins: memory for it, as a number; 0: it is here, or being brought. */
-static PyObject *proxy_begin(ProxyObject *p, PyObject *number)
+/* Begins: memory for it, as a number; 0: it is here, or being brought, or there is no room and none is to be made. */
+static PyObject *proxy_begin(ProxyObject *p, PyObject *args)
 {
+    PyObject *number;
+    int makes_room = 1;
     uint32_t slot;
     struct away_move move;
-    if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+    if (!PyArg_ParseTuple(args, "O|p:begin", &number, &makes_room) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
         return NULL;
     segment_lock(&p->s);
     int error = away_claim(&p->s, slot, &move);
     segment_unlock(&p->s);
     if (error)
         return PyLong_FromLong(0);
-    uint64_t chunk = allocate_at_once(p, move.size, 0);
+    uint64_t chunk = makes_room ? allocate_at_once(p, move.size, 0) : allocate_free(p, move.size, 0);
     if (!chunk) {
         segment_lock(&p->s);
         away_give_up(&p->s, slot);
         segment_unlock(&p->s);
-        return NULL;
+        return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
     }
     return PyLong_FromUnsignedLongLong(chunk);
 }
@@ -630,6 +639,21 @@ static PyObject *proxy_fill(ProxyObject *p, PyObject *args)
     if (!ok)
         return NULL;
     Py_RETURN_NONE;
+}
+
+/* Some of those that have come, for somebody who gets them from here. */
+static PyObject *proxy_peek(ProxyObject *p, PyObject *args)
+{
+    unsigned long long chunk, at;
+    Py_ssize_t n;
+    PyObject *number;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "OKKn:peek", &number, &chunk, &at, &n) || proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    uint64_t size = p->s.objects[slot].size;
+    if (n < 0 || at > size || (uint64_t)n > size - at)
+        return PyErr_Format(PyExc_ValueError, "peek: beyond the object's end");
+    return PyBytes_FromStringAndSize((const char *)p->s.base + chunk + at, n);
 }
 
 /* Ends it: the bytes are complete, or come to nothing. */
@@ -740,8 +764,11 @@ static PyMethodDef proxy_methods[] = {
     PROXY("sealed", proxy_sealed, METH_O, "sealed(objects)\n--\n\nThose that are."),
     PROXY("unused", proxy_unused, METH_O, "unused(objects)\n--\n\nThose that nobody but this proxy refers to."),
     PROXY("wanted", proxy_wanted, METH_O, "wanted(objects)\n--\n\nThose that lie elsewhere and that somebody wants to read."),
-    PROXY("begin", proxy_begin, METH_O, "begin(object)\n--\n\nMemory for what lies elsewhere; 0: it needs none."),
+    PROXY("begin", proxy_begin, METH_VARARGS,
+          "begin(object, makes_room=True)\n--\n\nMemory for what lies elsewhere; 0: it needs none. Without `makes_room` nothing goes to disk for "
+          "it: 0, too, if there is none."),
     PROXY("fill", proxy_fill, METH_VARARGS, "fill(object, memory, at, bytes)\n--\n\nSome of its bytes have come."),
+    PROXY("peek", proxy_peek, METH_VARARGS, "peek(object, memory, at, n)\n--\n\nSome of the bytes that have come."),
     PROXY("transfer", proxy_transfer, METH_VARARGS,
           "transfer(object, size, number, comes)\n--\n\nFor the record: its bytes begin to travel, from there to here or the other way."),
     PROXY("transferred", proxy_transferred, METH_VARARGS,

@@ -100,7 +100,7 @@ class Actors:
             ours, (state, _, _, _, _, place) = self._there.get(index), exchange.proxy.look(slot)
             is_lost = state not in (PENDING, READY) or place == LOST
             if ours is not None and not is_lost and (state == PENDING or place == ELSEWHERE):
-                exchange.fetch(slot)
+                exchange.transfers.fetch(slot)
                 waiting.append((index, slot))
                 continue
             if ours is not None and not is_lost:

@@ -24,6 +24,7 @@ from .. import processes, transport
 from ..machine_load import MachineLoad
 from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
 from . import address, member, messages, sockets, strategies
+from .broadcast import Tree
 from .desk import Desk, DeskHooks
 from .exchange import Exchange, ForeignFault
 from .here import Here
@@ -32,6 +33,7 @@ from .lineage import Lineage
 from .onlookers import Onlookers
 from .origins import Origins
 from .places import Demand, Send, TakeBack, Tell, Warn
+from .prefetch import prefetch
 from .stream import Overrun
 from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
 
@@ -73,6 +75,7 @@ class Agent:
         self._here = Here(client)
         self._lineage = Lineage(client, self._bring)
         self._runs = _core.Runs(client)
+        self._tree = Tree()
         self._onlookers = Onlookers(self.me)
         self._load, self._usage, self._usage_at = MachineLoad(), messages.Usage(), 0.0
         self._origins = Origins()
@@ -136,6 +139,7 @@ class Agent:
                 self._guarded(node, exchange.look)
             self._lineage.look()
             self._desk.look()
+            prefetch(self._exchanges.values(), self._client.stats)
         self._here.look()
         self._count_ended()
         if now >= self._sweep_at:
@@ -323,7 +327,7 @@ class Agent:
                 self._congested(node, True)
 
         exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node,
-                                                      lambda number: self._origins.here(node, number))
+                                                      self._tree, self._exchange, lambda number: self._origins.here(node, number))
         return exchange
 
     def _congested(self, node: int, is_congested: bool) -> None:
@@ -342,7 +346,7 @@ class Agent:
 
     def _bring(self, slot: int) -> None:
         for exchange in list(self._exchanges.values()):
-            exchange.fetch(slot)
+            exchange.transfers.fetch(slot)
 
     def _peer_event(self, event: object) -> None:
         match event:

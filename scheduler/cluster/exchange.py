@@ -15,25 +15,25 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (CHUNK_BYTES, MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Fetch, Find, Found, GiveBack, Kill, Output, Queued,
-                       Ref, Released, Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
+from .messages import (MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Copied, Fetch, Find, Found, GiveBack, Kill,
+                       Output, Queued, Redirect, Ref, Released, Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
+from .transfers import ELSEWHERE, FAILURE_OBJECT_LOST, Transfers
 
 if TYPE_CHECKING:
     from ...objstore import _core
     from ..messages import WorkerOutput
+    from .broadcast import Tree
     from .lineage import Lineage
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
-ELSEWHERE, LOST = 1, 2
-FAILURE_OBJECT_LOST, FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE, FAILURE_UNROUTED = 6, 7, 12, 13
-# Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
-WINDOW = 4
+FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE, FAILURE_UNROUTED = 7, 12, 13
 # References inside values inside values: so deep they travel along, further ones are asked for.
 DEPTH = 4
 # Of values in one message, about: others wait for the link, too. And references in one value, at most.
@@ -41,7 +41,6 @@ MESSAGE_BYTES = 2 << 20
 MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
-JOURNEYS = 1 << 31
 WAITS_FOR_ROOM, SLEEPS = 2, 4       # of `Client.progress`
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
 NODE_DIED = -2000                   # what a proxy's tasks and actors end with (exceptions.DIED_WITH_ITS_MACHINE): no exit status
@@ -82,19 +81,6 @@ class Held(Struct):
     refs: list[int]
 
 
-class Arrival(Struct):
-    """An object whose bytes are coming. `memory`: where they go; 0: into `gathered`, as references in them are to be pinned at once."""
-    slot: int
-    size: int
-    state: int
-    refs: list[int]
-    number: int                     # of the journey, for the record
-    memory: int = 0
-    gathered: bytearray | None = None
-    asked: int = 0                  # bytes
-    come: int = 0
-
-
 class Exchange:
     """This node's side of what it has to do with one other node.
 
@@ -115,20 +101,23 @@ class Exchange:
         Of the client: when tasks ran here.
     node : int
         The other's number.
+    tree : Tree
+        Who has which of our large objects.
+    reach : callable (node) -> Exchange or None
+        What there is with another node.
     origin_here : callable (number) -> int
         This node's number for a cell of the other, see `origins`.
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
                  class_of: Callable[[dict[str, int], dict[str, int] | None], int], bring: Callable[[int], None], lineage: Lineage, runs: _core.Runs, node: int,
-                 origin_here: Callable[[int], int] = int) -> None:
+                 tree: Tree, reach: Callable[[int], Exchange | None], origin_here: Callable[[int], int] = int) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client, node)
         self._StoreError = _core.StoreError
         self._client = client
         self._send = send
         self.class_of = class_of
-        self._bring = bring
         self._lineage = lineage
         self.origin_here = origin_here
         self._runs = runs
@@ -145,11 +134,6 @@ class Exchange:
         self._told: dict[int, Told] = {}                     # slots here that the other knows; `n`: how often we have told
         self._held: Counter[int] = Counter()                 # why the proxy holds a slot: so many reasons
         self._awaited: set[int] = set()                      # told while pending
-        self._elsewhere: set[int] = set()                    # imports whose bytes lie there
-        self._arrivals: dict[tuple[int, int], Arrival] = {}  # by (slot, generation) there
-        self._leaving: dict[int, int] = {}                   # what is fetched from here: slot -> number of the journey
-        self._n_journeys = 0
-        self._deferred: dict[int, list[Fetch]] = {}          # what lies on a third machine, and is asked for here
         self._wants: list[Told] = []                         # to be asked for when the message that we read is done
         self._room = 0                                       # bytes of values that go into the message we write
         self._waited: set[int] = set()                       # tasks of theirs that waited for room at the last sweep, by number
@@ -160,7 +144,9 @@ class Exchange:
         self.found: list[tuple[int, int | None]] = []        # (number, slot): what `find` has found; for whoever has asked
         self.waiting: dict[int, int] = {}                    # news, by lease: how many of them wait there for room
         self.is_congested = False                            # they read more slowly than we write; for whoever knows to say
+        self._line: dict[int, list[int]] = {}                # their tasks by number -> arguments that were not here when they came
         self._actors = Actors(self)
+        self.transfers = Transfers(self, node, bring, tree, reach)
 
     @property
     def n_sent(self) -> int:
@@ -249,7 +235,7 @@ class Exchange:
                 continue
             for slot, value in zip(sent.results, result.values, strict=True):
                 self.take_result(slot, value)
-            elsewhere = [i for i, slot in enumerate(sent.results) if slot in self._elsewhere]
+            elsewhere = [i for i, slot in enumerate(sent.results) if slot in self.transfers.elsewhere]
             if sent.actor >= 0:
                 self._actors.answered(sent.actor, result.number)  # and cannot be asked again: what it has done is done
             elif elsewhere:
@@ -367,13 +353,35 @@ class Exchange:
         self._number_of[seq] = task.number
         self._accepted[task.number] = Accepted(task.number, seq, slot, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
                                                kept=kept)
+        if away := [ref for ref in refs[:task.n_dependencies] if self._lies_elsewhere(ref)]:
+            self._line[task.number] = away
         for slot in results:
             self._held[slot] += 1
             self._result_of[slot] = task.number
             self.proxy.await_sealed(slot)
         return True
 
-    def _function_came(self, function: int) -> None:
+    def _lies_elsewhere(self, slot: int) -> bool:
+        try:
+            return bool(self.proxy.look(slot)[5] == ELSEWHERE)
+        except TypeError:  # a stream
+            return False
+
+    def upcoming(self, most: int, is_away: Callable[[int], bool]) -> list[list[int]]:
+        """Of each of their first tasks that wait for them: arguments that are on other machines still."""
+        found: list[list[int]] = []
+        for number, slots in list(self._line.items()):
+            away = [slot for slot in slots if is_away(slot)] if number in self._accepted else []
+            if away:
+                found.append(away)
+            else:
+                del self._line[number]
+            if len(found) == most:
+                break
+        return found
+
+    def function_came(self, function: int) -> None:
+        """What an object holds is known now: if it is a function, its tasks can begin."""
         for held in self._without.pop(function, []):
             if not self.submit(held.task, function, held.refs):
                 self.send(Returned([held.task.number]))
@@ -538,10 +546,8 @@ class Exchange:
                 continue
             del self._told[slot]
             self._awaited.discard(slot)
-            self._deferred.pop(slot, None)
             self._actors.released(slot)
-            if slot in self._leaving:  # they do not want the rest of it
-                self.proxy.transferred(slot, self._leaving.pop(slot), False, False)
+            self.transfers.released(slot, told.generation)
             self.drop(slot)
 
     def own(self, slot: int, generation: int) -> int:
@@ -558,6 +564,14 @@ class Exchange:
     def origin(self, slot: int) -> Told | None:
         """What an object here is there, if it is theirs."""
         return self._origin.get(slot)
+
+    def imported(self, key: tuple[int, int]) -> int | None:
+        """The slot here of an object of theirs, by slot and generation there."""
+        return self._imports.get(key)
+
+    def arrived(self, slot: int) -> None:
+        """All of an object of theirs is here."""
+        self._lineage.forget(slot)
 
     def resolve(self, ref: Ref) -> int:
         """The slot here of an object that the other has named."""
@@ -603,7 +617,7 @@ class Exchange:
         elif value.actor is not None:
             self._actors.stand_in(slot, value, refs)
         elif len(value.data) == value.size:
-            self._seal(slot, value.state, value.data, refs)
+            self.seal(slot, value.state, value.data, refs)
         elif ref is None or value.data:
             raise ForeignFault(f"a value of {value.size} bytes comes with {len(value.data)}")
         elif value.state == READY and not refs:
@@ -611,138 +625,23 @@ class Exchange:
         elif value.size > self._most_bytes:
             self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
         else:
-            arrival = Arrival(slot, value.size, value.state, refs, self._journey(), gathered=bytearray(value.size))
-            self._begin((ref.slot, ref.generation), arrival)
+            self.transfers.gather((ref.slot, ref.generation), slot, value.size, value.state, refs)
             return
-        self._function_came(slot)
+        self.function_came(slot)
 
     def _seal_elsewhere(self, slot: int, size: int) -> None:
         try:
             if self.proxy.seal_elsewhere(slot, size):
-                self._elsewhere.add(slot)
+                self.transfers.elsewhere.add(slot)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
 
-    def _seal(self, slot: int, state: int, data: bytes | bytearray | None, refs: list[int]) -> None:
+    def seal(self, slot: int, state: int, data: bytes | bytearray | None, refs: list[int]) -> None:
+        """What has come is the value of an object here."""
         try:
             self.proxy.seal(slot, state, data, refs)
         except self._StoreError:
             self.proxy.seal_failed(slot, FAILURE_STORE_FULL, 0)
-
-    # ---- bytes
-    def _journey(self) -> int:
-        self._n_journeys = (self._n_journeys + 1) % JOURNEYS
-        return self._n_journeys
-
-    def _begin(self, key: tuple[int, int], arrival: Arrival) -> None:
-        self._arrivals[key] = arrival
-        self.proxy.transfer(arrival.slot, arrival.size, arrival.number, True)
-        for slot in (arrival.slot, *arrival.refs):
-            self.hold(slot)
-        for _ in range(WINDOW):
-            self._ask_more(key, arrival)
-
-    def _ask_more(self, key: tuple[int, int], arrival: Arrival) -> None:
-        n = min(CHUNK_BYTES, arrival.size - arrival.asked)
-        if n:
-            self.send(Fetch(*key, arrival.asked, n))
-            arrival.asked += n
-
-    def _fetch_wanted(self) -> None:
-        for slot in self.proxy.wanted(list(self._elsewhere)) if self._elsewhere else ():
-            self.fetch(slot)
-
-    def fetch(self, slot: int) -> None:
-        """Bring an object that lies there, ahead of need."""
-        origin = self._origin.get(slot)
-        if slot not in self._elsewhere or origin is None or (origin.slot, origin.generation) in self._arrivals:
-            return
-        try:
-            memory = self.proxy.begin(slot)
-        except self._StoreError:
-            return  # whoever reads it waits for room; the next look tries again
-        if memory:
-            size = self.proxy.look(slot)[1]
-            self._begin((origin.slot, origin.generation), Arrival(slot, size, READY, [], self._journey(), memory))
-
-    def _fetched(self, fetch: Fetch) -> None:
-        slot = self.own(fetch.slot, fetch.generation)
-        try:
-            place = self.proxy.look(slot)[5]
-        except TypeError as error:
-            raise ForeignFault(str(error)) from error
-        if place == ELSEWHERE:
-            self._deferred.setdefault(slot, []).append(fetch)
-            self._bring(slot)
-            return
-        if place == LOST:
-            self.send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False))
-            return
-        try:
-            frame = self.proxy.read(slot, fetch.at, fetch.n)
-        except ValueError as error:
-            raise ForeignFault(str(error)) from error
-        self.send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
-        self._note_leaving(slot, fetch)
-
-    def _note_leaving(self, slot: int, fetch: Fetch) -> None:
-        size = self.proxy.look(slot)[1]
-        if fetch.at == 0:
-            self._leaving[slot] = self._journey()
-            self.proxy.transfer(slot, size, self._leaving[slot], False)
-        if fetch.at + fetch.n >= size and slot in self._leaving:
-            self.proxy.transferred(slot, self._leaving.pop(slot), False, True)
-
-    def _serve_deferred(self) -> None:
-        for slot in [slot for slot in self._deferred if self.proxy.look(slot)[5] != ELSEWHERE]:
-            for fetch in self._deferred.pop(slot):
-                self._fetched(fetch)
-
-    def _chunk(self, chunk: Chunk, frame: bytes) -> None:
-        key = chunk.slot, chunk.generation
-        arrival = self._arrivals.get(key)
-        if arrival is None and not chunk.found:
-            return  # further chunks of what has been given up
-        if arrival is not None and not chunk.found:
-            self._give_up(key, arrival)
-            return
-        if arrival is None or chunk.at != arrival.come or arrival.come + len(frame) > arrival.asked:
-            raise ForeignFault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
-        if arrival.memory:
-            self.proxy.fill(arrival.slot, arrival.memory, chunk.at, frame)
-        else:
-            arrival.gathered[chunk.at:chunk.at + len(frame)] = frame
-        arrival.come += len(frame)
-        if arrival.come == arrival.size:
-            self._arrive(key, arrival)
-        else:
-            self._ask_more(key, arrival)
-
-    def _arrive(self, key: tuple[int, int], arrival: Arrival) -> None:
-        self.proxy.transferred(arrival.slot, arrival.number, True, True)
-        if arrival.memory:
-            self.proxy.end(arrival.slot, arrival.memory, True)
-            self._elsewhere.discard(arrival.slot)
-            self._lineage.forget(arrival.slot)
-        else:
-            self._seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
-            self._function_came(arrival.slot)
-        del self._arrivals[key]
-        for slot in (arrival.slot, *arrival.refs):
-            self.drop(slot)
-
-    def _give_up(self, key: tuple[int, int], arrival: Arrival) -> None:
-        """It is lost there, too."""
-        self.proxy.transferred(arrival.slot, arrival.number, True, False)
-        del self._arrivals[key]
-        if arrival.memory:
-            self.proxy.end(arrival.slot, arrival.memory, False)
-            self.proxy.move(arrival.slot, True)
-        else:
-            self.proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
-            self._function_came(arrival.slot)
-        for slot in (arrival.slot, *arrival.refs):
-            self.drop(slot)
 
     # ---- names
     def find(self, number: int, name: str, namespace: str) -> None:
@@ -818,9 +717,13 @@ class Exchange:
             case Sealed(refs):
                 self._sealed(refs)
             case Fetch():
-                self._fetched(message)
+                self.transfers.asked(message)
             case Chunk():
-                self._chunk(message, frame)
+                self.transfers.chunk(message, frame)
+            case Redirect():
+                self.transfers.redirected(message)
+            case Copied(slot, generation):
+                self.transfers.copied((slot, generation))
         for begin in range(0, len(self._wants), messages.MAX_BATCH):
             self.send(Want(self._wants[begin:begin + messages.MAX_BATCH]))
         self._wants.clear()
@@ -831,16 +734,14 @@ class Exchange:
             self._look_for_results()
         if self._awaited:
             self._tell_sealed()
-        self._fetch_wanted()
-        if self._deferred:
-            self._serve_deferred()
+        self.transfers.look()
         if self._sent:
             self._cancel_unwanted()
         self._actors.look()
 
     def sweep(self, now: float) -> None:
         """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds, monotonic."""
-        self._fetch_wanted()
+        self.transfers.sweep(now)
         for slot, since in list(self._functions.items()):
             if since is None:
                 self._functions[slot] = now
@@ -856,7 +757,7 @@ class Exchange:
         for slot in unused:
             origin = self._origin.pop(slot)
             del self._imports[origin.slot, origin.generation]
-            self._elsewhere.discard(slot)
+            self.transfers.elsewhere.discard(slot)
             self._lineage.forget(slot)
             released.append(origin)
             self.drop(slot)
@@ -866,15 +767,10 @@ class Exchange:
     def close(self) -> None:
         """The other node is gone. Its tasks are retried, what it held is let go of, what it has begun here ends, and results that lay
         there are made again."""
-        for arrival in self._arrivals.values():
-            self.proxy.transferred(arrival.slot, arrival.number, True, False)
-            if arrival.memory:
-                self.proxy.end(arrival.slot, arrival.memory, False)
-        for slot, number in self._leaving.items():
-            self.proxy.transferred(slot, number, False, False)
+        self.transfers.close()
         for accepted in self._accepted.values():
             self._runs.take(accepted.seq)
-        self._lineage.lost(list(self._elsewhere))
+        self._lineage.lost(list(self.transfers.elsewhere))
         self.proxy.close(NODE_DIED)
 
 

@@ -487,19 +487,36 @@ class Sealed(Message, frozen=True, tag="sealed"):
 
 
 class Fetch(Message, frozen=True, tag="fetch"):
-    """The bytes of an object of yours, from `at` on. Answered by one `Chunk`."""
+    """The bytes of an object, from `at` on: of yours, or, if that is not 0, of the node `home`, whose numbers these are. Answered by one
+    `Chunk`; with `at` 0, for a large one, perhaps by `Redirect`, but not if it is to come from you in any case (`direct`)."""
     slot: Slot
     generation: Generation
     at: Number
     n: Annotated[int, Meta(ge=0, le=CHUNK_BYTES)]
+    home: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = 0
+    direct: bool = False
 
 
 class Chunk(Message, frozen=True, tag="chunk"):
-    """Some bytes of an object, in the frame behind this one. `found` false: there is no such object any more."""
+    """Some bytes of an object, in the frame behind this one. `found` false: there is no such object any more. `home`: as asked."""
     slot: Slot
     generation: Generation
     at: Number
     found: bool = True
+    home: Annotated[int, Meta(ge=0, le=MAX_NUMBER)] = 0
+
+
+class Redirect(Message, frozen=True, tag="redirect"):
+    """`node` has that object of mine, or is getting it: ask there first."""
+    slot: Slot
+    generation: Generation
+    node: Node
+
+
+class Copied(Message, frozen=True, tag="copied"):
+    """All of that large object of yours is here; others may have it from me."""
+    slot: Slot
+    generation: Generation
 
 
 class Output(Message, frozen=True, tag="output"):
@@ -520,4 +537,4 @@ class Farewell(Message, frozen=True, tag="farewell"):
 
 
 ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Find | Found | Released | Want | Sealed
-          | Fetch | Chunk | Output | Farewell)
+          | Fetch | Chunk | Redirect | Copied | Output | Farewell)

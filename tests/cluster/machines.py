@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +12,10 @@ from typing import Any
 import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.objstore import _core
+from cellmesh.scheduler.cluster.broadcast import Tree
 from cellmesh.scheduler.cluster.exchange import Exchange, ForeignFault, demands
 from cellmesh.scheduler.cluster.lineage import Lineage
+from cellmesh.scheduler.cluster.prefetch import prefetch
 from cellmesh.scheduler.node import Node
 
 STORE = 256 << 20
@@ -33,7 +35,9 @@ class Machine:
         self.exchanges: dict[str, Exchange] = {}
         self.lineage = Lineage(self.client, self.bring)
         self.runs = _core.Runs(self.client)
+        self.tree = Tree()
         self.has_room: Callable[[], bool] = lambda: True
+        self.prefetches = True
         self.most = 64           # tasks of ours under way at each other machine
 
     def class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
@@ -41,7 +45,7 @@ class Machine:
 
     def bring(self, slot: int) -> None:
         for exchange in self.exchanges.values():
-            exchange.fetch(slot)
+            exchange.transfers.fetch(slot)
 
     def spread(self, targets: list[str]) -> None:
         """What finds no room here goes to the others, to each as many as may be under way."""
@@ -61,6 +65,7 @@ class Machines:
         self.machines, self.routes = machines, routes
         self.queue: deque[tuple[str, str, Any, bytes]] = deque()
         self.seen: list[Any] = []
+        self.n_bytes: Counter[tuple[str, str]] = Counter()  # of objects that have come in chunks, by from whom to whom
         self.faults: list[str] = []      # not the exceptions: their frames hold everything
         self.error: BaseException | None = None
         self.lock = threading.RLock()
@@ -74,18 +79,23 @@ class Machines:
         self._thread = threading.Thread(target=self._run, name="machines")
         self._thread.start()
 
+    def is_lost(self, here: str, there: str, message: Any) -> bool:
+        """For a test that replaces this: whether a message does not arrive."""
+        return False
+
     def join(self, here: str, there: str) -> None:
         machine = self.machines[here]
-        number = 1 + list(self.machines).index(there)
+        names = list(self.machines)
         machine.exchanges[there] = Exchange(machine.client, lambda message, frame: self.queue.append((here, there, message, frame or b"")),
-                                            machine.class_of, machine.bring, machine.lineage, machine.runs, number)
+                                            machine.class_of, machine.bring, machine.lineage, machine.runs, 1 + names.index(there),
+                                            machine.tree, lambda node: machine.exchanges.get(dict(enumerate(names, 1)).get(node, "")))
 
     def part(self, name: str) -> None:
         """The machine is lost: nothing comes from it any more, nothing arrives there."""
         with self.lock:
             self.queue = deque(entry for entry in self.queue if name not in entry[:2])
             for other, machine in self.machines.items():
-                if other != name:
+                if other != name and name in machine.exchanges:
                     machine.exchanges.pop(name).close()
             for exchange in self.machines[name].exchanges.values():
                 exchange.close()
@@ -123,11 +133,16 @@ class Machines:
                     exchange.look()
                 machine.lineage.look()
                 machine.lineage.sweep()
+                if machine.prefetches:
+                    prefetch(machine.exchanges.values(), machine.client.stats)
             if not self.queue:
                 return
             while self.queue:
                 here, there, message, frame = self.queue.popleft()
+                if self.is_lost(here, there, message):
+                    continue
                 self.seen.append(message)
+                self.n_bytes[here, there] += len(frame)
                 machine = self.machines[there]
                 if here in machine.exchanges:
                     try:
