@@ -113,7 +113,7 @@ def test_a_task_that_ends_during_a_listing_is_in_it(cm: ModuleType, flag, monkey
     if look == "read_history":
         monkeypatch.setattr(state, look, and_then_it_ends(state.read_history))
     else:
-        monkeypatch.setattr(state, "running", lambda: SimpleNamespace(client=ClientWhoseTasksEnd()))
+        monkeypatch.setattr(state, "running", lambda: SimpleNamespace(client=ClientWhoseTasksEnd(), is_worker=True))
     assert [row["name"] for row in cm.state.list_tasks()] == ["wait"]
     del ref
 
