@@ -431,8 +431,8 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
     if code == "node_died":
         return NodeDiedError(f"the machine that ran {task} was lost, and the task has no retries left ({spelled('max_retries')})")
     if code == "cannot_leave":
-        return CellmeshError(f"{task} was to go to another machine, or what it made, and cannot: generators, and actors with very many methods, "
-                             "stay on the machine where they are made")
+        return CellmeshError(f"{task} was to go to another machine, or what it made, and cannot: the generator of another task, and an actor with very many "
+                             "methods, stay on the machine where they are made")
     if code == "unrouted":
         return TaskUnschedulableError(f"{task} can run nowhere: {_where_it_was_to_run(detail)}")
     if code == "object_lost":

@@ -5,6 +5,7 @@
 
 #include "../core/away.h"
 #include "../core/proxy.h"
+#include "../core/stream.h"
 #include "proxy_object.h"
 
 enum { MOST_LOOKED_AT = 1024 };
@@ -300,17 +301,19 @@ static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
 {
     unsigned int function, class, n_dependencies, n_returns, flags, origin, group = 0;
     int max_retries;
+    long long limit = -1; /* of its stream */
     unsigned long long parent;
     Py_buffer arguments;
     PyObject *list, *actor = Py_None, *result = NULL;
-    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK|OI:submit", &function, &class, &arguments, &PyList_Type, &list, &n_dependencies, &n_returns,
-                          &max_retries, &flags, &origin, &parent, &actor, &group))
+    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK|OIL:submit", &function, &class, &arguments, &PyList_Type, &list, &n_dependencies, &n_returns,
+                          &max_retries, &flags, &origin, &parent, &actor, &group, &limit))
         return NULL;
     Py_ssize_t n;
-    uint32_t task, actor_1 = 0, *refs = NULL;
-    if (proxy_usable(p) < 0 || (actor != Py_None && parse_actor_object(p, actor, &actor_1) < 0) || !(refs = parse_slots(p, list, n_returns, &n)))
+    uint32_t task = 0, actor_1 = 0, stream = 0, *refs = NULL;
+    if (proxy_usable(p) < 0 || (actor != Py_None && parse_actor_object(p, actor, &actor_1) < 0) || !(refs = parse_slots(p, list, n_returns + 1, &n)))
         goto done;
     if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || n_returns > UINT16_MAX ||
+        limit < -1 || limit > UINT32_MAX || (limit >= 0 && n_returns != 1) ||
         max_retries < -1 || max_retries > INT16_MAX || group >= MAX_GROUPS || arguments.len > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "submit: a number is out of range");
         goto done;
@@ -320,12 +323,16 @@ static PyObject *proxy_submit(ProxyObject *p, PyObject *args)
                              .origin = origin, .parent = parent, .max_retries = (int16_t)max_retries, .actor_1 = actor_1, .group = (uint16_t)group,
                              .flags = (uint16_t)(flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STAYS))};
     segment_lock(&p->s);
-    int error = task_submit(&p->s, &spec, refs + n, &task);
+    uint32_t *made = refs + n + 1; /* behind the stream */
+    int error = limit < 0 ? task_submit(&p->s, &spec, made, &task) : stream_submit(&p->s, &spec, refs, (uint32_t)limit, made, &stream);
+    if (!error && limit >= 0)
+        task = task_producing(&p->s, made[0]);
+    uint64_t seq = error ? 0 : p->s.objects[made[0]].creator;
     segment_unlock(&p->s);
     if (error)
         raise_core_error(p->client, error, "a task from another machine");
-    if (!error)
-        result = Py_BuildValue("(IKN)", task, (unsigned long long)p->s.tasks[task].seq, list_of(refs + n, (Py_ssize_t)n_returns));
+    else
+        result = Py_BuildValue("(IKNi)", task, (unsigned long long)seq, list_of(made, (Py_ssize_t)n_returns), limit < 0 ? -1 : (int)stream);
 done:
     PyMem_Free(refs);
     PyBuffer_Release(&arguments);
@@ -732,8 +739,8 @@ static PyMethodDef proxy_methods[] = {
     PROXY("give_back", proxy_return_task, METH_O, "give_back(task)\n--\n\nIt has not begun there; others may take it."),
     PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
     PROXY("submit", proxy_submit, METH_VARARGS,
-          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, actor=None, group=0)\n--\n\n"
-          "(task, number, results)."),
+          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, actor=None, group=0, "
+          "limit of its stream=-1)\n--\n\n(task, number, results, stream or -1)."),
     PROXY("actor", proxy_actor, METH_O, "actor(object)\n--\n\n(actor, state, detail of its death, whether it died for good, spec, checkpoint or -1); None: it is a value."),
     PROXY("kept", proxy_kept, METH_O, "kept(resource_class)\n--\n\nWhat an actor keeps once constructed: {name: ten-thousandths}."),
     PROXY("host", proxy_host_actor, METH_VARARGS,
@@ -746,6 +753,11 @@ static PyMethodDef proxy_methods[] = {
     PROXY("kill", proxy_kill_actor, METH_VARARGS, "kill(object, no_restart)\n--\n\nEnds the actor that the object stands for."),
     PROXY("calls", proxy_calls, METH_VARARGS, "calls(actor, most)\n--\n\nCalls of an actor that lives there, as `take` tells of tasks."),
     PROXY("checkpoint", proxy_checkpoint, METH_VARARGS, "checkpoint(actor's object, object)\n--\n\nWhat it has saved for its next life."),
+    PROXY("stream_limit", proxy_stream_limit, METH_O, "stream_limit(task)\n--\n\nHow far its stream may be ahead of its reader; 0: as far as it likes."),
+    PROXY("item", proxy_item, METH_VARARGS, "item(task, index)\n--\n\nThe slot for an item; -1: it is there, -2: nobody reads on."),
+    PROXY("taken", proxy_taken, METH_VARARGS, "taken(task, n)\n--\n\nItems that its reader has taken; wakes this proxy when one is taken while `n` are too many."),
+    PROXY("ahead", proxy_ahead, METH_VARARGS, "ahead(stream, index)\n--\n\nThe slot of a sealed item; None: not yet, or never. Wakes this proxy."),
+    PROXY("advance", proxy_advance, METH_VARARGS, "advance(stream, n)\n--\n\nItems below `n` have been taken."),
     PROXY("find_actor", proxy_find_actor, METH_VARARGS, "find_actor(name, namespace)\n--\n\nThe slot of the living actor of that name, or None."),
     PROXY("actor_news", proxy_actor_news, METH_O, "actor_news(actors)\n--\n\n[(actor, has calls, has ended, is to be killed, for good)] of those with any of it."),
     PROXY("withdraw", proxy_withdraw, METH_VARARGS, "withdraw(task, number)\n--\n\nA task that this proxy has submitted will not begin. False: it has."),

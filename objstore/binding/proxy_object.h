@@ -37,4 +37,12 @@ PyObject *proxy_actor_news(ProxyObject *proxy, PyObject *actors);
 PyObject *proxy_checkpoint(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_find_actor(ProxyObject *proxy, PyObject *args);
 
+
+/* Generators, see proxy_streams.c. */
+PyObject *proxy_stream_limit(ProxyObject *proxy, PyObject *task);
+PyObject *proxy_item(ProxyObject *proxy, PyObject *args);
+PyObject *proxy_taken(ProxyObject *proxy, PyObject *args);
+PyObject *proxy_ahead(ProxyObject *proxy, PyObject *args);
+PyObject *proxy_advance(ProxyObject *proxy, PyObject *args);
+
 #endif

@@ -261,6 +261,20 @@ static void run_read_stream(void)
     drop(b);
 }
 
+static void run_read_ahead(void)
+{
+    uint32_t item;
+    for (uint64_t i = 0; i < 4; i++) {
+        segment_lock(&s);
+        stream_ahead(&s, b, i, &item); /* the last ones make items that nobody has come to yet */
+        if (i == 1)
+            stream_advance(&s, b, 1);
+        segment_unlock(&s);
+    }
+    check_sound();
+    drop(b);
+}
+
 static void an_actor(void)
 {
     some_objects();
@@ -807,6 +821,7 @@ static const struct operation operations[] = {
     {"retry", a_task, run_retry}, {"fail", a_claimed_task, run_fail}, {"block", a_task, run_block}, {"claim", a_task, run_claim},
     {"cancel ready", a_task, run_cancel_ready}, {"cancel waiting", a_task, run_cancel_waiting}, {"cancel running", a_claimed_task, run_cancel_running},
     {"submit stream", attach, run_submit_stream}, {"yield", a_streaming_task, run_yield}, {"read stream", a_stream, run_read_stream},
+    {"read stream from afar", a_stream, run_read_ahead},
     {"create actor", attach, run_create_actor}, {"create detached actor", attach, run_create_detached}, {"call", an_actor, run_call},
     {"cancel call", an_actor, run_cancel_call}, {"kill pending actor", an_actor, run_kill_pending}, {"drop handle", an_actor, run_drop_handle},
     {"bind actor", a_constructor, run_bind}, {"constructor fails", the_only_actor, run_construction_failed}, {"drop a dead actor", a_failed_actor, run_drop_handle},

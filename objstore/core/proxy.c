@@ -39,12 +39,13 @@ bool proxy_suits(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    if (t->flags & (TASK_FLAG_STREAM | TASK_FLAG_STAYS) || c->env || c->place.pool || c->place.n_pools != 1 ||
+    if (t->flags & TASK_FLAG_STAYS || c->env || c->place.pool || c->place.n_pools != 1 ||
         c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
         return false;
     if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))
         return false;
-    for (uint32_t i = 0; i < t->n_refs; i++)
+    uint32_t n_refs = t->n_refs - !!(t->flags & TASK_FLAG_STREAM); /* its own stream does not travel */
+    for (uint32_t i = 0; i < n_refs; i++)
         if (!proxy_suits_object(s, task_refs(s, t)[i]))
             return false;
     return true;

@@ -236,3 +236,39 @@ bool stream_take(struct segment *s, uint32_t object, uint32_t item)
     wake_task(s, stream);
     return true;
 }
+
+/* ------------------------------------------------------------------ a reader on another machine */
+
+int stream_ahead(struct segment *s, uint32_t object, uint64_t index, uint32_t *item)
+{
+    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const uint32_t *refs = refs_of(s, object);
+    if (!stream->n || index < stream->first)
+        return OBJSTORE_NOT_FOUND;
+    uint64_t place = index - stream->first + 1;
+    bool ended = object_sealed(&s->objects[refs[0]]);
+    if (place > stream->n || (place == stream->n && ended))
+        return OBJSTORE_NOT_FOUND;
+    if (place == stream->n)
+        return add_item(s, object, s->objects[refs[0]].creator, item);
+    *item = refs[place];
+    bool is_there = *item != refs[0] && object_sealed(&s->objects[*item]) && !marks_end(&s->objects[*item]);
+    return is_there || !ended ? OBJSTORE_OK : OBJSTORE_NOT_FOUND;
+}
+
+void stream_advance(struct segment *s, uint32_t object, uint64_t n)
+{
+    while (next_of(s, object) < n) {
+        const struct stream *stream = stream_at(s, s->objects[object].offset);
+        uint64_t place = stream->next - stream->first + 1;
+        if (place >= stream->n || !stream_take(s, object, refs_of(s, object)[place]))
+            return;
+    }
+}
+
+uint64_t stream_n_taken(struct segment *s, uint32_t task) { return next_of(s, stream_of(s, &s->tasks[task])); }
+
+uint32_t stream_limit(struct segment *s, uint32_t task)
+{
+    return stream_at(s, s->objects[stream_of(s, &s->tasks[task])].offset)->limit;
+}

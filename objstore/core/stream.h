@@ -36,6 +36,13 @@ int stream_peek(struct segment *segment, uint32_t stream, uint32_t *object);
 /* Hands out what stream_peek gave, once it is sealed. False: it is not, or somebody else has got it. Under the lock. */
 bool stream_take(struct segment *segment, uint32_t stream, uint32_t object);
 
+/* For a reader on another machine, who looks ahead of what has been taken: item number `index`, sealed or not. OBJSTORE_NOT_FOUND: the task has
+ * ended before it, or those before it have not been asked for. Under the lock. */
+int stream_ahead(struct segment *segment, uint32_t stream, uint64_t index, uint32_t *object);
+void stream_advance(struct segment *segment, uint32_t stream, uint64_t n);    /* takes those below `n`, all sealed. Under the lock */
+uint64_t stream_n_taken(struct segment *segment, uint32_t task);              /* Under the lock */
+uint32_t stream_limit(struct segment *segment, uint32_t task);
+
 /* The result is sealed: there will be no further item. Under the lock. */
 void stream_end(struct segment *segment, uint32_t task);
 

@@ -26,8 +26,6 @@ ELSEWHERE, LOST = 1, 2
 DEAD = 4                                    # state of an actor
 # What a call's value says that was under way, or stood in line, when its actor ended.
 ACTOR_DIED, ACTOR_UNAVAILABLE, OUT_OF_MEMORY = 3, 4, 5
-STREAMS = 256                               # flag of a task that yields
-FAILED_TO_LEAVE = 12
 MOST_CALLS = 4096                           # of one actor under way: what does not wait there waits here
 
 
@@ -180,9 +178,6 @@ class Actors:
             records = exchange.proxy.calls(index, MOST_CALLS - len(ours.calls))
             tasks: list[Task] = []
             for record in records:
-                if record[9] & STREAMS:
-                    self._refuse(record[0], exchange.proxy.results(record[0]))
-                    continue
                 if not tasks:
                     exchange.begin_message()
                 ours.calls[record[1]] = record[0]
@@ -194,11 +189,6 @@ class Actors:
                 exchange.send(Tasks(tasks))
             if not records:
                 return
-
-    def _refuse(self, task: int, results: list[int]) -> None:
-        for slot in results:
-            self._exchange.proxy.seal_failed(slot, FAILED_TO_LEAVE, 0)
-        self._exchange.proxy.finish(task, 1)
 
     def _let_go(self, index: int, ours: There) -> None:
         """Nobody here has a handle any more, or it was killed: it ends here, and there when they hear of it."""

@@ -22,8 +22,9 @@ from msgspec import Struct
 
 from . import messages
 from .actors import Actors
-from .messages import (MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Copied, Fetch, Find, Found, GiveBack, Kill,
-                       Output, Queued, Redirect, Ref, Released, Result, Results, Returned, Run, Sealed, Task, Tasks, Told, Value, Want)
+from .messages import (MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Copied, Fetch, Find, Found, GiveBack, Items, Kill,
+                       Output, Queued, Redirect, Ref, Released, Result, Results, Returned, Run, Sealed, Taken, Task, Tasks, Told, Value, Want)
+from .streams import Streams
 from .transfers import ELSEWHERE, FAILURE_OBJECT_LOST, Transfers
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 PENDING, READY, ERROR, FAILED = 1, 2, 3, 4
 FAILURE_STORE_FULL, FAILURE_CANNOT_LEAVE, FAILURE_UNROUTED = 7, 12, 13
+STREAMS = 256                               # flag of a task that yields
 # References inside values inside values: so deep they travel along, further ones are asked for.
 DEPTH = 4
 # Of values in one message, about: others wait for the link, too. And references in one value, at most.
@@ -147,6 +149,7 @@ class Exchange:
         self._line: dict[int, list[int]] = {}                # their tasks by number -> arguments that were not here when they came
         self._actors = Actors(self)
         self.transfers = Transfers(self, node, bring, tree, reach)
+        self._streams = Streams(self)
 
     @property
     def n_sent(self) -> int:
@@ -189,10 +192,12 @@ class Exchange:
             task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, attempt, origin, _, actor, its_object, _ = record
             self._sent[number] = Sent(task, lease, self.proxy.results(task), now, record, actor, actor >= 0)
             told = self.tell(function)
+            if flags & STREAMS:
+                refs.pop()  # the stream itself
             creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
             tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
                               creates, self.proxy.kept(resource_class) if creates else {}, attempt if creates else 0,
-                              self._actors.checkpoint_of(its_object) if creates else None))
+                              self._actors.checkpoint_of(its_object) if creates else None, self._streams.begin(task, number) if flags & STREAMS else -1))
             if self.is_full(len(arguments)):
                 self.send(Tasks(tasks))
                 tasks = []
@@ -213,18 +218,22 @@ class Exchange:
         """A call of an actor that is there."""
         task, number, _, function, arguments, refs, n_dependencies, n_returns, max_retries, flags, _, origin, _, _, _, group = record
         self._sent[number] = Sent(task, 0, self.proxy.results(task), time.monotonic(), record, index)
+        if flags & STREAMS:
+            refs.pop()
         return Task(number, self.tell(function), {}, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags,
-                    origin, actor=Ref(there.slot, there.generation, yours=True), group=group)
+                    origin, stream=self._streams.begin(task, number) if flags & STREAMS else -1, actor=Ref(there.slot, there.generation, yours=True), group=group)
 
     def forget_sent(self, numbers: Iterable[int]) -> None:
         """These tasks of ours run there no more."""
         for number in numbers:
             self._sent.pop(number, None)
+            self._streams.forget(number)
 
     def _results(self, results: list[Result]) -> None:
         now = time.monotonic()
         for result in results:
             sent = self._sent.pop(result.number, None)
+            self._streams.forget(result.number)
             if sent is None:
                 raise ForeignFault(f"it answers for task {result.number}, which it was not given")
             if len(result.values) != len(sent.results):
@@ -256,6 +265,7 @@ class Exchange:
     def _returned(self, numbers: list[int]) -> None:
         for number in numbers:
             sent = self._sent.pop(number, None)
+            self._streams.forget(number)
             if sent is None:
                 raise ForeignFault(f"it returns task {number}, which it was not given")
             if sent.creates:
@@ -342,9 +352,11 @@ class Exchange:
                 slot, seq, results, actor = self._actors.host(task, function, refs)
                 kept = task.hold
             else:
-                slot, seq, results = self.proxy.submit(function, self.class_of(task.demand, None), task.arguments, refs, task.n_dependencies,
+                slot, seq, results, stream = self.proxy.submit(function, self.class_of(task.demand, None), task.arguments, refs, task.n_dependencies,
                                                      max(1, task.n_returns), task.max_retries, task.flags | self._stays,
-                                                     self.origin_here(task.origin), 0, actor, task.group)
+                                                     self.origin_here(task.origin), 0, actor, task.group, task.stream)
+                if task.stream >= 0:
+                    self._streams.accept(task.number, stream, task.stream)
         except ValueError as error:
             raise ForeignFault(str(error)) from error
         except self._StoreError:
@@ -400,19 +412,21 @@ class Exchange:
 
     def _finish(self, accepted: Accepted) -> Result | None:
         """None: it has ended with its actor, of which they are told as a whole."""
+        self._streams.send_items(accepted.number)
+        self._streams.over(accepted.number)
         del self._accepted[accepted.number]
         if len(self._number_of) > len(self._accepted) + N_ENDED:
             self._number_of.popitem(last=False)
         failed = self.proxy.look(accepted.results[0])[0] != READY
         is_over = accepted.actor >= 0 and accepted.kept is None and self._actors.finished(accepted, failed)
-        values = [] if is_over else [self.value(accepted.results[0])] if accepted.kept is not None else [self._value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
+        values = [] if is_over else [self.value(accepted.results[0])] if accepted.kept is not None else [self.value_of_result(slot) for slot in accepted.results[:accepted.n_returns]]
         for slot in accepted.results:
             self.drop(slot)
         actor = self._actors.hosted(accepted, not failed) if accepted.kept is not None else None
         pid, *seconds = self._runs.take(accepted.seq)
         return None if is_over else Result(accepted.number, int(failed), values, actor, pid, *(int(each * 1e6) for each in seconds))
 
-    def _value_of_result(self, slot: int) -> Value:
+    def value_of_result(self, slot: int) -> Value:
         if self.proxy.look(slot)[1] <= MAX_INLINE_BYTES:
             return self.value(slot)
         state, size, refs, code, detail, _ = self.proxy.look(slot)
@@ -459,6 +473,7 @@ class Exchange:
             accepted = self._accepted.get(number)
             if accepted is not None and self.proxy.withdraw(accepted.task, accepted.seq):
                 del self._accepted[number]
+                self._streams.over(number)
                 self._runs.take(accepted.seq)
                 for slot in accepted.results:
                     self._result_of.pop(slot, None)
@@ -690,6 +705,10 @@ class Exchange:
                 self._results(results)
             case Returned(numbers):
                 self._returned(numbers)
+            case Items():
+                self._streams.items(message)
+            case Taken():
+                self._streams.taken(message)
             case Blocked(numbers):
                 self._blocked(numbers)
             case ActorEnded():
@@ -730,6 +749,7 @@ class Exchange:
 
     def look(self) -> None:
         """Something in the segment has changed: results, what was pending, what is read, what is cancelled."""
+        self._streams.look()
         if self._result_of:
             self._look_for_results()
         if self._awaited:

@@ -349,7 +349,8 @@ class Value(Struct, frozen=True, array_like=True):
 class Task(Struct, frozen=True, array_like=True):
     """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
 
-    `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `actor`: it is a call of this actor, one of the
+    `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `stream`: it yields,
+    and may be that many items ahead of its reader, 0: any number; -1: it does not. `actor`: it is a call of this actor, one of the
     receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come."""
     number: Number
     function: Ref
@@ -365,6 +366,7 @@ class Task(Struct, frozen=True, array_like=True):
     hold: Shares = {}
     attempt: Annotated[int, Meta(ge=0, le=65535)] = 0
     checkpoint: Ref | None = None
+    stream: Annotated[int, Meta(ge=-1, lt=1 << 32)] = -1
     actor: Ref | None = None
     group: Annotated[int, Meta(ge=0, le=11)] = 0
 
@@ -390,6 +392,20 @@ class Result(Struct, frozen=True, array_like=True):
 class Results(Message, frozen=True, tag="results"):
     """These tasks of yours have ended."""
     results: Annotated[list[Result], Meta(max_length=MAX_BATCH)]
+
+
+class Items(Message, frozen=True, tag="items"):
+    """What a task of yours has yielded, from item `at` on; items may be told again when it is repeated."""
+    number: Number
+    at: Number
+    values: Annotated[list[Value], Meta(max_length=MAX_BATCH)]
+
+
+class Taken(Message, frozen=True, tag="taken"):
+    """`n` items of a task of mine have been taken by its reader; `closed`: nobody reads on."""
+    number: Number
+    n: Number
+    closed: bool = False
 
 
 class Returned(Message, frozen=True, tag="returned"):
@@ -536,5 +552,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Find | Found | Released | Want | Sealed
+ToPeer = (Tasks | Results | Items | Taken | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Find | Found | Released | Want | Sealed
           | Fetch | Chunk | Redirect | Copied | Output | Farewell)
