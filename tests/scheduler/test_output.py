@@ -359,7 +359,7 @@ def test_a_plot_is_shown(listener: Listener, monkeypatch: pytest.MonkeyPatch) ->
     assert bundle["data"]["image/png"].startswith("iVBOR")
 
 
-def test_widgets_are_shown_as_text(listener: Listener) -> None:
+def test_widgets_are_shown_as_they_are_and_without_a_model(listener: Listener) -> None:
     pytest.importorskip("ipywidgets")
 
     @cm.remote
@@ -370,4 +370,4 @@ def test_widgets_are_shown_as_text(listener: Listener) -> None:
 
     cm.get(shows_a_widget.remote())
     bundle = listener.wait_for_display(lambda m, b: "IntSlider" in b["data"].get("text/plain", ""))
-    assert set(bundle["data"]) == {"text/plain"}
+    assert set(bundle["data"]) == {"text/plain", "text/html"}
