@@ -180,7 +180,7 @@ class Agent:
             if n > 0:
                 crowded[index] = since = self._crowded.get(index, now)
                 if now - since >= SETTLE_S or not self._client.feasible(index):
-                    wants.append(Demand((index, 0), demand, n, near=self._by_node(near)))
+                    wants.append(Demand((index, 0), demand, n, near=self._by_node(near), brings_much=self._brings_much(index)))
         self._crowded = crowded
         free, lent = self._client.room()
         stats = self._client.stats()
@@ -208,7 +208,11 @@ class Agent:
         if strategy.kind == "node" and strategy.node == self.me.node and not strategy.soft:
             self._client.place_here(index, n_ready, False)
             return []
-        return [Demand((index, strategy.node), self._demands[index], n_ready, strategy, self._by_node(near))] if n_ready else []
+        return [Demand((index, strategy.node), self._demands[index], n_ready, strategy, self._by_node(near), self._brings_much(index))] if n_ready else []
+
+    def _brings_much(self, index: int) -> bool:
+        """Whether the last tasks of a class that were sent brought large arguments along."""
+        return any(index in exchange.heavy for exchange in self._exchanges.values())
 
     def _by_node(self, near: dict[int, int]) -> dict[int, int]:
         """Bytes by node instead of by proxy."""

@@ -25,7 +25,7 @@ from .actors import Actors
 from .messages import (MAX_INLINE_BYTES, ActorEnded, Begun, Blocked, Cancel, Checkpoint, Chunk, Copied, Fetch, Find, Found, GiveBack, Items, Kill,
                        Output, Queued, Redirect, Ref, Released, Result, Results, Returned, Run, Sealed, Taken, Task, Tasks, Told, Value, Want)
 from .streams import Streams
-from .transfers import ELSEWHERE, FAILURE_OBJECT_LOST, Transfers
+from .transfers import ELSEWHERE, FAILURE_OBJECT_LOST, HERE, Transfers
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -44,6 +44,7 @@ MOST_REFS = 500_000
 # So long after its last task a function of theirs is kept, in seconds: the next one may come with the next cell.
 KEEP_FUNCTION_S = 60.0
 WAITS_FOR_ROOM, SLEEPS = 2, 4       # of `Client.progress`
+HEAVY_BYTES = 1 << 20
 N_ENDED = 1000                      # tasks of theirs whose numbers are remembered
 NODE_DIED = -2000                   # what a proxy's tasks and actors end with (exceptions.DIED_WITH_ITS_MACHINE): no exit status
 
@@ -145,6 +146,7 @@ class Exchange:
         self.ended: Counter[int] = Counter()                 # by lease: tasks of ours that run there no more; for whoever counts them
         self.found: list[tuple[int, int | None]] = []        # (number, slot): what `find` has found; for whoever has asked
         self.waiting: dict[int, int] = {}                    # news, by lease: how many of them wait there for room
+        self.heavy: set[int] = set()                         # classes of tasks of ours whose arguments take long to get there
         self.is_congested = False                            # they read more slowly than we write; for whoever knows to say
         self._line: dict[int, list[int]] = {}                # their tasks by number -> arguments that were not here when they came
         self._actors = Actors(self)
@@ -186,6 +188,7 @@ class Exchange:
         records = self.proxy.take(resource_class, most, by_place)
         tasks: list[Task] = []
         now = time.monotonic()
+        (self.heavy.add if any(map(self._brings_much, records)) else self.heavy.discard)(resource_class)
         for record in records:
             if not tasks:
                 self.begin_message()
@@ -204,6 +207,10 @@ class Exchange:
         if tasks:
             self.send(Tasks(tasks))
         return len(records)
+
+    def _brings_much(self, record: tuple[Any, ...]) -> bool:
+        """Whether a task of ours depends on large values that have to go there."""
+        return any(slot not in self._told and slot not in self._origin and self._look(slot)[0] >= HEAVY_BYTES for slot in record[5][:record[6]])
 
     def begin_message(self) -> None:
         """So many bytes of values go into it."""
@@ -365,7 +372,7 @@ class Exchange:
         self._number_of[seq] = task.number
         self._accepted[task.number] = Accepted(task.number, seq, slot, task.n_returns, results, len(results), actor=-1 if actor is None else actor,
                                                kept=kept)
-        if away := [ref for ref in refs[:task.n_dependencies] if self._lies_elsewhere(ref)]:
+        if away := [ref for ref in refs[:task.n_dependencies] if self._look(ref)[1] == ELSEWHERE]:
             self._line[task.number] = away
         for slot in results:
             self._held[slot] += 1
@@ -373,11 +380,13 @@ class Exchange:
             self.proxy.await_sealed(slot)
         return True
 
-    def _lies_elsewhere(self, slot: int) -> bool:
+    def _look(self, slot: int) -> tuple[int, int]:
+        """Size and place of a task's argument."""
         try:
-            return bool(self.proxy.look(slot)[5] == ELSEWHERE)
+            _, size, *_, place = self.proxy.look(slot)
         except TypeError:  # a stream
-            return False
+            return 0, HERE
+        return size, place
 
     def upcoming(self, most: int, is_away: Callable[[int], bool]) -> list[list[int]]:
         """Of each of their first tasks that wait for them: arguments that are on other machines still."""

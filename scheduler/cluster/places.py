@@ -3,9 +3,9 @@ keeps them.
 
 **Sending.** A lease is a number of tasks that may be under way on a node at a time. While they are short, waiting for
 the answer to each would leave the node idle, so a lease may have as many more under way as end there within `AHEAD_S`:
-none when tasks take long, whole batches when they take microseconds. Nodes where arguments lie come first; where tasks
-wait although they have places (their node's own work has taken the room) no more are sent, and those that wait are taken
-back when there is room elsewhere, which is asked for.
+none when tasks take long, whole batches when they take microseconds; and one for each place where large arguments
+travel along, so that they come while the task before runs. Nodes where arguments lie come first; where tasks wait although they have places (their node's own work has taken the room) no more are sent, and those that wait are taken back when
+there is room elsewhere, which is asked for.
 
 **Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
 they are empty, and so those of tasks that would rather run somewhere else: the next one is to have the choice.
@@ -40,12 +40,14 @@ Group = Hashable
 
 class Demand(Struct, frozen=True):
     """`n` tasks of a shape wait that have no room at home, or may not run there. `near`: bytes of their large
-    arguments, by node. `shape` is whatever the shell tells them by; its demand and strategy never change."""
+    arguments, by node; `brings_much`: there are some that travel. `shape` is whatever the shell tells them by; its demand
+    and strategy never change."""
     shape: Shape
     demand: dict[str, int]
     n: int
     strategy: Strategy = Strategy()
     near: dict[int, int] = {}
+    brings_much: bool = False
 
 
 # ---- actions
@@ -357,7 +359,8 @@ def _fill(places: Places, line: Line, leases: list[Lease]) -> list[Action]:
                 break
             n = lease.n_free
             if is_ahead:
-                n = max(0, lease.n + int(lease.rate * AHEAD_S) - lease.in_flight) if lease.keep >= lease.n else 0
+                ahead = max(int(lease.rate * AHEAD_S), lease.n if line.want.brings_much else 0)
+                n = max(0, lease.n + ahead - lease.in_flight) if lease.keep >= lease.n else 0
             n = min(n, line.waiting, MAX_IN_FLIGHT - places.in_flight_on.get(lease.node, 0))
             if n > 0 and lease.node not in places.congested and not lease.n_waiting:
                 n_of[lease.number] = n_of.get(lease.number, 0) + n

@@ -122,6 +122,15 @@ def test_what_was_brought_for_a_cancelled_task_is_let_go_of(two: Machines, tmp_p
     go.touch()
 
 
+def test_who_sends_knows_which_tasks_bring_much_along(two: Machines) -> None:
+    value = cm.put(np.ones(3 * MB))
+    assert cm.get(total.remote(value), timeout=30) == 3 * MB
+    exchange = two.machines["a"].exchanges["b"]
+    assert len(exchange.heavy) == 1
+    assert cm.get(total.remote(np.ones(3)), timeout=30) == 3
+    assert not exchange.heavy
+
+
 def test_what_they_do_not_read_is_not_sent_yet(two: Machines) -> None:
     here = two.machines["a"].exchanges["b"]
     here.is_congested = True

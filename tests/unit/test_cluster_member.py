@@ -59,6 +59,10 @@ class Driven:
         return actions
 
 
+def sent_tasks(actions: list[core.Action]) -> list[core.Action]:
+    return [action for action in actions if isinstance(action, Send)]
+
+
 def told(actions: list[core.Action]) -> list[ToHead]:
     return [a.message for a in actions if isinstance(a, Tell) and not isinstance(a.message, Report)]
 
@@ -261,6 +265,15 @@ def test_nearer_nodes_are_sent_to_first() -> None:
     agent.hears(grant(1, (51, 3, 1)))
     agent(Ended(50, 1), Looked((), {}))
     assert agent(Looked((Demand("s", CPU, 1, near={3: 1 << 30}),), {})) == [Send(51, 3, "s", 1)]
+
+
+def test_one_more_goes_to_each_place_where_large_arguments_travel_along() -> None:
+    agent = Driven().up(2)
+    agent.waiting(10)
+    assert agent.hears(grant(1, (50, 2, 2))) == [Send(50, 2, "s", 2)]
+    assert Send(50, 2, "s", 2) in agent(Looked((Demand("s", CPU, 8, brings_much=True),), {}))
+    assert not sent_tasks(agent(Looked((Demand("s", CPU, 6, brings_much=True),), {})))
+    assert sent_tasks(agent(Ended(50, 1))) == [Send(50, 2, "s", 1)]
 
 
 def test_places_called_back_are_returned_when_their_task_ends() -> None:
