@@ -189,7 +189,7 @@ class Session:
             number = self.client.resource_class(demand, hold, env, route=route, strategy=wish)
             self._resource_classes[key] = number
             # Else the head says what no machine can run.
-            stays_here = not self.client.in_cluster() or (not wish and (env or route))
+            stays_here = not self.client.in_cluster() or (not wish and (env and not env & 1 or route))
             if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number

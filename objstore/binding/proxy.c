@@ -714,7 +714,7 @@ static PyObject *proxy_transferred(ProxyObject *p, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* What an actor of that class keeps once it has been constructed. */
+/* What an actor of that class keeps once it has been constructed, and the environment that the class wants. */
 static PyObject *proxy_kept(ProxyObject *p, PyObject *number)
 {
     unsigned long class = PyLong_AsUnsignedLong(number);
@@ -722,7 +722,7 @@ static PyObject *proxy_kept(ProxyObject *p, PyObject *number)
         return NULL;
     if (class >= p->s.h->n_classes)
         return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", class);
-    return amounts_to_python(&p->s, p->s.classes[class].hold);
+    return Py_BuildValue("(NI)", amounts_to_python(&p->s, p->s.classes[class].hold), (unsigned)p->s.classes[class].env);
 }
 
 #define PROXY(name, function, flags, doc) {name, (PyCFunction)(void (*)(void))function, flags, doc}
@@ -742,7 +742,7 @@ static PyMethodDef proxy_methods[] = {
           "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, actor=None, group=0, "
           "limit of its stream=-1)\n--\n\n(task, number, results, stream or -1)."),
     PROXY("actor", proxy_actor, METH_O, "actor(object)\n--\n\n(actor, state, detail of its death, whether it died for good, spec, checkpoint or -1); None: it is a value."),
-    PROXY("kept", proxy_kept, METH_O, "kept(resource_class)\n--\n\nWhat an actor keeps once constructed: {name: ten-thousandths}."),
+    PROXY("kept", proxy_kept, METH_O, "kept(resource_class)\n--\n\n({name: ten-thousandths} that an actor keeps once constructed, environment)."),
     PROXY("host", proxy_host_actor, METH_VARARGS,
           "host(object, spec, function, class, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint)\n--\n\nBegins an actor of theirs here: (task, number, results)."),
     PROXY("stand_in", proxy_make_stand_in, METH_VARARGS, "stand_in(object, spec, function, class)\n--\n\nMakes an object stand for an actor of theirs; its index."),

@@ -291,8 +291,10 @@ struct resource_class {
     struct place place;
     struct lane lanes[N_LANES];
     uint32_t n_ready;        /* L  without cancelled ones */
-    uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits */
+    uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits, ENV_TRAVELS */
 };
+
+#define ENV_TRAVELS 1u /* in the number of an environment: it names nothing that only this machine has */
 
 /* ---- events, see event.h */
 struct event_record {

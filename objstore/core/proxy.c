@@ -39,7 +39,7 @@ bool proxy_suits(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    if (t->flags & TASK_FLAG_STAYS || c->env || c->place.pool || c->place.n_pools != 1 ||
+    if (t->flags & TASK_FLAG_STAYS || (c->env && !(c->env & ENV_TRAVELS)) || c->place.pool || c->place.n_pools != 1 ||
         c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
         return false;
     if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))

@@ -26,7 +26,7 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
 
 enum { PROXY_MOST_ACTOR = 64 << 10 }; /* bytes of an actor's value that can be told of in a message */
 
-/* Whether a ready task can run on another machine: without a runtime environment or a placement group, not from another one
+/* Whether a ready task can run on another machine: with no runtime environment or one that travels, without a placement group, not from another one
  * itself, nor one that is to run here. */
 bool proxy_suits(struct segment *segment, uint32_t task);
 bool proxy_suits_object(const struct segment *segment, uint32_t object); /* streams, and actors with very many methods, cannot leave */

@@ -126,7 +126,7 @@ class Actors:
             ours.there = Told(result.actor.slot, result.actor.generation)
             self._lives[ours.there.slot, ours.there.generation] = sent.actor
             exchange.proxy.bind(sent.task)
-            if exchange.proxy.kept(sent.record[2]):
+            if exchange.proxy.kept(sent.record[2])[0]:
                 ours.lease, sent.lease = sent.lease, 0
             if ours.is_killed:
                 exchange.send(Kill(ours.there, 0, True))
@@ -227,7 +227,7 @@ class Actors:
         saved = None if task.checkpoint is None else exchange.resolve(task.checkpoint)
         if saved is not None:
             self._given[slot] = saved, exchange.proxy.generation(saved)
-        made = exchange.proxy.host(slot, _spec(value.actor), function, exchange.class_of(task.demand, task.hold), task.arguments, refs,
+        made = exchange.proxy.host(slot, _spec(value.actor), function, exchange.class_of(task.demand, task.hold, task.env), task.arguments, refs,
                                    task.n_dependencies, task.flags, task.attempt, exchange.origin_here(task.origin), saved)
         return *made, slot
 
@@ -341,7 +341,7 @@ class Actors:
             exchange.hold_new(self._nothing)
             exchange.proxy.seal(self._nothing, READY, b"", [])
         if exchange.proxy.seal(slot, READY, value.data, refs, True):
-            index = exchange.proxy.stand_in(slot, _spec(value.actor), self._nothing, exchange.class_of({}, {}))
+            index = exchange.proxy.stand_in(slot, _spec(value.actor), self._nothing, exchange.class_of({}, {}, 0))
             self._there[index] = There(slot, exchange.origin(slot), is_stand_in=True)
 
 

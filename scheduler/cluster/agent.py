@@ -84,7 +84,7 @@ class Agent:
         self._cut_off: set[int] = set()                   # members that are of no use
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
-        self._classes: dict[tuple[Amounts, Amounts | None], int] = {}
+        self._classes: dict[tuple[Amounts, Amounts | None, int], int] = {}
         self._by_place: set[int] = set()                  # classes some of whose tasks have large arguments
         self._directs = False                             # tasks that ask where to begin wait for the head's answer
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
@@ -226,10 +226,10 @@ class Agent:
         self._directs = directs
         self._client.direct(DIRECTED if directs else UNDIRECTED)
 
-    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
-        key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items()))
+    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int) -> int:
+        key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items())), env
         if key not in self._classes:
-            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold))
+            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold), env)
         return self._classes[key]
 
     # ---- decisions

@@ -93,7 +93,7 @@ class Exchange:
         The agent's.
     send : callable (message, frame)
         Takes what is for the other node; `frame`: bytes behind the message, or None. Never waits.
-    class_of : callable (demand, hold) -> int
+    class_of : callable (demand, hold, environment) -> int
         The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may have. `hold`: what an
         actor keeps of it; None: it is no actor's.
     bring : callable (slot)
@@ -113,7 +113,7 @@ class Exchange:
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int], dict[str, int] | None], int], bring: Callable[[int], None], lineage: Lineage, runs: _core.Runs, node: int,
+                 class_of: Callable[[dict[str, int], dict[str, int] | None, int], int], bring: Callable[[int], None], lineage: Lineage, runs: _core.Runs, node: int,
                  tree: Tree, reach: Callable[[int], Exchange | None], origin_here: Callable[[int], int] = int) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client, node)
@@ -186,6 +186,7 @@ class Exchange:
         """Have up to `most` waiting tasks of a class run there, `by_place` those first whose arguments lie there; returns how many
         there were."""
         records = self.proxy.take(resource_class, most, by_place)
+        kept, env = self.proxy.kept(resource_class)
         tasks: list[Task] = []
         now = time.monotonic()
         (self.heavy.add if any(map(self._brings_much, records)) else self.heavy.discard)(resource_class)
@@ -199,8 +200,8 @@ class Exchange:
                 refs.pop()  # the stream itself
             creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
             tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
-                              creates, self.proxy.kept(resource_class) if creates else {}, attempt if creates else 0,
-                              self._actors.checkpoint_of(its_object) if creates else None, self._streams.begin(task, number) if flags & STREAMS else -1))
+                              creates, kept if creates else {}, attempt if creates else 0,
+                              self._actors.checkpoint_of(its_object) if creates else None, self._streams.begin(task, number) if flags & STREAMS else -1, env))
             if self.is_full(len(arguments)):
                 self.send(Tasks(tasks))
                 tasks = []
@@ -359,7 +360,7 @@ class Exchange:
                 slot, seq, results, actor = self._actors.host(task, function, refs)
                 kept = task.hold
             else:
-                slot, seq, results, stream = self.proxy.submit(function, self.class_of(task.demand, None), task.arguments, refs, task.n_dependencies,
+                slot, seq, results, stream = self.proxy.submit(function, self.class_of(task.demand, None, task.env), task.arguments, refs, task.n_dependencies,
                                                      max(1, task.n_returns), task.max_retries, task.flags | self._stays,
                                                      self.origin_here(task.origin), 0, actor, task.group, task.stream)
                 if task.stream >= 0:

@@ -350,7 +350,7 @@ class Task(Struct, frozen=True, array_like=True):
     """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
 
     `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `stream`: it yields,
-    and may be that many items ahead of its reader, 0: any number; -1: it does not. `actor`: it is a call of this actor, one of the
+    and may be that many items ahead of its reader, 0: any number; -1: it does not. `env`: number of the environment that its function wants. `actor`: it is a call of this actor, one of the
     receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come."""
     number: Number
     function: Ref
@@ -367,6 +367,7 @@ class Task(Struct, frozen=True, array_like=True):
     attempt: Annotated[int, Meta(ge=0, le=65535)] = 0
     checkpoint: Ref | None = None
     stream: Annotated[int, Meta(ge=-1, lt=1 << 32)] = -1
+    env: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0
     actor: Ref | None = None
     group: Annotated[int, Meta(ge=0, le=11)] = 0
 

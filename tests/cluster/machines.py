@@ -40,8 +40,8 @@ class Machine:
         self.prefetches = True
         self.most = 64           # tasks of ours under way at each other machine
 
-    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None) -> int:
-        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold))
+    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int) -> int:
+        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold), env)
 
     def bring(self, slot: int) -> None:
         for exchange in self.exchanges.values():

@@ -484,3 +484,25 @@ def test_a_value_larger_than_any_store_is_no_reason_to_fall_over(two: Machines) 
         two.queue.append(("a", "b", messages.Tasks([messages.Task(1, huge, {"CPU": 10_000}, b"", [], 0, 1, 0, 0)]), b""))
     wait_until(lambda: two.faults, 20)  # as `a` hears of the end of a task that it has not given
     assert two.error is None and cm.get(cm.put(1)) == 1
+
+
+def test_variables_and_setup_functions_travel_and_folders_do_not(two: Machines, tmp_path: Path) -> None:
+    def set_up() -> None:
+        os.environ["CM_SET_UP"] = "yes"
+
+    @cm.remote(runtime_env={"env_vars": {"CM_THERE": "1"}, "worker_process_setup_hook": set_up})
+    def look() -> tuple[str | None, str | None]:
+        return os.environ.get("CM_THERE"), os.environ.get("CM_SET_UP")
+
+    @cm.remote(runtime_env={"env_vars": {"CM_THERE": "2"}})
+    class Looks:
+        def look(self) -> str | None:
+            return os.environ.get("CM_THERE")
+
+    assert cm.get(look.remote()) == ("1", "yes")
+    assert cm.get(Looks.remote().look.remote()) == "2"
+    with_folder = nothing.options(runtime_env={"working_dir": str(tmp_path)}).remote()
+    with two.lock:
+        assert two.machines["a"].client.surplus() == []
+    assert cm.wait([with_folder], timeout=0)[0] == []
+    cm.cancel(with_folder)

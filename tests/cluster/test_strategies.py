@@ -87,9 +87,12 @@ def test_what_cannot_travel_is_placed_at_home_or_fails(cluster: tuple[Machine, d
 def count(n):
     yield from range(n)
 
-assert [cm.get(ref) for ref in count.options(scheduling_strategy="SPREAD").remote(3)] == [0, 1, 2]
+there = count.options(scheduling_strategy=On(os.environ["EU"], soft=False))
+assert [cm.get(ref) for ref in there.remote(3)] == [0, 1, 2]
+in_a_folder = {"working_dir": os.environ["XDG_RUNTIME_DIR"]}
+assert [cm.get(ref) for ref in count.options(scheduling_strategy="SPREAD", runtime_env=in_a_folder).remote(3)] == [0, 1, 2]
 try:
-    [cm.get(ref) for ref in count.options(scheduling_strategy=On(os.environ["EU"], soft=False)).remote(3)]
+    [cm.get(ref) for ref in there.options(runtime_env=in_a_folder).remote(3)]
 except TaskUnschedulableError as error:
     assert os.environ["EU"] in str(error), error
 else:
