@@ -161,6 +161,11 @@ class Network:
             raise
         return self
 
+    def sent_bytes(self, machine: Machine) -> int:
+        """What has left that machine."""
+        devices = subprocess.run(machine.command("cat", "/proc/net/dev"), check=True, capture_output=True, text=True).stdout
+        return int(next(line for line in devices.splitlines() if "eth0" in line).split()[9])
+
     def pull(self, i: int) -> None:
         """The cable of machine `i`, from 1."""
         self._ip(f"-n {self._name}b link set port{i} nomaster")

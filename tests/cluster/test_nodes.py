@@ -215,3 +215,36 @@ def test_a_cable_is_pulled_and_the_node_behind_it_is_fenced() -> None:
         wait_until(lambda: joined["session"] not in here.alive(), 30, "it has been declared dead")
         network.plug(2)
         wait_until(lambda: not list(Path(there.folder).glob("cellmesh*/session-*")), 30, "the fenced node has ended")
+
+
+@pytest.mark.skipif(bool(cannot_make_networks()), reason=f"NO TEST OF REAL NETWORKS: {cannot_make_networks()}")
+def test_a_large_value_for_all_leaves_its_machine_twice() -> None:
+    with Network(5) as network:
+        here, *others, mine = network.machines
+        head = here.head()
+        for there in others:
+            there.join(head, here.run("token"))
+        driver = program(mine, head, here.run("token"), """
+            from cellmesh.util import NodeAffinitySchedulingStrategy
+
+            @cm.remote(num_cpus=1)
+            def weigh(x):
+                return float(x.sum())
+
+            def everywhere(x):
+                return cm.get([weigh.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(x) for node in nodes])
+
+            while len(nodes := [row["NodeID"] for row in cm.nodes() if row["Resources"].get("CPU")]) < 4:
+                time.sleep(0.01)
+            assert everywhere(np.ones(3)) == [3.0] * 4
+            print("ready", flush=True)
+            sys.stdin.readline()
+            assert everywhere(cm.put(np.ones(3 << 20))) == [3 << 20] * 4
+        """, CPUS="0")
+        assert says(driver) == "ready"
+        before = network.sent_bytes(mine)
+        assert driver.stdin is not None
+        driver.stdin.write("go\n")
+        driver.stdin.flush()
+        ends_well(driver)
+        assert (2 * 24 << 20) < network.sent_bytes(mine) - before < (3 * 24 << 20), "of 24 MiB, to four machines"
