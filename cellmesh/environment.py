@@ -9,9 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
 
 KEYS = ("env_vars", "working_dir", "py_modules", "worker_process_setup_hook")
+PACKAGES = "packages"        # what `with_packages` adds: ((path, Package), ...)
 Environment = dict[str, Any]  # in the form that `normal` gives
 
 _current: Environment = {}  # of this process, for what it submits
@@ -56,7 +60,7 @@ def normal(value: Mapping[str, Any]) -> Environment:
     if value.get("working_dir"):
         found["working_dir"] = os.path.abspath(value["working_dir"])
     if value.get("py_modules"):
-        found["py_modules"] = [_place_of(module) for module in value["py_modules"]]
+        found["py_modules"] = [_path_of(module) for module in value["py_modules"]]
     if value.get("worker_process_setup_hook"):
         hook = value["worker_process_setup_hook"]
         from .objstore.serialization import dump_code
@@ -64,11 +68,25 @@ def normal(value: Mapping[str, Any]) -> Environment:
     return found
 
 
-def _place_of(module: Any) -> str:
-    """The folder from which a module or package can be imported."""
+def _path_of(module: Any) -> str:
+    """The file of a module, or the folder of a package."""
     path = os.path.abspath(module.__file__ if isinstance(module, ModuleType) else module)  # type: ignore[type-var]
-    folder = os.path.dirname(path)
-    return os.path.dirname(folder) if os.path.basename(path) == "__init__.py" else folder
+    return os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path
+
+
+def folders_of(environment: Environment) -> list[str]:
+    """What of it only the driver's machine has."""
+    return [*([environment["working_dir"]] if "working_dir" in environment else []), *environment.get("py_modules", ())]
+
+
+def with_packages(session: Session, environment: Environment) -> Environment:
+    """The same with its folders packed for other machines."""
+    folders = folders_of(environment)
+    if not folders:
+        return environment
+    from .packages import package_of
+    inherited = dict(environment.get(PACKAGES, ()))
+    return {**environment, PACKAGES: tuple(sorted((path, inherited.get(path) or tuple(package_of(session, path))) for path in set(folders)))}
 
 
 def effective(options: Mapping[str, Any], default: Environment) -> Environment:
@@ -84,13 +102,14 @@ def key_of(environment: Environment) -> tuple[Any, ...]:
                   else part) for name, part in sorted(environment.items()))
 
 
-def number_of(environment: Environment) -> int:
-    """What the store knows an environment by; 0 for none. Odd: it names no folder, so other machines can make it, too."""
+def number_of(environment: Environment, in_cluster: bool) -> int:
+    """What the store knows an environment by; 0 for none. Odd: other machines can make it, too, as its folders travel, or it has none."""
     if not environment:
         return 0
+    environment = {name: part for name, part in environment.items() if name != PACKAGES}
     import hashlib  # 4 ms that only environments are worth
     digest = hashlib.blake2b(repr(key_of(environment)).encode(), digest_size=4).digest()
-    travels = not {"working_dir", "py_modules"} & environment.keys()
+    travels = in_cluster or not folders_of(environment)
     return (int.from_bytes(digest, "little") & ~1 or 2) | travels
 
 
@@ -119,8 +138,10 @@ def enter(key: tuple[Any, ...]) -> None:
 
 def _set_up(environment: Environment) -> None:
     os.environ.update(environment.get("env_vars", {}))
-    folders = list(environment.get("py_modules", ()))
+    packages = dict(environment.get(PACKAGES, ()))
+    folders = [os.path.dirname(_here(path, packages)) for path in environment.get("py_modules", ())]
     if folder := environment.get("working_dir"):
+        folder = _here(folder, packages)
         os.chdir(folder)
         folders.insert(0, folder)
     sys.path[:0] = [path for path in dict.fromkeys(folders) if path not in sys.path]
@@ -132,3 +153,12 @@ def _set_up(environment: Environment) -> None:
     elif hook is not None:
         from .objstore.serialization import load_code
         load_code(hook)()
+
+
+def _here(path: str, packages: Mapping[str, Any]) -> str:
+    if path not in packages:
+        return path
+    from .packages import Package, place_of
+    from .session import current
+    of = current()
+    return place_of(path, Package(*packages[path]), of.node.session_dir, of.client.get)

@@ -48,10 +48,12 @@ class Export:
     def key(self, options: Options, session: Session | None) -> tuple[str, tuple[type, ...], tuple[Any, ...]]:
         """The display name, exceptions to retry, and environment; equal for options that need the same copy."""
         retry_on = options.get("retry_exceptions")
-        default = session.config.runtime_env if session is not None else {}
+        wanted = environment.effective(options, session.config.runtime_env if session is not None else {})
+        if session is not None and session.in_cluster:
+            wanted = environment.with_packages(session, wanted)
         return (options.get("name", self.name) if self.kind == "function" else self.name,
                 tuple(retry_on) if isinstance(retry_on, (list, tuple)) else (),
-                environment.key_of(environment.effective(options, default)))
+                environment.key_of(wanted))
 
     def ref(self, session: Session, options: Options) -> Ref:
         """The function object in this session's store."""

@@ -68,7 +68,8 @@ class RuntimeContext:
     def runtime_env(self) -> dict[str, Any]:
         """What the caller's process was given, the session's if nothing of its own."""
         from . import environment
-        return environment.effective({}, self._session.config.runtime_env)
+        found = environment.effective({}, self._session.config.runtime_env)
+        return {name: part for name, part in found.items() if name in environment.KEYS}
 
     @property
     def namespace(self) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .objstore._core import Client, Ref
     from .exports import Export, Use
     from .notifier import Notifier
+    from .packages import Package
     from .scheduler.launch import Launch
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
@@ -122,6 +123,7 @@ class Session:
         self.config = config
         self.is_worker = is_worker
         self.in_cluster = in_cluster or bool(config.cluster)
+        self.packages: dict[str, Package] = {}
         self.started_at = time.time()
         self.lost = self.farewell = ""
         self.tracks_code = False
@@ -173,7 +175,7 @@ class Session:
         place = place_of(self, options, owner)
         if not place.number:
             return self.resource_class(demand, hold, owner, options, place.route, place.wish), place.number
-        env = environment.number_of(environment.effective(options, self.config.runtime_env))
+        env = environment.number_of(environment.effective(options, self.config.runtime_env), self.in_cluster)
         number = self.client.resource_class(demand, hold, env, place.number, place.bundle, place.captures)
         check_fits(self, number, options, demand, owner)
         return number, place.number
@@ -182,7 +184,7 @@ class Session:
                        options: Mapping[str, Any] | None = None, route: int = 0, wish: str = "") -> int:
         """The number of a shape of resources, environment and route (see `placement.Place`); warns, once, of one that this node can
         never satisfy, where no other may."""
-        env = 0 if options is None else environment.number_of(environment.effective(options, self.config.runtime_env))
+        env = 0 if options is None else environment.number_of(environment.effective(options, self.config.runtime_env), self.in_cluster)
         key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None, env, route, wish)
         number = self._resource_classes.get(key)
         if number is None:

@@ -1,6 +1,8 @@
 """Actors on real nodes: where they live, their names in the whole cluster, and what becomes of them when machines go."""
 from __future__ import annotations
 
+from pathlib import Path
+
 from real_machines import Machine, machines
 from test_nodes import ends_well, kill_sessions, program, says
 
@@ -94,4 +96,44 @@ print(*cm.get([counter.where.remote() for counter in counters]), flush=True)
         added = [int(n) for n in says(driver).split()]
         assert added == [i + 1 for i in range(4)]
         assert set(says(driver).split()) == {first.folder}
+        ends_well(driver)
+
+
+def test_folders_and_modules_of_the_driver_s_machine_are_there_too() -> None:
+    with machines(Machine(), Machine()) as (first, second):
+        head = first.head()
+        folder = Path(second.folder, "project")
+        (folder / "pack").mkdir(parents=True)
+        (folder / "__pycache__").mkdir()
+        (folder / "pack" / "__init__.py").write_text("from .inner import VALUE\n")
+        (folder / "pack" / "inner.py").write_text("VALUE = 'from the package'\n")
+        (folder / "single.py").write_text("VALUE = 'from the file'\n")
+        (folder / "data.txt").write_text("from the folder")
+        driver = program(second, head, first.run("token"), """
+from cellmesh import packages
+packages.machine = lambda: "a machine with folders of its own"
+folder = os.environ["XDG_RUNTIME_DIR"] + "/project"
+
+@cm.remote
+def inner():
+    import single
+    return single.VALUE
+
+@cm.remote
+def look():
+    import pack
+    return open("data.txt").read(), pack.VALUE, os.environ["XDG_RUNTIME_DIR"], os.getcwd(), cm.get(inner.remote())
+
+data, value, where, cwd, nested = cm.get(look.options(runtime_env={"working_dir": folder}).remote())
+assert (data, value, nested) == ("from the folder", "from the package", "from the file")
+assert where != os.environ["XDG_RUNTIME_DIR"] and cwd.startswith(where) and cwd.endswith("/project"), (where, cwd, os.environ["XDG_RUNTIME_DIR"])
+
+@cm.remote(runtime_env={"py_modules": [folder + "/pack", folder + "/single.py"]})
+class Looks:
+    def look(self):
+        import pack, single
+        return pack.VALUE, single.VALUE, [name for name in os.listdir(os.path.dirname(single.__file__)) if name != "__pycache__"]
+
+assert cm.get(Looks.remote().look.remote()) == ("from the package", "from the file", ["single.py"])
+""", CPUS="0")
         ends_well(driver)

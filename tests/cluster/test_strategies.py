@@ -89,10 +89,14 @@ def count(n):
 
 there = count.options(scheduling_strategy=On(os.environ["EU"], soft=False))
 assert [cm.get(ref) for ref in there.remote(3)] == [0, 1, 2]
-in_a_folder = {"working_dir": os.environ["XDG_RUNTIME_DIR"]}
-assert [cm.get(ref) for ref in count.options(scheduling_strategy="SPREAD", runtime_env=in_a_folder).remote(3)] == [0, 1, 2]
+
+@cm.remote
+def take(stream):
+    return [cm.get(ref) for ref in stream]
+
+assert cm.get(take.options(scheduling_strategy="SPREAD").remote(count.remote(3))) == [0, 1, 2]
 try:
-    [cm.get(ref) for ref in there.options(runtime_env=in_a_folder).remote(3)]
+    cm.get(take.options(scheduling_strategy=On(os.environ["EU"], soft=False)).remote(count.remote(3)))
 except TaskUnschedulableError as error:
     assert os.environ["EU"] in str(error), error
 else:
