@@ -118,11 +118,13 @@ class Actors:
     def constructed(self, sent: Sent, result: Result) -> None:
         """Its constructor has ended there."""
         exchange, value = self._exchange, result.values[0]
+        if value.there is not None:
+            raise exchange.fault(f"what the constructor of actor {sent.actor} gives lies there")
         ours = self._there[sent.actor]
         if value.state == READY:
             if result.actor is None or result.actor.yours:
                 raise exchange.fault(f"it has constructed actor {sent.actor} and does not say which it is")
-            exchange.take_result(sent.results[0], value)
+            exchange.take_result(sent.results[0], value, result.number)
             ours.there = Told(result.actor.slot, result.actor.generation)
             self._lives[ours.there.slot, ours.there.generation] = sent.actor
             exchange.proxy.bind(sent.task)
@@ -133,7 +135,7 @@ class Actors:
             return
         del self._there[sent.actor]
         if value.state == ERROR and len(value.data) == value.size:
-            exchange.take_result(sent.results[0], value)
+            exchange.take_result(sent.results[0], value, result.number)
             exchange.proxy.construction_failed(sent.task)
         else:
             exchange.proxy.lose_actor(sent.actor, value.detail, False, [], [])
@@ -206,9 +208,9 @@ class Actors:
         if index is None:
             return  # we have let go of it, and the two have crossed
         ours = self._there.pop(index)
+        exchange.forget_sent(ours.calls)
         begun = [ours.calls.pop(number) for number in message.begun if number in ours.calls]
         others = list(ours.calls.values())
-        exchange.forget_sent([*message.begun, *ours.calls])
         exchange.proxy.lose_actor(index, message.code, message.for_good, begun, others)
         assert ours.there is not None
         exchange.send(Released([ours.there]))

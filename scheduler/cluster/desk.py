@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ..messages import DESK_NAMESPACE
-from .messages import StoreReply, StoreRequest
+from ..messages import DESK_NAMESPACE, MAX_NAME_CHARS
+from .messages import MAX_KEY_CHARS, StoreReply, StoreRequest
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -110,6 +110,9 @@ class Desk:
             return
         name, namespace = arguments
         key, number = json.dumps([namespace, name]), next(self._numbers)
+        if max(len(name), len(namespace)) > MAX_NAME_CHARS or len(key) > MAX_KEY_CHARS:
+            self._client.finish(task, ("error", f"{name[:50]!r}... in namespace {namespace[:50]!r} is too long: at most {MAX_NAME_CHARS} characters each"))
+            return
         if request == "claim" and key in self._claims and self._is_alive(self._claims[key]):
             self._client.finish(task, ("no",))
             return

@@ -62,6 +62,9 @@ class Sent(Struct):
     record: tuple[Any, ...]         # as `Proxy.take` gives it: what it takes to run it again
     actor: int = -1                 # the index here of the actor that it constructs, or that it is a call of
     creates: bool = False
+    n_coming: int = 0               # of its values, whose bytes are on their way: until they are here it may have to run again
+    result: Result | None = None    # it has ended there
+    ended: float = 0.0              # we have heard so; seconds, monotonic
 
 
 class Accepted(Struct):
@@ -134,6 +137,7 @@ class Exchange:
         self._functions: dict[int, float | None] = {}        # theirs, kept -> since when they have not been used; None: just now
         self._imports: dict[tuple[int, int], int] = {}       # (slot, generation) there -> slot here
         self._origin: dict[int, Told] = {}                   # and back; `n`: how often we have been told
+        self._coming: dict[int, int] = {}                    # slot of a value whose bytes are on their way -> number of the task of ours
         self._told: dict[int, Told] = {}                     # slots here that the other knows; `n`: how often we have told
         self._held: Counter[int] = Counter()                 # why the proxy holds a slot: so many reasons
         self._awaited: set[int] = set()                      # told while pending
@@ -240,41 +244,66 @@ class Exchange:
     def _results(self, results: list[Result]) -> None:
         now = time.monotonic()
         for result in results:
-            sent = self._sent.pop(result.number, None)
+            sent = self._sent.get(result.number)
             self._streams.forget(result.number)
-            if sent is None:
+            if sent is None or sent.result is not None:
                 raise ForeignFault(f"it answers for task {result.number}, which it was not given")
             if len(result.values) != len(sent.results):
                 raise ForeignFault(f"it answers task {result.number} with {len(result.values)} values instead of {len(sent.results)}")
+            sent.result, sent.ended = result, now
             if sent.creates:
+                del self._sent[result.number]
                 self._actors.constructed(sent, result)
-                self._free_place(sent)
-                continue
-            for slot, value in zip(sent.results, result.values, strict=True):
-                self.take_result(slot, value)
-            elsewhere = [i for i, slot in enumerate(sent.results) if slot in self.transfers.elsewhere]
-            if sent.actor >= 0:
-                self._actors.answered(sent.actor, result.number)  # and cannot be asked again: what it has done is done
-            elif elsewhere:
-                made = self._lineage.keep(sent.results, sent.record)
-                for i in elsewhere:
-                    self._lineage.note(sent.results[i], made, i)
-            self.proxy.finish(sent.task, result.status, result.pid, *ran_ago(now - sent.at, result))
+            else:
+                for slot, value in zip(sent.results, result.values, strict=True):
+                    self.take_result(slot, value, result.number)
+                if sent.actor >= 0:
+                    self._actors.answered(sent.actor, result.number)  # and cannot be asked again: what it has done is done
+                self._end(sent)
             self._free_place(sent)
 
-    def take_result(self, slot: int, value: Value) -> None:
+    def _end(self, sent: Sent) -> None:
+        """A task of ours has ended here, too, once all of its values have come: before that its machine may be lost, and it runs again."""
+        result = sent.result
+        if result is None or sent.n_coming:
+            return
+        del self._sent[result.number]
+        elsewhere = [i for i, slot in enumerate(sent.results) if slot in self.transfers.elsewhere]
+        if sent.actor < 0 and elsewhere:
+            made = self._lineage.keep(sent.results, sent.record)
+            for i in elsewhere:
+                self._lineage.note(sent.results[i], made, i)
+        since = time.monotonic() - sent.ended
+        began, ended = ran_ago(sent.ended - sent.at, result)
+        self.proxy.finish(sent.task, result.status, result.pid, began + since, ended + since)
+
+    def take_result(self, slot: int, value: Value, number: int) -> None:
+        """A value that our task of that number has made."""
+        if value.state == PENDING:
+            raise ForeignFault(f"a value of task {number} that has ended is pending")
         if value.there is None:
             self._fill(slot, value)
             return
         self.hold(slot)
         self._adopt(slot, value.there)
         self._fill(slot, value, value.there)
+        if self.is_coming(slot):
+            self._coming[slot] = number
+            self._sent[number].n_coming += 1
+
+    def came(self, slot: int) -> None:
+        """All of an object here is known now, which was gathered: a value of a task of ours, or what tasks of theirs wait for."""
+        sent = self._sent.get(self._coming.pop(slot, -1))
+        if sent is not None:
+            sent.n_coming -= 1
+            self._end(sent)
+        self._function_came(slot)
 
     def _returned(self, numbers: list[int]) -> None:
         for number in numbers:
             sent = self._sent.pop(number, None)
             self._streams.forget(number)
-            if sent is None:
+            if sent is None or sent.result is not None:
                 raise ForeignFault(f"it returns task {number}, which it was not given")
             if sent.creates:
                 self._actors.returned(sent)
@@ -319,9 +348,10 @@ class Exchange:
             self.ended[lease] += 1
 
     def _cancel_unwanted(self) -> None:
-        unwanted = set(self.proxy.cancelled([sent.task for sent in self._sent.values()])) if self._sent else set()
+        run = {sent.task: number for number, sent in self._sent.items() if sent.result is None}
+        unwanted = self.proxy.cancelled(list(run))
         if unwanted:
-            self.send(Cancel([number for number, sent in self._sent.items() if sent.task in unwanted]))
+            self.send(Cancel([run[task] for task in unwanted]))
 
     # ---- theirs, here
     def _run(self, tasks: list[Task], has_room: Callable[[], bool]) -> None:
@@ -402,7 +432,7 @@ class Exchange:
                 break
         return found
 
-    def function_came(self, function: int) -> None:
+    def _function_came(self, function: int) -> None:
         """What an object holds is known now: if it is a function, its tasks can begin."""
         for held in self._without.pop(function, []):
             if not self.submit(held.task, function, held.refs):
@@ -652,7 +682,7 @@ class Exchange:
         else:
             self.transfers.gather((ref.slot, ref.generation), slot, value.size, value.state, refs)
             return
-        self.function_came(slot)
+        self._function_came(slot)
 
     def _seal_elsewhere(self, slot: int, size: int) -> None:
         try:
@@ -674,7 +704,10 @@ class Exchange:
         self.send(Find(number, name, namespace))
 
     def _find(self, number: int, name: str, namespace: str) -> None:
-        slot = self.proxy.find_actor(name, namespace)
+        try:
+            slot = self.proxy.find_actor(name, namespace)
+        except ValueError as error:
+            raise ForeignFault(f"it asks for an actor whose name is none: {error}") from error
         self.begin_message()
         self.send(Found(number, None if slot is None else self.tell(slot)))
 

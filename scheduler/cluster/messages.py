@@ -35,6 +35,7 @@ CHUNK_BYTES = 4 << 20
 MAX_NODES = 10_000
 MAX_BATCH = 10_000
 MAX_REFS = 1 << 20
+MAX_KEY_CHARS = 4096                  # of the control store: a name and its namespace, escaped
 MAX_NUMBER = (1 << 63) - 1
 MAX_HELD = 100_000                    # leases of one agent: every node for some shapes
 MAX_ASKS = 512                        # open asks of one agent: resource shapes of a segment
@@ -46,6 +47,7 @@ Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Microseconds = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Detail = Annotated[int, Meta(ge=-1 << 31, lt=1 << 31)]        # of a failure: an exit status, -signal, a number
 Share = Annotated[int, Meta(ge=0, lt=1 << 48)]           # an amount of a resource in ten-thousandths
 Shares = Annotated[dict[Name, Share], Meta(max_length=16)]
 Key = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -259,7 +261,7 @@ class StoreRequest(Message, frozen=True, tag="store_request"):
     node: Node
     table: Literal["names", "kv", "jobs", "runs"]
     operation: Literal["get", "put", "claim", "delete", "keys"]
-    key: Annotated[str, Meta(max_length=1024)]
+    key: Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
     value: Annotated[bytes, Meta(max_length=1 << 20)] = b""
     lives_with: bool = False          # the entry goes when the node is lost
 
@@ -341,7 +343,7 @@ class Value(Struct, frozen=True, array_like=True):
     data: Annotated[bytes, Meta(max_length=MAX_INLINE_BYTES)] = b""
     refs: Annotated[list[Ref], Meta(max_length=MAX_REFS)] = []
     code: Annotated[int, Meta(ge=0, le=255)] = 0
-    detail: int = 0
+    detail: Detail = 0
     there: Ref | None = None
     actor: Actor | None = None
 
@@ -381,7 +383,7 @@ class Result(Struct, frozen=True, array_like=True):
     """A task has ended. `values`: one for each return. `actor`: which it has constructed. It `waited` there, `ran` in the process `pid`, and
     its result was `kept` until this was sent: clocks of two machines differ, durations do not. `pid` 0: nobody knows."""
     number: Number
-    status: Annotated[int, Meta(ge=0, le=8)]
+    status: Annotated[int, Meta(ge=0, le=3)]
     values: Annotated[list[Value], Meta(max_length=65535)]
     actor: Ref | None = None
     pid: Annotated[int, Meta(ge=0, le=1 << 22)] = 0
@@ -457,7 +459,7 @@ class ActorEnded(Message, frozen=True, tag="actor_ended"):
     """An actor of yours that lived here has ended with `code`, -signal or exit status, `for_good` if it wanted to. So have its calls that were
     not answered; `begun`: those that had begun. Answered by `Released`."""
     actor: Told
-    code: int
+    code: Detail
     for_good: bool
     begun: Annotated[list[Number], Meta(max_length=MAX_BATCH)] = []
 

@@ -60,7 +60,7 @@ class Streams:
         for index, value in enumerate(message.values, message.at):
             slot = self._exchange.proxy.item(ours.task, index)
             if slot >= 0:
-                self._exchange.take_result(slot, value)
+                self._exchange.take_result(slot, value, message.number)
             else:  # it has come in an earlier attempt, or nobody reads on
                 self._pass_over(value)
             if slot == CLOSED and not ours.is_closed:

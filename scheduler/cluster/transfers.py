@@ -113,7 +113,8 @@ class Transfers:
     # ---- to here
     def gather(self, key: Key, slot: int, size: int, state: int, refs: list[int]) -> None:
         """Have a value come that cannot stay where it is, as references are in it."""
-        self._begin(key, Arrival(slot, size, state, refs, self._journey(), gathered=bytearray(size)))
+        if key not in self._arrivals:  # of which one can be told twice: once as it is asked for, once as it is sealed
+            self._begin(key, Arrival(slot, size, state, refs, self._journey(), gathered=bytearray(size)))
 
     def fetch(self, slot: int) -> None:
         """Bring an object that lies there, for somebody who reads it."""
@@ -219,7 +220,7 @@ class Transfers:
             exchange.arrived(arrival.slot)
         else:
             exchange.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
-            exchange.function_came(arrival.slot)
+            exchange.came(arrival.slot)
         if arrival.size >= BROADCAST_BYTES:
             self.later(Copied(*key))
         self._forget(key, arrival, True)
@@ -232,7 +233,7 @@ class Transfers:
             exchange.proxy.move(arrival.slot, True)
         else:
             exchange.proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
-            exchange.function_came(arrival.slot)
+            exchange.came(arrival.slot)
         self._forget(key, arrival, False)
 
     def _forget(self, key: Key, arrival: Arrival, is_complete: bool) -> None:

@@ -388,7 +388,7 @@ def test_no_room_there(two: Machines) -> None:
 
 @pytest.mark.parametrize("message", [
     messages.Released([messages.Told(5, 1)]), messages.Want([messages.Told(5, 1)]), messages.Fetch(5, 1, 0, 10),
-    messages.Chunk(5, 1, 0), messages.Results([messages.Result(77, 0, [])]), messages.Returned([77]),
+    messages.Chunk(5, 1, 0), messages.Results([messages.Result(77, 0, [])]), messages.Returned([77]), messages.Find(1, "\0", "default"),
     messages.Tasks([messages.Task(1, messages.Ref(5, 1, yours=True), {"CPU": 10_000}, b"", [], 0, 1, 0, 0)]),
     messages.Tasks([messages.Task(1, messages.Ref(5, 1), {"": 10_000}, b"", [], 0, 1, 0, 0)]),
     messages.Tasks([messages.Task(1, messages.Ref(5, 1, value=messages.Value(2, 100, b"short")), {}, b"", [], 0, 1, 0, 0)]),
@@ -506,3 +506,43 @@ def test_variables_and_setup_functions_travel_and_folders_do_not(two: Machines, 
         assert two.machines["a"].client.surplus() == []
     assert cm.wait([with_folder], timeout=0)[0] == []
     cm.cancel(with_folder)
+
+
+@cm.remote
+def large_with_a_reference(i: int) -> list[Any]:
+    return [cm.put(i), np.full(50_000, float(i))]
+
+
+@cm.remote(num_returns="streaming")
+def large_ones_with_references(n: int) -> Any:
+    for i in range(n):
+        yield [cm.put(i), np.full(50_000, float(i))]
+
+
+def test_a_machine_that_is_lost_while_a_result_comes_is_no_result(three: Machines) -> None:
+    three.is_lost = lambda here, there, message: isinstance(message, messages.Chunk)
+    ref = large_with_a_reference.remote(7)
+    answer = wait_until(lambda: next((m for m in three.seen if isinstance(m, messages.Results)), None), 20)
+    there = wait_until(lambda: next((name for name in "bc" if three.machines["a"].exchanges[name].n_sent), ""), 20)
+    assert answer and not cm.wait([ref], timeout=0)[0]
+    three.is_lost = lambda here, there, message: False
+    three.part(there)
+    inner, data = cm.get(ref, timeout=30)
+    assert data[0] == 7.0 and cm.get(inner) == 7
+
+
+def test_items_that_come_after_the_end_are_items(two: Machines) -> None:
+    held: list[Any] = []
+
+    def holds_back(here: str, there: str, message: Any) -> bool:
+        if isinstance(message, messages.Fetch) and there == "b" and len(held) < 3:
+            held.append((here, there, message, b""))
+            return True
+        return False
+    two.is_lost = holds_back
+    stream = large_ones_with_references.remote(3)
+    wait_until(lambda: len(held) == 3 and any(isinstance(message, messages.Results) for message in two.seen), 20)
+    with two.lock:
+        two.queue += held
+    two.machines["a"].client.wake()
+    assert [cm.get(item)[1][0] for item in stream] == [0.0, 1.0, 2.0]
