@@ -412,7 +412,7 @@ def place_of(of: Session, options: Mapping[str, Any], owner: str) -> Place:
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         return _in_group(strategy)
-    if of.client.in_cluster():
+    if of.in_cluster:
         return _in_cluster(of, strategy, options.get("label_selector") or {}, owner)
     if isinstance(strategy, NodeAffinitySchedulingStrategy):
         here = of.node.session_id

@@ -104,7 +104,6 @@ class Session:
         The C core's view of the segment.
     config : Config
     is_worker : bool
-    in_cluster : bool
     started_at : float
         Unix time.
     lost : str
@@ -122,7 +121,7 @@ class Session:
         self.client = client
         self.config = config
         self.is_worker = is_worker
-        self.in_cluster = in_cluster or bool(config.cluster)
+        self._is_to_join = in_cluster or bool(config.cluster)
         self.packages: dict[str, Package] = {}
         self.started_at = time.time()
         self.lost = self.farewell = ""
@@ -145,6 +144,12 @@ class Session:
         self._heard = threading.Condition()
         self._failed: deque[int] = deque(maxlen=N_FAILED)
         self._obituaries: dict[int, list[str]] = {}
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether the session takes part in a cluster, or is about to."""
+        known = self.client.in_cluster()
+        return self._is_to_join if known is None else known
 
     @property
     def namespace(self) -> str:
@@ -191,7 +196,7 @@ class Session:
             number = self.client.resource_class(demand, hold, env, route=route, strategy=wish)
             self._resource_classes[key] = number
             # Else the head says what no machine can run.
-            stays_here = not self.client.in_cluster() or (not wish and (env and not env & 1 or route))
+            stays_here = not self.in_cluster or (not wish and (env and not env & 1 or route))
             if stays_here and not self.client.feasible(number):
                 self._warn_of_infeasible(demand, owner)
         return number

@@ -576,7 +576,7 @@ static PyMethodDef client_methods[] = {
      "strategy, bytes of large arguments by proxy, -1 for here)]; wakes this client once there are more."},
     {"room", (PyCFunction)client_room, METH_NOARGS, "room()\n--\n\n(free, taken for other machines), in ten-thousandths, from one look."},
     {"direct", (PyCFunction)client_direct, METH_O, "direct(how)\n--\n\nWho says where tasks go that ask: 0 nobody, 1 this client, 2 nobody will."},
-    {"in_cluster", (PyCFunction)client_in_cluster, METH_NOARGS, "in_cluster()\n--\n\nWhether the session is part of a cluster."},
+    {"in_cluster", (PyCFunction)client_in_cluster, METH_NOARGS, "in_cluster()\n--\n\nWhether an agent of a cluster says where tasks go, or will again; None: there has been none yet."},
     {"place_here", (PyCFunction)client_place_here, METH_VARARGS,
      "place_here(resource_class, most, staying)\n--\n\n[(task, number)] of those that ask where to begin: they begin here. `staying`: those only that cannot travel."},
     {"recall", (PyCFunction)client_recall, METH_VARARGS, "recall(task, number)\n--\n\nOne that was placed here asks again. False: it has begun."},

@@ -162,7 +162,11 @@ static int lock_routed(ClientObject *c, uint32_t class)
 PyObject *client_in_cluster(ClientObject *c, PyObject *unused)
 {
     (void)unused;
-    return client_usable(c) < 0 ? NULL : PyBool_FromLong(c->s.h->director_1 && c->s.h->director_1 != NO_DIRECTOR);
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!c->s.h->director_1)
+        Py_RETURN_NONE;
+    return PyBool_FromLong(c->s.h->director_1 != NO_DIRECTOR);
 }
 
 PyObject *client_place_here(ClientObject *c, PyObject *args)

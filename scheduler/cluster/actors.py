@@ -230,7 +230,7 @@ class Actors:
         if saved is not None:
             self._given[slot] = saved, exchange.proxy.generation(saved)
         made = exchange.proxy.host(slot, _spec(value.actor), function, exchange.class_of(task.demand, task.hold, task.env), task.arguments, refs,
-                                   task.n_dependencies, task.flags, task.attempt, exchange.origin_here(task.origin), saved)
+                                   task.n_dependencies, task.flags, task.attempt, exchange.origin_of(task), saved)
         return *made, slot
 
     def hosted(self, accepted: Accepted, is_constructed: bool) -> Ref | None:

@@ -173,7 +173,8 @@ class Agent:
             if near:
                 self._by_place.add(index)
             if asks:
-                wants += self._ask_where(index, n_ready, n_staying, text, near)
+                if self._directs:  # before the head has told who is there, nobody knows which nodes are not
+                    wants += self._ask_where(index, n_ready, n_staying, text, near)
                 continue
             n = n_ready - n_startable
             waiting += n
@@ -331,7 +332,8 @@ class Agent:
                 self._congested(node, True)
 
         exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node,
-                                                      self._tree, self._exchange, lambda number: self._origins.here(node, number))
+                                                      self._tree, self._exchange, lambda number: self._origins.here(node, number),
+                                                      lambda number: self._origins.told(node, number))
         return exchange
 
     def _congested(self, node: int, is_congested: bool) -> None:

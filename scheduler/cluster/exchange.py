@@ -113,11 +113,14 @@ class Exchange:
         What there is with another node.
     origin_here : callable (number) -> int
         This node's number for a cell of the other, see `origins`.
+    origin_told : callable (number) -> (int, bool)
+        What to call a cell towards the other, and whether it is a cell of theirs.
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
                  class_of: Callable[[dict[str, int], dict[str, int] | None, int], int], bring: Callable[[int], None], lineage: Lineage, runs: _core.Runs, node: int,
-                 tree: Tree, reach: Callable[[int], Exchange | None], origin_here: Callable[[int], int] = int) -> None:
+                 tree: Tree, reach: Callable[[int], Exchange | None], origin_here: Callable[[int], int] = int,
+                 origin_told: Callable[[int], tuple[int, bool]] = lambda number: (number, False)) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client, node)
         self._StoreError = _core.StoreError
@@ -125,7 +128,7 @@ class Exchange:
         self._send = send
         self.class_of = class_of
         self._lineage = lineage
-        self.origin_here = origin_here
+        self._origin_here, self._origin_told = origin_here, origin_told
         self._runs = runs
         self._stays = _core.TASK_FLAG_STAYS
         self._most_bytes = client.stats()["capacity_bytes"]
@@ -203,8 +206,8 @@ class Exchange:
             if flags & STREAMS:
                 refs.pop()  # the stream itself
             creates = self._actors.begin(actor, its_object, number) if actor >= 0 else None
-            tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags, origin,
-                              creates, kept if creates else {}, attempt if creates else 0,
+            tasks.append(Task(number, told, demand, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags,
+                              *self._origin_told(origin), creates, kept if creates else {}, attempt if creates else 0,
                               self._actors.checkpoint_of(its_object) if creates else None, self._streams.begin(task, number) if flags & STREAMS else -1, env))
             if self.is_full(len(arguments)):
                 self.send(Tasks(tasks))
@@ -233,7 +236,7 @@ class Exchange:
         if flags & STREAMS:
             refs.pop()
         return Task(number, self.tell(function), {}, arguments, [self.tell(slot) for slot in refs], n_dependencies, n_returns, max_retries, flags,
-                    origin, stream=self._streams.begin(task, number) if flags & STREAMS else -1, actor=Ref(there.slot, there.generation, yours=True), group=group)
+                    *self._origin_told(origin), stream=self._streams.begin(task, number) if flags & STREAMS else -1, actor=Ref(there.slot, there.generation, yours=True), group=group)
 
     def forget_sent(self, numbers: Iterable[int]) -> None:
         """These tasks of ours run there no more."""
@@ -378,6 +381,10 @@ class Exchange:
         if refused:
             self.send(Returned(refused))
 
+    def origin_of(self, task: Task) -> int:
+        """This node's number for the cell that a task of theirs comes from."""
+        return task.origin if task.comes_home else self._origin_here(task.origin)
+
     def is_coming(self, slot: int) -> bool:
         """Whether what an object holds has not been told yet."""
         return bool(self.proxy.look(slot)[0] == PENDING)
@@ -392,7 +399,7 @@ class Exchange:
             else:
                 slot, seq, results, stream = self.proxy.submit(function, self.class_of(task.demand, None, task.env), task.arguments, refs, task.n_dependencies,
                                                      max(1, task.n_returns), task.max_retries, task.flags | self._stays,
-                                                     self.origin_here(task.origin), 0, actor, task.group, task.stream)
+                                                     self.origin_of(task), 0, actor, task.group, task.stream)
                 if task.stream >= 0:
                     self._streams.accept(task.number, stream, task.stream)
         except ValueError as error:

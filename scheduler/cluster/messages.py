@@ -350,6 +350,7 @@ class Value(Struct, frozen=True, array_like=True):
 
 class Task(Struct, frozen=True, array_like=True):
     """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
+    `origin`: the sender's number of the cell, or, if the task `comes_home`, the receiver's own.
 
     `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `stream`: it yields,
     and may be that many items ahead of its reader, 0: any number; -1: it does not. `env`: number of the environment that its function wants. `actor`: it is a call of this actor, one of the
@@ -364,6 +365,7 @@ class Task(Struct, frozen=True, array_like=True):
     max_retries: Annotated[int, Meta(ge=-1, le=32767)]
     flags: Annotated[int, Meta(ge=0, le=65535)]
     origin: Origin = 0
+    comes_home: bool = False
     creates: Value | None = None
     hold: Shares = {}
     attempt: Annotated[int, Meta(ge=0, le=65535)] = 0

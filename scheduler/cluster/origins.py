@@ -34,6 +34,11 @@ class Origins:
             self._given.move_to_end(key)
         return given
 
+    def told(self, node: int, number: int) -> tuple[int, bool]:
+        """What to call a cell towards a node: its own number for it, and True, if it is a cell of that node; else ours."""
+        where, theirs = self._of.get(number, (0, 0))
+        return (theirs, True) if where == node else (number, False)
+
     def there(self, number: int) -> tuple[int, int] | None:
         """The node and its number; None: it is a cell of this node."""
         return self._of.get(number)

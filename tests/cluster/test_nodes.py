@@ -90,10 +90,34 @@ def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tu
             time.sleep(0.5)
         """, CPUS="1")
         out = ends_well(driver)
-    assert out.count("says-inner") == out.count("says-outer") == 30
+    assert out.count("says-inner") == out.count("says-outer") == 30, out
     assert re.search(r"division \S+ True True", out) and "(worker pid=" not in out and "(inner pid=" in out, out
     assert all(folder in out for folder in (here.folder, there.folder, mine.folder))
     wait_until(lambda: all(row["free"] == row["total"] for row in here.alive().values()), 20, "all places are free again")
+
+
+def test_what_begins_away_and_runs_at_home_prints_once(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, there, head = cluster
+    with machines(Machine()) as (mine,):
+        driver = program(mine, head, here.run("token"), """
+            from cellmesh.util import NodeAffinitySchedulingStrategy as On
+            home = cm.get_runtime_context().get_node_id()
+
+            @cm.remote
+            def at_home():
+                print("it", "says", os.environ["XDG_RUNTIME_DIR"])
+
+            @cm.remote
+            def away():
+                cm.get(at_home.options(scheduling_strategy=On(home, soft=False)).remote())
+                return os.environ["XDG_RUNTIME_DIR"]
+
+            print(cm.get(away.options(scheduling_strategy=On(os.environ["THERE"], soft=False)).remote()))
+            time.sleep(0.5)
+        """, CPUS="1", THERE=next(iter(here.alive())))
+        out = ends_well(driver)
+    assert out.count("it says") == 1 and f"it says {mine.folder}" in out, out
+    assert here.folder in out or there.folder in out
 
 
 def test_a_driver_knows_the_machines_and_where_its_tasks_ran(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
