@@ -201,7 +201,8 @@ def test_what_was_chosen_is_there_after_a_reload(lab: Lab, panel: Panel) -> None
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_tasks(7)
-    panel.list().first.click()
+    with lab.page.expect_response(lambda response: "/api/workspaces/" in response.url and response.request.method == "PUT"):
+        panel.list().first.click()  # what is open and chosen is stored a moment later
     expect(panel.card).to_contain_text("finished")
     lab.page.on("dialog", lambda dialog: dialog.accept())  # the notebook has not been saved
     lab.page.reload()
