@@ -32,6 +32,7 @@ class Theirs(Struct):
     stream: int                             # its slot; -1: nobody reads on
     is_limited: bool
     n_sent: int = 0
+    n_taken: int = 0                        # by its reader, who may have had items of an earlier attempt that we have not made yet
 
 
 class Streams:
@@ -94,7 +95,11 @@ class Streams:
             self._exchange.drop(theirs.stream)
             theirs.stream = -1
         else:
-            self._exchange.proxy.advance(theirs.stream, min(message.n, theirs.n_sent))
+            theirs.n_taken = max(theirs.n_taken, message.n)
+            self._advance(theirs)
+
+    def _advance(self, theirs: Theirs) -> None:
+        self._exchange.proxy.advance(theirs.stream, min(theirs.n_taken, theirs.n_sent) if theirs.is_limited else theirs.n_sent)
 
     def send_items(self, number: int) -> None:
         """What there is of a task of theirs."""
@@ -113,8 +118,7 @@ class Streams:
                 return
             theirs.n_sent += len(values)
             exchange.send(Items(number, at, values))
-            if not theirs.is_limited:
-                exchange.proxy.advance(theirs.stream, theirs.n_sent)
+            self._advance(theirs)
 
     def over(self, number: int) -> None:
         """It has ended, with all that it yielded told, or will not begin."""

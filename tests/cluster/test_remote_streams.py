@@ -127,3 +127,11 @@ def test_a_repeated_task_neither_loses_nor_repeats_items() -> None:
         three.part(there)
         taken += [float(cm.get(item)[0]) for item in stream]
         assert taken == [float(i) for i in range(400)]
+
+
+def test_a_repeated_task_goes_on_behind_what_its_reader_has_had() -> None:
+    with machines(3) as three:
+        stream = count.options(max_retries=3, generator_backpressure_num_objects=1).remote(10)
+        taken = [cm.get(next(stream)) for _ in range(5)]
+        three.part(next(name for name in "bc" if three.machines["a"].exchanges[name].n_sent))
+        assert taken + [cm.get(item, timeout=20) for item in stream] == list(range(10))
