@@ -755,7 +755,7 @@ static PyMethodDef proxy_methods[] = {
     PROXY("checkpoint", proxy_checkpoint, METH_VARARGS, "checkpoint(actor's object, object)\n--\n\nWhat it has saved for its next life."),
     PROXY("stream_limit", proxy_stream_limit, METH_O, "stream_limit(task)\n--\n\nHow far its stream may be ahead of its reader; 0: as far as it likes."),
     PROXY("item", proxy_item, METH_VARARGS, "item(task, index)\n--\n\nThe slot for an item; -1: it is there, -2: nobody reads on."),
-    PROXY("taken", proxy_taken, METH_VARARGS, "taken(task, n)\n--\n\nItems that its reader has taken; wakes this proxy when one is taken while `n` are too many."),
+    PROXY("taken", proxy_taken, METH_VARARGS, "taken(task, n)\n--\n\nItems that its reader has taken, 2**63 - 1 if nobody reads on; wakes this proxy when one is taken while `n` are too many."),
     PROXY("ahead", proxy_ahead, METH_VARARGS, "ahead(stream, index)\n--\n\nThe slot of a sealed item; None: not yet, or never. Wakes this proxy."),
     PROXY("advance", proxy_advance, METH_VARARGS, "advance(stream, n)\n--\n\nItems below `n` have been taken."),
     PROXY("find_actor", proxy_find_actor, METH_VARARGS, "find_actor(name, namespace)\n--\n\nThe slot of the living actor of that name, or None."),

@@ -266,7 +266,11 @@ void stream_advance(struct segment *s, uint32_t object, uint64_t n)
     }
 }
 
-uint64_t stream_n_taken(struct segment *s, uint32_t task) { return next_of(s, stream_of(s, &s->tasks[task])); }
+uint64_t stream_n_taken(struct segment *s, uint32_t task)
+{
+    uint32_t object = stream_of(s, &s->tasks[task]);
+    return is_forsaken(&s->objects[object]) ? STREAM_FORSAKEN : next_of(s, object);
+}
 
 uint32_t stream_limit(struct segment *s, uint32_t task)
 {

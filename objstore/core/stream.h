@@ -40,7 +40,8 @@ bool stream_take(struct segment *segment, uint32_t stream, uint32_t object);
  * ended before it, or those before it have not been asked for. Under the lock. */
 int stream_ahead(struct segment *segment, uint32_t stream, uint64_t index, uint32_t *object);
 void stream_advance(struct segment *segment, uint32_t stream, uint64_t n);    /* takes those below `n`, all sealed. Under the lock */
-uint64_t stream_n_taken(struct segment *segment, uint32_t task);              /* Under the lock */
+#define STREAM_FORSAKEN ((uint64_t)INT64_MAX)
+uint64_t stream_n_taken(struct segment *segment, uint32_t task);              /* STREAM_FORSAKEN: nobody reads on. Under the lock */
 uint32_t stream_limit(struct segment *segment, uint32_t task);
 
 /* The result is sealed: there will be no further item. Under the lock. */

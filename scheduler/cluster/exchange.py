@@ -812,6 +812,7 @@ class Exchange:
     def sweep(self, now: float) -> None:
         """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds, monotonic."""
         self.transfers.sweep(now)
+        self._streams.look()  # a reader may go without a word
         for slot, since in list(self._functions.items()):
             if since is None:
                 self._functions[slot] = now

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .exchange import Exchange
 
 EXISTS, CLOSED = -1, -2                     # what `Proxy.item` answers in place of a slot
+FORSAKEN = (1 << 63) - 1                    # `Proxy.taken`: nobody reads on
 
 
 class Ours(Struct):
@@ -64,10 +65,14 @@ class Streams:
                 self._exchange.take_result(slot, value, message.number)
             else:  # it has come in an earlier attempt, or nobody reads on
                 self._pass_over(value)
-            if slot == CLOSED and not ours.is_closed:
-                ours.is_closed = True
-                self._exchange.send(Taken(message.number, ours.n_taken, closed=True))
+            if slot == CLOSED:
+                self._close(message.number, ours)
         ours.n_come = max(ours.n_come, message.at + len(message.values))
+
+    def _close(self, number: int, ours: Ours) -> None:
+        if not ours.is_closed:
+            ours.is_closed = True
+            self._exchange.send(Taken(number, ours.n_taken, closed=True))
 
     def _pass_over(self, value: Value) -> None:
         for ref in (*value.refs, *(() if value.there is None else (value.there,))):
@@ -76,7 +81,9 @@ class Streams:
     def _tell_taken(self) -> None:
         for number, ours in self._ours.items():
             n = self._exchange.proxy.taken(ours.task, ours.n_come)
-            if n > ours.n_taken:
+            if n == FORSAKEN:
+                self._close(number, ours)
+            elif n > ours.n_taken:
                 ours.n_taken = n
                 self._exchange.send(Taken(number, n))
 

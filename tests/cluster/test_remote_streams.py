@@ -135,3 +135,11 @@ def test_a_repeated_task_goes_on_behind_what_its_reader_has_had() -> None:
         taken = [cm.get(next(stream)) for _ in range(5)]
         three.part(next(name for name in "bc" if three.machines["a"].exchanges[name].n_sent))
         assert taken + [cm.get(item, timeout=20) for item in stream] == list(range(10))
+
+
+def test_a_reader_that_stops_while_the_task_waits_for_it_ends_the_generator(two: Machines) -> None:
+    stream = count.options(generator_backpressure_num_objects=1).remote(10)
+    exchange = two.machines["a"].exchanges["b"]
+    wait_until(lambda: any(ours.n_come for ours in exchange._streams._ours.values()), 20)
+    del stream
+    wait_until(lambda: not exchange.n_sent, 20)
