@@ -87,6 +87,7 @@ NIGHTLY = [
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),
     Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
+    Kind("a cluster's storms and lies", ["env", "CELLMESH_STORMS=500", "CELLMESH_LIES=300", *PYTEST, "tests/cluster/test_storms.py", "tests/cluster/test_hostile.py"], 3600),
     Kind("five hundred interrupts", ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"], 2400),
     *(kind for kind in KINDS if kind.name in ("models", "typescript", "control store")),
     *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
