@@ -191,8 +191,8 @@ static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
 static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view)
 {
     struct object_slot *o = &c->s.objects[slot];
-    uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0;
-    if (size + 3 >= room || o->u.arena.n_refs > (room - size - 3) / 4)
+    uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0, refs_at = (size + 3) & ~UINT64_C(3);
+    if (size > room || refs_at > room || o->u.arena.n_refs > (room - refs_at) / 4) /* the last one may end where the segment ends */
         return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
     codec_source source = {.owner = owner, .refs = object_refs_at(&c->s, offset, size), .n_refs = o->u.arena.n_refs,
                            .make_ref = ref_make, .ctx = c, .copy = copy_bytes, .view = view};

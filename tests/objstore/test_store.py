@@ -115,6 +115,23 @@ def test_a_store_whose_room_is_in_pieces_says_how_large_they_are(store: Store) -
     assert "pieces" not in str(raised.value)
 
 
+def test_the_last_bytes_of_a_full_store_hold_values_like_all_others() -> None:
+    """Whatever the size is modulo the arena's unit: one of these values ends where the memory does."""
+    for remainder in range(64):
+        with Store.create(1 << 18) as full:
+            refs = []
+            with pytest.raises(StoreError, match="does not fit"):
+                while True:
+                    refs.append(full.put(bytes([len(refs) % 251]) * (4000 + remainder)))
+            for small in (1000, 400, 100, 60):
+                with pytest.raises(StoreError, match="does not fit"):
+                    while True:
+                        refs.append(full.put(bytes([len(refs) % 251]) * (small + remainder % 4)))
+            for i, ref in enumerate(refs):
+                value = full.get(ref)
+                assert value == bytes([i % 251]) * len(value)
+
+
 def test_what_is_in_use_survives_close(store: Store) -> None:
     here = Store.attach(store.fd)
     other = store.put(np.arange(100_000))
