@@ -5,7 +5,6 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,6 @@ from cellmesh.scheduler.cluster import messages
 from cellmesh.scheduler.cluster.exchange import ran_ago
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
-
-
-@pytest.fixture
-def two() -> Iterator[Machines]:
-    with machines(2) as them:
-        yield them
-
-
-@pytest.fixture
-def three() -> Iterator[Machines]:
-    with machines(3) as them:
-        yield them
 
 
 @cm.remote

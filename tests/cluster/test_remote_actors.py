@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,6 @@ from cellmesh import exceptions
 from cellmesh.scheduler.cluster import messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
-
-
-@pytest.fixture
-def two() -> Iterator[Machines]:
-    with machines(2) as them:
-        yield them
-
-
-@pytest.fixture
-def three() -> Iterator[Machines]:
-    with machines(3) as them:
-        yield them
 
 
 @cm.remote

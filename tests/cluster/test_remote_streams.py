@@ -16,12 +16,6 @@ from cellmesh.scheduler.cluster import messages
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
 
 
-@pytest.fixture
-def two() -> Iterator[Machines]:
-    with machines(2) as them:
-        yield them
-
-
 @cm.remote(num_returns="streaming")
 def count(n: int, size: int = 0) -> Iterator[Any]:
     for i in range(n):

@@ -148,7 +148,8 @@ class Stress:
         assert self.client.check() == []
         takeovers, n_files = self.client.stats()["n_takeovers"], len(os.listdir(self.folder)) if self.folder else 0
         assert n_files == 0, f"seed {self.seed}: {n_files} files left behind"
-        moved = f", {self.n_moved} objects on disk at the ends of rounds" if self.folder else ""
+        n_moved = self.n_moved + self.client.stats()["n_freed_on_disk"]
+        moved = f", {n_moved} objects on disk at the ends of rounds, or of their lives" if self.folder else ""
         self.client.end_session()
         for pid in self.workers:
             os.waitpid(pid, 0)
