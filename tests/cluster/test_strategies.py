@@ -47,8 +47,12 @@ def run(cluster: tuple[Machine, dict[str, Any], str, str], body: str, cpus: int 
 
 def test_what_is_to_be_spread_is_spread_though_home_has_room(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
     run(cluster, """
-found = among(30, scheduling_strategy="SPREAD")
-assert len(found) == 3 and min(found.values()) >= 3, found
+for _ in range(5):  # a node on which something still runs gets nothing for a moment
+    found = among(30, scheduling_strategy="SPREAD")
+    if len(found) == 3 and min(found.values()) >= 3:
+        break
+else:
+    raise AssertionError(found)
 assert set(among(4, scheduling_strategy="DEFAULT")) == {here}
 """, cpus=4)
 
