@@ -359,8 +359,7 @@ def _ref_type() -> type:
 def nodes() -> list[dict[str, Any]]:
     """The machines that the session's tasks can run on, this one first, with what they have. Starts no session.
 
-    In a cluster those that are lost, too: `State` is alive, draining or dead, and `Reason` why. `Number` is the node's in the cluster. In
-    tasks only the machine where they run is known.
+    In a cluster those that are lost, too: `State` is alive, draining or dead, and `Reason` why. `Number` is the node's in the cluster.
     """
     from . import machines
     return machines.rows(sessions.running())

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any, TypeVar
 
+from .scheduler.bell import Bell
 from .scheduler.messages import Message
 
 R = TypeVar("R", bound=Message)
@@ -22,18 +22,18 @@ def ask(link: Any, question: Any, reply_type: type[R], timeout_s: float) -> R:
     """
     number = next(_numbers)
     replies: list[R] = []
-    answered = threading.Event()
+    answered = Bell()
 
     def listen(message: Message) -> None:
         if isinstance(message, reply_type) and message.request == number:
             replies.append(message)
-            answered.set()
+            answered.ring()
 
-    forget = link.add_listener(listen)
     try:
+        link.add_listener(listen)
         link.send(question(number))
-        if not answered.wait(timeout_s):
+        if not answered.wait_for(lambda: replies, timeout_s):
             raise LookupError("The local scheduler did not answer.")
     finally:
-        forget()
+        link.remove_listener(listen)
     return replies[0]

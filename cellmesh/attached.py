@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable
 from typing import Any
 
 from .function_names import name_of
 from .objstore._core import Client
+from .scheduler.processes import notebook_of
 from .text import in_one_line
 
 Row = dict[str, Any]
@@ -44,24 +44,3 @@ def in_words(row: Row) -> str:
 def holders_in_words(indices: Iterable[int], attached: dict[int, Row]) -> str:
     """Who they are that hold an object, by the indices of their clients."""
     return ", ".join(in_words(attached[i]) if i in attached else "a process that has ended" for i in indices) or "no process"
-
-
-def command_of(pid: int) -> str:
-    """Its command line; "" if it has ended."""
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return shlex.join(file.read().decode(errors="replace").rstrip("\0").split("\0"))
-    except OSError:
-        return ""
-
-
-def notebook_of(pid: int) -> str:
-    """What Jupyter told a kernel when it started it, "" for other processes."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read().split(b"\0")
-    except OSError:  # it is ending
-        return ""
-    marker = b"JPY_SESSION_NAME="
-    path = next((entry[len(marker):] for entry in environment if entry.startswith(marker)), b"")
-    return os.path.basename(path.decode(errors="replace"))

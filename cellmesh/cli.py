@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from typing import Any
 
 from . import cluster_cli
 
-LISTS = ("tasks", "actors", "objects", "workers", "jobs", "nodes", "placement_groups")
+LISTS = ("tasks", "actors", "objects", "workers", "jobs", "runs", "nodes", "placement_groups")
 N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
 NO_SESSION = "No cellmesh session of yours runs on this machine."
 
@@ -32,6 +31,10 @@ class UsageError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     options = _parser().parse_args(arguments)
+    if arguments is None:  # a process of its own
+        from .objstore import _core
+        from .scheduler.processes import LOOKER
+        _core.set_process_name(LOOKER)
     try:
         return options.run(options)
     except UsageError as error:
@@ -210,12 +213,15 @@ def _print_status(found: dict[str, Any]) -> None:
 def list_rows(options: argparse.Namespace) -> int:
     """A table for each session."""
     from . import state
+    from .exceptions import ClusterError
 
     def look(folder: str) -> dict[str, Any]:
         try:
             return {options.what: getattr(state, f"list_{options.what}")(filters=options.filters, limit=options.limit)}
         except ValueError as error:
             raise UsageError(str(error)) from None
+        except ClusterError as error:
+            raise cluster_cli.CommandError(str(error)) from None
 
     def show(found: dict[str, Any]) -> None:
         print(f"session {found['session']}\n{found[options.what]!r}")
@@ -304,10 +310,8 @@ def logs(options: argparse.Namespace) -> int:
 
 def _follow(folder: str) -> None:
     from .session import running
-    over = threading.Event()
     with _joined(folder, log_to_driver=True):
-        running().node.link.on_lost(lambda reason: over.set())
-        over.wait()
+        running().node.link.wait_lost()
 
 
 # ---------------------------------------------------------------- ending

@@ -28,7 +28,9 @@ from msgspec import Struct, field
 from .exceptions import CellmeshError, SessionError
 from .function_names import name_of
 from .terminal_bars import Bars, Guards
+from .scheduler.bell import Bell
 from .scheduler.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
+from .scheduler.threads import ServiceThread
 
 if TYPE_CHECKING:
     from .objstore._core import Client
@@ -226,26 +228,28 @@ class Pump:
 
     def __init__(self, write: Callable[[list[Message], bool], bool]) -> None:
         self._write = write
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = Bell()
         self._writing = threading.Lock()
         self._pieces: deque[Message] = deque()
         self._n_chars = self._n_dropped = 0
-        self._thread: threading.Thread | None = None
+        self._thread: ServiceThread | None = None
         self._finished = False
 
     def add(self, piece: Message) -> None:
         """Take a piece; never blocks for long."""
         size = len(piece.text) + len(getattr(piece, "bundle", ""))
-        with self._changed:
+        with self._lock:
             if self._n_chars + size > PENDING_CHARS_MAX:
                 self._n_dropped += size
                 return
             self._pieces.append(piece)
             self._n_chars += size
-            if self._thread is None and not self._finished:
-                self._thread = threading.Thread(target=self._run, name="cellmesh-output", daemon=True)
+            if not self._finished:
+                if self._thread is None:
+                    self._thread = ServiceThread(self._run, "cellmesh-output")
                 self._thread.start()
-            self._changed.notify()
+        self._changed.ring()
         if self._finished:
             self._drain(quiet=True)
 
@@ -255,14 +259,13 @@ class Pump:
 
     def finish(self) -> None:
         """Write everything now. What still comes is written at once, by the thread that brings it."""
-        with self._changed:
-            self._finished = True
-            self._changed.notify()
+        self._finished = True
+        self._changed.ring()
         self._drain(quiet=True)
 
     def _drain(self, quiet: bool) -> bool:
         with self._writing:
-            with self._changed:
+            with self._lock:
                 pieces, self._pieces = list(self._pieces), deque()
                 dropped, self._n_chars, self._n_dropped = self._n_dropped, 0, 0
             if dropped:
@@ -274,19 +277,15 @@ class Pump:
         quiet_since = time.monotonic()
         holds = False
         while True:
-            with self._changed:
-                now = time.monotonic()
-                patience = (HOLD_S if holds else LINGER_S) - (now - quiet_since)
-                if not self._pieces and not self._finished and patience > 0:
-                    self._changed.wait(patience)
-                    continue
-                if not self._pieces and not holds:
+            self._changed.wait_for(lambda: self._pieces or self._finished,
+                                   (HOLD_S if holds else LINGER_S) - (time.monotonic() - quiet_since))
+            with self._lock:
+                arrived = bool(self._pieces)
+                if not arrived and not holds:
                     self._thread = None
                     return
-                arrived = bool(self._pieces)
-                if arrived and not self._finished:
-                    self._changed.wait_for(lambda: self._finished, BATCH_S)
             if arrived:
+                self._changed.wait_for(lambda: self._finished, BATCH_S)
                 quiet_since = time.monotonic()
             holds = self._drain(quiet=not arrived) and arrived
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .asking import ask
+from .exceptions import ClusterError
 from .scheduler import session_dir
 from .scheduler.messages import ClusterNode, ClusterReply, ClusterRequest
 
@@ -17,15 +18,15 @@ TIMEOUT_S = 2.0  # the agent answers sooner, whatever its head does
 
 
 def of_cluster(of: Session, timeout_s: float = TIMEOUT_S) -> list[ClusterNode]:
-    """The machines of the session's cluster, this one first; [] where there is none, or nobody says.
-
-    Tasks have no answer to wait for: in them there is none.
-    """
-    if of.is_worker or not is_clustered(of):
+    """The machines of the session's cluster, this one first; [] where there is none, or nobody says."""
+    if not is_clustered(of):
         return []
     try:
+        if of.is_worker:  # to which the local scheduler does not speak
+            from . import cluster_desk
+            return cluster_desk.machines(of, timeout_s).nodes
         return ask(of.node.link, ClusterRequest, ClusterReply, timeout_s).nodes
-    except LookupError:
+    except (LookupError, ClusterError):
         return []
 
 
@@ -68,6 +69,11 @@ def names(nodes: list[ClusterNode]) -> dict[str, str]:
     """What to call each machine, by its number: its name, with the beginning of the number where others have the same name."""
     n = Counter(row.hostname for row in nodes)
     return {row.node: row.hostname if n[row.hostname] == 1 else f"{row.hostname} {row.node[:4]}" for row in nodes}
+
+
+def ids(of: Session) -> dict[int, str]:
+    """The ids of nodes by the last 32 bits of their numbers; 0 is this one."""
+    return {int(row.node, 16) & 0xFFFFFFFF: row.session for row in of_cluster(of)} | {0: of.node.session_id}
 
 
 def namer(of: Session) -> Callable[[int], str]:

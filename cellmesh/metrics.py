@@ -19,8 +19,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from .asking import ask
+from .scheduler.bell import Bell
 from .scheduler.messages import MAX_NAME_CHARS, MAX_SERIES, MetricChanges, MetricsReply, MetricsRequest, Series
 from .scheduler.metrics import Sums
+from .scheduler.threads import ServiceThread
 from .session import Session, current, running
 
 INTERVAL_S = 0.1   # between two messages of a process
@@ -148,12 +150,13 @@ class _Outbox:
         self.of = of
         self._lock = threading.Lock()
         self._sums = Sums()
-        self._news, self._over = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="cellmesh-metrics", daemon=True)
-        self._thread.start()
+        self._is_over = False
+        self._changed = Bell()
+        self._thread = ServiceThread(self._run, "cellmesh-metrics")
         of.bound.add(self)
         if of.is_worker:
             atexit.register(self.flush)
+        self._thread.start()
 
     def put(self, change: Series) -> None:
         with self._lock:
@@ -161,7 +164,7 @@ class _Outbox:
         if refused:
             raise ValueError(f"metric {change.name!r}: more than {MAX_SERIES} combinations of names and tags; tags are for few "
                              "values, not for ids")
-        self._news.set()
+        self._changed.ring()
 
     def flush(self) -> None:
         """Send what there is."""
@@ -171,19 +174,18 @@ class _Outbox:
             self.of._send(MetricChanges(changes))
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            self._news.wait()
-            self._news.clear()
+        while not self._is_over:
+            self._changed.wait_for(lambda: self._sums or self._is_over)
             self.flush()
-            self._over.wait(INTERVAL_S)
+            self._changed.wait_for(lambda: self._is_over, INTERVAL_S)
 
     # ---- as the session knows it
     def unbind(self) -> None:
         """The session ends."""
         global _outbox
         _outbox = None if _outbox is self else _outbox
-        self._over.set()
-        self._news.set()
+        self._is_over = True
+        self._changed.ring()
         self._thread.join()
 
     def uses_export(self, export: object) -> bool:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from .exceptions import SessionError
+from .futures import Future
+from .scheduler.bell import LOOK_S, Bell
+from .scheduler.threads import ServiceThread
 
 if TYPE_CHECKING:
     from .objstore._core import Client, Ref
@@ -34,10 +36,10 @@ class Notifier:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self._requested = threading.Event()   # set while there are requests, or when it is time to end
+        self._asked = Bell()  # there are requests, or it is time to end
         self._requests: dict[Ref, list[tuple[asyncio.AbstractEventLoop | None, Callback]]] = {}
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._thread: ServiceThread | None = None
 
     def add(self, ref: Ref, loop: asyncio.AbstractEventLoop | None, callback: Callback) -> None:
         """Call `callback()` once the ref is ready, or once the session has ended."""
@@ -45,10 +47,10 @@ class Notifier:
             closing = self._closing
             if not closing:
                 self._requests.setdefault(ref, []).append((loop, callback))
-                self._requested.set()
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="cellmesh-notifier", daemon=True)
-                    self._thread.start()
+                    self._thread = ServiceThread(self._run, "cellmesh-notifier")
+                self._thread.start()
+                self._asked.ring()
         try:
             ready = closing or self._client.mark_waiting(ref)
         except SessionError:  # ended meanwhile: whoever asked learns it from get()
@@ -71,19 +73,19 @@ class Notifier:
         """Answer everybody (their `get` will say that the session has ended) and end the thread."""
         with self._lock:
             self._closing = True
-            self._requested.set()
             thread = self._thread
+        self._asked.ring()
         self._client.wake()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None:
             thread.join()
 
     def _run(self) -> None:
         while True:
-            self._requested.wait()
+            self._asked.wait_for(lambda: self._requests or self._closing)
             ended = self._closing
             if not ended:
                 try:
-                    self._client.watch(None)
+                    self._client.watch(LOOK_S)  # who asked may have been interrupted before it marked its ref
                 except SessionError:
                     ended = True
             _tell(self._take(everything=ended))
@@ -102,10 +104,7 @@ class Notifier:
                 everything = True
         with self._lock:
             self._closing = self._closing or everything
-            taken = [request for ref in ready for request in self._requests.pop(ref, ())]
-            if not self._requests and not self._closing:
-                self._requested.clear()
-        return taken
+            return [request for ref in ready for request in self._requests.pop(ref, ())]
 
 
 def _tell(requests: list[tuple[asyncio.AbstractEventLoop | None, Callback]]) -> None:
@@ -143,10 +142,10 @@ async def until_ready(ref: Ref) -> None:
                 arrived.set_result(None)
 
         notifier = _notifier_of(ref)
-        notifier.add(ref, loop, wake)
         try:
+            notifier.add(ref, loop, wake)
             await arrived
-        except BaseException:  # cancelled: nothing waits for the ref any more
+        except BaseException:  # cancelled or interrupted: nothing waits for the ref any more
             notifier.discard(ref, wake)
             raise
 

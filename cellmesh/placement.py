@@ -1,7 +1,7 @@
 """Where tasks and actors go: placement groups, which reserve bundles of resources together, and scheduling strategies.
 
-A bundle is a pool of its own in the store, taken out of the node's. A task that names a group takes from one of its
-bundles, so it competes with nobody but the group's own tasks.
+A bundle is a pool of its own in the store, taken out of the node's or, in a cluster, of another node's. A task that names a group takes
+from one of its bundles, so it competes with nobody but the group's own tasks.
 """
 from __future__ import annotations
 
@@ -142,7 +142,9 @@ def placement_group(bundles: Sequence[Mapping[str, float]], strategy: str = "PAC
     bundles : list of dict of str to float
         Each with amounts of "CPU", "GPU", "memory" (bytes) or custom resources.
     strategy : {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"}
-        How bundles are spread over nodes. On one machine only "STRICT_SPREAD" matters: several bundles never fit.
+        How bundles are spread over nodes: on few if that is possible; on many if that is possible; all on one; each on one of its own. Where
+        there is one machine only "STRICT_SPREAD" matters: several bundles never fit. A group that can be on this machine as a whole, and is
+        not to be spread, is. A bundle whose machine is lost is reserved on another one, and its tasks are retried there.
     name : str
         How `get_placement_group` finds it.
     lifetime : None or "detached"
@@ -160,7 +162,7 @@ def placement_group(bundles: Sequence[Mapping[str, float]], strategy: str = "PAC
     group = PlacementGroup(of.node.session_id, number, tuple(tuple(bundle.items()) for bundle in checked), strategy, name,
                            of.namespace)
     of.client.create_placement(number=number, bundles=checked, meta=dataclasses.astuple(group), name=name, namespace=of.namespace,
-                               owned=not of.is_worker and lifetime is None, apart=strategy == "STRICT_SPREAD")
+                               owned=not of.is_worker and lifetime is None, mode=STRATEGIES.index(strategy))
     _warn_of_infeasible(of, group)
     return group
 
@@ -180,6 +182,8 @@ def _checked(bundles: Any, strategy: Any, name: Any, lifetime: Any) -> list[dict
 
 
 def _warn_of_infeasible(of: Session, group: PlacementGroup) -> None:
+    if of.in_cluster:
+        return  # its head says what no machines can hold
     total, _ = of.client.resources()
     asked = sum((Counter(bundle) for bundle in group.bundle_specs), Counter())
     lacking = {kind: amount for kind, amount in asked.items() if amount > total.get(kind, 0.0)}
@@ -233,11 +237,13 @@ def get_current_placement_group() -> PlacementGroup | None:
 
 def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]:
     """What is known of a group, or of all groups by id, as Ray words it; `cellmesh.state.list_placement_groups` is a table."""
+    from .machines import ids
     of = current()
+    nodes = ids(of)
     rows = {row["id"]: {"placement_group_id": row["id"], "name": row["name"], "strategy": row["strategy"],
                         "state": STATES[row["state"]], "bundles": dict(enumerate(row["bundles"])),
-                        "bundles_to_node_id": {i: of.node.session_id if row["state"] == "reserved" else ""
-                                               for i in range(len(row["bundles"]))}} for row in table(of)}
+                        "bundles_to_node_id": {i: "" if number is None else nodes.get(number, "")
+                                               for i, number in enumerate(row["machines"])}} for row in table(of)}
     if group is None:
         return rows
     _check_group(group, "placement_group_table")
@@ -247,12 +253,13 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
 
 
 def table(of: Session) -> list[dict[str, Any]]:
-    """A row for each group: id, name, namespace, strategy, state, bundles, available."""
+    """A row for each group: id, name, namespace, strategy, state, and of each bundle what it has, what of it is available, and where it is: 0
+    here, None nowhere, else the last 32 bits of a node's number."""
     def row(found: dict[str, Any]) -> dict[str, Any]:
         group = PlacementGroup(*found["meta"])
         return {"id": str(group.id), "name": group.name, "namespace": group.namespace, "strategy": group.strategy,
-                "state": found["state"], "bundles": [total for total, _ in found["bundles"]],
-                "available": [available for _, available in found["bundles"]]}
+                "state": found["state"], "bundles": [total for total, _, _ in found["bundles"]],
+                "available": [available for _, available, _ in found["bundles"]], "machines": [where for _, _, where in found["bundles"]]}
     return [row(found) for found in of.client.placements()]
 
 
@@ -263,6 +270,9 @@ def _check_group(group: Any, caller: str) -> None:
 
 def _session_of(group: PlacementGroup) -> Session:
     of = current()
+    if group.session != of.node.session_id and of.in_cluster and of.is_worker:
+        raise ValueError(f"{group.label} belongs to another machine, and only there can something be submitted to it; what runs in it "
+                         "submits to its bundles here with placement_group_capture_child_tasks=True")
     if group.session != of.node.session_id:
         raise exceptions.SessionClosedError(f"{group.label} belongs to a session that has been shut down")
     return of

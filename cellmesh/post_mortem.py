@@ -11,12 +11,13 @@ import linecache
 import os
 import pdb
 import socket
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from types import FrameType, TracebackType
 from typing import IO, Any
 
+from .scheduler.threads import ServiceThread
 from .tracebacks import is_ours, library_of
 
 N_KEPT = 3         # failures of a worker; the variables of their frames stay in memory
@@ -46,7 +47,7 @@ class Keeper:
         """Keep a traceback in place of the oldest; raises OSError if nobody could reach it."""
         if self._socket is None:
             self._socket = _listen(self.path)
-            threading.Thread(target=self._serve, args=(self._socket,), name="cellmesh-post-mortem", daemon=True).start()
+            ServiceThread(partial(self._serve, self._socket), "cellmesh-post-mortem").start()
         self._n_kept += 1
         self._kept[self._n_kept] = tb
         while len(self._kept) > N_KEPT:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import environment, exceptions, surroundings
+from .scheduler.bell import Bell
 from .scheduler.budget import Budget
 from .surroundings import Surroundings, place
 from .text import in_resources, warn_user
@@ -141,7 +142,7 @@ class Session:
         self.errors = KnownErrors()
         self._notices = Budget(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
         self._lock = threading.Lock()
-        self._heard = threading.Condition()
+        self._heard = Bell()
         self._failed: deque[int] = deque(maxlen=N_FAILED)
         self._obituaries: dict[int, list[str]] = {}
 
@@ -240,14 +241,12 @@ class Session:
 
         The notice is sent before the task fails, but by another way, so it may be some milliseconds behind.
         """
-        with self._heard:
-            self._heard.wait_for(lambda: task in self._obituaries, timeout=0.0 if self.is_worker else OBITUARY_S)
-            return self._obituaries.get(task, [])
+        self._heard.wait_for(lambda: task in self._obituaries, 0.0 if self.is_worker else OBITUARY_S)
+        return self._obituaries.get(task, [])
 
     def hear_out(self, task: int) -> None:
         """Wait, for a moment at most, until what a task has printed that has failed is here: its worker tells of it behind that."""
-        with self._heard:
-            self._heard.wait_for(lambda: not task or task in self._failed, timeout=OBITUARY_S)
+        self._heard.wait_for(lambda: not task or task in self._failed, OBITUARY_S)
 
     def task_failed(self, record: tuple[Any, ...], task: int) -> None:
         """In a worker: a task has failed for good; drivers hear of it, as far as anybody could read that much."""
@@ -282,21 +281,16 @@ class Session:
         if isinstance(message, TaskFailed):
             self.unfetched.failed(message.key, message.name, message.text)
             self.errors.note(message.task, message.summary, message.text)
-            with self._heard:
-                self._failed.append(message.task)
-                self._heard.notify_all()
+            self._failed.append(message.task)
         elif isinstance(message, ErrorFetched):
             self.unfetched.fetched(message.key)
         elif isinstance(message, NodeEvent) and message.kind == "session_ends":
-            with self._heard:
-                self.farewell = message.text
-                self._heard.notify_all()
+            self.farewell = message.text
         elif isinstance(message, WorkerDied) and message.task:
-            with self._heard:
-                self._obituaries[message.task] = message.tail
-                while len(self._obituaries) > N_OBITUARIES:
-                    del self._obituaries[next(iter(self._obituaries))]
-                self._heard.notify_all()
+            self._obituaries[message.task] = message.tail
+            while len(self._obituaries) > N_OBITUARIES:
+                del self._obituaries[next(iter(self._obituaries))]
+        self._heard.ring()
 
     def keep_calls(self, kept: Any) -> None:
         """Have somebody see the calls of remote functions from now on; None: nobody."""
@@ -342,14 +336,12 @@ class Session:
 
     def why_lost(self) -> str:
         """Why this session is over, which this process has not ended. The segment says that it is before the link says why."""
-        with self._heard:
-            self._heard.wait_for(lambda: self.farewell or self.lost, timeout=OBITUARY_S)
+        self._heard.wait_for(lambda: self.farewell or self.lost, OBITUARY_S)
         return self.farewell or f"The session's local scheduler is gone ({self.lost or 'the connection ended'})."
 
     def _on_lost(self, reason: str) -> None:
-        with self._heard:
-            self.lost = reason or "the connection ended"
-            self._heard.notify_all()
+        self.lost = reason or "the connection ended"
+        self._heard.ring()
         self.client.close()  # every wait and every call raises from now on
         self.client.wake()
 

@@ -1,4 +1,4 @@
-"""Listings of what a session holds: tasks, actors, objects, workers, nodes. They look once, start no session, and stop
+"""Listings of what a session holds: tasks, actors, objects, workers, nodes; and who uses it. They look once, start no session, and stop
 nothing.
 
     cm.state.list_tasks(filters=[("state", "=", "failed")])
@@ -152,9 +152,34 @@ def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 
 def list_jobs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """The programs that use the session, each with its driver's pid, its command line, and the notebook if it is a kernel."""
-    return _select(({"pid": row["pid"], "program": attached.command_of(row["pid"]), "notebook": attached.notebook_of(row["pid"])}
-                    for row in running().client.clients() if row["role"] == "driver"), filters, limit)
+    """The programs that use the session: pid of the driver, program (its command line), notebook (if it is a kernel), node, state, started, ended.
+
+    In a cluster those of all its machines, the latest first, and of those that have left the last 1,000: state is running, ended, or lost
+    with its machine. Times are this machine's local time, by the clock of the driver's.
+
+    Raises
+    ------
+    ClusterError
+        The head of the cluster does not answer.
+    """
+    from . import drivers
+    return _select(drivers.jobs(running()), filters, limit)
+
+
+def list_runs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
+    """What drivers have done, the latest first: program (or notebook), node, state, started, seconds, tasks (with calls of actors: those that
+    had ended in its session when it left), how many of them elsewhere, peak_bytes (the most that the object store has held).
+
+    In a cluster the last 1,000 of all its machines, as of a minute ago at most, see `list_jobs`; without one nothing outlives its session, and only what
+    goes on is listed.
+
+    Raises
+    ------
+    ClusterError
+        The head of the cluster does not answer.
+    """
+    from . import drivers
+    return _select(drivers.runs(running()), filters, limit)
 
 
 def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -163,10 +188,13 @@ def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 
 def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, and what of each is
-    available."""
+    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, what of each is available, and on which
+    machine it is, "" as long as it is reserved nowhere."""
+    from .machines import namer
     from .placement import table
-    return _select(table(running()), filters, limit)
+    of = running()
+    called = namer(of)
+    return _select([row | {"machines": ["" if number is None else called(number) for number in row["machines"]]} for row in table(of)], filters, limit)
 
 
 def list_logs() -> Rows:

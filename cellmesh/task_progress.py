@@ -19,6 +19,7 @@ from . import hooks
 from .exceptions import CellmeshError, SessionError, TaskError
 from .history import names_of
 from .progress_view import Counts, Rate, View, html_of, plain_text, text_lines
+from .scheduler.threads import ServiceThread
 from .session import of_client
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class Follower:
             self._screen = screen(self._session)
         self.refresh()
         if not self._shown.is_over:  # type: ignore[union-attr]
-            threading.Thread(target=self._follow, name="cellmesh-progress", daemon=True).start()
+            ServiceThread(self._follow, "cellmesh-progress").start()
 
     def refresh(self) -> None:
         """Display how far it is now, if it is on view and that is anything new."""

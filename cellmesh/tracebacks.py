@@ -88,8 +88,13 @@ def library_of(file: str) -> str:
             return file.removeprefix(folder).partition("/")[0].removesuffix(".py") if name != "stdlib" else "Python"
     if file.startswith("<frozen "):
         return "Python"
-    compiled = file.endswith((".pyx", ".pxi", ".pxd")) and not file.startswith("/")
-    return file.partition("/")[0] if compiled else ""
+    package, slash, _ = file.partition("/")
+    if not slash or not package:
+        return ""
+    # Files of compiled modules have no path, as in "zmq/backend/cython/_zmq.py".
+    origin = str(getattr(sys.modules.get(package), "__file__", None))
+    compiled = file.endswith((".pyx", ".pxi", ".pxd")) or origin.startswith("/") and library_of(origin)
+    return package if compiled else ""
 
 
 def _label_of(file: str) -> str:

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from .scheduler.threads import Later
+
 PATIENCE_S = 10.0
 N_WAITING = 200      # errors under watch; of further ones only the number is told
 N_SHOWN = 5          # in one report
@@ -79,7 +81,7 @@ class Unfetched:
         self._fetched: OrderedDict[int, None] = OrderedDict()
         self._n_more = 0
         self._reported_at = 0.0
-        self._timer: threading.Timer | None = None
+        self._timer: Later | None = None
         self._closed = False
 
     def failed(self, key: int, task: str, text: str) -> None:
@@ -111,15 +113,13 @@ class Unfetched:
             timer = self._timer
         if timer is not None:
             timer.cancel()
-            if timer is not threading.current_thread():
-                timer.join()
+            timer.join()
         self._show = lambda _: None  # it refers to the session, and the session to this
 
     def _start_timer(self) -> None:
         if self._timer is None and self._waiting and not self._closed:
             due = max(next(iter(self._waiting.values()))[0], self._reported_at) + PATIENCE_S
-            self._timer = threading.Timer(max(0.0, due - time.monotonic()), self._report)
-            self._timer.name, self._timer.daemon = "cellmesh-unfetched", True
+            self._timer = Later(due - time.monotonic(), self._report, "cellmesh-unfetched")
             self._timer.start()
 
     def _report(self) -> None:

@@ -8,6 +8,7 @@ import shlex
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -62,7 +63,7 @@ class Magic:
             words = shlex.split(line, comments=True)
         except ValueError as error:
             raise UsageError(f"{self.name}: {str(error).lower()}; {self.name}? shows how it is used") from None
-        return self._parser().parse_args(words)
+        return self._parser.parse_args(words)
 
     def usage(self) -> str:
         """The line, as it may be written; of several lines if it is long."""
@@ -78,7 +79,8 @@ class Magic:
                  "\n".join(f"    {row}" for row in rows), textwrap.dedent(self.details).strip("\n")]
         return "\n\n".join(part for part in parts if part) + "\n"
 
-    def _parser(self) -> Parser:
+    @cached_property
+    def _parser(self) -> Parser:  # argparse makes several objects for each flag: ten times what it costs to read a line
         parser = Parser(self)
         for flag in self.flags:
             if not flag.name.startswith("-"):

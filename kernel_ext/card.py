@@ -13,12 +13,14 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .. import exceptions
 from ..history import submission_of
 from ..refs import ObjectRef
+from ..scheduler.threads import Later, ServiceThread
 from ..text import in_one_line
 from ..tracebacks import readable_traceback
 from .card_html import STATES, CardFacts, card_html, card_text
@@ -29,6 +31,7 @@ from .tails import tails_of
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
+    from .graph import Graph
     from .recorder import Recorder
 
 UPDATE_INTERVAL_S = 0.25  # of one card
@@ -68,7 +71,7 @@ class _Live:
     shown_at: float = 0.0
     value: ValueFacts | None = None
     asked: bool = False
-    timer: threading.Timer | None = None
+    timer: Later | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -152,7 +155,7 @@ class Cards:
             asks = signature[0] in FINAL and not card.asked
             card.asked |= asks
         if asks:
-            threading.Thread(target=self._ask_for_value, args=(card,), name="cellmesh-card", daemon=True).start()
+            ServiceThread(partial(self._ask_for_value, card), "cellmesh-card").start()
         if signature != card.shown:
             self._update(card, may_wait=True)
         elif self._is_done(card, signature):
@@ -180,9 +183,8 @@ class Cards:
             pause = card.shown_at + UPDATE_INTERVAL_S - time.monotonic()
             if may_wait and pause > 0 and card.value is None:
                 if card.timer is None:
-                    card.timer = threading.Timer(pause, self._update, (card, False))
-                    card.timer.daemon = True
-                    card.timer.start()
+                    card.timer = Later(pause, partial(self._update, card, may_wait=False), "cellmesh-card")
+                card.timer.start()
                 return
             if card.timer is not None:
                 card.timer.cancel()
@@ -333,19 +335,18 @@ def _row(recorder: Recorder | None, ref: ObjectRef) -> dict[str, Any]:
     """What the graph knows of a ref's task; {} if nothing."""
     if recorder is None or recorder.session.client is not ref.client:
         return {}
-    with recorder.lock:
-        number = recorder.graph.row_of(ref.creator)
-        if number >= 0:
-            return recorder.graph.describe(number)
-    with recorder.fresh() as graph:  # while nobody looks it is some events behind
+    def look(graph: Graph) -> dict[str, Any]:
         number = graph.row_of(ref.creator)
         return graph.describe(number) if number >= 0 else {}
+
+    with recorder.lock:
+        known = look(recorder.graph)
+    return known or recorder.look(look)  # while nobody looks it is some events behind
 
 
 def row_of(recorder: Recorder, number: int) -> dict[str, Any]:
     """A row of the graph in words."""
-    with recorder.fresh() as graph:
-        return graph.describe(number)
+    return recorder.look(lambda graph: graph.describe(number))
 
 
 def state_of(ref: ObjectRef) -> str:

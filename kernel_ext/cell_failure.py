@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .. import hooks
+from ..scheduler.threads import ServiceThread
 from .cell_registry import Cell, registry
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ def tell_failure(session: Session, ref: Any, run: Cell, name: str) -> None:
         What the task is called.
     """
     # In a thread: what the task has printed may be on its way still, and the notifier waits for nobody.
-    session.notifier.add(ref, None, lambda: threading.Thread(target=_tell, args=(ref, run, name), name="cellmesh-failure",
-                                                             daemon=True).start())
+    session.notifier.add(ref, None, ServiceThread(partial(_tell, ref, run, name), "cellmesh-failure").start)
 
 
 def as_flag(option: str, name: str, origin: int) -> str:

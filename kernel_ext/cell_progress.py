@@ -41,8 +41,7 @@ def look_at_cell(recorder: Recorder, ref: ObjectRef, number: int, name: str) -> 
 
     def look() -> task_progress.Looked:
         is_over = ref.client.closed or ref.client.ready(ref)  # before the events are read that tell of it
-        with recorder.fresh() as graph:
-            found = graph.counts_of_cell(number)
+        found = recorder.look(lambda graph: graph.counts_of_cell(number))
         groups = {function: _counts(states) for function, states in found.items()}
         if len(groups) > 1 and groups.get(name, Counts()).total == 1:  # they are what it does
             own = groups.pop(name)

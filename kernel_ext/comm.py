@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..exceptions import CellmeshError
+from ..scheduler.threads import ServiceThread
 from ..stacks import stack_of
 from ..tracebacks import readable_stack
 from . import panel_messages as pm
@@ -119,11 +120,10 @@ class Panels:
         self.subscribe(comm_id, lambda data, buffers: self._host.send_comm(comm_id, data, buffers))
 
     def _start(self, request: pm.AnyRequest, reply: Reply) -> None:
-        if not self._jobs.acquire(blocking=False):
-            reply(_refusal("Busy", "Too many requests are under way; try again in a moment."))
-            return
-
         def run() -> None:
+            if not self._jobs.acquire(blocking=False):  # here, where no interrupt can come between this and the release
+                reply(_refusal("Busy", "Too many requests are under way; try again in a moment."))
+                return
             try:
                 reply(msgspec.to_builtins(self._do(request)))
             except (RequestError, CellError, IndexError, CellmeshError, ValueError, OSError) as error:
@@ -134,7 +134,7 @@ class Panels:
             finally:
                 self._jobs.release()
 
-        threading.Thread(target=run, name="cellmesh-request", daemon=True).start()
+        ServiceThread(run, "cellmesh-request").start()
 
     def _do(self, request: pm.AnyRequest) -> pm.Ok:
         recorder = self._host.recorder

@@ -371,10 +371,12 @@ class Graph:
             labels[number] = ActorLabel(actor.name, cls, "dead" if crashed else actor.state, pid, crashed)
         return labels
 
-    def workers(self) -> dict[int, WorkerLabel]:
-        """Every worker by its number: those of this machine by client index, those elsewhere from `FIRST_WORKER` on."""
+    def workers(self, n_told: int = 0) -> dict[int, WorkerLabel]:
+        """Every worker by its number: those of this machine by client index, those elsewhere from `FIRST_WORKER` on, but for
+        the first `n_told` of these: nothing changes in their labels, and they may be thousands."""
         labels = self._workers.labels(self.entries, self.seconds)
-        labels.update({FIRST_WORKER + at: WorkerLabel(pid, "elsewhere", node=node) for at, (node, pid) in enumerate(self.elsewhere.workers)})
+        labels.update({FIRST_WORKER + at: WorkerLabel(pid, "elsewhere", node=node)
+                       for at, (node, pid) in enumerate(self.elsewhere.workers[n_told:], n_told)})
         return labels
 
     def there(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -57,7 +57,7 @@ class GraphView:
         self._actors_told: dict[int, ActorLabel] = {}
         self._workers_told: dict[int, WorkerLabel] = {}
         self._nodes_told: dict[int, NodeLabel] = {}
-        self._n_samples = self._n_losses = self._n_journeys = 0
+        self._n_samples = self._n_losses = self._n_journeys = self._n_elsewhere = 0
         self._facts_told: tuple[object, ...] = ()
 
     def mark(self, rows: np.ndarray) -> None:
@@ -105,7 +105,7 @@ class GraphView:
         actors = [(k, label) for k, label in graph.actors().items() if self._actors_told.get(k) != label]
         updates, away = self._update_columns(changed)  # before the workers, some of which these may be the first to name
         losses = graph.losses(self._n_losses, N_AT_ONCE)
-        workers = [(k, label) for k, label in graph.workers().items() if self._workers_told.get(k) != label]
+        workers = [(k, label) for k, label in graph.workers(self._n_elsewhere).items() if self._workers_told.get(k) != label]
         nodes = [(k, label) for k, label in samples.nodes.items() if self._nodes_told.get(k) != label]
         functions = list(enumerate(graph.functions))[self._n_functions:]
         transfers, n_journeys = graph.transfers(self._n_journeys, N_AT_ONCE)
@@ -125,6 +125,7 @@ class GraphView:
         self._cells_told.update(number for number, _ in cells)
         self._actors_told.update(actors)
         self._workers_told.update(workers)
+        self._n_elsewhere = len(graph.elsewhere.workers)
         self._nodes_told.update(nodes)
         self._n_samples, self._n_journeys = samples.count, n_journeys
         self._n_losses += len(losses)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..actor import ActorHandle
     from ..refs import ObjectRef
     from .card import Cards
+    from .graph import Graph
     from .host import Host
     from .recorder import Recorder
 
@@ -91,14 +92,18 @@ def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspe
     if facts.state == "ready" and (why := ref.client.why(ref)) is not None:
         sections.append(("What it waits for", f"{in_resources(why['wanted'])}: {who_has(why)}"))
     if recorder is not None and recorder.session.client is ref.client:
-        with recorder.fresh() as graph:
-            row = graph.row_of(ref.creator)
-            if row >= 0:
-                sections += [(title, "\n".join(lines)) for title, key in (
-                    ("What it came from", "depends_on"), ("What it goes into", "needed_by"))
-                    if (lines := _lineage(graph.describe, row, key, lambda number: graph.cells[number].label
-                                          if number in graph.cells else ""))]
+        sections += recorder.look(lambda graph: _family(graph, graph.row_of(ref.creator)))
     return Inspection(facts, tuple(sections))
+
+
+def _family(graph: Graph, row: int) -> list[tuple[str, str]]:
+    """Sections on what a task came from and goes into."""
+    if row < 0:
+        return []
+    return [(title, "\n".join(lines))
+            for title, key in (("What it came from", "depends_on"), ("What it goes into", "needed_by"))
+            if (lines := _lineage(graph.describe, row, key, lambda number: graph.cells[number].label
+                                  if number in graph.cells else ""))]
 
 
 def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspection | None:

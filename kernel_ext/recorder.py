@@ -3,23 +3,24 @@
 Two threads, because of the GIL: while the user's cell runs Python, a thread that needs the GIL waits up to 5 ms for it,
 each time, and the cell loses time whenever it is taken away. The *reader* needs it once for all that happens in
 `READ_SPAN_S`, so it keeps up with the ring whatever the cell does; it only copies. The *folder* takes records in and
-draws conclusions when it gets to it, the former without the GIL. Both sleep without a timer while nothing happens, and
-end with the session.
+draws conclusions when it gets to it, the former without the GIL. While nothing happens both look up now and then at
+most; they end with the session.
 """
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..exceptions import SessionError
 from ..function_names import name_of
 from ..machines import is_clustered, names
+from ..scheduler.bell import Bell
 from ..scheduler.messages import ClusterReply, ClusterRequest, Message, WorkerOutput
+from ..scheduler.threads import ServiceThread
 from .events import EVENT_DTYPE
 from .graph import SETTLE_S, Graph
 from .graph_view import GraphView
@@ -59,6 +60,7 @@ RECONCILE_TASKS = 20_000  # more unfinished tasks than that are not listed, whic
 MESSAGE_BYTES_MIN = 20_000  # not worth a message
 
 Send = Callable[[dict[str, Any], list[memoryview]], None]
+T = TypeVar("T")
 
 
 class Subscriber:
@@ -154,15 +156,15 @@ class Recorder:
         if self._is_clustered:
             session.node.link.send(ClusterRequest(0))
         self._subscribers: dict[Any, Subscriber] = {}
-        self._changed = threading.Condition()
+        self._changed = Bell()
+        self._backlog_lock = threading.Lock()
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
         self._spare: list[np.ndarray] = []
         self._n_backlog = 0
         self._wanted = False  # somebody wants a refresh although there are no events
         self._ended = self._stopped = False
         self._reconciled_at: float | None = None  # None: nothing to reconcile
-        self._threads = [threading.Thread(target=run, name=name, daemon=True)
-                         for run, name in ((self._read, "cellmesh-events"), (self._fold, "cellmesh-graph"))]
+        self._threads = [ServiceThread(self._read, "cellmesh-events"), ServiceThread(self._fold, "cellmesh-graph")]
         for thread in self._threads:
             thread.start()
 
@@ -204,27 +206,24 @@ class Recorder:
 
     def want(self) -> None:
         """Have the graph refreshed and sent soon."""
-        with self._changed:
-            self._wanted = True
-            self._changed.notify()
+        self._wanted = True
+        self._changed.ring()
         if self._ended:
             self._publish()  # the thread is gone; the graph stands still
 
-    @contextmanager
-    def fresh(self) -> Iterator[Graph]:
-        """The graph with every event read so far folded in, locked for the time of the `with` block."""
+    def look(self, at: Callable[[Graph], T]) -> T:
+        """`at(graph)`, with every event read so far folded in and the graph locked meanwhile."""
         if self._take_backlog():
             self.want()  # else the folder, finding nothing left to fold, would not send what is new
         with self.lock:
             self._refresh()
-            yield self.graph
+            return at(self.graph)
 
     def stop(self) -> None:
         """End the threads although the session goes on."""
         self._forget()
-        with self._changed:
-            self._stopped = True
-            self._changed.notify()
+        self._stopped = True
+        self._changed.ring()
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, WorkerOutput) and message.text:
@@ -265,20 +264,20 @@ class Recorder:
             if not self._client.closed:
                 raise
         finally:
-            with self._changed:
-                self._ended = True
-                self._changed.notify()
+            self._ended = True
+            self._changed.ring()
 
     def _put(self, buffer: np.ndarray, count: int, lost: int) -> None:
-        with self._changed:
+        with self._backlog_lock:
             if self._n_backlog + count > BACKLOG_RECORDS:
                 lost, count = lost + count, 0
             if count or lost:
                 self._backlog.append((buffer, count, lost))
                 self._n_backlog += count
-                self._changed.notify()
             else:
                 self._spare.append(buffer)
+        if count or lost:
+            self._changed.ring()
 
     # --- the folder
 
@@ -287,13 +286,13 @@ class Recorder:
         pace = Pace(FOLD_SHARE, FOLD_CREDIT_S)
         before = 0.0
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._backlog or self._wanted or self._ended or self._stopped, pause_s)
-                ended, self._wanted = self._ended or self._stopped, False
-                if time.monotonic() - before > QUIET_S and not ended:
-                    # What begins is shown with the first message, once it is old enough: the second one travels later, a whole
-                    # delayed acknowledgement on the way to the page.
-                    self._changed.wait_for(lambda: self._ended or self._stopped, SETTLE_S)
+            self._changed.wait_for(lambda: self._backlog or self._wanted or self._ended or self._stopped, pause_s)
+            self._wanted = False
+            ended = self._ended or self._stopped
+            if time.monotonic() - before > QUIET_S and not ended:
+                # What begins is shown with the first message, once it is old enough: the second one travels later, a
+                # whole delayed acknowledgement on the way to the page.
+                self._changed.wait_for(lambda: self._ended or self._stopped, SETTLE_S)
             before = started = time.monotonic()
             self._take_backlog()
             if ended:
@@ -307,14 +306,13 @@ class Recorder:
             interval = UNWATCHED_INTERVAL_S
             if self._subscribers:
                 interval = min(max(pace.wait(time.thread_time(), started), 1 / MESSAGES_PER_SECOND), interval)
-            with self._changed:
-                self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
-                                       max(0.0, started + interval - time.monotonic()))
+            self._changed.wait_for(lambda: self._wanted or self._ended or self._stopped,
+                                   started + interval - time.monotonic())
 
     def _take_backlog(self) -> bool:
         """Fold what has been read; whether there was anything."""
         with self._folding:
-            with self._changed:
+            with self._backlog_lock:
                 backlog, self._backlog, self._n_backlog = self._backlog, [], 0
             for buffer, count, lost in backlog:  # one at a time, so that requests get the lock in between
                 with self.lock:

@@ -1,7 +1,7 @@
 """The session as it is known now, for a file: what a panel that has just been opened would get, and what it could ask for."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -15,6 +15,7 @@ from .panel_messages import Arrays, GraphMessage, State
 
 if TYPE_CHECKING:
     from .card import Cards
+    from .graph import Graph
     from .host import Host
     from .log_lines import Line
     from .recorder import Recorder
@@ -25,13 +26,14 @@ LOGS_CHARS_MAX = 1 << 30  # all that are kept
 
 def record(recorder: Recorder, cards: Cards) -> Recording:
     """Everything that is known of a session; of values only what cards of failed tasks say."""
-    with recorder.fresh() as graph:
+    def look(graph: Graph) -> tuple[Any, list[Line], dict[int, int]]:
         message = GraphView(graph, recorder.session_id).next(
             recorder.now_s(), 2**62, *recorder.facts, recorder.samples, recorder.lines.count)
         assert message is not None  # the first one is a snapshot, which there always is
         _, lines = recorder.lines.since(0, recorder.now_s(), LOGS_CHARS_MAX)
-        rows = {task: graph.row_of(task) for task in {line.task for line in lines}}
-    header, arrays = message
+        return message, lines, {task: graph.row_of(task) for task in {line.task for line in lines}}
+
+    (header, arrays), lines, rows = recorder.look(look)
     failed = np.flatnonzero(_states(header, arrays) == State.FAILED)[:N_CARDS_MAX]
     known = [(int(row), cards.of_row(recorder, int(row))) for row in failed]
     return Recording(msgspec.to_builtins(header), {

@@ -10,11 +10,13 @@ of the request, which says that the cell has ended; but the task is left behind,
 """
 from __future__ import annotations
 
+import _thread
 import asyncio
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,9 +55,15 @@ def held_back() -> Iterator[None]:
 
 def press_again() -> None:
     """Send the main thread a SIGINT soon; sent to the process, it might be taken by the thread that sends it, and wake nobody."""
-    again = threading.Timer(AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    again.daemon = True
-    again.start()
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    def press() -> None:
+        time.sleep(AGAIN_S)
+        signal.pthread_kill(main_thread, signal.SIGINT)
+
+    # Not a ServiceThread, whose start waits: the interrupt would come in there, and be lost with the unraisable error.
+    _thread.start_new_thread(press, ())
 
 
 class LostInterrupts:

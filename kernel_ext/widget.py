@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import anywidget
 
+from ..scheduler.threads import Later
 from .graph_view import GraphView
 from .host import current
 from .panel_messages import NOTHING, Counts, Snapshot
@@ -65,7 +66,7 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
         self._parent: dict[str, Any] = {}
         self._n_ended: int | None = None  # tasks that had ended in the picture on view; None: not on view
         self._drawn_at = 0.0
-        self._timer: threading.Timer | None = None
+        self._timer: Later | None = None
         self._drawing = threading.Lock()
         if hasattr(self.comm, "_reply_subshell_for"):
             # Messages are sent from other threads than the one that answers; ipykernel must not take that for a reason
@@ -127,9 +128,8 @@ class GraphWidget(anywidget.AnyWidget):  # type: ignore[misc]
         with self._drawing:
             if self._timer is None:
                 pause = max(0.0, self._drawn_at + REDRAW_INTERVAL_S - time.monotonic())
-                self._timer = threading.Timer(pause, self._redraw)
-                self._timer.daemon = True
-                self._timer.start()
+                self._timer = Later(pause, self._redraw, "cellmesh-widget")
+            self._timer.start()
 
     def _redraw(self) -> None:
         with self._drawing:
@@ -151,8 +151,8 @@ def picture(host: Host) -> tuple[str, int]:
     """The graph now as SVG, and how many of its tasks had ended."""
     if host.recorder is None:
         return graph_svg(Snapshot(), NOTHING), 0
-    with host.recorder.fresh() as graph:
-        message = GraphView(graph).next(host.recorder.now_s())
+    now_s = host.recorder.now_s()
+    message = host.recorder.look(lambda graph: GraphView(graph).next(now_s))
     assert message is not None  # the first one is a snapshot, which there always is
     return graph_svg(*message), _ended(message[0].counts)
 

@@ -15,6 +15,9 @@ ROUTE_ANY: int
 ROUTE_HERE: int
 ROUTE_ASKS: int
 ROUTE_WAITS: int
+ROUTE_UNDIRECTED: int
+ROUTE_DIRECTED: int
+ROUTE_NEVER: int
 EVENT_DTYPE: list[tuple[str, str]]
 """numpy dtype of one event record, 32 bytes; kinds are listed in core/event.h."""
 

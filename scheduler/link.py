@@ -11,7 +11,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .bell import Bell
 from .messages import Message
+from .threads import ServiceThread
 from .transport import Channel, ConnectionLost, ProtocolError
 
 Listener = Callable[[Message], None]
@@ -36,11 +38,12 @@ class Link:
         self._explain = explain
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._listeners: list[Listener] = []
+        self._listeners: dict[Listener, None] = {}
         self._lost_listeners: list[Callable[[str], None]] = []
         self._lost: str | None = None
+        self._losing = Bell()
         self._closing = False
-        self._thread = threading.Thread(target=self._read, name="cellmesh-link", daemon=True)
+        self._thread = ServiceThread(self._read, "cellmesh-link")
         _after_fork.add(self)
         self._thread.start()
 
@@ -50,14 +53,12 @@ class Link:
 
     def add_listener(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(message)` for everything that arrives from now on; returns the function that ends it."""
-        with self._lock:
-            self._listeners = [*self._listeners, listener]
+        self._listeners[listener] = None
         return lambda: self.remove_listener(listener)
 
     def remove_listener(self, listener: Listener) -> None:
         """Undo `add_listener`; harmless if it is not there."""
-        with self._lock:
-            self._listeners = [known for known in self._listeners if known is not listener]
+        self._listeners.pop(listener, None)
 
     def tell(self, message: Message) -> None:
         """Have the listeners hear something that this process says itself."""
@@ -74,6 +75,10 @@ class Link:
                 return
         listener(self._lost)
 
+    def wait_lost(self, timeout_s: float | None = None) -> bool:
+        """Wait until the connection has ended unexpectedly; whether it has."""
+        return self._losing.wait_for(lambda: self._lost is not None, timeout_s)
+
     def expect_end(self) -> None:
         """From now on the connection's end is no loss."""
         self._closing = True
@@ -84,10 +89,9 @@ class Link:
         if self._pid != os.getpid():
             return
         self._channel.shut_down()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        self._thread.join()
         self._channel.close()
-        self._listeners, self._lost_listeners = [], []  # which may hold on to all of a session
+        self._listeners, self._lost_listeners = {}, []  # which may hold on to all of a session
 
     def _read(self) -> None:
         while True:
@@ -105,11 +109,12 @@ class Link:
         with self._lock:
             self._lost = reason
             listeners = list(reversed(self._lost_listeners))
+        self._losing.ring()
         for listener in listeners:
             listener(reason)
 
     def _tell(self, message: Message) -> None:
-        for listener in self._listeners:
+        for listener in list(self._listeners):
             try:
                 listener(message)
             except Exception as error:  # theirs, not ours: shown, and they are out

@@ -14,6 +14,9 @@ class Sums:
     def __init__(self) -> None:
         self._series: dict[Key, Series] = {}
 
+    def __len__(self) -> int:
+        return len(self._series)
+
     def add(self, changes: Iterable[Series]) -> int:
         """Counters and histograms grow by a change, a gauge becomes it; how many there was no room for."""
         n_refused = 0

@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 
 from ..objstore import _core
@@ -263,11 +262,9 @@ def stop_session(directory: str, by: str, timeout_s: float) -> list[int]:
     except JoinError:  # it hangs, or is another version's
         node = None
     if node is not None:
-        over = threading.Event()
-        node.link.on_lost(lambda reason: over.set())
         try:
             node.link.send(Shutdown(by))
-            over.wait(timeout_s)
+            node.link.wait_lost(timeout_s)
         except ConnectionLost:  # it has ended meanwhile
             pass
         finally:

@@ -12,6 +12,7 @@ from ..objstore import _core
 # An environment variable that every process of a session inherits, tasks' own child processes included. It finds those
 # that outlived everybody who could have known them.
 SESSION_VARIABLE = "CELLMESH_SESSION"
+LOOKER = "cellmesh-look"   # what commands call themselves that attach to a session to look at it
 
 
 def die_with_parent(parent: int) -> None:
@@ -117,6 +118,28 @@ def name_of(pid: int) -> str:
             return file.read().strip()
     except OSError:
         return ""
+
+
+def command_of(pid: int) -> str:
+    """Its command line; "" if it has ended."""
+    import shlex
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return shlex.join(file.read().decode(errors="replace").rstrip("\0").split("\0"))
+    except OSError:
+        return ""
+
+
+def notebook_of(pid: int) -> str:
+    """What Jupyter told a kernel when it started it, "" for other processes."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read().split(b"\0")
+    except OSError:  # it is ending
+        return ""
+    marker = b"JPY_SESSION_NAME="
+    path = next((entry[len(marker):] for entry in environment if entry.startswith(marker)), b"")
+    return os.path.basename(path.decode(errors="replace"))
 
 
 def session_processes(session: str) -> list[int]:

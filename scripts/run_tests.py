@@ -1,8 +1,8 @@
-"""Runs every kind of test one after the other and says at the end, loudly, what failed and what was not run.
+"""Runs every kind of test, two at a time, and says at the end, loudly, what failed and what was not run.
 
     python scripts/run_tests.py                     # what `make test` runs
     python scripts/run_tests.py --only panel,c      # some kinds
-    python scripts/run_tests.py --nightly           # sanitizers, torture, everything three times, notebooks at full length
+    python scripts/run_tests.py --nightly           # sanitizers, torture, everything three times, notebooks at full length; one by one
 
 A kind that cannot run here (no Chromium and no way to install it) is reported and skipped; with CI=true it is a failure.
 """
@@ -14,8 +14,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,16 +61,18 @@ PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" tests/objstore te
 
 CONTROL_STORE = "tests/cluster/test_control_store.py"  # alone, as it needs a Redis
 
+# The longest first, so that two at a time end together: alone, tests in Python wait half of the time, and leave a core idle.
 KINDS = [
+    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui", "--ignore=tests/cluster"], 1500),
+    Kind("clusters", [*PYTEST, "-m", "not slow", "tests/cluster", f"--ignore={CONTROL_STORE}"], 1200),
+    Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 900, browser.install),
     Kind("c", c_tests(), 600),
     Kind("c under sanitizers", c_tests("SAN=address,undefined"), 900),
     Kind("threads as clients", c_tests("SAN=thread", "TESTS=threads_test"), 300),
     Kind("models", [sys.executable, "models/run.py"], 120),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 300, node_missing),
     Kind("control store", [*PYTEST, CONTROL_STORE], 300, apt.redis_server),
-    Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui", f"--ignore={CONTROL_STORE}"], 1500),
     Kind("notebooks", [*PYTEST, "tests/notebooks"], 600),
-    Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 600, browser.install),
 ]
 NIGHTLY = [
     Kind("c", c_tests("DEADLINE_S=1200"), 1800),
@@ -88,6 +92,12 @@ NIGHTLY = [
     Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
     Kind("a cluster's storms and lies", ["env", "CELLMESH_STORMS=500", "CELLMESH_LIES=300", *PYTEST, "tests/cluster/test_storms.py", "tests/cluster/test_hostile.py"], 3600),
+    Kind("ten thousand spoilt bytes", ["env", "CELLMESH_FLIPS=5000", *PYTEST, "tests/cluster/test_spoilt_lines.py"], 1200),
+    Kind("agents killed", ["env", "CELLMESH_AGENT_KILLS=20", *PYTEST, "tests/cluster/test_agents_killed.py"], 1800),
+    Kind("nodes lost", ["env", "CELLMESH_RECONSTRUCTIONS=10", *PYTEST, "tests/cluster/test_reconstruction.py"], 1800),
+    Kind("networks that fail", ["env", "CELLMESH_BLACKOUTS=10", "CELLMESH_STOPS=10", "CELLMESH_LONG_PARTITIONS=5", *PYTEST, "tests/cluster/test_networks.py"], 1800),
+    Kind("two hundred partitions", ["env", "CELLMESH_PARTITIONS=200", *PYTEST, "tests/cluster/test_partitions.py"], 1800),
+    Kind("a cluster's soak", ["env", "CELLMESH_SOAK_S=300", *PYTEST, "tests/cluster/test_soak.py"], 1200),
     Kind("five hundred interrupts", ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"], 2400),
     *(kind for kind in KINDS if kind.name in ("models", "typescript", "control store")),
     *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
@@ -119,13 +129,19 @@ def counts(output: str) -> dict[str, int]:
     return found
 
 
-def run(kind: Kind, fast: bool) -> Outcome:
-    """One kind, its output passed through; ends everything it started when its time is up."""
-    print(f"\n{'=' * 24} {kind.name} {'=' * 24}", flush=True)
+installing, printing = threading.Lock(), threading.Lock()  # packages; what one kind has printed, as a whole
+
+
+def run(kind: Kind, fast: bool, alone: bool) -> Outcome:
+    """One kind; ends everything it started when its time is up. Its output is passed through, or, beside others, printed at its end."""
+    head = f"\n{'=' * 24} {kind.name} {'=' * 24}"
     started = time.monotonic()
-    if reason := kind.missing():
-        print(f"NOT RUN: {reason}", flush=True)
+    with installing:
+        reason = kind.missing()
+    if reason:
+        print(f"{head}\nNOT RUN: {reason}", flush=True)
         return Outcome(kind, "NOT RUN", time.monotonic() - started, note=reason)
+    print(head if alone else f"{kind.name} ...", flush=True)
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "NO_COLOR": "1"}
     environment.pop("FORCE_COLOR", None)
     if fast:
@@ -133,17 +149,20 @@ def run(kind: Kind, fast: bool) -> Outcome:
     process = subprocess.Popen(kind.command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace", start_new_session=True)
     assert process.stdout is not None
-    previous = signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
-    signal.alarm(kind.limit_s)
+    limit = threading.Timer(kind.limit_s, os.killpg, (process.pid, signal.SIGKILL))
+    limit.start()
     lines = []
     try:
         for line in process.stdout:
-            print(line, end="", flush=True)
+            if alone:
+                print(line, end="", flush=True)
             lines.append(line)
         code = process.wait()
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        limit.cancel()
+    if not alone:
+        with printing:
+            print(f"{head}\n{''.join(lines)}", end="", flush=True)
     seconds = time.monotonic() - started
     note = f"ended after its limit of {kind.limit_s} s" if code == -signal.SIGKILL else "" if code == 0 else f"status {code}"
     outcome = Outcome(kind, "FAILED" if code else "ok", seconds, **counts("".join(lines)), note=note)
@@ -178,7 +197,9 @@ def main() -> int:
         if unknown := set(wanted) - {k.name for k in kinds}:
             parser.error(f"unknown kind: {', '.join(sorted(unknown))}")
         kinds = [k for k in kinds if k.name in wanted]
-    return summarize([run(kind, fast=not opt.nightly) for kind in kinds])
+    n = 1 if opt.nightly or len(kinds) == 1 else 2
+    with ThreadPoolExecutor(n) as pool:
+        return summarize(list(pool.map(lambda kind: run(kind, not opt.nightly, n == 1), kinds)))
 
 
 if __name__ == "__main__":

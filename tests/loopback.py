@@ -30,7 +30,7 @@ ToPeer = Ping | Pong
 
 
 class Line:
-    """A TCP proxy that passes bytes on, or keeps them, or breaks off. Works while somebody `wait`s with it."""
+    """A TCP proxy that passes bytes on, or keeps them, or spoils them, or breaks off. Works while somebody `wait`s with it."""
 
     def __init__(self, endpoint: str) -> None:
         self._there = address.parse(endpoint)
@@ -42,6 +42,7 @@ class Line:
         self.n_connections = self.n_bytes = 0
         self.is_open = True
         self.limit: int | None = None       # break off after that many bytes
+        self.spoil: Callable[[bytes], bytes] = bytes
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -67,7 +68,7 @@ class Line:
         try:
             data = one.recv(1 << 16)
             if data:
-                other.sendall(data)
+                other.sendall(self.spoil(data))
         except OSError:
             data = b""
         self.n_bytes += len(data)

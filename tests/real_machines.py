@@ -17,6 +17,8 @@ from typing import Any
 
 from support import wait_until
 
+from cellmesh.scheduler.processes import name_of
+
 MEMORY = ("--num-cpus", "1", "--object-store-memory", str(64 << 20))
 
 
@@ -98,6 +100,23 @@ def processes_of(machine: Machine) -> list[int]:
     return found
 
 
+def agent_of(machine: Machine) -> int:
+    """The pid of the agent of its session, as soon as there is one."""
+    return int(wait_until(lambda: [pid for pid in processes_of(machine) if name_of(pid) == "cellmesh-agent"])[0])
+
+
+def logs_of(machine: Machine) -> str:
+    """All that its sessions and heads have written down."""
+    return "".join(log.read_text(errors="replace") for log in Path(machine.folder).glob("cellmesh*/**/*.log"))
+
+
+def own_bytes(pid: int) -> int:
+    """Memory that a process has for itself: without the segment and files."""
+    found = re.search(r"RssAnon:\s*(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1]) << 10
+
+
 def kill_sessions(machine: Machine) -> None:
     """As if somebody had pulled the plug."""
     for pid in processes_of(machine):
@@ -172,6 +191,10 @@ class Network:
 
     def plug(self, i: int) -> None:
         self._ip(f"-n {self._name}b link set port{i} master br0")
+
+    def mislead(self, i: int, j: int) -> None:
+        """What machine `i` sends to `j` goes to nobody, and neither is told; what `j` sends arrives."""
+        self._ip(f"-n {self._name}n{i} neighbour replace 10.117.0.{j} lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
 
     def __exit__(self, *unused: object) -> None:
         try:

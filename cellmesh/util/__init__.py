@@ -1,7 +1,7 @@
 """Helpers on top of the public API, most of them with the interface of something well known.
 
 `ActorPool`, `Queue`; `Executor` (concurrent.futures), `Pool` in `cellmesh.util.multiprocessing`, `register_joblib`,
-`dask_get`; `placement_group` and what goes with it; `list_named_actors`, `inspect_serializability`, `register_serializer`.
+`dask_get`; the key-value store `cellmesh.util.kv`; `placement_group` and what goes with it; `list_named_actors`, `inspect_serializability`, `register_serializer`.
 """
 from __future__ import annotations
 

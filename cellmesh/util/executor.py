@@ -14,6 +14,7 @@ from typing import Any
 
 from ..api import cancel, remote
 from ..exceptions import TaskCancelledError
+from ..futures import Future
 from ..refs import ObjectRef
 from ..session import current
 from ..store_errors import store_error
@@ -24,7 +25,7 @@ N_FUNCTIONS_KEPT = 64  # functions that an executor has made remote, and keeps f
 _initialized: dict[str, Initialized] = {}  # in a worker: by executor
 
 
-class TaskFuture(futures.Future[Any]):
+class TaskFuture(Future[Any]):
     """A future of an executor. While its task waits in a queue it can be cancelled.
 
     Attributes

@@ -24,6 +24,7 @@ from ..api import remote
 from ..exceptions import ActorError, CellmeshError, TaskError
 from ..objects import get
 from ..refs import ObjectRef
+from ..scheduler.bell import Bell
 from ..session import current
 from ..store_errors import store_error
 from .initializer import Initialized, check_initializer
@@ -73,13 +74,14 @@ class AsyncResult:
         self._chunks: list[Any] = [None] * n_chunks
         self._n_missing = n_chunks
         self._error: BaseException | None = None
-        self._over = threading.Event()  # set after the callback, on which whoever waits may rely
+        self._is_over = False  # until after the callback, on which whoever waits may rely
+        self._ending = Bell()
         self._call_back()
 
     def ready(self) -> bool:
         """Whether the call is over."""
         self._pool._collect(0)
-        return self._over.is_set()
+        return self._is_over
 
     def successful(self) -> bool:
         """Whether it is over and has raised nothing; ValueError if it is not over."""
@@ -92,12 +94,12 @@ class AsyncResult:
         end = None if timeout is None else time.monotonic() + timeout
         self._pool._collect_until(lambda: not self._n_missing, timeout)
         if not self._n_missing:
-            self._over.wait(None if end is None else max(0.0, end - time.monotonic()))
+            self._ending.wait_for(lambda: self._is_over, None if end is None else end - time.monotonic())
 
     def get(self, timeout: float | None = None) -> Any:
         """The result; raises what the function raised, or multiprocessing.TimeoutError when the time is up."""
         self.wait(timeout)
-        if not self._over.is_set():
+        if not self._is_over:
             raise TimeoutError(f"no result within {timeout:g} s; the call goes on")
         if self._error is not None:
             raise self._error
@@ -118,7 +120,7 @@ class AsyncResult:
     def _call_back(self) -> None:
         """Called after each `_take`, without the lock."""
         with self._pool._lock:
-            if self._n_missing or self._over.is_set():
+            if self._n_missing or self._is_over:
                 return
             callback, self._callback = self._callback, None
             error_callback, self._error_callback = self._error_callback, None
@@ -130,7 +132,8 @@ class AsyncResult:
         except Exception:  # the user's; it must not end the thread that happens to call, and there is nobody to tell
             traceback.print_exc()
         finally:
-            self._over.set()
+            self._is_over = True
+            self._ending.ring()
 
 
 class IMapIterator:

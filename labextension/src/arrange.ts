@@ -9,6 +9,8 @@ const OUTLOOK_ROWS = 200;
 const CRAMPED_GROWTH = 1.5;
 
 const GROUP_SLOTS: Record<Direction, number> = { right: 5, down: 3 };
+/** By machine, so that four of them lie beside each other. */
+const MACHINE_SLOTS = 5.5;
 
 /** A layout that follows a growing graph and begins again when the graph does. */
 abstract class Follower {
@@ -122,10 +124,10 @@ export class TaskArrangement extends Follower {
   }
 }
 
-/** A box for each group; its parents are the groups that fed it when it appeared. */
+/** A box for each group; its parents are the groups that fed it when it appeared. By machine, each machine has a part of its own. */
 export class GroupArrangement extends Follower {
   protected fresh(direction: Direction): LayeredLayout {
-    return new LayeredLayout(GROUP_METRICS[direction], GROUP_SLOTS[direction], direction);
+    return new LayeredLayout(GROUP_METRICS[direction], this.graph.byMachine ? MACHINE_SLOTS : GROUP_SLOTS[direction], direction);
   }
 
   protected count(): number {
@@ -137,9 +139,9 @@ export class GroupArrangement extends Follower {
   }
 
   protected place(box: number): void {
-    const { groups } = this.graph;
+    const { groups, byMachine } = this.graph;
     const parents = groups.edges.filter(({ source, target }) => target === box && source < box).map(({ source }) => source);
-    const block = groups.list[box]!.cell;
-    this.layout.add({ parents, continues: NONE, block }, { nSlots: 1, feeders: new Set(parents) });
+    const { cell, node } = groups.list[box]!;
+    this.layout.add({ parents, continues: NONE, block: byMachine ? node : cell }, { nSlots: 1, feeders: new Set(parents), isBeside: byMachine });
   }
 }

@@ -1,4 +1,4 @@
-// Groups of rows: one per cell, function and sort of row. They keep a graph of a hundred thousand tasks readable.
+// Groups of rows: one per cell, function and sort of row, if asked for also per machine. They keep a graph of a hundred thousand tasks readable.
 //
 // Everything a group's picture needs is maintained as rows come and change, so that drawing a group costs the same
 // whether it stands for ten tasks or a million.
@@ -82,7 +82,9 @@ export class Group {
     readonly fn: number,
     readonly cell: number,
     readonly kind: Kind,
-    readonly firstRow: number
+    readonly firstRow: number,
+    /** The machine, where groups are of one each. */
+    readonly node: number
   ) {}
 
   get ended(): number {
@@ -101,8 +103,8 @@ export interface GroupEdge {
   n: number;
 }
 
-function keyOf({ cell, fn, kind }: Pick<Group, 'cell' | 'fn' | 'kind'>): string {
-  return `${cell}:${fn}:${kind}`;
+function keyOf({ cell, fn, kind, node }: Pick<Group, 'cell' | 'fn' | 'kind' | 'node'>): string {
+  return `${cell}:${fn}:${kind}:${node}`;
 }
 
 /** All groups, in order of appearance. */
@@ -113,11 +115,11 @@ export class Groups {
   private readonly edgeByKey = new Map<string, GroupEdge>();
 
   /** The group that such a row belongs to, made on demand. */
-  find(fn: number, cell: number, kind: Kind, row: number): Group {
-    const key = keyOf({ cell, fn, kind });
+  find(fn: number, cell: number, kind: Kind, node: number, row: number): Group {
+    const key = keyOf({ cell, fn, kind, node });
     let group = this.byKey.get(key);
     if (!group) {
-      group = new Group(this.list.length, fn, cell, kind, row);
+      group = new Group(this.list.length, fn, cell, kind, row, node);
       this.byKey.set(key, group);
       this.list.push(group);
     }
@@ -128,27 +130,30 @@ export class Groups {
     this.edgeByKey.get(`${source}:${target}`)!.n--;
   }
 
-  /** Forget groups and edges that are empty now; groups have become so from the last one on. */
+  /** Forget groups that are empty now, which they have become from the last one on, and edges. */
   prune(): void {
     for (let last = this.list.at(-1); last && !last.n; last = this.list.at(-1)) {
       this.byKey.delete(keyOf(last));
       this.list.pop();
     }
+    this.pruneEdges();
+  }
+
+  pruneEdges(): void {
     for (const { source, target } of this.edges.filter(({ n }) => !n)) {
       this.edgeByKey.delete(`${source}:${target}`);
     }
     this.edges = this.edges.filter(({ n }) => n > 0);
   }
 
-  /** Make waffles anew that would be finer if they had never been larger, from the columns of the first `n` rows. */
-  refine(n: number, groupOf: Uint32Array, state: Uint8Array, rank: Uint32Array): void {
-    const coarse = new Set(this.list.filter(({ waffle }) => waffle.isTooCoarse));
-    coarse.forEach(group => {
+  /** Make waffles anew that would be finer if they had never been larger, or those of `stale` groups, from the columns of the first `n` rows. */
+  refine(n: number, groupOf: Uint32Array, state: Uint8Array, rank: Uint32Array, stale = new Set(this.list.filter(({ waffle }) => waffle.isTooCoarse))): void {
+    stale.forEach(group => {
       group.waffle = new Waffle();
     });
-    for (let row = 0; coarse.size && row < n; row++) {
+    for (let row = 0; stale.size && row < n; row++) {
       const group = this.list[groupOf[row]!]!;
-      if (coarse.has(group)) {
+      if (stale.has(group)) {
         rank[row] = group.waffle.add(state[row] as State);
       }
     }

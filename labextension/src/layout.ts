@@ -62,6 +62,8 @@ export interface Outlook {
   nSlots: number;
   /** Boxes of other blocks that it needs. */
   feeders: ReadonlySet<number>;
+  /** It lies beside the others as far as there is room, whatever feeds it and however long they are. */
+  isBeside?: boolean;
 }
 
 export const NONE = -1;
@@ -334,11 +336,12 @@ export class LayeredLayout {
   }
 
   /** A place for a block: beside others if it fits there and none of them feeds it, else on a shelf of its own. */
-  private begin(box: number, block: number, { nSlots, feeders }: Outlook = { nSlots: this.nSlots, feeders: new Set() }): Band {
+  private begin(box: number, block: number, { nSlots, feeders, isBeside }: Outlook = { nSlots: this.nSlots, feeders: new Set() }): Band {
     const shelf = this.shelves.length - 1;
     const before = this.shelves[shelf]?.bands.at(-1);
     const first = before ? before.last + 1.5 : 0;
-    const fits = before && first + nSlots <= this.nSlots && this.isLow(before) && ![...feeders].some(other => this.bandOf(other).shelf === shelf);
+    const isGood = isBeside || (before && this.isLow(before) && ![...feeders].some(other => this.bandOf(other).shelf === shelf));
+    const fits = before && first + nSlots <= this.nSlots && isGood;
     const at = fits ? first : 0;
     const band: Band = { shelf: fits ? shelf : shelf + 1, first: at, end: this.nSlots, last: at, layers: [], rootLine: 0, rootSlot: at };
     if (fits) {

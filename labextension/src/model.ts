@@ -3,7 +3,7 @@
 // No DOM and no clock in here. A snapshot starts a new epoch, deltas extend it; layout and drawing read the columns and
 // catch up on their own. Edges hang in linked lists of indices, so that adding one costs the same at any size.
 
-import { Groups } from './groups';
+import { type Group, Groups } from './groups';
 import {
   type ActorLabel,
   type CellLabel,
@@ -66,6 +66,8 @@ export class TaskGraph {
   version = 0;
   /** Whether there is more than one machine. */
   isClustered = false;
+  /** Whether a group is of one machine. */
+  byMachine = false;
 
   // ---- rows. Columns are longer than `n`; what lies beyond is undefined.
   n = 0;
@@ -377,6 +379,78 @@ export class TaskGraph {
     }
   }
 
+  /** Have groups of one machine each, or not. What had not begun yet counts to this machine. */
+  regroup(byMachine: boolean): void {
+    if (byMachine === this.byMachine) {
+      return;
+    }
+    this.byMachine = byMachine;
+    this.epoch++;
+    this.groups = new Groups();
+    for (let row = 0; row < this.n; row++) {
+      this.enterGroup(row);
+      this.countInGroup(row, 1);
+    }
+    for (let row = 0; row < this.n; row++) {
+      if (this.parent[row]) {
+        this.connectGroups(this.parent[row]! - 1, row);
+      }
+    }
+    for (let e = 0; e < this.nEdges; e++) {
+      this.connectGroups(this.source[e]!, this.target[e]!);
+    }
+  }
+
+  private groupOf(row: number): Group {
+    return this.groups.find(this.fn[row]!, this.cell[row]!, this.kind[row] as Kind, this.byMachine ? this.nodeOf(row) : NONE, row);
+  }
+
+  private enterGroup(row: number): void {
+    const group = this.groupOf(row);
+    const state = this.state[row] as State;
+    this.group[row] = group.index;
+    this.rank[row] = group.waffle.add(state);
+    group.n++;
+    group.counts[state]!++;
+  }
+
+  /** Add what a row has taken, in time and bytes, to its group's sums, or take it away. */
+  private countInGroup(row: number, sign: 1 | -1): void {
+    const group = this.groups.list[this.group[row]!]!;
+    const seconds = this.endOf(row) - this.started[row]!;
+    group.bytes += sign * (this.size[row]! || 0);
+    if (!Number.isNaN(seconds)) {
+      group.seconds += sign * seconds;
+      group.nTimed += sign;
+    }
+  }
+
+  /** Rows that have been found on another machine go into its groups. */
+  private moveRows(rows: readonly number[]): void {
+    const stale = new Set<Group>();
+    for (const row of rows) {
+      const from = this.groups.list[this.group[row]!]!;
+      const to = this.groupOf(row);
+      const state = this.state[row] as State;
+      const pairs = [
+        ...[...this.dependencies(row), ...(this.parent[row] ? [this.parent[row]! - 1] : [])].map(other => [other, row] as const),
+        ...[...this.dependents(row), ...this.children(row)].map(other => [row, other] as const)
+      ];
+      pairs.forEach(([source, target]) => this.groups.disconnect(this.group[source]!, this.group[target]!));
+      this.countInGroup(row, -1);
+      from.n--;
+      from.counts[state]!--;
+      this.group[row] = to.index;
+      this.countInGroup(row, 1);
+      to.n++;
+      to.counts[state]!++;
+      pairs.forEach(([source, target]) => this.connectGroups(source, target));
+      stale.add(from).add(to);
+    }
+    this.groups.pruneEdges();
+    this.groups.refine(this.n, this.group, this.state, this.rank, stale);
+  }
+
   /** Forget everything: the session is no more. */
   clear(): void {
     this.reset();
@@ -404,7 +478,11 @@ export class TaskGraph {
       column.fill(none, n, this.n);
     }
     this.n = n;
-    this.groups.prune();
+    if (this.byMachine) {
+      this.groups.pruneEdges(); // rows come into groups in another order than they appear: each keeps its place
+    } else {
+      this.groups.prune();
+    }
     this.groups.refine(n, this.group, this.state, this.rank);
     for (const labels of [this.functions, this.cells, this.actors, this.workers, this.nodes]) {
       labels.clear();
@@ -418,15 +496,10 @@ export class TaskGraph {
   private removeLast(row: number): void {
     const group = this.groups.list[this.group[row]!]!;
     const state = this.state[row] as State;
-    const seconds = this.endOf(row) - this.started[row]!;
     group.n--;
     group.counts[state]!--;
     group.waffle.removeLast(state);
-    group.bytes -= this.size[row]! || 0;
-    if (!Number.isNaN(seconds)) {
-      group.seconds -= seconds;
-      group.nTimed--;
-    }
+    this.countInGroup(row, -1);
     const parent = this.parent[row]! - 1;
     if (parent >= 0) {
       this.firstChild[parent] = this.nextChild[row]!;
@@ -535,13 +608,8 @@ export class TaskGraph {
     this.n = base + nNew;
     for (let row = base; row < this.n; row++) {
       const kind = this.kind[row] as Kind;
-      const state = kind === Kind.object ? State.finished : State.waiting;
-      this.state[row] = state;
-      const group = this.groups.find(this.fn[row]!, this.cell[row]!, kind, row);
-      this.group[row] = group.index;
-      this.rank[row] = group.waffle.add(state);
-      group.n++;
-      group.counts[state]!++;
+      this.state[row] = kind === Kind.object ? State.finished : State.waiting;
+      this.enterGroup(row);
       const parent = this.parent[row]! - 1;
       if (parent >= 0) {
         this.nextChild[row] = this.firstChild[parent]!;
@@ -591,16 +659,14 @@ export class TaskGraph {
   private updateRows({ arrays }: GraphMessage, clockMs: number): void {
     const { updateRow, updateState, updateWorker, updateStarted, updateFinished, updateSize, awayRow, awayTimes } = arrays;
     let away = 0; // those that ran elsewhere are in the order of the others
+    const moved: number[] = [];
     for (let i = 0; i < updateRow.length; i++) {
       const row = updateRow[i]!;
       const from = this.state[row] as State;
       const to = updateState[i] as State;
       const group = this.groups.list[this.group[row]!]!;
-      const secondsBefore = this.endOf(row) - this.started[row]!;
-      if (!Number.isNaN(secondsBefore)) {
-        group.seconds -= secondsBefore;
-        group.nTimed--;
-      }
+      const nodeBefore = this.byMachine ? this.nodeOf(row) : 0;
+      this.countInGroup(row, -1);
       this.worker[row] = updateWorker[i]!;
       this.started[row] = updateStarted[i]!;
       this.finished[row] = updateFinished[i]!;
@@ -609,14 +675,11 @@ export class TaskGraph {
       this.sent[row] = isAway ? awayTimes[away]! : Number.NaN;
       this.ended[row] = isAway ? awayTimes[awayRow.length + away]! : Number.NaN;
       away += Number(isAway);
-      const seconds = this.endOf(row) - this.started[row]!;
-      if (!Number.isNaN(seconds)) {
-        group.seconds += seconds;
-        group.nTimed++;
-      }
-      const sizeBefore = this.size[row]!;
       this.size[row] = updateSize[i]!;
-      group.bytes += (updateSize[i]! || 0) - (sizeBefore || 0);
+      this.countInGroup(row, 1);
+      if (this.byMachine && this.nodeOf(row) !== nodeBefore) {
+        moved.push(row);
+      }
       if (from !== to) {
         this.state[row] = to;
         this.changed[row] = clockMs;
@@ -630,6 +693,9 @@ export class TaskGraph {
           }
         }
       }
+    }
+    if (moved.length) {
+      this.moveRows(moved);
     }
   }
 

@@ -255,6 +255,8 @@ PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec 
 int placement_end_doomed(ClientObject *c); /* kills the workers of removed groups; -1: an exception */
 PyObject *client_placement_number(ClientObject *c, PyObject *unused);
 PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwargs);
+PyObject *client_groups(ClientObject *c, PyObject *unused);
+PyObject *client_assign(ClientObject *c, PyObject *args);
 PyObject *client_remove_placement(ClientObject *c, PyObject *number);
 PyObject *client_placement_reserved(ClientObject *c, PyObject *number);
 PyObject *client_find_placement(ClientObject *c, PyObject *args);

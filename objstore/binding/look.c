@@ -510,7 +510,8 @@ LOOK(why)
     }
     for (uint32_t g = placement_next(s, 1); lacks && pool == s->h->pools && g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n))
         for (uint32_t i = 0; placement_holds(&s->h->pools[g]) && i < s->h->pools[g].n * MAX_KINDS; i++)
-            reserved[i % MAX_KINDS] += s->h->pools[g + i / MAX_KINDS].total[i % MAX_KINDS];
+            if (s->h->pools[g + i / MAX_KINDS].client_1 == POOL_HERE)
+                reserved[i % MAX_KINDS] += s->h->pools[g + i / MAX_KINDS].total[i % MAX_KINDS];
     for (uint32_t i = 0; lacks && i < s->h->touched_tasks; i++) {
         const struct task_slot *t = &s->tasks[i];
         uint32_t state = slot_is_safe(s, SLOT_TASK, i) ? atomic_load(&t->state) : TASK_FREE;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "../core/route.h"
+
 CoreState *core_state(PyObject *module) { return PyModule_GetState(module); }
 
 static PyObject *create_segment(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -44,6 +46,12 @@ static PyMethodDef functions[] = {
      "line_buffer_stdout()\n--\n\nHave C's stdout flush at newlines, whatever it leads to."},
     {NULL}};
 
+#define CONSTANT(name) {#name, name}
+static const struct { const char *name; long value; } constants[] = {
+    CONSTANT(ROLE_SCHEDULER), CONSTANT(ROLE_DRIVER), CONSTANT(ROLE_WORKER), CONSTANT(ROLE_PROXY), CONSTANT(ROUTE_ANY),
+    CONSTANT(ROUTE_HERE), CONSTANT(ROUTE_ASKS), CONSTANT(ROUTE_WAITS), CONSTANT(ROUTE_UNDIRECTED), CONSTANT(ROUTE_DIRECTED),
+    CONSTANT(ROUTE_NEVER), CONSTANT(TASK_FLAG_STAYS), CONSTANT(DIED_OF_MEMORY)};
+
 static PyObject *event_dtype(void)
 {
     return Py_BuildValue("[(ss)(ss)(ss)(ss)(ss)(ss)(ss)(ss)]", "t", "<u8", "seq", "<u8", "a", "<u4", "b", "<u4", "c", "<u4", "d", "<u2",
@@ -71,12 +79,9 @@ static int core_exec(PyObject *module)
     PyObject *dtype = event_dtype();
     int result = dtype ? PyModule_AddObjectRef(module, "EVENT_DTYPE", dtype) : -1;
     Py_XDECREF(dtype);
-    if (result < 0 || PyModule_AddIntMacro(module, ROLE_SCHEDULER) < 0 || PyModule_AddIntMacro(module, ROLE_DRIVER) < 0 ||
-        PyModule_AddIntMacro(module, ROLE_WORKER) < 0 || PyModule_AddIntMacro(module, ROLE_PROXY) < 0 || PyModule_AddIntMacro(module, TASK_FLAG_STAYS) < 0 ||
-        PyModule_AddIntMacro(module, ROUTE_ANY) < 0 || PyModule_AddIntMacro(module, ROUTE_HERE) < 0 || PyModule_AddIntMacro(module, ROUTE_ASKS) < 0 ||
-        PyModule_AddIntMacro(module, ROUTE_WAITS) < 0 || PyModule_AddIntMacro(module, DIED_OF_MEMORY) < 0)
-        return -1;
-    return codec_init(module);
+    for (size_t i = 0; result == 0 && i < sizeof constants / sizeof *constants; i++)
+        result = PyModule_AddIntConstant(module, constants[i].name, constants[i].value);
+    return result < 0 ? -1 : codec_init(module);
 }
 
 static int core_traverse(PyObject *module, visitproc visit, void *arg)

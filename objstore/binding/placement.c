@@ -158,17 +158,20 @@ PyObject *client_placement_number(ClientObject *c, PyObject *unused)
 
 PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"number", "bundles", "meta", "name", "namespace", "owned", "apart", NULL};
+    static char *names[] = {"number", "bundles", "meta", "name", "namespace", "owned", "mode", NULL};
     PyObject *bundles, *meta;
     const char *name, *scope;
     unsigned int number;
-    int owned, apart;
-    if (client_usable(c) < 0 || !PyArg_ParseTupleAndKeywords(args, kwargs, "IO!Osspp:create_placement", names, &number, &PyList_Type,
-                                                             &bundles, &meta, &name, &scope, &owned, &apart))
+    int owned;
+    unsigned int mode;
+    if (client_usable(c) < 0 || !PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OsspI:create_placement", names, &number, &PyList_Type,
+                                                             &bundles, &meta, &name, &scope, &owned, &mode))
         return NULL;
     Py_ssize_t n = PyList_GET_SIZE(bundles);
     if (n < 1 || n >= (Py_ssize_t)MAX_POOLS)
         return PyErr_Format(PyExc_ValueError, "a placement group has 1..%u bundles, not %zd", MAX_POOLS - 1, n);
+    if (mode > PLACEMENT_STRICT_SPREAD)
+        return PyErr_Format(PyExc_ValueError, "create_placement: unknown mode %u", mode);
     int64_t (*amounts)[MAX_KINDS] = PyMem_Malloc((size_t)n * sizeof *amounts);
     if (!amounts)
         return PyErr_NoMemory();
@@ -187,7 +190,7 @@ PyObject *client_create_placement(ClientObject *c, PyObject *args, PyObject *kwa
         goto done;
     }
     struct placement_spec spec = {number, (uint32_t)n, (const int64_t (*)[MAX_KINDS])amounts, *name ? actor_name_hash(name, scope) : 0,
-                                  owned ? c->s.me + 1 : 0, apart};
+                                  owned ? c->s.me + 1 : 0, (enum placement_mode)mode};
     int error = placement_create(&c->s, &spec, slot);
     segment_unlock(&c->s);
     if (error == OBJSTORE_EXISTS)
@@ -291,6 +294,14 @@ PyObject *client_current_placement(ClientObject *c, PyObject *unused)
     return object_1 ? describing_object(c, object_1 - 1) : Py_NewRef(Py_None);
 }
 
+/* The last 32 bits of the number of the node that a bundle is on, 0: this one; None: it is not reserved. */
+static PyObject *machine_of(const struct segment *s, const struct pool *head, const struct pool *bundle)
+{
+    if (!placement_holds(head) || bundle->client_1 > MAX_CLIENTS)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLong(bundle->client_1 ? s->clients[bundle->client_1 - 1].node : 0);
+}
+
 LOOK(placements)
 {
     static const char *const states[] = {"free", "pending", "reserved", "removed", "removed"};
@@ -314,11 +325,11 @@ LOOK(placements)
             continue;
         PyObject *bundles = PyList_New(0), *meta = describing_object(c, copy[p].object_1 - 1), *row = NULL;
         for (uint32_t i = p; bundles && i < p + copy[p].n; i++) {
-            PyObject *pair = Py_BuildValue("(NN)", amounts_dict(h, copy[i].total, copy[i].total),
-                                           amounts_dict(h, copy[i].available, copy[i].total));
-            if (!pair || PyList_Append(bundles, pair) < 0)
+            PyObject *one = Py_BuildValue("(NNN)", amounts_dict(h, copy[i].total, copy[i].total), amounts_dict(h, copy[i].available, copy[i].total),
+                                          machine_of(&c->s, &copy[p], &copy[i]));
+            if (!one || PyList_Append(bundles, one) < 0)
                 Py_CLEAR(bundles);
-            Py_XDECREF(pair);
+            Py_XDECREF(one);
         }
         if (bundles && meta)
             row = Py_BuildValue("{sssOsO}", "state", states[copy[p].state], "meta", meta, "bundles", bundles);
@@ -330,4 +341,68 @@ LOOK(placements)
     }
     PyMem_Free(copy);
     return list;
+}
+
+/* ------------------------------------------------------------------ for the agent */
+
+/* [(number, mode, object that describes it, [({name: ten-thousandths}, where)])] of the living groups of this session that concern an agent, see
+ * core/placement.h; where: -1 nowhere, -2 here soon, 0 here, n the client n - 1. */
+PyObject *client_groups(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    struct segment *s = &c->s;
+    if (lock_to_look(c) < 0)
+        return NULL;
+    uint32_t n = s->h->touched_pools;
+    struct pool *copy = PyMem_RawMalloc(n * sizeof *copy);
+    bool any = false;
+    for (uint32_t p = 0; copy && p < n; p++) {
+        copy[p] = s->h->pools[p];
+        uint32_t owner_1 = copy[p].owner_1;
+        bool is_ours = p && copy[p].head == p && placement_lives(&copy[p]) && !(owner_1 && s->clients[owner_1 - 1].role == ROLE_PROXY);
+        copy[p].number = is_ours && (copy[p].routed || placement_is_open(&s->h->pools[p])) ? copy[p].number : 0;
+        any |= copy[p].number != 0;
+    }
+    segment_unlock(s);
+    PyObject *list = copy ? PyList_New(0) : PyErr_NoMemory();
+    for (uint32_t p = 1; list && any && p < n; p++) {
+        if (!copy[p].number || copy[p].head != p)
+            continue;
+        PyObject *bundles = PyList_New(0), *row = NULL;
+        for (uint32_t i = p; bundles && i < p + copy[p].n; i++) {
+            long where = copy[i].client_1 == POOL_NOWHERE ? -1 : copy[i].client_1 == POOL_COMING ? -2 : (long)copy[i].client_1;
+            PyObject *one = Py_BuildValue("(Nl)", amounts_to_python(s, copy[i].total), where);
+            if (!one || PyList_Append(bundles, one) < 0)
+                Py_CLEAR(bundles);
+            Py_XDECREF(one);
+        }
+        if (bundles)
+            row = Py_BuildValue("(IIIN)", copy[p].number, copy[p].mode, copy[p].object_1 - 1, bundles);
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    PyMem_RawFree(copy);
+    return list;
+}
+
+PyObject *client_assign(ClientObject *c, PyObject *args)
+{
+    unsigned int number;
+    PyObject *list;
+    uint32_t where[MAX_POOLS], head;
+    if (!PyArg_ParseTuple(args, "IO!:assign", &number, &PyList_Type, &list))
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    for (Py_ssize_t i = 0; i < n && i < (Py_ssize_t)MAX_POOLS; i++) {
+        long at = PyLong_AsLong(PyList_GET_ITEM(list, i));
+        if (PyErr_Occurred())
+            return NULL;
+        where[i] = at > 0 && at <= (long)MAX_CLIENTS ? (uint32_t)at : at == -2 ? POOL_COMING : POOL_NOWHERE;
+    }
+    if (lock_to_look(c) < 0)
+        return NULL;
+    bool found = placement_find(&c->s, number, &head) == OBJSTORE_OK && c->s.h->pools[head].n == n && placement_assign(&c->s, head, where);
+    segment_unlock(&c->s);
+    return PyBool_FromLong(found);
 }

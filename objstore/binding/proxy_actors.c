@@ -13,8 +13,7 @@ static int parse_actor(ProxyObject *p, unsigned int actor)
     return -1;
 }
 
-/* The index + 1 of the actor that an object stands for, 0: it is a value. */
-static uint32_t actor_of(const ProxyObject *p, uint32_t slot)
+uint32_t proxy_actor_of(const ProxyObject *p, uint32_t slot)
 {
     const struct object_slot *o = &p->s.objects[slot];
     return object_state(o) == OBJECT_READY && object_chunk(o) && !object_is_stream(o) ? o->u.arena.actor_1 : 0;
@@ -25,7 +24,7 @@ int parse_actor_object(ProxyObject *p, PyObject *object, uint32_t *actor_1)
     uint32_t slot;
     if (parse_slot(p, object, &slot) < 0)
         return -1;
-    *actor_1 = actor_of(p, slot);
+    *actor_1 = proxy_actor_of(p, slot);
     if (!*actor_1)
         PyErr_Format(PyExc_ValueError, "object %u is no actor", slot);
     return *actor_1 ? 0 : -1;
@@ -38,7 +37,7 @@ PyObject *proxy_actor(ProxyObject *p, PyObject *number)
     uint32_t slot;
     if (proxy_usable(p) < 0 || parse_slot(p, number, &slot) < 0)
         return NULL;
-    uint32_t actor_1 = actor_of(p, slot);
+    uint32_t actor_1 = proxy_actor_of(p, slot);
     if (!actor_1 || actor_1 > p->s.h->touched_actors)
         Py_RETURN_NONE;
     const struct actor_slot *a = &p->s.actors[actor_1 - 1];
@@ -87,11 +86,11 @@ static int check_value(ProxyObject *p, uint32_t slot)
 PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
 {
     PyObject *object, *spec_args, *list, *checkpoint, *result = NULL;
-    unsigned int function, class, n_dependencies, flags, attempt, origin;
+    unsigned int function, class, n_dependencies, flags, attempt, origin, placement = 0;
     Py_buffer arguments;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIIIO:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
-                          &n_dependencies, &flags, &attempt, &origin, &checkpoint))
+    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIIIO|I:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
+                          &n_dependencies, &flags, &attempt, &origin, &checkpoint, &placement))
         return NULL;
     Py_ssize_t n;
     uint32_t slot, task, made, saved = UINT32_MAX, *refs = NULL;
@@ -106,7 +105,7 @@ PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
     actor.flags |= ACTOR_FLAG_HOSTED;
     struct task_spec spec = {.function = function, .resource_class = class, .n_returns = 1, .n_dependencies = n_dependencies, .n_refs = (uint32_t)n,
                              .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len, .origin = origin,
-                             .flags = (uint16_t)(flags & TASK_FLAG_ENV)};
+                             .flags = (uint16_t)(flags & TASK_FLAG_ENV), .placement = placement};
     segment_lock(&p->s);
     int error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
     if (!error)
@@ -309,4 +308,21 @@ PyObject *proxy_actor_news(ProxyObject *p, PyObject *actors)
         Py_XDECREF(row);
     }
     return found;
+}
+
+PyObject *proxy_checkpoints(ProxyObject *p, PyObject *objects)
+{
+    Py_ssize_t n;
+    uint32_t *slots = parse_slots(p, objects, 0, &n);
+    PyObject *list = slots ? PyList_New(n) : NULL;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        uint32_t actor_1 = proxy_actor_of(p, slots[i]);
+        PyObject *checkpoint = PyLong_FromLong(actor_1 ? (long)p->s.actors[actor_1 - 1].checkpoint_1 - 1 : -1);
+        if (!checkpoint)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, checkpoint);
+    }
+    PyMem_Free(slots);
+    return list;
 }

@@ -5,7 +5,7 @@
 
 static int parse_streaming(ProxyObject *p, PyObject *number, uint32_t *task)
 {
-    if (proxy_usable(p) < 0 || parse_running(p, number, task) < 0)
+    if (parse_running(p, number, task) < 0)
         return -1;
     if (p->s.tasks[*task].flags & TASK_FLAG_STREAM)
         return 0;
@@ -15,7 +15,7 @@ static int parse_streaming(ProxyObject *p, PyObject *number, uint32_t *task)
 
 static int parse_stream(ProxyObject *p, PyObject *number, uint32_t *stream)
 {
-    if (proxy_usable(p) < 0 || parse_slot(p, number, stream) < 0)
+    if (parse_slot(p, number, stream) < 0)
         return -1;
     if (object_is_stream(&p->s.objects[*stream]))
         return 0;

@@ -65,8 +65,8 @@ static PyObject *near_to_python(const struct row *row)
 }
 
 /* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount}, those that cannot travel, whether they wait
- * to be told where, strategy, {proxy, -1 for here: bytes})]; and from now on this client is woken, once, when tasks wait for which there is no
- * room. Without classes all of whose tasks stay here by themselves. */
+ * to be told where, strategy, whether they are of a placement group, {proxy, -1 for here: bytes})]; and from now on this client is woken, once, when
+ * tasks wait for which there is no room. Without classes all of whose tasks stay here by themselves. */
 PyObject *client_surplus(ClientObject *c, PyObject *unused)
 {
     (void)unused;
@@ -96,8 +96,9 @@ PyObject *client_surplus(ClientObject *c, PyObject *unused)
         bool routed = resource_is_routed(s, rows[i].class);
         if (!rows[i].n_suited && !routed)
             continue;
-        PyObject *row = Py_BuildValue("(IIINIOsN)", rows[i].class, rows[i].n_suited, rows[i].startable, amounts_to_python(s, class->demand),
-                                      rows[i].n_others, routed ? Py_True : Py_False, class->place.strategy, near_to_python(&rows[i]));
+        PyObject *row = Py_BuildValue("(IIINIOsON)", rows[i].class, rows[i].n_suited, rows[i].startable, amounts_to_python(s, class->demand),
+                                      rows[i].n_others, routed ? Py_True : Py_False, class->place.strategy,
+                                      class->place.pool ? Py_True : Py_False, near_to_python(&rows[i]));
         if (!row || PyList_Append(list, row) < 0)
             Py_CLEAR(list);
         Py_XDECREF(row);
@@ -106,7 +107,7 @@ PyObject *client_surplus(ClientObject *c, PyObject *unused)
     return list;
 }
 
-/* ({name: amount} free, {name: amount} that runs for other machines or was placed here by the agent), from one look, in ten-thousandths. */
+/* ({name: amount} free, {name: amount} that is reserved or runs for other machines, or was placed here by the agent), from one look, in ten-thousandths. */
 PyObject *client_room(ClientObject *c, PyObject *unused)
 {
     (void)unused;
@@ -127,6 +128,13 @@ PyObject *client_room(ClientObject *c, PyObject *unused)
         const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch) : state == TASK_HELD ? class->hold : NULL;
         for (uint32_t k = 0; amounts && (theirs || class->place.route & ROUTE_PLACED) && !class->place.pool && k < MAX_KINDS; k++)
             lent[k] += amounts[k];
+    }
+    for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n)) {
+        const struct pool *head = &s->h->pools[p];
+        bool theirs = head->owner_1 && s->clients[head->owner_1 - 1].role == ROLE_PROXY;
+        for (uint32_t i = p; placement_holds(head) && (theirs || head->routed) && i < p + head->n; i++)
+            for (uint32_t k = 0; s->h->pools[i].client_1 == POOL_HERE && k < MAX_KINDS; k++)
+                lent[k] += s->h->pools[i].total[k];
     }
     segment_unlock(s);
     return Py_BuildValue("(NN)", amounts_to_python(s, room), amounts_to_python(s, lent));

@@ -70,7 +70,7 @@ static void raise_full(ClientObject *c, uint64_t size, const char *why)
 }
 
 /* Space in the arena. What this process has let go of but not yet given back comes first, then what can go to disk; while
- * others work, whoever makes too much too fast waits for them a little. */
+ * others work, whoever makes too much too fast waits for them a little, unless it serves other machines, which would wait with it. */
 uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare)
 {
     uint64_t offset = try_allocate(c, size, n_refs);
@@ -79,7 +79,8 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     flush_drops(c);
     bool collected = false;
     char why[OFFLOAD_WHY_SIZE] = "";
-    int64_t end = monotonic_ns() + FULL_PATIENCE_NS, pause = 1000 * 1000;
+    int64_t patience = c->s.clients[c->s.me].role == ROLE_PROXY ? 0 : FULL_PATIENCE_NS;
+    int64_t end = monotonic_ns() + patience, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
     while (!(offset = try_allocate(c, size, n_refs)) && fits) {
         if (litter_collect(c, false)) { /* also while it waits: others may wait for what lies in its cycles, and it for theirs */
@@ -90,7 +91,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         if (made == ROOM_FAILED)
             return 0;
         if (made == SOME_ROOM) {
-            end = monotonic_ns() + FULL_PATIENCE_NS;
+            end = monotonic_ns() + patience;
             continue;
         }
         if (monotonic_ns() >= end || (made != ROOM_SOON && !others_work(c)))

@@ -264,7 +264,7 @@ void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
     uint32_t mask = t->gpu_mask;
     struct pool *pool = resource_pool(s, t->resource_class);
     bool elsewhere = t->flags & TASK_FLAG_ELSEWHERE;
-    if (!elsewhere) {
+    if (!task_holds_nothing(s, t)) {
         resource_release(s, pool, task_amounts(s, t, scratch), mask);
         resource_reacquire(s, pool, class->hold, class->hold[KIND_GPU] > 0 ? mask : 0);
     }
@@ -313,7 +313,7 @@ static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
     a->task_1 = 0;
     switch (atomic_load_explicit(&t->state, memory_order_relaxed)) {
     case TASK_HELD:
-        if (!(t->flags & TASK_FLAG_ELSEWHERE))
+        if (!task_holds_nothing(s, t))
             resource_release(s, resource_pool(s, class), s->classes[class].hold, t->gpu_mask);
         task_release(s, task);
         placement_left(s, class);
@@ -402,7 +402,7 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
     a->flags &= ~(uint32_t)(ACTOR_FLAG_IDLE | ACTOR_FLAG_KILL);
     int64_t scratch[MAX_KINDS];
     bool held = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD;
-    if (!(t->flags & TASK_FLAG_ELSEWHERE))
+    if (!task_holds_nothing(s, t))
         resource_release(s, resource_pool(s, t->resource_class), held ? s->classes[t->resource_class].hold : task_amounts(s, t, scratch), t->gpu_mask);
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL | TASK_FLAG_ELSEWHERE);

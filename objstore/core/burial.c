@@ -215,6 +215,7 @@ static bool bury_stage(struct burial *b, uint32_t *left)
         if (!bury_slots(b, s->h->touched_tasks, left, bury_task))
             return false;
         placement_owner_died(s, b->client);
+        placement_machine_died(s, b->client);
         return true;
     case REFERENCES:
         return bury_slots(b, s->h->touched_objects, left, bury_references);

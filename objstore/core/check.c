@@ -43,7 +43,7 @@ static void count_resources(struct checker *c, struct task_slot *t)
     struct segment *s = c->s;
     int64_t scratch[MAX_KINDS];
     uint32_t state = atomic_load(&t->state);
-    bool holds = state == TASK_HELD && !(t->flags & TASK_FLAG_ELSEWHERE);
+    bool holds = state == TASK_HELD && !task_holds_nothing(s, t);
     const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch) : holds ? s->classes[t->resource_class].hold : NULL;
     for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++)
         c->used[s->classes[t->resource_class].place.pool][k] += (uint64_t)amounts[k];
@@ -222,15 +222,15 @@ static void check_resources(struct checker *c)
     struct segment *s = c->s;
     uint32_t n_unplaced = 0;
     for (uint32_t g = placement_next(s, 1); g < MAX_POOLS; g = placement_next(s, g + s->h->pools[g].n)) {
-        n_unplaced += s->h->pools[g].state == POOL_PENDING;
+        n_unplaced += placement_lives(&s->h->pools[g]) && placement_is_open(&s->h->pools[g]);
         for (uint32_t i = g; placement_holds(&s->h->pools[g]) && i < g + s->h->pools[g].n; i++) {
             check_pool(c, i);
-            for (uint32_t k = 0; k < s->h->n_kinds; k++)
+            for (uint32_t k = 0; s->h->pools[i].client_1 == POOL_HERE && k < s->h->n_kinds; k++)
                 c->used[0][k] += (uint64_t)s->h->pools[i].total[k];
         }
     }
     check_pool(c, 0);
-    expect(c, s->h->n_unplaced == n_unplaced, "pending placement groups are counted", 0, s->h->n_unplaced, n_unplaced);
+    expect(c, s->h->n_unplaced == n_unplaced, "placement groups with open bundles are counted", 0, s->h->n_unplaced, n_unplaced);
 }
 
 /* What verify.c decides comes first: all else follows indices and offsets. */

@@ -1,12 +1,13 @@
 /* Of the world in which clients die (crash_world.h): placement groups, made, used and removed. */
 
 /* Owned by this client: it goes with it. The bundles have `n_cpus` each. */
+static enum placement_mode mode;
 static uint32_t place(uint32_t n_bundles, int64_t n_cpus)
 {
     int64_t bundles[2][MAX_KINDS] = {{n_cpus * RESOURCE_UNIT}, {n_cpus * RESOURCE_UNIT}};
     uint32_t object = put_inline();
     segment_lock(&s);
-    struct placement_spec spec = {placement_number(&s), n_bundles, (const int64_t(*)[MAX_KINDS])bundles, 77, s.me + 1, false};
+    struct placement_spec spec = {placement_number(&s), n_bundles, (const int64_t(*)[MAX_KINDS])bundles, 77, s.me + 1, mode};
     spec.name_hash += spec.number;
     CHECK(placement_create(&s, &spec, object) == OBJSTORE_OK);
     segment_unlock(&s);
@@ -23,8 +24,8 @@ static int unplace(uint32_t number)
     segment_unlock(&s);
     return error;
 }
-/* A task or the constructor of an actor in any of a group's bundles. */
-static void submit_into(uint32_t number, uint32_t dependency_1, bool is_actor)
+/* A task or the constructor of an actor in any of a group's bundles from the first on. */
+static void submit_from(uint32_t first, uint32_t number, uint32_t dependency_1, bool is_actor)
 {
     int64_t one[MAX_KINDS] = {RESOURCE_UNIT};
     uint32_t head, index, object = is_actor ? put_arena(100, NULL, 0) : 0;
@@ -34,7 +35,7 @@ static void submit_into(uint32_t number, uint32_t dependency_1, bool is_actor)
                              .flags = is_actor ? TASK_FLAG_ACTOR_CREATION : 0};
     segment_lock(&s);
     CHECK(placement_find(&s, number, &head) == OBJSTORE_OK);
-    struct place where_to = {.pool = (uint16_t)head, .n_pools = (uint16_t)s.h->pools[head].n};
+    struct place where_to = {.pool = (uint16_t)(head + first), .n_pools = (uint16_t)(s.h->pools[head].n - first)};
     CHECK(resource_class(&s, one, one, 0, where_to, &spec.resource_class) == OBJSTORE_OK);
     if (is_actor) {
         CHECK(actor_create(&s, &actor, object, &index) == OBJSTORE_OK);
@@ -45,6 +46,7 @@ static void submit_into(uint32_t number, uint32_t dependency_1, bool is_actor)
         actor_constructed_by(&s, index, task);
     segment_unlock(&s);
 }
+static void submit_into(uint32_t number, uint32_t dependency_1, bool is_actor) { submit_from(0, number, dependency_1, is_actor); }
 static uint32_t first_group, second_group;
 static bool in_group(uint32_t running) { return running != UINT32_MAX && s.classes[s.tasks[running].resource_class].place.pool; }
 static void make_two_groups(void) /* of which one fits */

@@ -25,7 +25,7 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 5u
+#define LAYOUT_VERSION 6u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
@@ -246,6 +246,14 @@ enum pool_state {
     POOL_DROPPED = 4   /* removed before it was reserved */
 };
 
+/* How a group's bundles are spread over machines; of the strict ones it is a condition. */
+enum placement_mode { PLACEMENT_PACK = 0, PLACEMENT_SPREAD = 1, PLACEMENT_STRICT_PACK = 2, PLACEMENT_STRICT_SPREAD = 3 };
+
+/* Of `pool.client_1`, besides clients that stand for other machines. */
+#define POOL_HERE 0u
+#define POOL_NOWHERE UINT32_MAX      /* not reserved yet, or lost with its machine */
+#define POOL_COMING (UINT32_MAX - 1) /* here, says the agent, as soon as there is room */
+
 struct pool {
     uint32_t state;      /* L  head: pool_state */
     uint32_t head;       /*    the group's first pool */
@@ -253,8 +261,10 @@ struct pool {
     uint32_t n;          /*    head: bundles */
     uint32_t object_1;   /*    head: describes the group; pinned */
     uint32_t owner_1;    /*    head: client with which the group goes, 0: with the session */
-    uint32_t apart;      /*    head: no two bundles on one node */
-    uint32_t gpu_mask;   /*    devices of the node that are reserved */
+    uint32_t mode;       /*    head: placement_mode */
+    uint32_t gpu_mask;   /*    devices of the node that are reserved; of another machine's, as many as there are */
+    uint32_t client_1;   /* L  which machine it is on */
+    uint32_t routed;     /*    head: the agent has said where it is to be */
     uint64_t name_hash;  /*    head: of namespace and name, 0: anonymous */
     int64_t total[MAX_KINDS];
     int64_t available[MAX_KINDS]; /* L */

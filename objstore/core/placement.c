@@ -67,6 +67,7 @@ int placement_create(struct segment *s, const struct placement_spec *spec, uint3
     for (uint32_t i = 0; i < spec->n; i++) {
         memset(&head[i], 0, sizeof head[i]);
         head[i].head = p;
+        head[i].client_1 = POOL_NOWHERE;
         memcpy(head[i].total, spec->bundles[i], sizeof head[i].total);
         STEP();
     }
@@ -74,7 +75,8 @@ int placement_create(struct segment *s, const struct placement_spec *spec, uint3
     head->n = spec->n;
     head->object_1 = object + 1;
     head->owner_1 = spec->owner_1;
-    head->apart = spec->apart;
+    head->mode = spec->mode;
+    head->routed = 0;
     head->name_hash = spec->name_hash;
     if (h->touched_pools < p + spec->n)
         h->touched_pools = p + spec->n;
@@ -82,37 +84,76 @@ int placement_create(struct segment *s, const struct placement_spec *spec, uint3
     object_pin(s, object);
     h->n_unplaced++;
     task_wake_workers(s);
+    if (placement_is_open(head))
+        task_tell_agent(s);
     return OBJSTORE_OK;
 }
 
 /* ------------------------------------------------------------------ reserving */
 
-static void open_pools(struct pool *head)
+bool placement_is_open(const struct pool *head)
 {
-    for (struct pool *p = head; p < head + head->n; p++) {
-        int64_t share = p->total[KIND_GPU] < RESOURCE_UNIT ? p->total[KIND_GPU] : RESOURCE_UNIT;
-        memcpy(p->available, p->total, sizeof p->available);
-        for (uint32_t g = 0; g < MAX_GPUS; g++)
-            p->gpu_free[g] = p->gpu_mask >> g & 1 ? (int32_t)share : 0;
-    }
+    uint32_t i = 0;
+    while (i < head->n && head[i].client_1 != POOL_NOWHERE && head[i].client_1 != POOL_COMING)
+        i++;
+    return i < head->n;
+}
+
+bool placement_is_spread(const struct pool *head)
+{
+    return head->n > 1 && (head->mode == PLACEMENT_SPREAD || head->mode == PLACEMENT_STRICT_SPREAD);
+}
+
+static bool waits(const struct pool *head) { return placement_lives(head) && placement_is_open(head); }
+
+/* Nothing is taken from it. */
+static void open_pool(struct pool *p)
+{
+    int64_t gpus = p->total[KIND_GPU], share = gpus < RESOURCE_UNIT ? gpus : RESOURCE_UNIT;
+    if (p->client_1 != POOL_HERE)
+        p->gpu_mask = (uint32_t)((UINT64_C(1) << ((gpus + RESOURCE_UNIT - 1) / RESOURCE_UNIT)) - 1);
+    memcpy(p->available, p->total, sizeof p->available);
+    for (uint32_t g = 0; g < MAX_GPUS; g++)
+        p->gpu_free[g] = p->gpu_mask >> g & 1 ? (int32_t)share : 0;
+}
+
+/* May bundles that nobody has said of where they go be here? */
+static bool may_be_here(const struct segment *s, const struct pool *head)
+{
+    bool is_directed = s->h->director_1 && s->h->director_1 <= MAX_CLIENTS, any = false;
+    if (head->state == POOL_PENDING)
+        return !placement_is_spread(head) || (head->mode == PLACEMENT_SPREAD && !is_directed);
+    for (uint32_t i = 0; i < head->n; i++)
+        any |= head[i].client_1 == POOL_HERE || head[i].client_1 == POOL_COMING;
+    return !is_directed && (head->mode != PLACEMENT_STRICT_SPREAD || !any);
 }
 
 static void take_bundles(struct segment *s, struct pool *head)
 {
-    struct pool *node = &s->h->pools[0];
-    uint32_t n = 0;
-    if (head->apart && head->n > 1)
-        return; /* there is one node */
-    for (; n < head->n && resource_fits(s, node, head[n].total); n++) {
-        head[n].gpu_mask = resource_acquire(s, node, head[n].total);
+    struct pool *node = &s->h->pools[0], *end = head + head->n, *p = head;
+    bool free_too = may_be_here(s, head);
+    for (; p < end; p++) {
+        if (p->client_1 != POOL_COMING && (p->client_1 != POOL_NOWHERE || !free_too))
+            continue;
+        if (!resource_fits(s, node, p->total))
+            break;
+        p->gpu_mask = resource_acquire(s, node, p->total);
         STEP();
     }
-    if (n < head->n) {
-        while (n--)
-            resource_release(s, node, head[n].total, head[n].gpu_mask);
-        return;
+    bool fits = p == end;
+    while (p-- > head) {
+        if (p->client_1 != POOL_COMING && (p->client_1 != POOL_NOWHERE || !free_too))
+            continue;
+        if (!fits) {
+            resource_release(s, node, p->total, p->gpu_mask);
+            continue;
+        }
+        p->client_1 = POOL_HERE; /* which counts in a reserved group */
+        STEP();
+        open_pool(p);
     }
-    open_pools(head);
+    if (!fits || placement_is_open(head))
+        return;
     set_state(head, POOL_RESERVED);
     s->h->n_unplaced--;
 }
@@ -123,12 +164,40 @@ void placement_grant(struct segment *s)
     for (uint32_t last = 0; s->h->n_unplaced; last = next->number) {
         next = NULL;
         for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + pools[p].n))
-            if (pools[p].state == POOL_PENDING && pools[p].number > last && (!next || pools[p].number < next->number))
+            if (waits(&pools[p]) && pools[p].number > last && (!next || pools[p].number < next->number))
                 next = &pools[p];
         if (!next)
             return;
         take_bundles(s, next);
     }
+}
+
+bool placement_assign(struct segment *s, uint32_t head, const uint32_t *client_1)
+{
+    struct pool *group = &s->h->pools[head];
+    bool any = false;
+    for (uint32_t i = 0; i < group->n; i++) {
+        bool is_coming = client_1[i] == POOL_COMING || client_1[i] - 1 < MAX_CLIENTS;
+        any |= group[i].client_1 == POOL_NOWHERE;
+        if (group[i].client_1 == POOL_NOWHERE && !is_coming)
+            return false;
+    }
+    if (!any || !placement_lives(group))
+        return false;
+    group->routed = 1;
+    STEP();
+    for (uint32_t i = 0; i < group->n; i++)
+        if (group[i].client_1 == POOL_NOWHERE) {
+            group[i].client_1 = client_1[i];
+            STEP();
+            open_pool(&group[i]);
+        }
+    if (!placement_is_open(group)) {
+        set_state(group, POOL_RESERVED);
+        s->h->n_unplaced--;
+    }
+    task_wake_workers(s);
+    return true;
 }
 
 /* ------------------------------------------------------------------ removing */
@@ -139,7 +208,8 @@ static void free_group(struct segment *s, struct pool *head)
     uint32_t object = head->object_1 - 1;
     set_state(head, POOL_FREE);
     for (struct pool *p = head; reserved && p < head + head->n; p++)
-        resource_release(s, &s->h->pools[0], p->total, p->gpu_mask);
+        if (p->client_1 == POOL_HERE)
+            resource_release(s, &s->h->pools[0], p->total, p->gpu_mask);
     STEP();
     object_unpin(s, object);
     task_wake_workers(s);
@@ -171,8 +241,10 @@ static void clear_group(struct segment *s, uint32_t head)
 void placement_remove(struct segment *s, uint32_t head)
 {
     struct pool *group = &s->h->pools[head];
-    s->h->n_unplaced -= group->state == POOL_PENDING;
+    s->h->n_unplaced -= placement_is_open(group);
     set_state(group, group->state == POOL_PENDING ? POOL_DROPPED : POOL_REMOVED);
+    if (group->routed)
+        task_tell_agent(s);
     clear_group(s, head);
 }
 
@@ -190,6 +262,8 @@ void placement_doomed(struct segment *s, uint64_t clients[CLIENT_WORDS])
         }
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
         bool creates = t->flags & TASK_FLAG_ACTOR_CREATION;
+        if (t->flags & TASK_FLAG_ELSEWHERE)
+            continue; /* its agent is told */
         if ((state == TASK_HELD || (state == TASK_RUNNING && (creates || !task_is_sealed(s, t)))) && placement_head(s, t->resource_class)->state == POOL_REMOVED)
             clients[t->worker / 64] |= UINT64_C(1) << (t->worker % 64);
     }
@@ -202,6 +276,23 @@ void placement_owner_died(struct segment *s, uint32_t client)
             placement_remove(s, p);
 }
 
+void placement_machine_died(struct segment *s, uint32_t client)
+{
+    struct pool *pools = s->h->pools;
+    for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + pools[p].n)) {
+        struct pool *head = &pools[p];
+        bool was_open = waits(head), any = false;
+        for (uint32_t i = 0; i < head->n; i++)
+            any |= head[i].client_1 == client + 1;
+        for (uint32_t i = 0; any && i < head->n; i++)
+            if (head[i].client_1 == client + 1 || head->state == POOL_PENDING) {
+                head[i].client_1 = POOL_NOWHERE;
+                STEP();
+            }
+        s->h->n_unplaced += waits(head) && !was_open;
+    }
+}
+
 void placement_settle(struct segment *s, uint32_t pool)
 {
     uint32_t head = s->h->pools[pool].head;
@@ -211,14 +302,29 @@ void placement_settle(struct segment *s, uint32_t pool)
 
 /* ------------------------------------------------------------------ recovery */
 
+/* It died while it reserved the bundles here: they are not. Those of a group that was to be here as a whole may go elsewhere again. */
+static void undo_taking(struct pool *head)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < head->n; i++)
+        any |= head[i].client_1 == POOL_NOWHERE;
+    for (uint32_t i = 0; i < head->n; i++)
+        if (any || head[i].client_1 == POOL_HERE)
+            head[i].client_1 = any || !head->routed ? POOL_NOWHERE : POOL_COMING;
+}
+
 void placement_rebuild(struct segment *s)
 {
     struct pool *pools = s->h->pools;
     for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + pools[p].n)) {
         object_pin(s, pools[p].object_1 - 1);
-        for (uint32_t i = 0; placement_holds(&pools[p]) && i < pools[p].n; i++)
-            resource_reacquire(s, &pools[0], pools[p + i].total, pools[p + i].gpu_mask);
-        open_pools(&pools[p]);
+        if (pools[p].state == POOL_PENDING)
+            undo_taking(&pools[p]);
+        for (uint32_t i = 0; i < pools[p].n; i++) {
+            if (placement_holds(&pools[p]) && pools[p + i].client_1 == POOL_HERE)
+                resource_reacquire(s, &pools[0], pools[p + i].total, pools[p + i].gpu_mask);
+            open_pool(&pools[p + i]);
+        }
         if (s->h->n_placements < pools[p].number)
             s->h->n_placements = pools[p].number;
     }
@@ -227,8 +333,12 @@ void placement_rebuild(struct segment *s)
 
 void placement_resume(struct segment *s)
 {
-    for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n))
-        s->h->n_unplaced += s->h->pools[p].state == POOL_PENDING;
+    for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n)) {
+        struct pool *head = &s->h->pools[p];
+        if (head->state == POOL_PENDING && !placement_is_open(head))
+            set_state(head, POOL_RESERVED); /* whoever placed the last of it died before it could say so */
+        s->h->n_unplaced += waits(head);
+    }
     for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n))
         if (!placement_lives(&s->h->pools[p]))
             clear_group(s, p);

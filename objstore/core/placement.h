@@ -1,10 +1,14 @@
 /* Placement groups: bundles of resources that are reserved together, all or none, as pools of their own.
  *
+ * A bundle is a part of this node, or of another machine, where its agent has reserved it (proxy.h): then it is a pool of what that machine has
+ * put aside for us. Where an agent directs (route.h), it says where the bundles of groups go that cannot be here as a whole, or should not.
+ * A bundle that is lost with its machine is looked for again, while the others stay what they are.
+ *
  *   PENDING --all bundles fit into the node--> RESERVED --removed--> REMOVED --its last task has ended--> FREE
  *      +------------------------------------removed--------------> DROPPED --------------------------------^
  *
- * Pending groups stand in line by number, before the tasks that are ready: whenever resources become free, the oldest that
- * fits is reserved. A task of a group takes from a pool of the group and not from the node, and is ready before the
+ * Groups with bundles that are to be here stand in line by number, before the tasks that are ready: whenever resources become free, the oldest
+ * that fits is reserved. A task of a group takes from a pool of the group and not from the node, and is ready before the
  * group is: a group that is asked whether it is reserved answers with an empty task. */
 #ifndef CELLMESH_PLACEMENT_H
 #define CELLMESH_PLACEMENT_H
@@ -18,7 +22,7 @@ struct placement_spec {
     const int64_t (*bundles)[MAX_KINDS];
     uint64_t name_hash;
     uint32_t owner_1;
-    bool apart;
+    enum placement_mode mode;
 };
 
 /* All under the lock. */
@@ -42,6 +46,9 @@ static inline bool placement_lives(const struct pool *head) { return head->state
 /* Does the group hold resources of the node? */
 static inline bool placement_holds(const struct pool *head) { return head->state == POOL_RESERVED || head->state == POOL_REMOVED; }
 
+/* Is anything of it not reserved? */
+bool placement_is_open(const struct pool *head);
+
 /* Is the class's place in the living group of that number? 0: in the node. */
 static inline bool placement_is(const struct segment *s, uint32_t class, uint32_t number)
 {
@@ -52,8 +59,15 @@ static inline bool placement_is(const struct segment *s, uint32_t class, uint32_
     return head->number == number && placement_lives(head) && place->pool + (uint32_t)place->n_pools <= resource_pool(s, class)->head + head->n;
 }
 
-/* Reserves the pending groups that fit now. */
+/* Reserves what is to be here and fits now. */
 void placement_grant(struct segment *segment);
+
+/* The agent says of all bundles that are nowhere where they are: `client_1`, as pool.client_1, has one for each bundle of the group, of which the
+ * others are not looked at. False: the group has no such bundles now, or they are to be given otherwise. */
+bool placement_assign(struct segment *segment, uint32_t head, const uint32_t *client_1);
+
+/* Is the group's whole line of bundles to be placed by the agent, if there is one? Otherwise it only helps where there is no room here. */
+bool placement_is_spread(const struct pool *head);
 
 /* Ends a group: its queued tasks fail, and once the running ones have ended, its resources are the node's again. */
 void placement_remove(struct segment *segment, uint32_t head);
@@ -61,6 +75,8 @@ void placement_remove(struct segment *segment, uint32_t head);
 void placement_doomed(struct segment *segment, uint64_t clients[CLIENT_WORDS]);
 
 void placement_owner_died(struct segment *segment, uint32_t client);
+/* Bundles on the machine that it stands for are lost; of a group that is not reserved yet, all are to be placed again. */
+void placement_machine_died(struct segment *segment, uint32_t client);
 /* Goes on with a removal, if it is under way: something of the group of that pool has ended. */
 void placement_settle(struct segment *segment, uint32_t pool);
 static inline void placement_left(struct segment *s, uint32_t class) /* a task or actor of it has ended */

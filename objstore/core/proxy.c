@@ -39,8 +39,7 @@ bool proxy_suits(struct segment *s, uint32_t task)
 {
     struct task_slot *t = &s->tasks[task];
     const struct resource_class *c = &s->classes[t->resource_class];
-    if (t->flags & TASK_FLAG_STAYS || (c->env && !(c->env & ENV_TRAVELS)) || c->place.pool || c->place.n_pools != 1 ||
-        c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
+    if (t->flags & TASK_FLAG_STAYS || (c->env && !(c->env & ENV_TRAVELS)) || c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
         return false;
     if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))
         return false;
@@ -71,7 +70,7 @@ static uint32_t take_by_place(struct segment *s, const struct resource_class *c,
                 next_1 = s->tasks[at_1 - 1].next_1;
                 if ((rank ? !others : there > 0) && proxy_suits(s, at_1 - 1)) {
                     tasks[n++] = at_1 - 1;
-                    task_send(s, at_1 - 1);
+                    task_send(s, at_1 - 1, 0);
                 }
             }
     return n;
@@ -80,7 +79,7 @@ static uint32_t take_by_place(struct segment *s, const struct resource_class *c,
 uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, bool by_place, uint32_t *tasks)
 {
     struct resource_class *c = &s->classes[class];
-    uint32_t n = by_place ? take_by_place(s, c, most, tasks) : 0;
+    uint32_t n = by_place && !c->place.pool ? take_by_place(s, c, most, tasks) : 0;
     while (n < most) {
         struct lane *best = NULL;
         uint32_t task_1 = 0;
@@ -91,10 +90,11 @@ uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, bool by_pl
                 task_1 = first_1;
             }
         }
-        if (!best)
+        uint32_t pool = best && c->place.pool ? resource_room_on(s, class, s->me + 1) : 0;
+        if (!best || pool == UINT32_MAX)
             break;
         s->h->turn = best->turn++;
-        task_send(s, task_1 - 1);
+        task_send(s, task_1 - 1, pool);
         tasks[n++] = task_1 - 1;
     }
     return n;
@@ -123,7 +123,7 @@ int proxy_stand_in(struct segment *s, const struct actor_spec *spec, uint32_t ob
     int error = proxy_host(s, spec, object, &constructor, NULL, &task);
     if (error)
         return error;
-    task_send(s, task);
+    task_send(s, task, 0);
     actor_bind(s, s->tasks[task].actor_1 - 1, task);
     return OBJSTORE_OK;
 }

@@ -26,12 +26,12 @@ static inline uint64_t proxy_as_creator(const struct segment *s, uint32_t client
 
 enum { PROXY_MOST_ACTOR = 64 << 10 }; /* bytes of an actor's value that can be told of in a message */
 
-/* Whether a ready task can run on another machine: with no runtime environment or one that travels, without a placement group, not from another one
+/* Whether a ready task can run on another machine: with no runtime environment or one that travels, not from another one
  * itself, nor one that is to run here. */
 bool proxy_suits(struct segment *segment, uint32_t task);
 bool proxy_suits_object(const struct segment *segment, uint32_t object); /* streams, and actors with very many methods, cannot leave */
 
-/* Takes up to `most` tasks of a class that suit, those whose turn it is first; `by_place`: before them those whose large arguments lie there.
+/* Takes up to `most` tasks of a class that suit, of one in a placement group as many as there is room for in the bundles there, those whose turn it is first; `by_place`: before them those whose large arguments lie there.
  * They are RUNNING then. Returns how many, 0 also where very many that do not suit stand before them. Under the lock. */
 uint32_t proxy_take(struct segment *proxy, uint32_t resource_class, uint32_t most, bool by_place, uint32_t *tasks);
 

@@ -213,7 +213,7 @@ static void place_task(struct segment *s, uint32_t task)
         break;
     }
     case TASK_HELD:
-        if (!(t->flags & TASK_FLAG_ELSEWHERE))
+        if (!task_holds_nothing(s, t))
             resource_reacquire(s, resource_pool(s, t->resource_class), s->classes[t->resource_class].hold, t->gpu_mask);
         break;
     case TASK_CANCELLED:

@@ -86,7 +86,17 @@ bool resource_fits(const struct segment *s, const struct pool *pool, const int64
     return amounts[KIND_GPU] <= 0 || choose_gpus(pool, amounts[KIND_GPU]) != 0;
 }
 
-uint32_t resource_room(const struct segment *s, uint32_t index)
+/* The next pool of the class, from p on, that is reserved there; UINT32_MAX: there is none. */
+static uint32_t next_pool(const struct segment *s, const struct resource_class *c, uint32_t p, uint32_t client_1)
+{
+    const struct pool *pools = s->h->pools;
+    uint32_t end = pools[pools[c->place.pool].head].state == POOL_RESERVED ? c->place.pool + (uint32_t)c->place.n_pools : 0;
+    while (p < end && pools[p].client_1 != client_1)
+        p++;
+    return p < end ? p : UINT32_MAX;
+}
+
+uint32_t resource_room_on(const struct segment *s, uint32_t index, uint32_t client_1)
 {
     const struct resource_class *c = &s->classes[index];
     const struct pool *pools = s->h->pools;
@@ -94,11 +104,16 @@ uint32_t resource_room(const struct segment *s, uint32_t index)
         return UINT32_MAX;
     if (!c->place.pool)
         return resource_fits(s, pools, c->demand) ? 0 : UINT32_MAX;
-    uint32_t first = c->place.pool, n = pools[pools[first].head].state == POOL_RESERVED ? c->place.n_pools : 0;
-    for (uint32_t p = first; p < first + n; p++)
-        if (resource_fits(s, &pools[p], c->demand))
-            return p;
-    return UINT32_MAX;
+    uint32_t p = next_pool(s, c, c->place.pool, client_1);
+    while (p != UINT32_MAX && !resource_fits(s, &pools[p], c->demand))
+        p = next_pool(s, c, p + 1, client_1);
+    return p;
+}
+
+bool resource_is_here(const struct segment *s, uint32_t index)
+{
+    const struct resource_class *c = &s->classes[index];
+    return !c->place.pool || next_pool(s, c, c->place.pool, POOL_HERE) != UINT32_MAX;
 }
 
 static int64_t count(const struct segment *s, const int64_t room[MAX_KINDS], const int64_t demand[MAX_KINDS], int64_t most)
@@ -124,9 +139,8 @@ int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room
             room[k] -= n * c->demand[k];
         return n;
     }
-    for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++)
-        if (pools[pools[p].head].state == POOL_RESERVED)
-            n += count(s, pools[p].available, c->demand, c->n_ready - n);
+    for (uint32_t p = next_pool(s, c, c->place.pool, POOL_HERE); p != UINT32_MAX; p = next_pool(s, c, p + 1, POOL_HERE))
+        n += count(s, pools[p].available, c->demand, c->n_ready - n);
     return n;
 }
 

@@ -33,9 +33,14 @@ bool resource_feasible(const struct segment *segment, uint32_t index);
 /* Do the amounts fit into what is available in the pool? */
 bool resource_fits(const struct segment *segment, const struct pool *pool, const int64_t amounts[MAX_KINDS]);
 
-/* The pool in which there is room for a task of the class now, or UINT32_MAX. */
-uint32_t resource_room(const struct segment *segment, uint32_t index);
+/* The pool in which there is room for a task of the class now, or UINT32_MAX. `client_1`: of this node's, or of those that are on another
+ * machine (pool.client_1). */
+uint32_t resource_room_on(const struct segment *segment, uint32_t index, uint32_t client_1);
+static inline uint32_t resource_room(const struct segment *s, uint32_t index) { return resource_room_on(s, index, POOL_HERE); }
 static inline bool resource_admissible(const struct segment *s, uint32_t index) { return resource_room(s, index) != UINT32_MAX; }
+
+/* May its tasks run here at all, room or not? No: all of its bundles are on other machines. */
+bool resource_is_here(const struct segment *segment, uint32_t index);
 
 /* How many ready tasks of the class could start now. `room`, what the node has left, becomes less; what classes of one placement
  * group take from each other is not looked at. */

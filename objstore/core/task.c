@@ -85,7 +85,7 @@ static uint32_t idle_for(const struct segment *s, uint32_t class)
     return UINT32_MAX;
 }
 
-static void tell_agent(struct segment *s)
+void task_tell_agent(struct segment *s)
 {
     if (s->h->agent_1)
         wake_client(s, s->h->agent_1 - 1);
@@ -108,7 +108,7 @@ void task_wake_workers(struct segment *s)
                 request_attention(s); /* the scheduler decides whether the pool grows */
         }
     if (worker == UINT32_MAX) {
-        tell_agent(s);
+        task_tell_agent(s);
         return;
     }
     h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
@@ -124,8 +124,9 @@ void task_enqueue(struct segment *s, uint32_t task, bool first)
         return;
     }
     queue_push(s, &s->classes[t->resource_class], task, first);
-    if (resource_is_routed(s, t->resource_class) && s->h->director_1 != NO_DIRECTOR)
-        tell_agent(s);
+    bool is_away = placement_head(s, t->resource_class)->routed; /* or may be */
+    if (is_away || (resource_is_routed(s, t->resource_class) && s->h->director_1 != NO_DIRECTOR))
+        task_tell_agent(s);
     else if (resource_is_routed(s, t->resource_class))
         request_attention(s);
     task_wake_workers(s);
@@ -417,7 +418,7 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
         return UINT32_MAX;
     if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
         return UINT32_MAX;
-    if (resource_is_routed(s, t->resource_class))
+    if (resource_is_routed(s, t->resource_class) || !resource_is_here(s, t->resource_class))
         return UINT32_MAX;
     if (placement_head(s, t->resource_class) != placement_head(s, s->tasks[waiter].resource_class))
         return UINT32_MAX; /* the end of the group of one of them would be the other's too */
@@ -436,10 +437,12 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     return task;
 }
 
-void task_send(struct segment *s, uint32_t task)
+void task_send(struct segment *s, uint32_t task, uint32_t pool)
 {
     struct task_slot *t = &s->tasks[task];
     queue_remove(s, task);
+    if (pool)
+        t->gpu_mask = acquire(s, task, pool);
     t->flags = (uint16_t)((t->flags & ~TASK_FLAG_LENT) | TASK_FLAG_ELSEWHERE);
     STEP();
     start(s, task);
@@ -466,7 +469,7 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
     if (is_call(t))
         return NULL; /* calls run on what their actor holds */
     const int64_t *demand = s->classes[t->resource_class].demand;
-    if (t->flags & TASK_FLAG_ELSEWHERE)
+    if (task_holds_nothing(s, t))
         return memset(scratch, 0, sizeof(int64_t) * MAX_KINDS);
     if (!(t->flags & (TASK_FLAG_BLOCKED | TASK_FLAG_LENT)))
         return demand;

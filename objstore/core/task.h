@@ -55,8 +55,12 @@ void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
 /* Ends a task and takes the next, see task_pop: a chain stays on one worker without a wake-up. Under the lock. */
 uint32_t task_finish_and_pop(struct segment *segment, uint32_t task, uint32_t event_status);
 
-/* Under the lock: a READY task, no call, leaves its queue to run on another machine, RUNNING on this client, a proxy. */
-void task_send(struct segment *segment, uint32_t task);
+/* Wakes the agent, if it wants to know of news that concern it. Under the lock. */
+void task_tell_agent(struct segment *segment);
+
+/* Under the lock: a READY task, no call, leaves its queue to run on another machine, RUNNING on this client, a proxy. `pool`: the bundle there that it
+ * takes from, with room for it; 0: none, it holds nothing of this node. */
+void task_send(struct segment *segment, uint32_t task, uint32_t pool);
 
 /* Under the lock: a READY task, no call, goes to the end of another class's queue. */
 void task_reclass(struct segment *segment, uint32_t task, uint32_t resource_class);
@@ -125,6 +129,11 @@ void task_release_results(struct segment *segment, uint32_t task);      /* resul
 void task_release_waiting(struct segment *segment, uint32_t object);    /* an object is sealed: likewise */
 void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
 void task_wake_workers(struct segment *segment);
+/* Runs on another machine, in none of the bundles that are counted here. */
+static inline bool task_holds_nothing(const struct segment *s, const struct task_slot *t)
+{
+    return t->flags & TASK_FLAG_ELSEWHERE && !s->classes[t->resource_class].place.pool;
+}
 const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */
 
 #endif

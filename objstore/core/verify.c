@@ -42,12 +42,14 @@ static bool pools_are_safe(struct verifier *v)
             return fail(v, "the state of pool", p);
         if (head->state == POOL_FREE)
             continue;
-        if (head->head != p || !head->n || p + head->n > h->touched_pools || head->owner_1 > MAX_CLIENTS ||
+        if (head->head != p || !head->n || p + head->n > h->touched_pools || head->owner_1 > MAX_CLIENTS || head->mode > PLACEMENT_STRICT_SPREAD ||
             (p && (!head->object_1 || !is_slot(v->s, head->object_1 - 1))))
             return fail(v, "the fields of pool", p);
         for (uint32_t i = 0; i < head->n; i++) {
             if (head[i].head != p)
                 return fail(v, "the head of pool", p + i);
+            if (head[i].client_1 > MAX_CLIENTS && head[i].client_1 < POOL_COMING)
+                return fail(v, "the machine of pool", p + i);
             for (uint32_t k = 0; k < MAX_KINDS; k++)
                 if (!is_amount(head[i].total[k]))
                     return fail(v, "the amounts of pool", p + i);

@@ -23,7 +23,8 @@ def parse(text: str, what: str = "address") -> tuple[str, int]:
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     is_host = bool(bare) and (bare != host or ":" not in bare) and not any(c.isspace() or c == "/" for c in bare)
     if not colon or not is_host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 65536:
-        raise AddressError(f"{what} {text!r}: must be HOST:PORT, such as 192.0.2.7:{DEFAULT_PORT} or [2001:db8::7]:{DEFAULT_PORT}")
+        raise AddressError(f"{what} {text!r}: must be HOST:PORT, such as 192.0.2.7:{DEFAULT_PORT} or "
+                           f"[2001:db8::7]:{DEFAULT_PORT}")
     return bare, int(port)
 
 
@@ -50,8 +51,8 @@ def check_host(host: str) -> None:
     except ValueError:
         is_any = host in ("", "*")
     if is_any:
-        raise AddressError(f"host {host!r} stands for every network of this machine: name the one address by which the other "
-                           "machines reach it. Nothing is ever offered on all of them")
+        raise AddressError(f"host {host!r} stands for every network of this machine: name the one address by which the "
+                           "other machines reach it. Nothing is ever offered on all of them")
 
 
 def towards(host: str, port: int) -> str:

@@ -26,14 +26,18 @@ from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionC
 from . import address, member, messages, sockets, strategies
 from .broadcast import Tree
 from .desk import Desk, DeskHooks
-from .exchange import Exchange, ForeignFault
+from .exchange import Exchange
+from .groups import GroupKey, Groups, Place
 from .here import Here
 from .keys import Cluster
 from .lineage import Lineage
+from .objects import ForeignFault
 from .onlookers import Onlookers
 from .origins import Origins
-from .places import Demand, Send, TakeBack, Tell, Warn
+from .places import Demand, GroupPlaced, Send, TakeBack, Tell, Warn
 from .prefetch import prefetch
+from .records import Records
+from .room import is_full, why_full
 from .stream import Overrun
 from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
 
@@ -43,7 +47,6 @@ SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
 UNREACHABLE_S = 10.0  # a member that cannot be reached for so long is of no use
 UNIT = 10_000         # of amounts in messages
-UNDIRECTED, DIRECTED = 0, 1  # of `Client.direct`
 
 Amounts = tuple[tuple[str, int], ...]
 
@@ -83,8 +86,9 @@ class Agent:
         self._home.send(Hello("agent", os.getpid()))
         self._cut_off: set[int] = set()                   # members that are of no use
         self._unreachable: dict[int, float] = {}          # members -> since when
+        self._refusing: set[int] = set()                  # members that have sent tasks back; until the next sweep
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
-        self._classes: dict[tuple[Amounts, Amounts | None, int], int] = {}
+        self._classes: dict[tuple[Amounts, Amounts | None, int, Place], int] = {}
         self._by_place: set[int] = set()                  # classes some of whose tasks have large arguments
         self._directs = False                             # tasks that ask where to begin wait for the head's answer
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
@@ -92,7 +96,10 @@ class Agent:
         self._draining = False
         self._has_news = True
         self._sweep_at = self._look_at = 0.0
-        self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange)
+        self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange,
+                          lambda number: self._onlookers.asked(number, time.monotonic()))
+        self._records = Records(client, self.me, 0 if config.stays else config.driver_pid, self._desk.tell, lambda: self._n_elsewhere)
+        self._groups = Groups(client, self.me.node, self._step, self._exchange, self._guarded)
         self._poll = select.poll()
         self.over = ""
 
@@ -106,6 +113,7 @@ class Agent:
         while not self.over:
             ready = {fd for fd, _ in self._poll.poll(self._pause_ms(time.monotonic()))}
             if stop in ready:
+                self._records.close()
                 self._step(member.Drained())
                 break
             if bell in ready:
@@ -127,28 +135,34 @@ class Agent:
 
     def _pause_ms(self, now: float) -> float:
         due = [member.next_deadline(self._member), self._look_at, *(since + SETTLE_S for since in self._crowded.values() if since + SETTLE_S > now),
-               *(since + UNREACHABLE_S for since in self._unreachable.values()), self._onlookers.deadline]
+               *(since + UNREACHABLE_S for since in self._unreachable.values()), self._onlookers.deadline, self._groups.deadline]
         if any(not exchange.is_quiet for exchange in self._exchanges.values()):
             due.append(self._sweep_at)
         return 0 if self._has_news else max(0.0, min(due) - now) * 1000
 
     def _work(self, now: float) -> None:
-        if self._has_news:
+        if self._has_news or now >= self._groups.deadline:
             self._has_news = False
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.look)
-            self._lineage.look()
+            self._has_news |= self._lineage.look()
             self._desk.look()
+            self._look_at_groups(now)
             prefetch(self._exchanges.values(), self._client.stats)
         self._here.look()
         self._count_ended()
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
+            self._peers.retry()
+            for node in self._refusing:
+                self._congested(node, node in self._exchanges and self._exchanges[node].is_congested)
+            self._refusing.clear()
             self._here.sweep()
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.sweep, now)
             self._lineage.sweep()
             self._desk.sweep(now)
+            self._records.look(now)
         for node in [node for node, since in self._unreachable.items() if now - since >= UNREACHABLE_S]:
             self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
         self._tell_waiting()
@@ -156,8 +170,15 @@ class Agent:
         if now >= member.next_deadline(self._member):
             self._step(member.Tick())
         self._tell_onlookers(now)
-        if self._draining and not any(exchange.n_accepted for exchange in self._exchanges.values()):
+        if self._draining and not any(exchange.accepted for exchange in self._exchanges.values()):
             self._step(member.Drained())
+
+    def _look_at_groups(self, now: float) -> None:
+        for node, exchange in list(self._exchanges.items()):
+            heard, exchange.bundles.heard = exchange.bundles.heard, []
+            for message in heard:
+                self._groups.heard(node, message.group, message.indexes, message.given, now)
+        self._groups.look(now)
 
     # ---- what waits at home
     def _look(self, now: float) -> None:
@@ -168,8 +189,11 @@ class Agent:
         waiting = 0
         crowded = {}
         self._by_place.clear()
-        for index, n_ready, n_startable, demand, n_staying, asks, text, near in self._client.surplus():
+        for index, n_ready, n_startable, demand, n_staying, asks, text, in_group, near in self._client.surplus():
             self._demands[index] = demand
+            if in_group:
+                self._send_to_bundles(index, n_ready)
+                continue
             if near:
                 self._by_place.add(index)
             if asks:
@@ -187,6 +211,12 @@ class Agent:
         stats = self._client.stats()
         self._step(member.Looked(tuple(wants), free, {name: min(amount, self.me.total.get(name, 0)) for name, amount in lent.items()}, waiting,
                                   stats["used_bytes"], stats["capacity_bytes"], stats["n_finished"] - self._n_elsewhere, self._usage_now(now)))
+
+    def _send_to_bundles(self, index: int, n: int) -> None:
+        """Tasks of a placement group go to those machines that have bundles of it, as many as there is room for."""
+        for node, exchange in list(self._exchanges.items()):
+            if exchange.bundles.has_ours and not exchange.is_congested:
+                self._guarded(node, exchange.sent.send_tasks, index, n, self._demands[index], 0)
 
     def _usage_now(self, now: float) -> messages.Usage:
         if now >= self._usage_at + self._member.beat_s / 2:
@@ -213,7 +243,7 @@ class Agent:
 
     def _brings_much(self, index: int) -> bool:
         """Whether the last tasks of a class that were sent brought large arguments along."""
-        return any(index in exchange.heavy for exchange in self._exchanges.values())
+        return any(index in exchange.sent.heavy for exchange in self._exchanges.values())
 
     def _by_node(self, near: dict[int, int]) -> dict[int, int]:
         """Bytes by node instead of by proxy."""
@@ -225,12 +255,12 @@ class Agent:
     def _direct(self, directs: bool) -> None:
         """Tasks that ask where to begin wait for the head's answer, or, if they may run anywhere, not any more."""
         self._directs = directs
-        self._client.direct(DIRECTED if directs else UNDIRECTED)
+        self._client.direct(_core.ROUTE_DIRECTED if directs else _core.ROUTE_UNDIRECTED)
 
-    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int) -> int:
-        key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items())), env
+    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> int:
+        key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items())), env, place
         if key not in self._classes:
-            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold), env)
+            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold), env, *place)
         return self._classes[key]
 
     # ---- decisions
@@ -247,6 +277,8 @@ class Agent:
                 self._send(lease, node, shape, n)
             case TakeBack(lease, node, _, n):
                 self._take_back(lease, node, n)
+            case GroupPlaced(GroupKey() as key, places):
+                self._groups.placed(key, places, time.monotonic())
             case member.MemberCame(who):
                 self._peers.add(who)
                 self._onlookers.asked(0, time.monotonic())
@@ -257,6 +289,8 @@ class Agent:
             case member.BeginDrain(reason):
                 self._draining = True
                 _say(f"this node is drained: {reason}")
+            case Warn(GroupKey(number), reason):
+                self._tell_drivers(f"Placement group {number} waits, as no machines of the cluster can hold its bundles: {reason}")
             case Warn(_, reason):
                 self._tell_drivers(f"Tasks wait that no machine of the cluster can run: {reason}.")
             case member.Pass(messages.StoreReply() as reply):
@@ -279,7 +313,7 @@ class Agent:
         if node == self.me.node:
             sent = self._here.send_tasks(index, n, lease)
         elif exchange is not None:
-            sent = self._guarded(node, exchange.send_tasks, index, n, self._demands[index], lease, index in self._by_place) or 0
+            sent = self._guarded(node, exchange.sent.send_tasks, index, n, self._demands[index], lease, index in self._by_place) or 0
         self._step(member.Sent(lease, n, sent))
         if node in self._cut_off:  # the head may grant it again and again
             self._step(member.PeerFailed(node))
@@ -288,12 +322,12 @@ class Agent:
         if node == self.me.node:
             self._here.take_back(lease, n)
         elif node in self._exchanges:
-            self._guarded(node, self._exchanges[node].take_back, lease, n)
+            self._guarded(node, self._exchanges[node].sent.take_back, lease, n)
         self._has_news = True
 
     def _tell_waiting(self) -> None:
         """Which of our tasks wait where they were sent."""
-        for place in (self._here, *self._exchanges.values()):
+        for place in (self._here, *(exchange.sent for exchange in self._exchanges.values())):
             waiting, place.waiting = place.waiting, {}
             for lease, n in waiting.items():
                 self._step(member.Waits(lease, n))
@@ -307,7 +341,7 @@ class Agent:
             where = self._origins.there(message.origin) if isinstance(message, WorkerOutput) else None
             exchange = self._exchanges.get(where[0]) if where is not None else None
             if where is not None and exchange is not None and self._peers.room(where[0]):
-                self._guarded(where[0], exchange.tell_output, message, where[1])
+                self._guarded(where[0], exchange.accepted.tell_output, message, where[1])
 
     def _tell_drivers(self, text: str) -> None:
         _say(text)
@@ -318,7 +352,7 @@ class Agent:
         if self._head is not None and self._member.link == "up" and (number := self._onlookers.question()):
             self._head.send(messages.StatusRequest(number))
         for reply in self._onlookers.due(now, self._member.members.values()):
-            self._home.post(reply)
+            (self._desk.nodes if reply.request < 0 else self._home.post)(reply)
 
     # ---- the others
     def _exchange(self, node: int) -> Exchange | None:
@@ -331,10 +365,12 @@ class Agent:
             if not self._peers.room(node):
                 self._congested(node, True)
 
-        exchange = self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node,
-                                                      self._tree, self._exchange, lambda number: self._origins.here(node, number),
-                                                      lambda number: self._origins.told(node, number))
-        return exchange
+        def begin() -> None:
+            self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node, self._tree,
+                                             self._exchange, lambda number: self._origins.here(node, number),
+                                             lambda number: self._origins.told(node, number))
+        self._guarded(node, begin)
+        return self._exchanges.get(node)
 
     def _congested(self, node: int, is_congested: bool) -> None:
         if node in self._exchanges:
@@ -343,16 +379,20 @@ class Agent:
         self._step(member.Congested(node, is_congested))
 
     def _guarded(self, node: int, call: object, *arguments: object) -> object:
-        """What the other node says, or does not read, is its fault alone."""
+        """What the other node says, or does not read, is its fault alone; what finds no room here ends with it."""
         try:
             return call(*arguments)  # type: ignore[operator]
         except (ForeignFault, Overrun) as error:
             self._cut(node, str(error))
-            return None
+        except _core.StoreError as error:
+            if not is_full(error):
+                raise
+            self._cut(node, why_full(error))
+        return None
 
     def _bring(self, slot: int) -> None:
-        for exchange in list(self._exchanges.values()):
-            exchange.transfers.fetch(slot)
+        for node, exchange in list(self._exchanges.items()):
+            self._guarded(node, exchange.transfers.fetch, slot)
 
     def _peer_event(self, event: object) -> None:
         match event:
@@ -364,10 +404,14 @@ class Agent:
                 exchange = self._exchange(node)
                 if exchange is not None:
                     self._guarded(node, exchange.receive, message, payload[0] if payload else b"", self._has_room)
+                if isinstance(message, messages.Returned):
+                    self._refusing.add(node)
+                    self._step(member.Congested(node, True))
                 self._has_news = True
             case Connected(node):
                 self._unreachable.pop(node, None)
-            case Disconnected(node):
+            case Disconnected(node, reason):
+                _say(f"node {node:x} cannot be reached: {reason}")
                 self._unreachable.setdefault(node, time.monotonic())
             case Room(node):
                 self._congested(node, False)
@@ -378,7 +422,7 @@ class Agent:
         return not self._draining
 
     def _count_ended(self) -> None:
-        for place in (self._here, *self._exchanges.values()):
+        for place in (self._here, *(exchange.sent for exchange in self._exchanges.values())):
             ended, place.ended = place.ended, Counter()
             self._n_elsewhere += ended.total() if place is not self._here else 0
             for lease, n in ended.items():
@@ -401,7 +445,7 @@ class Agent:
 
     def _lose(self, node: int, reason: str) -> None:
         exchange = self._exchanges.get(node)
-        n = exchange.n_sent if exchange is not None else 0
+        n = len(exchange.sent) if exchange is not None else 0
         what = f" {n} of our tasks ran there, which run again where that is allowed." if n else ""
         self._tell_drivers(f"Node {node:x} of the cluster is lost: {reason}.{what}")
         self._peers.remove(node)
@@ -416,6 +460,7 @@ class Agent:
         if exchange is not None:
             exchange.close()
             self._has_news = True
+        self._groups.lost(node)
 
     # ---- the head
     def _connect(self, attempt: int) -> None:

@@ -50,8 +50,8 @@ class Tree:
         return len(self._objects)
 
     def ask(self, key: Key, node: int) -> int:
-        """The node wants the object: from whom it is to get it. Who is known already has lost its copy, and is served by the
-        home."""
+        """The node wants the object: from whom it is to get it. Who is known already has lost its copy, and is served
+        by the home."""
         copies = self._objects.setdefault(key, {HOME: Copy(HOME)})
         source = copies[HOME]
         if node in copies:

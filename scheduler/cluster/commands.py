@@ -54,7 +54,8 @@ def find(where: str) -> Cluster | None:
     if where == "auto":
         if len(known) != 1:
             which = ", ".join(cluster.address for cluster in known) or "none"
-            raise ClusterError(f"'auto' means the one cluster that this machine is part of, and there is {which}: give HOST:PORT")
+            raise ClusterError(f"'auto' means the one cluster that this machine is part of, and there is {which}: give "
+                               "HOST:PORT")
         return known[0]
     wanted = address.join(*address.parse(where))
     return next((cluster for cluster in known if cluster.address == wanted), None) \
@@ -75,9 +76,9 @@ def find_or_join(where: str, token: str | None, timeout_s: float = TIMEOUT_S) ->
     if cluster is not None and token is None:
         return cluster
     if token is None:
-        raise NotAdmitted(f"this machine has no key for the cluster at {where}, and no join token is there: `cellmesh token` on the "
-                          f"head's machine makes one; give it to `cellmesh start --address {where}`, or put it into a file of mode "
-                          f"0600 and the file's path into {keys.TOKEN_VARIABLE}")
+        raise NotAdmitted(f"this machine has no key for the cluster at {where}, and no join token is there: `cellmesh "
+                          f"token` on the head's machine makes one; give it to `cellmesh start --address {where}`, or "
+                          f"put it into a file of mode 0600 and the file's path into {keys.TOKEN_VARIABLE}")
     return join(where, Token.parse(token), timeout_s)
 
 
@@ -109,8 +110,8 @@ def talk(cluster: Cluster, timeout_s: float = TIMEOUT_S) -> Conversation:
 
 
 class Conversation:
-    """One connection with a head, and each answer within some seconds. Every method raises ClusterError if the head does not
-    answer, or says no."""
+    """One connection with a head, and each answer within some seconds. Every method raises ClusterError if the head
+    does not answer, or says no."""
 
     def __init__(self, pair: KeyPair, head_key: bytes, at: str, timeout_s: float) -> None:
         self._at, self._timeout_s = at, timeout_s
@@ -165,8 +166,8 @@ class Conversation:
             case Received(message=Refused(reason)):
                 raise NotAdmitted(f"the head at {self._at} says no: {reason}")
             case Rejected(_, final=True):
-                raise NotAdmitted(f"the head at {self._at} does not know this key: the machine has been sent away, or the join token "
-                                  "is not one that the head has made lately")
+                raise NotAdmitted(f"the head at {self._at} does not know this key: the machine has been sent away, or "
+                                  "the join token is not one that the head has made lately")
             case Rejected():
-                raise AnotherHead(f"who listens at {self._at} is not the head with the expected key: another cluster has that "
-                                  "address by now, or another program")
+                raise AnotherHead(f"who listens at {self._at} is not the head with the expected key: another cluster "
+                                  "has that address by now, or another program")

@@ -16,6 +16,7 @@ met the loss has been made is found out on the next one, before it: everything i
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -29,6 +30,8 @@ N_ANSWERS = 1024                   # of a node, four times what it may have unan
 MAX_BYTES = 1 << 28                # of all entries: they lie in memory
 MAX_ENTRIES = 1_000_000
 MAX_KEYS_REPLIED = 10_000
+MAX_REPLY_BYTES = 1 << 20          # of keys and values that are listed
+KEPT = {"jobs": 1000, "runs": 1000}   # of these tables the first entries go when there are more
 
 Changes = Mapping[str, bytes | None]   # None: the record is deleted
 
@@ -105,7 +108,7 @@ class ControlStore:
 
     def _load(self) -> None:
         records = self._backend.load()
-        self._entries: dict[tuple[str, str], _Entry] = {}
+        self._tables: dict[str, dict[str, _Entry]] = {}
         self._members: dict[int, _Node] = {}
         self._dead: dict[int, str] = {}
         self._answers: dict[int, dict[int, StoreReply]] = {}
@@ -120,7 +123,7 @@ class ControlStore:
         except (ValueError, msgspec.DecodeError) as error:
             raise DamagedError(f"The control store holds a record that makes no sense ({error}): restore it from a "
                                "copy, or begin a cluster with an empty one.") from error
-        self._size = sum(_size(key, entry) for key, entry in self._entries.items())
+        self._size = sum(_size(key, entry) for table in self._tables.values() for key, entry in table.items())
         self._must_load = False
 
     def _take_in(self, key: str, value: bytes) -> None:
@@ -129,7 +132,7 @@ class ControlStore:
             self.epoch = int(value)
         elif kind == "entry":
             table, _, name = rest.partition("/")
-            self._entries[table, name] = msgpack.decode(value, type=_Entry)
+            self._tables.setdefault(table, {})[name] = msgpack.decode(value, type=_Entry)
         elif kind == "member":
             self._members[int(rest)] = msgpack.decode(value, type=_Node)
         elif kind == "dead":
@@ -167,13 +170,14 @@ class ControlStore:
 
     def bury(self, node: int, reason: str) -> None:
         """A node is gone for ever, and with it what lived with it."""
-        gone = [key for key, entry in self._entries.items() if entry.node == node]
+        gone = [(name, key) for name, table in self._tables.items()
+                for key, entry in table.items() if entry.node == node]
         changes: dict[str, bytes | None] = {f"member/{node}": None, f"dead/{node}": reason.encode()}
-        changes |= {_entry_key(key): None for key in gone} | {f"answer/{node}/{n}": None
-                                                              for n in self._answers.get(node, ())}
+        changes |= {_entry_key(*key): None for key in gone} | {f"answer/{node}/{n}": None
+                                                               for n in self._answers.get(node, ())}
         self._commit(changes)
-        for key in gone:
-            self._size -= _size(key, self._entries.pop(key))
+        for name, key in gone:
+            self._size -= _size(key, self._tables[name].pop(key))
         self._members.pop(node, None)
         self._answers.pop(node, None)
         self._dead[node] = reason
@@ -189,47 +193,67 @@ class ControlStore:
         FullError
             It would be too much; nothing is changed.
         """
-        key = (request.table, request.key)
-        entry = self._entries.get(key)
-        if request.operation == "get":
-            return StoreReply(request.number, entry is not None, entry.value if entry is not None else b"")
-        if request.operation == "keys":
-            found = sorted(name for table, name in self._entries if table == request.table
-                           and name.startswith(request.key))
-            return StoreReply(request.number, bool(found), keys=found[:MAX_KEYS_REPLIED])
+        if request.operation in ("get", "keys", "latest"):
+            return self._look(request)
         if self._must_load:
             self._reload()
-            entry = self._entries.get(key)
         if request.number in self._answers.get(request.node, ()):
             return self._answers[request.node][request.number]
+        key, table = request.key, self._tables.setdefault(request.table, {})
+        entry = table.get(key)
         new: _Entry | None = entry
         if request.operation == "delete":
             new = None
-        elif request.operation == "put" or entry is None:
+        elif _is_to_be_set(request, entry):
             new = _Entry(request.value, request.node if request.lives_with else 0)
         reply = StoreReply(request.number, (entry is not None) if request.operation == "delete" else new is not entry)
+        is_more = entry is None and new is not None
+        first = min(table) if is_more and len(table) >= KEPT.get(request.table, math.inf) else None
         size = self._size + _size(key, new) - _size(key, entry)
-        if new is not entry and new is not None and (size > MAX_BYTES
-                                                     or (entry is None and len(self._entries) >= MAX_ENTRIES)):
-            raise FullError(f"The control store holds {len(self._entries)} entries of {self._size >> 20} MiB, and at "
-                            f"most {MAX_ENTRIES} of "
-                            f"{MAX_BYTES >> 20} MiB fit: delete some, or put large values into the object store.")
+        if first is not None:
+            size -= _size(first, table[first])
+        n_entries = sum(map(len, self._tables.values()))
+        is_many = is_more and first is None and n_entries >= MAX_ENTRIES
+        if new is not entry and new is not None and (size > MAX_BYTES or is_many):
+            raise FullError(f"The control store holds {n_entries} entries of {self._size >> 20} MiB, and at most "
+                            f"{MAX_ENTRIES} of {MAX_BYTES >> 20} MiB fit: delete some, or put large values into the "
+                            "object store.")
         answers = self._answers.get(request.node, {})
         old = [n for n in answers if n <= request.number - N_ANSWERS]
         changes: dict[str, bytes | None] = {f"answer/{request.node}/{n}": None for n in old}
         changes[f"answer/{request.node}/{request.number}"] = b"1" if reply.done else b"0"
         if new is not entry:
-            changes[_entry_key(key)] = None if new is None else msgpack.encode(new)
+            changes[_entry_key(request.table, key)] = None if new is None else msgpack.encode(new)
+        if first is not None:
+            changes[_entry_key(request.table, first)] = None
         self._commit(changes)
         self._answers.setdefault(request.node, {})[request.number] = reply
         for n in old:
             del answers[n]
         self._size = size
+        if first is not None:
+            del table[first]
         if new is None:
-            self._entries.pop(key, None)
+            table.pop(key, None)
         else:
-            self._entries[key] = new
+            table[key] = new
         return reply
+
+    def _look(self, request: StoreRequest) -> StoreReply:
+        table = self._tables.get(request.table, {})
+        if request.operation == "get":
+            entry = table.get(request.key)
+            return StoreReply(request.number, entry is not None, entry.value if entry is not None else b"")
+        with_values = request.operation == "latest"
+        found = sorted((key for key in table if key.startswith(request.key)), reverse=with_values)
+        left, n = MAX_REPLY_BYTES, 0
+        for key in found[:MAX_KEYS_REPLIED]:
+            left -= len(key) + (len(table[key].value) if with_values else 0)
+            if left < 0:
+                break
+            n += 1
+        return StoreReply(request.number, bool(found), keys=found[:n], more=n < len(found),
+                          values=[table[key].value for key in found[:n]] if with_values else [])
 
     def end(self) -> None:
         """The cluster has ended: delete all there is, and let go of the backend."""
@@ -265,12 +289,18 @@ def _replaced() -> ReplacedError:
                          "and ends.")
 
 
-def _entry_key(key: tuple[str, str]) -> str:
-    return f"entry/{key[0]}/{key[1]}"
+def _is_to_be_set(request: StoreRequest, entry: _Entry | None) -> bool:
+    if request.operation == "swap":
+        return entry is not None and entry.value == request.expected
+    return request.operation == "put" or entry is None
 
 
-def _size(key: tuple[str, str], entry: _Entry | None) -> int:
-    return 0 if entry is None else len(key[1]) + len(entry.value) + 200
+def _entry_key(table: str, key: str) -> str:
+    return f"entry/{table}/{key}"
+
+
+def _size(key: str, entry: _Entry | None) -> int:
+    return 0 if entry is None else len(key) + len(entry.value) + 200
 
 
 def open_store(where: str, cluster: str) -> ControlStore:

@@ -1,10 +1,19 @@
-"""What the processes of this node ask of their agent: names of actors in the whole cluster.
+"""What the processes of this node ask of their agent: names of actors in the whole cluster, entries of the control
+store, which machines there are.
 
-The agent serves an actor of this segment, the *desk*; whoever wants something calls it, as any actor: so a worker asks as a driver does, waits as
-for any value, and an agent that dies answers with an error. Requests and answers are tuples of text: nothing is ever unpickled here.
+The agent serves an actor of this segment, the *desk*; whoever wants something calls it, as any actor: so a worker asks
+as a driver does, waits as for any value, and an agent that dies answers with an error. Requests and answers are tuples
+of text and bytes: nothing is ever unpickled here.
 
-A name is claimed in the control store before its actor is made, for the node where the actor has its home; it is free again once that actor is
-dead, or its node lost. Who looks for a name asks the store for the node, and the node for the handle.
+    claim, find, names     of actors: below
+    store                  a request to the control store (`ALLOWED`): ("reply", done, value, more, keys, values), or
+                           ("full", why)
+    nodes                  ("nodes", a `ClusterReply`, encoded)
+    each                   or ("error", why)
+
+A name is claimed in the control store before its actor is made, for the node where the actor has its home; it is free
+again once that actor is dead, or its node lost. Who looks for a name asks the store for the node, and the node for the
+handle.
 """
 from __future__ import annotations
 
@@ -12,11 +21,12 @@ import itertools
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from msgspec import Struct
 
-from ..messages import DESK_NAMESPACE, MAX_NAME_CHARS
+from ..messages import DESK_NAMESPACE, MAX_NAME_CHARS, ClusterReply
 from .messages import MAX_KEY_CHARS, StoreReply, StoreRequest
 
 if TYPE_CHECKING:
@@ -28,6 +38,8 @@ NAME = "desk"
 GRACE_S = 10.0
 LOOK_S = 1.0
 MAX_WAITING = 200               # requests; others wait in the mailbox
+# What processes may ask of the control store themselves: operations by table.
+ALLOWED = {"kv": ("get", "put", "claim", "swap", "delete", "keys"), "jobs": ("latest",), "runs": ("latest",)}
 
 
 class DeskHooks:
@@ -43,8 +55,8 @@ class Waiting(Struct):
     """A call that waits for an answer from elsewhere."""
     task: int
     request: str
-    name: str
-    namespace: str
+    name: str = ""
+    namespace: str = ""
     node: int = 0                   # that has been asked; 0: the head
 
 
@@ -69,23 +81,31 @@ class Desk:
         Of the head; answered by `reply`.
     exchange : callable (node) -> Exchange or None
         What there is with another node; its `found` is for `look`.
+    ask_nodes : callable (number)
+        Of whoever knows the machines; answered by `nodes`. Numbers are below 0, those of drivers above.
     """
 
-    def __init__(self, client: _core.Client, node: int, ask: Callable[[StoreRequest], None], exchange: Callable[[int], Exchange | None]) -> None:
-        self._client, self._node, self._ask, self._exchange = client, node, ask, exchange
+    def __init__(self, client: _core.Client, node: int, ask: Callable[[StoreRequest], None],
+                 exchange: Callable[[int], Exchange | None], ask_nodes: Callable[[int], None]) -> None:
+        self._client, self._node = client, node
+        self._ask_head, self._exchange, self._ask_nodes = ask, exchange, ask_nodes
         self._ref = client.serve(("Desk", NAME, DESK_NAMESPACE, 0, b"", ()), NAME, DESK_NAMESPACE)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Waiting] = {}
+        self._asked: set[int] = set()                  # requests that the head has not answered, whoever still waits
         self._claims: dict[str, Claim] = {}
+        # Names of the agent before this one, to be claimed as soon as that counts as dead; and requests for them.
+        self._again = self._outlived()
+        self._claiming: dict[int, str] = {}
         self._gone = ""             # why the head cannot be asked
         self._look_at = 0.0
 
     def look(self) -> None:
         """Take what has been asked, and what other nodes have found."""
         for number, waiting in list(self._waiting.items()):
-            if waiting.node:
+            if waiting.node and waiting.request == "find":
                 self._look_at_node(number, waiting)
-        while len(self._waiting) < MAX_WAITING:
+        while len(self._waiting) < MAX_WAITING and len(self._asked) < MAX_WAITING:
             task = self._client.next(0.0)
             if task < 0:
                 return
@@ -102,16 +122,39 @@ class Desk:
 
     def _serve(self, task: int) -> None:
         (_, request, _), arguments, _ = self._client.load(task)
-        if self._gone:
+        number = next(self._numbers)
+        if request == "nodes" and not arguments:
+            self._waiting[-number] = Waiting(task, request, node=self._node)
+            self._ask_nodes(-number)
+        elif self._gone:
             self._client.finish(task, ("error", self._gone))
-            return
-        if request not in ("claim", "find", "names") or len(arguments) != 2 or not all(isinstance(text, str) for text in arguments):
+        elif request == "store":
+            self._serve_store(task, number, arguments)
+        elif request in ("claim", "find", "names") and list(map(type, arguments)) == [str, str]:
+            self._serve_name(task, number, request, *arguments)
+        else:
             self._client.finish(task, ("error", f"the cluster's agent does not know the request {request!r}"))
+
+    def _serve_store(self, task: int, number: int, arguments: tuple[Any, ...]) -> None:
+        names = ("table", "operation", "key", "value", "expected")
+        try:
+            fields = dict(zip(names, arguments, strict=True))
+            request = msgspec.convert({"type": "store_request", "number": number, "node": self._node, **fields},
+                                      StoreRequest)
+            if request.operation not in ALLOWED.get(request.table, ()):
+                raise ValueError(f"{request.operation} is not for {request.table}")
+        except (ValueError, TypeError) as error:  # msgspec's are ValueErrors
+            self._client.finish(task, ("error", f"that is no request to the control store: {error}"))
             return
-        name, namespace = arguments
-        key, number = json.dumps([namespace, name]), next(self._numbers)
+        self._waiting[number] = Waiting(task, "store")
+        self._ask(request)
+
+    def _serve_name(self, task: int, number: int, request: str, name: str, namespace: str) -> None:
+        key = _key(name, namespace)
         if max(len(name), len(namespace)) > MAX_NAME_CHARS or len(key) > MAX_KEY_CHARS:
-            self._client.finish(task, ("error", f"{name[:50]!r}... in namespace {namespace[:50]!r} is too long: at most {MAX_NAME_CHARS} characters each"))
+            why = (f"{name[:50]!r}... in namespace {namespace[:50]!r} is too long: at most {MAX_NAME_CHARS} characters "
+                   "each")
+            self._client.finish(task, ("error", why))
             return
         if request == "claim" and key in self._claims and self._is_alive(self._claims[key]):
             self._client.finish(task, ("no",))
@@ -121,22 +164,48 @@ class Desk:
             self._claims[key] = Claim(name, namespace, time.monotonic())
             self._answer(number, ("yes",))
         elif request == "claim":
-            self._ask(StoreRequest(number, self._node, "names", "claim", key, str(self._node).encode(), lives_with=True))
+            self._ask_claim(number, key)
         elif request == "find":
             self._ask(StoreRequest(number, self._node, "names", "get", key))
         else:
             self._ask(StoreRequest(number, self._node, "names", "keys", ""))
 
+    def _ask_claim(self, number: int, key: str) -> None:
+        self._ask(StoreRequest(number, self._node, "names", "claim", key, str(self._node).encode(), lives_with=True))
+
+    def _ask(self, request: StoreRequest) -> None:
+        self._asked.add(request.number)
+        self._ask_head(request)
+
+    def tell(self, table: Literal["jobs", "runs"], key: str, value: bytes) -> bool:
+        """Have an entry put into the control store; False: not now."""
+        if self._gone or len(self._asked) >= MAX_WAITING:
+            return False
+        self._ask(StoreRequest(next(self._numbers), self._node, table, "put", key, value))
+        return True
+
+    def nodes(self, reply: ClusterReply) -> None:
+        """Which machines there are, for a request of ours."""
+        if reply.request in self._waiting:
+            self._answer(reply.request, ("nodes", msgspec.msgpack.encode(reply)))
+
     def reply(self, reply: StoreReply) -> None:
         """What the head says."""
+        self._asked.discard(reply.number)
+        if (key := self._claiming.pop(reply.number, None)) is not None and reply.done:
+            self._claims[key] = self._again.pop(key)
         waiting = self._waiting.get(reply.number)
         if waiting is None:
             return
         if reply.error:
-            self._answer(reply.number, ("error", reply.error))
+            self._answer(reply.number, ("full" if reply.full else "error", reply.error))
+        elif waiting.request == "store":
+            self._answer(reply.number, ("reply", reply.done, reply.value, reply.more, tuple(reply.keys),
+                                        tuple(reply.values)))
         elif waiting.request == "claim":
             if reply.done:
-                self._claims[json.dumps([waiting.namespace, waiting.name])] = Claim(waiting.name, waiting.namespace, time.monotonic())
+                name, namespace = waiting.name, waiting.namespace
+                self._claims[_key(name, namespace)] = Claim(name, namespace, time.monotonic())
             self._answer(reply.number, ("yes",) if reply.done else ("no",))
         elif waiting.request == "names":
             self._answer(reply.number, ("names", *(tuple(json.loads(key)) for key in reply.keys)))
@@ -165,11 +234,28 @@ class Desk:
     def _is_alive(self, claim: Claim) -> bool:
         return self._client.get_actor(claim.name, claim.namespace) is not None
 
+    def _outlived(self) -> dict[str, Claim]:
+        """The living actors of this node that have names: whoever made them did so at an earlier agent."""
+        rows = [row["meta"] or ("", "", "") for row in self._client.actors()]
+        claims = [Claim(name, namespace, 0.0, True) for _, name, namespace, *_ in rows
+                  if name and namespace != DESK_NAMESPACE]
+        return {_key(claim.name, claim.namespace): claim for claim in claims if self._is_alive(claim)}
+
+    def _claim_again(self) -> None:
+        for key, claim in list(self._again.items()):
+            if not self._is_alive(claim):
+                del self._again[key]
+            elif key not in self._claiming.values() and len(self._asked) < MAX_WAITING // 2:
+                number = next(self._numbers)
+                self._claiming[number] = key
+                self._ask_claim(number, key)
+
     def sweep(self, now: float) -> None:
         """Give names back whose actors are dead. `now`: seconds, monotonic."""
-        if now < self._look_at or self._gone or len(self._waiting) >= MAX_WAITING:
+        if now < self._look_at or self._gone or len(self._asked) >= MAX_WAITING:
             return
         self._look_at = now + LOOK_S
+        self._claim_again()
         for key, claim in list(self._claims.items()):
             if self._is_alive(claim):
                 claim.is_there = True
@@ -177,3 +263,8 @@ class Desk:
                 del self._claims[key]
                 self._ask(StoreRequest(next(self._numbers), self._node, "names", "delete", key))
                 return  # one at a time: requests are bounded
+
+
+def _key(name: str, namespace: str) -> str:
+    """Of an actor's name in the control store."""
+    return json.dumps([namespace, name])

@@ -372,8 +372,8 @@ def _ask(head: Head, connection: Connection, message: Ask | AskGroup, now: float
         return [Send((connection,), Infeasible(message.number,
                                                f"This node has {MAX_ASKS} open asks, and may have no more."))]
     if isinstance(message, AskGroup):
-        asked = Waiting(number, message.number, int(bool(message.bundles)), {}, now, bundles=tuple(message.bundles),
-                        mode=message.mode)
+        asked = Waiting(number, message.number, int(bool(message.bundles)), {}, now, avoid=frozenset(message.avoid),
+                        bundles=tuple(message.bundles), mode=message.mode)
     else:
         asked = Waiting(number, message.number, message.n, message.demand, now, message.strategy, message.near,
                         frozenset(message.avoid))

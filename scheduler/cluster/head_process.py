@@ -1,8 +1,8 @@
 """`python -m cellmesh.scheduler.cluster.head_process FOLDER`: the head of a cluster, and who starts it again.
 
-Two processes. The first one holds the folder's lock, forks the second, and waits: if that dies, it forks another one, which is the
-next life of the head. It has imported next to nothing and does nothing else, so little can befall it; the second dies with it. The
-second serves, see `head_server`.
+Two processes. The first one holds the folder's lock, forks the second, and waits: if that dies, it forks another one,
+which is the next life of the head. It has imported next to nothing and does nothing else, so little can befall it; the
+second dies with it. The second serves, see `head_server`.
 
     SIGTERM     the head ends; its cluster does not, and goes on when the head is started again
     `End`       the cluster ends, and its folder goes
@@ -24,8 +24,9 @@ from .keys import Cluster, KeyFileError
 LOG_NAME = "head.log"
 MAX_LOG_BYTES = 16 << 20
 STEADY_S = 60.0             # one that has lived so long did not fail at its start
-# Exit statuses of the process that serves.
-ENDED, UNUSABLE, STOPPED, AWAY = 0, 2, 3, 4   # the cluster has ended; trying again would not help; SIGTERM; no control store just now
+# Exit statuses of the process that serves: the cluster has ended; trying again would not help; SIGTERM; no control
+# store just now.
+ENDED, UNUSABLE, STOPPED, AWAY = 0, 2, 3, 4
 
 
 def start(cluster: Cluster) -> subprocess.Popen[bytes]:
@@ -96,8 +97,9 @@ def main(arguments: list[str]) -> int:
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if len(arguments) != 1:
-        print("usage: python -m cellmesh.scheduler.cluster.head_process FOLDER. The folder holds the head's address and keys: without "
-              "keys nothing is ever offered on a network. `cellmesh start --head` makes one", file=sys.stderr)
+        print("usage: python -m cellmesh.scheduler.cluster.head_process FOLDER. The folder holds the head's address "
+              "and keys: without keys nothing is ever offered on a network. `cellmesh start --head` makes one",
+              file=sys.stderr)
         return UNUSABLE
     try:
         cluster = Cluster(arguments[0])

@@ -1,7 +1,7 @@
 """The head's process: a socket, a store, a clock and signals, wired to the logic in `head`.
 
-Who may connect is decided here, by keys: machines that have joined (files, see `keys`), and nodes that such a machine has introduced
-(in memory; members of an earlier life are in the control store). Everything else is the core's.
+Who may connect is decided here, by keys: machines that have joined (files, see `keys`), and nodes that such a machine
+has introduced (in memory; members of an earlier life are in the control store). Everything else is the core's.
 
 Nothing is ever unpickled in this process: an audit hook ends the attempt.
 """
@@ -44,7 +44,8 @@ def run(cluster: Cluster) -> int:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # libzmq takes a descriptor for each connection
     try:
-        store = control_store.open_store(cluster.control_store or os.path.join(cluster.path, "control.db"), cluster.name)
+        place = cluster.control_store or os.path.join(cluster.path, "control.db")
+        store = control_store.open_store(place, cluster.name)
         return HeadServer(cluster, store).run()
     except AwayError as error:  # it may come back; until then nothing can be promised to anybody
         print(f"the head cannot go on: {error}", file=sys.stderr)
@@ -61,7 +62,8 @@ class HeadServer:
         self._cluster, self._store = cluster, store
         now = time.monotonic()
         members = store.members
-        self._socket = HeadSocket(cluster.head_pair(), *address.parse(cluster.address), self._role_of)  # before a life is counted
+        # Before a life is counted.
+        self._socket = HeadSocket(cluster.head_pair(), *address.parse(cluster.address), self._role_of)
         epoch = store.begin_life()
         self.head = head.start(cluster.name, epoch, now, head.Settings(), members, store.dead)
         self._machines = cluster.members()
@@ -69,7 +71,8 @@ class HeadServer:
         self._budget = Budget(LOG_LINES_PER_S, LOG_BURST, now)
         self._n_unsaid = 0
         self._status: int | None = None
-        print(f"the head of {cluster.name} serves at {self._socket.endpoint}, life {epoch}", file=sys.stderr, flush=True)
+        print(f"the head of {cluster.name} serves at {self._socket.endpoint}, life {epoch}",
+              file=sys.stderr, flush=True)
 
     def run(self) -> int:
         """Serve; the exit status."""
@@ -83,7 +86,8 @@ class HeadServer:
             left_s = head.next_deadline(self.head) - time.monotonic()
             if any(fd == reader for fd, _ in poll.poll(max(0.0, left_s) * 1000)):
                 self._status = STOPPED
-            while self._status is None and (events := self._socket.receive_ready()):  # all of them, before anybody is judged
+            # All of them, before anybody is judged.
+            while self._status is None and (events := self._socket.receive_ready()):
                 for event in events:
                     self._handle(event)
             if time.monotonic() >= head.next_deadline(self.head):
@@ -135,7 +139,7 @@ class HeadServer:
         try:
             return self._store.perform(request)
         except (AwayError, FullError) as error:
-            return StoreReply(request.number, False, error=str(error))
+            return StoreReply(request.number, False, error=str(error), full=isinstance(error, FullError))
 
     # ---- who may connect
     def _let_in(self, key: bytes, message: Join) -> Joined | Refused:

@@ -1,10 +1,10 @@
-"""Tasks that the head has given a place on this very node: what `exchange` is for other nodes, with nothing in between."""
+"""Tasks that the head has given a place on this very node: what `sent` is for other nodes, with nothing in between."""
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .exchange import WAITS_FOR_ROOM, uses_its_place
+from .accepted import WAITS_FOR_ROOM, uses_its_place
 
 if TYPE_CHECKING:
     from ...objstore import _core

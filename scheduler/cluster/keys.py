@@ -10,14 +10,14 @@
                                         control.db      the head's control store, unless it lies elsewhere
                                         head.log
 
-<state> is $XDG_STATE_HOME, or ~/.local/state: a head that is started again after its machine was must find its keys, which the
-folder of sessions (XDG_RUNTIME_DIR) does not outlive. Folders are of mode 0700, files of mode 0600, and what is not, or is not
-ours, is not used.
+<state> is $XDG_STATE_HOME, or ~/.local/state: a head that is started again after its machine was must find its keys,
+which the folder of sessions (XDG_RUNTIME_DIR) does not outlive. Folders are of mode 0700, files of mode 0600, and what
+is not, or is not ours, is not used.
 
-A join token holds the head's public key and a secret of 128 bits. From the secret a key pair is computed, and the head keeps its
-public half only. Who has the token can therefore prove it in the handshake, without sending the secret; who has not is refused
-before anything that it sends is looked at. A token is valid once, for some minutes of the head's machine's life; it is given
-through a prompt, stdin or a file, never in a command line, which other users can read.
+A join token holds the head's public key and a secret of 128 bits. From the secret a key pair is computed, and the head
+keeps its public half only. Who has the token can therefore prove it in the handshake, without sending the secret; who
+has not is refused before anything that it sends is looked at. A token is valid once, for some minutes of the head's
+machine's life; it is given through a prompt, stdin or a file, never in a command line, which other users can read.
 """
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ class Token:
         """
         letters = "".join(text.split()).lower()
         if not letters.startswith(_TOKEN_PREFIX):
-            raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the head's machine "
-                             "makes one")
+            raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the "
+                             "head's machine makes one")
         letters = letters[len(_TOKEN_PREFIX):]
         n_letters = -(-(_KEY_BYTES + _SECRET_BYTES + _SUM_BYTES) * 8 // 5)
         try:
@@ -109,12 +109,13 @@ class Token:
         body, given = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
         if len(letters) != n_letters or _sum(body) != given:
             what = "is cut off or has letters too many" if len(letters) != n_letters else "has been mistyped"
-            raise TokenError(f"the join token {what}: one has {len(_TOKEN_PREFIX) + n_letters} letters and digits, this one "
-                             f"{len(_TOKEN_PREFIX) + len(letters)}. Copy all of it")
+            raise TokenError(f"the join token {what}: one has {len(_TOKEN_PREFIX) + n_letters} letters and digits, "
+                             f"this one {len(_TOKEN_PREFIX) + len(letters)}. Copy all of it")
         return cls(body[:_KEY_BYTES], body[_KEY_BYTES:])
 
     def pair(self, public_of: Callable[[bytes], bytes]) -> KeyPair:
-        """The key pair by which the newcomer proves that it has the token; `public_of`: from a secret key to its public one."""
+        """The key pair by which the newcomer proves that it has the token; `public_of`: from a secret key to its public
+        one."""
         secret = hashlib.sha256(b"cellmesh join token" + self.secret).digest()
         return KeyPair(public_of(secret), secret)
 
@@ -188,8 +189,8 @@ def _read(path: str) -> bytes:
     with os.fdopen(fd, "rb") as file:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise KeyFileError(f"{path} must be a file of yours with mode 0600, which it is not; others may know what is in it. "
-                               f"If you know they do not: chmod 600 {path}")
+            raise KeyFileError(f"{path} must be a file of yours with mode 0600, which it is not; others may know what "
+                               f"is in it. If you know they do not: chmod 600 {path}")
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise KeyFileError(f"{path} is larger than any file of keys")
@@ -236,7 +237,8 @@ class Cluster:
 
     def __init__(self, path: str) -> None:
         record: _Cluster = _load(os.path.join(path, "cluster.json"), _Cluster)
-        self.path, self.name, self.address, self.head_key = path, record.cluster, record.address, bytes.fromhex(record.head_key)
+        self.path, self.name, self.address = path, record.cluster, record.address
+        self.head_key = bytes.fromhex(record.head_key)
 
     # ---- beginning and end
     @classmethod
@@ -264,7 +266,8 @@ class Cluster:
         path = os.path.join(_make_root(), msgspec.convert(name, ClusterName))
         private_folder.make(path)
         _save(os.path.join(path, "node.key"), _Pair(own.public.hex(), own.secret.hex()))
-        _save(os.path.join(path, "cluster.json"), _Cluster(name, address, head_key.hex()))  # last: with it there is a cluster
+        # Last: with it there is a cluster.
+        _save(os.path.join(path, "cluster.json"), _Cluster(name, address, head_key.hex()))
         return cls(path)
 
     def forget(self) -> None:
@@ -333,10 +336,11 @@ class Cluster:
             try:
                 found: _TokenFile = _load(self._token(public), _TokenFile)
             except FileNotFoundError:
-                raise TokenError("this head has not made that join token; `cellmesh token` on its machine makes one") from None
+                raise TokenError("this head has not made that join token; `cellmesh token` on its machine makes one"
+                                 ) from None
             if found.state == "used":
-                raise TokenError("that join token has been used, and each is good for one machine; `cellmesh token` on the head's "
-                                 "machine makes another")
+                raise TokenError("that join token has been used, and each is good for one machine; `cellmesh token` "
+                                 "on the head's machine makes another")
             if found.boot != _boot() or _now() > found.expires:
                 raise TokenError("that join token has expired; `cellmesh token` on the head's machine makes another")
             _save(self._token(public), msgspec.structs.replace(found, state="used"))
@@ -362,7 +366,8 @@ class Cluster:
 
     # ---- the head's process
     def hold_head(self) -> int | None:
-        """Be the head: a descriptor to keep open as long as this process is, and no second one; None: another process is."""
+        """Be the head: a descriptor to keep open as long as this process is, and no second one; None: another process
+        is."""
         fd = os.open(self._lock(), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -322,8 +322,12 @@ def _give(ledger: Ledger, ask: Waiting, table: policy.Table, limit: int, now: fl
     return given
 
 
+def _open_to(ledger: Ledger, ask: Waiting) -> policy.Table:
+    return {node: c for node, c in ledger.table.items() if node not in ask.avoid} if ask.avoid else ledger.table
+
+
 def _serve_group(ledger: Ledger, ask: Waiting, grants: Grants) -> bool:
-    placed = policy.place_bundles(ledger.table, ask.bundles, ask.mode)
+    placed = policy.place_bundles(_open_to(ledger, ask), ask.bundles, ask.mode)
     if isinstance(placed, str):
         return False
     for node, bundle in zip(placed, ask.bundles, strict=True):
@@ -380,7 +384,7 @@ def hopeless(ledger: Ledger, asks: Iterable[Waiting]) -> list[tuple[Waiting, str
 
 def _why_hopeless(ledger: Ledger, ask: Waiting) -> str | None:
     if ask.bundles:
-        return policy.why_bundles_infeasible(ledger.table, ask.bundles, ask.mode)
+        return policy.why_bundles_infeasible(_open_to(ledger, ask), ask.bundles, ask.mode)
     return policy.why_infeasible(ledger.table, ask.demand, ask.strategy)
 
 

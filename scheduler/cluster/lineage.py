@@ -1,12 +1,13 @@
 """How values are made again that lay on a machine which has been lost.
 
-Of each result that stays where it was made, the task is remembered, with what it was given: values are held, and what is itself such
-a result is remembered by its own task, not held, so a long chain keeps no intermediate value alive. When the machine is lost, the
-tasks run again, in order, and readers, who wait, get the bytes as if they had come from there. (The idea is that of lineage in
-Zaharia et al., Resilient Distributed Datasets, NSDI 2012; here it is the origin of a task that remembers it.)
+Of each result that stays where it was made, the task is remembered, with what it was given: values are held, and what
+is itself such a result is remembered by its own task, not held, so a long chain keeps no intermediate value alive. When
+the machine is lost, the tasks run again, in order, and readers, who wait, get the bytes as if they had come from there.
+(The idea is that of lineage in Zaharia et al., Resilient Distributed Datasets, NSDI 2012; here it is the origin of a
+task that remembers it.)
 
-Bounded: of more than `MOST` tasks the oldest are forgotten, and then their results are lost for good. A task that makes a value of
-another size the second time was no function of its arguments: its result is lost, too.
+Bounded: of more than `MOST` tasks the oldest are forgotten, and then their results are lost for good. A task that makes
+a value of another size the second time was no function of its arguments: its result is lost, too.
 """
 from __future__ import annotations
 
@@ -15,21 +16,23 @@ from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from .messages import CHUNK_BYTES
+from .objects import ELSEWHERE, LOST, READY
+from .room import is_full
 
 if TYPE_CHECKING:
     from ...objstore import _core
 
 MOST = 100_000
-READY = 2
-ELSEWHERE, LOST = 1, 2
 
 
 class Made:
-    """A task whose results lie elsewhere, and how to run it again. Lives as long as one of these results, or of what was made of them."""
+    """A task whose results lie elsewhere, and how to run it again. Lives as long as one of these results, or of what
+    was made of them."""
 
     __slots__ = ("again", "inputs", "record", "results")
 
-    def __init__(self, record: tuple[Any, ...], results: list[tuple[int, int]], inputs: list[Input | tuple[Made, int]]) -> None:
+    def __init__(self, record: tuple[Any, ...], results: list[tuple[int, int]],
+                 inputs: list[Input | tuple[Made, int]]) -> None:
         self.record = record
         self.results = results                       # slot and generation of each
         self.inputs = inputs                         # of the function, then of each reference
@@ -56,10 +59,10 @@ class Lineage:
         self.proxy = _core.Proxy(client)
         self._StoreError = _core.StoreError
         self._bring = bring
-        self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and which of its results it is
+        self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and its place
         self._held: Counter[int] = Counter()                            # why the proxy holds a slot: so many reasons
         self._let_go: list[int] = []                                    # of which these are none any more, see `sweep`
-        self._coming: dict[int, int] = {}                               # result of the second run -> what waits for its bytes
+        self._coming: dict[int, int] = {}                               # result of the second run -> who waits for it
 
     def __len__(self) -> int:
         return len(self._made)
@@ -83,11 +86,16 @@ class Lineage:
         self._made.pop(slot, None)
 
     def lost(self, slots: list[int]) -> None:
-        """These objects lay on a machine that is gone. To be called before its proxy is closed: what is not made again is lost then."""
+        """These objects lay on a machine that is gone. To be called before its proxy is closed: what is not made again
+        is lost then."""
         gone = {slot: self._made[slot] for slot in slots if slot in self._made}
         ran: list[Made] = []
+        has_room = True
         for slot, (made, index) in gone.items():
-            self._run(made, gone.keys(), ran)
+            has_room = has_room and self._run(made, gone.keys(), ran)
+            if not has_room:
+                self.forget(slot)
+                continue
             self._hold(slot, made.results[index][1])
             self.proxy.move(slot, False)
             assert made.again is not None
@@ -96,10 +104,11 @@ class Lineage:
             self._let_go += [new for new in made.again or () if new not in self._coming]
             made.again = None
 
-    def look(self) -> None:
-        """Take in what has been made again."""
+    def look(self) -> bool:
+        """Take in what has been made again; whether there was any, for which others may have asked."""
+        n_before = len(self._coming)
         for new in self.proxy.sealed(list(self._coming)) if self._coming else ():
-            state, size, refs, _, _, place = self.proxy.look(new)
+            state, size, refs, _, _, place, _ = self.proxy.look(new)
             if place == ELSEWHERE:
                 self._bring(new)
                 continue
@@ -108,6 +117,7 @@ class Lineage:
                 self.proxy.move(slot, True)
             self.forget(slot)
             self._let_go += [slot, new]
+        return len(self._coming) < n_before
 
     def sweep(self) -> None:
         """Let go of what is not needed any more."""
@@ -128,19 +138,27 @@ class Lineage:
         self._hold(slot, self.proxy.generation(slot))
         return Input(slot, self._let_go)
 
-    def _run(self, made: Made, gone: Container[int], ran: list[Made]) -> None:
-        """Submit a task again, and before it those whose results it was given and that have gone. Without recursion: chains are long."""
+    def _run(self, made: Made, gone: Container[int], ran: list[Made]) -> bool:
+        """Submit a task again, and before it those whose results it was given and that have gone; False: there is no
+        room for them. Without recursion: chains are long."""
         todo = [made]
         while todo:
             task = todo[-1]
-            missing = [] if task.again else [item[0] for item in task.inputs
-                                             if not isinstance(item, Input) and not item[0].again and not self._is_there(item, gone)]
+            missing = [] if task.again else [
+                item[0] for item in task.inputs
+                if not isinstance(item, Input) and not item[0].again and not self._is_there(item, gone)]
             todo += missing
             if not missing:
                 todo.pop()
                 if not task.again:
-                    task.again = self._submit(task)
+                    try:
+                        task.again = self._submit(task)
+                    except self._StoreError as error:
+                        if not is_full(error):
+                            raise
+                        return False
                     ran.append(task)
+        return True
 
     def _is_there(self, item: tuple[Made, int], gone: Container[int]) -> bool:
         """Whether a result that a task was given can still be had."""
@@ -151,7 +169,8 @@ class Lineage:
         return self.proxy.generation(slot) == generation and self.proxy.look(slot)[5] != LOST
 
     def _submit(self, task: Made) -> list[int]:
-        _, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent, *_ = task.record
+        (_, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent,
+         *_) = task.record
         slots = []
         for item in task.inputs:
             if isinstance(item, Input):
@@ -160,18 +179,21 @@ class Lineage:
                 slots.append(item[0].again[item[1]])
             else:
                 slots.append(item[0].results[item[1]][0])
-        results = self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns, max_retries, flags, origin, parent)[2]
+        _, _, results, _ = self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns,
+                                             max_retries, flags, origin, parent)
         self._held.update(results)
         return results
 
     def _copy(self, new: int, slot: int, size: int) -> bool:
+        memory = 0
         try:
             memory = self.proxy.begin(slot)
-        except self._StoreError:
+            for at in range(0, size if memory else 0, CHUNK_BYTES):
+                self.proxy.fill(slot, memory, at, self.proxy.read(new, at, min(CHUNK_BYTES, size - at)))
+        except self._StoreError:  # no room for it, or for what it was moved to disk for
+            if memory:
+                self.proxy.end(slot, memory, False)
             return False
-        if not memory:
-            return False
-        for at in range(0, size, CHUNK_BYTES):
-            self.proxy.fill(slot, memory, at, self.proxy.read(new, at, min(CHUNK_BYTES, size - at)))
-        self.proxy.end(slot, memory, True)
-        return True
+        if memory:
+            self.proxy.end(slot, memory, True)
+        return bool(memory)

@@ -111,11 +111,13 @@ class Waits(Struct, frozen=True):
 
 
 class WantGroup(Struct, frozen=True):
-    """A placement group wants its bundles reserved; without bundles it is removed, and what it has goes back. When a
-    node is lost that had some of them, they are gone: whoever wants them again wants a group of those bundles."""
+    """A placement group wants its bundles reserved, on none of the nodes to `avoid`; without bundles it is removed, and
+    what it has goes back. When a node is lost that had some of them, they are gone: whoever wants them again wants a
+    group of those bundles."""
     group: Group
     bundles: tuple[dict[str, int], ...]
     mode: policy.Mode = "PACK"
+    avoid: tuple[int, ...] = ()
 
 
 class PeerFailed(Struct, frozen=True):
@@ -406,7 +408,7 @@ def _waits(member: Member, event: Waits, now: float) -> list[Action]:
 
 
 def _want_group(member: Member, event: WantGroup, now: float) -> list[Action]:
-    return [*held_places.want_group(member.places, event.group, event.bundles, event.mode, now)]
+    return [*held_places.want_group(member.places, event.group, event.bundles, event.mode, event.avoid)]
 
 
 def _peer_failed(member: Member, event: PeerFailed, now: float) -> list[Action]:

@@ -34,10 +34,15 @@ MAX_INLINE_BYTES = 64 << 10
 CHUNK_BYTES = 4 << 20
 MAX_NODES = 10_000
 MAX_BATCH = 10_000
+# Tasks taken from a queue before it is asked whether the other reads: with 64 kB of arguments each, a small part of what
+# may wait for it.
+MOST_AT_ONCE = 128
 MAX_REFS = 1 << 20
 MAX_KEY_CHARS = 4096                  # of the control store: a name and its namespace, escaped
+MAX_VALUE_BYTES = 1 << 20
 MAX_NUMBER = (1 << 63) - 1
 MAX_HELD = 100_000                    # leases of one agent: every node for some shapes
+MAX_BUNDLES = 255                     # of a placement group, as many as a segment can have
 MAX_ASKS = 512                        # open asks of one agent: resource shapes of a segment
 SESSION_LABEL = "cellmesh.session"   # of every node: the id of its session, for people and commands on its machine
 
@@ -47,6 +52,7 @@ Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Microseconds = Annotated[int, Meta(ge=0, lt=1 << 53)]
 Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
+Index = Annotated[int, Meta(ge=0, lt=MAX_BUNDLES)]                # of a bundle in its placement group
 Detail = Annotated[int, Meta(ge=-1 << 31, lt=1 << 31)]        # of a failure: an exit status, -signal, a number
 Share = Annotated[int, Meta(ge=0, lt=1 << 48)]           # an amount of a resource in ten-thousandths
 Shares = Annotated[dict[Name, Share], Meta(max_length=16)]
@@ -193,11 +199,12 @@ class Ask(Message, frozen=True, tag="ask"):
 
 class AskGroup(Message, frozen=True, tag="ask_group"):
     """Agent -> head: a placement group wants its bundles reserved, all or none. Answered like `Ask`, by one `Grant` whose places are in the
-    order of the bundles; `bundles` empty takes it back. Numbers are those of `Ask`."""
+    order of the bundles; `bundles` empty takes it back. Numbers are those of `Ask`. `avoid`: nodes that are not to have any of them."""
     number: Number
     node: Node
-    bundles: Annotated[list[Shares], Meta(max_length=255)]
+    bundles: Annotated[list[Shares], Meta(max_length=MAX_BUNDLES)]
     mode: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+    avoid: Annotated[list[Node], Meta(max_length=MAX_BUNDLES)] = []
 
 
 class Place(Struct, frozen=True):
@@ -254,26 +261,54 @@ class Drain(Message, frozen=True, tag="drain"):
 class StoreRequest(Message, frozen=True, tag="store_request"):
     """Agent -> head: a request to the control store, answered by one `StoreReply`. Repeated with the same number it is done once.
 
-    `operation`: "get", "put" (whatever was there), "claim" (only if nothing is there), "delete", "keys" (that begin with `key`).
-    `table`: "names" (actors), "kv", "jobs", "runs".
+    `operation`: "get", "put" (whatever was there), "claim" (only if nothing is there), "swap" (only if `expected` is there), "delete", "keys"
+    (that begin with `key`), "latest" (likewise, the last ones first, with their values). `table`: "names" (actors), "kv" (of users), "jobs"
+    (`JobRecord`), "runs" (`RunRecord`); of the latter two the last ones are kept.
     """
     number: Number
     node: Node
     table: Literal["names", "kv", "jobs", "runs"]
-    operation: Literal["get", "put", "claim", "delete", "keys"]
+    operation: Literal["get", "put", "claim", "swap", "delete", "keys", "latest"]
     key: Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
-    value: Annotated[bytes, Meta(max_length=1 << 20)] = b""
+    value: Annotated[bytes, Meta(max_length=MAX_VALUE_BYTES)] = b""
     lives_with: bool = False          # the entry goes when the node is lost
+    expected: Annotated[bytes, Meta(max_length=MAX_VALUE_BYTES)] = b""
 
 
 class StoreReply(Message, frozen=True, tag="store_reply"):
-    """Head -> agent. `done`: whether there was something to get or delete, or nothing in the way of a claim. `error`: why the request
-    could not be done; asked again with its number, it is done once, whether this try has done it or not."""
+    """Head -> agent. `done`: whether there was something to get or delete, or nothing in the way of a claim or swap. `more`: not all keys
+    are told. `error`: why the request could not be done; asked again with its number, it is done once, whether this try has done it or
+    not. `full`: because there is no room."""
     number: Number
     done: bool
     value: bytes = b""
     keys: Annotated[list[str], Meta(max_length=10_000)] = []
+    values: Annotated[list[bytes], Meta(max_length=10_000)] = []
+    more: bool = False
     error: Text = ""
+    full: bool = False
+
+
+class JobRecord(Struct, frozen=True):
+    """A driver, as the control store has it in "jobs", by the time when it was seen first: Unix time, of its machine's clock. `ended` 0: it has
+    not, or its node was lost. `notebook`: "" for other programs."""
+    node: Node
+    hostname: Name
+    session: Name
+    pid: Pid
+    program: Text
+    notebook: Text
+    started: float
+    ended: float = 0.0
+
+
+class RunRecord(Struct, frozen=True):
+    """What had gone on in a driver's session when it left, or so far, in "runs", by the same keys. `n_tasks`: tasks and calls that have ended, of other
+    drivers too; of them so many elsewhere. `peak_bytes`: the most that the object store has held."""
+    job: JobRecord
+    n_tasks: Number = 0
+    n_elsewhere: Number = 0
+    peak_bytes: Number = 0
 
 
 class StatusRequest(Message, frozen=True, tag="status_request"):
@@ -348,13 +383,21 @@ class Value(Struct, frozen=True, array_like=True):
     actor: Actor | None = None
 
 
+class GroupBundle(Struct, frozen=True, array_like=True):
+    """One of those that the receiver has reserved for a placement group of the sender's. `captures`: what runs in it begins what it begins in the
+    group, too."""
+    group: Number
+    index: Index
+    captures: bool = False
+
+
 class Task(Struct, frozen=True, array_like=True):
     """A task for the receiver. `number`: the sender's, for the answer. `refs`: dependencies first, then what is nested in the arguments.
     `origin`: the sender's number of the cell, or, if the task `comes_home`, the receiver's own.
 
     `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it saved. `stream`: it yields,
     and may be that many items ahead of its reader, 0: any number; -1: it does not. `env`: number of the environment that its function wants. `actor`: it is a call of this actor, one of the
-    receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come."""
+    receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come. `bundle`: it takes its place there."""
     number: Number
     function: Ref
     demand: Shares
@@ -374,6 +417,7 @@ class Task(Struct, frozen=True, array_like=True):
     env: Annotated[int, Meta(ge=0, lt=1 << 32)] = 0
     actor: Ref | None = None
     group: Annotated[int, Meta(ge=0, le=11)] = 0
+    bundle: GroupBundle | None = None
 
 
 class Tasks(Message, frozen=True, tag="tasks"):
@@ -479,6 +523,28 @@ class Kill(Message, frozen=True, tag="kill"):
     no_restart: bool
 
 
+class Reserve(Message, frozen=True, tag="reserve"):
+    """Put these bundles of a placement group of mine aside, for tasks that name them. `about`: what describes the group. Answered by one
+    `Reserved`, once there is room."""
+    group: Number
+    about: Ref
+    indexes: Annotated[list[Index], Meta(min_length=1, max_length=MAX_BUNDLES)]
+    bundles: Annotated[list[Shares], Meta(min_length=1, max_length=MAX_BUNDLES)]
+
+
+class Reserved(Message, frozen=True, tag="reserved"):
+    """These bundles of your group are put aside; or, not `given`, will not be."""
+    group: Number
+    indexes: Annotated[list[Index], Meta(max_length=MAX_BUNDLES)]
+    given: bool = True
+
+
+class Unreserve(Message, frozen=True, tag="unreserve"):
+    """These bundles of my group are not wanted any more, nor what runs in them."""
+    group: Number
+    indexes: Annotated[list[Index], Meta(max_length=MAX_BUNDLES)]
+
+
 class Find(Message, frozen=True, tag="find"):
     """Is there a living actor of that name with you? Answered by one `Found` of that number."""
     number: Number
@@ -557,5 +623,5 @@ class Farewell(Message, frozen=True, tag="farewell"):
     reason: Text
 
 
-ToPeer = (Tasks | Results | Items | Taken | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Find | Found | Released | Want | Sealed
+ToPeer = (Tasks | Results | Items | Taken | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Reserve | Reserved | Unreserve | Find | Found | Released | Want | Sealed
           | Fetch | Chunk | Redirect | Copied | Output | Farewell)

@@ -1,6 +1,7 @@
 """Who looks at the cluster from a node: what its agent asks the head for them, and what it tells them. Pure.
 
-The head is asked only when somebody looks, once for all who do; that many nodes each know all others is nothing to be kept up to date.
+The head is asked only when somebody looks, once for all who do; that many nodes each know all others is nothing to be
+kept up to date.
 """
 from __future__ import annotations
 
@@ -94,9 +95,10 @@ class Onlookers:
 
 def _row(row: NodeStatus, me: int) -> ClusterNode:
     who, usage = row.member, row.usage
-    return ClusterNode(f"{who.node:x}", who.labels.get(SESSION_LABEL, ""), who.hostname, row.state, who.node == me, _amounts(who.total),
-                       _amounts(row.free), {name: value for name, value in who.labels.items() if name != SESSION_LABEL}, row.n_queued,
-                       row.used_bytes, row.size_bytes, usage.load, usage.memory_bytes, usage.memory_size, row.silent_s, row.reason)
+    labels = {name: value for name, value in who.labels.items() if name != SESSION_LABEL}
+    return ClusterNode(f"{who.node:x}", who.labels.get(SESSION_LABEL, ""), who.hostname, row.state, who.node == me,
+                       _amounts(who.total), _amounts(row.free), labels, row.n_queued, row.used_bytes, row.size_bytes,
+                       usage.load, usage.memory_bytes, usage.memory_size, row.silent_s, row.reason)
 
 
 def _amounts(shares: dict[str, int]) -> dict[str, float]:

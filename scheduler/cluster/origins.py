@@ -1,7 +1,8 @@
 """Whose cell has begun what runs here: numbers of cells, translated at the border. Pure.
 
-Tasks know the cell that they come from by a number, which their own tasks inherit. Numbers of several machines would meet in one
-segment, so each that comes from elsewhere gets one of this node's own; what a task prints finds its way back by it.
+Tasks know the cell that they come from by a number, which their own tasks inherit. Numbers of several machines would
+meet in one segment, so each that comes from elsewhere gets one of this node's own; what a task prints finds its way
+back by it.
 """
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Origins:
         self._next = FIRST
 
     def here(self, node: int, number: int) -> int:
-        """This node's number for a cell there; 0, which is no cell, stays 0 only here: its tasks are somebody's, too."""
+        """This node's number for a cell there; 0, which is no cell, stays 0 only here: its tasks are somebody's,
+        too."""
         key = node, number
         given = self._given.get(key)
         if given is None:
@@ -35,7 +37,8 @@ class Origins:
         return given
 
     def told(self, node: int, number: int) -> tuple[int, bool]:
-        """What to call a cell towards a node: its own number for it, and True, if it is a cell of that node; else ours."""
+        """What to call a cell towards a node: its own number for it, and True, if it is a cell of that node; else
+        ours."""
         where, theirs = self._of.get(number, (0, 0))
         return (theirs, True) if where == node else (number, False)
 

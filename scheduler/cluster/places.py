@@ -21,7 +21,7 @@ from collections.abc import Container, Hashable, Iterable
 from msgspec import Struct, field
 
 from . import policy
-from .messages import MAX_ASKS, MAX_HELD, Ask, AskGroup, Grant, Held, Place, Return, Strategy, ToHead
+from .messages import MAX_ASKS, MAX_BUNDLES, MAX_HELD, Ask, AskGroup, Grant, Held, Place, Return, Strategy, ToHead
 
 # of work ahead of a node beyond its places: several round trips, little enough to be fair
 AHEAD_S = 0.02
@@ -131,7 +131,9 @@ class GroupLine(Struct):
     group: Group
     bundles: tuple[dict[str, int], ...]
     mode: policy.Mode
+    avoid: tuple[int, ...] = ()
     number: int = 0
+    avoided: tuple[int, ...] = ()  # nodes, of the ask
     leases: dict[int, Lease] = field(default_factory=dict)
 
 
@@ -215,7 +217,7 @@ def waits(places: Places, number: int, n: int, now: float) -> list[Action]:
 
 
 def want_group(places: Places, group: Group, bundles: tuple[dict[str, int], ...], mode: policy.Mode,
-               now: float) -> list[Action]:
+               avoid: tuple[int, ...] = ()) -> list[Action]:
     """A placement group wants its bundles reserved; without bundles it gives back what it has."""
     old = places.groups.pop(group, None)
     actions: list[Action] = []
@@ -228,15 +230,14 @@ def want_group(places: Places, group: Group, bundles: tuple[dict[str, int], ...]
             del places.leases[number]
         actions += _return(places, returned)
     if bundles:
-        places.groups[group] = GroupLine(group, bundles, mode)
+        places.groups[group] = GroupLine(group, bundles, mode, avoid)
     return [*actions, *_ask_groups(places)]
 
 
 def peer_failed(places: Places, node: int, now: float) -> list[Action]:
     """A member cannot be reached from here: what it was to do has ended, and it is not asked for again for a while."""
     places.avoided[node] = now + AVOID_S
-    back = {number: lease.n for number, lease in places.leases.items() if lease.node == node
-            and isinstance(lease.of, Line)}
+    back = {number: lease.n for number, lease in places.leases.items() if lease.node == node}
     for number in back:
         _forget(places, places.leases[number])
     return [*_return(places, back), *plan(places, now)]
@@ -323,7 +324,7 @@ def connected(places: Places, is_up: bool, now: float) -> list[Action]:
         line.number = line.asked = 0
     for group in places.groups.values():
         group.number = 0
-    return [*_return(places, untold), *_ask_groups(places), *plan(places, now)]
+    return [*_return(places, untold), *plan(places, now)]
 
 
 # ---------------------------------------------------------------- deciding
@@ -335,6 +336,7 @@ def plan(places: Places, now: float) -> list[Action]:
     for line in places.lines.values():
         actions += _fill(places, line, _nearest_first(line))
         actions += _reconsider(places, line, now)
+    actions += _ask_groups(places)  # who is avoided may have changed
     for lease in places.leases.values():
         if lease.n_waiting:
             actions += _take_back(places, lease, now)
@@ -423,9 +425,13 @@ def _close(places: Places, line: Line, withdraw: bool = False) -> list[Action]:
 def _ask_groups(places: Places) -> list[Action]:
     actions: list[Action] = []
     for group in places.groups.values():
-        if not group.number and not group.leases and places.is_up and len(places.by_number) < MAX_ASKS:
-            group.number = _new_number(places, group)
-            actions.append(Tell(AskGroup(group.number, places.me, list(group.bundles), group.mode)))
+        avoid = tuple(sorted({*group.avoid, *places.avoided})[:MAX_BUNDLES])
+        if group.leases or not places.is_up or (group.number and group.avoided == avoid):
+            continue
+        if not group.number and len(places.by_number) >= MAX_ASKS:
+            continue
+        group.number, group.avoided = group.number or _new_number(places, group), avoid
+        actions.append(Tell(AskGroup(group.number, places.me, list(group.bundles), group.mode, list(avoid))))
     return actions
 
 

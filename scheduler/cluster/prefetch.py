@@ -1,7 +1,8 @@
 """Arguments of tasks that are about to run are brought before a worker asks for them.
 
-A guess, so it is made only where it costs nobody anything: for the first tasks of the line, a few values at a time, into
-memory that nobody uses; nothing goes to disk for it. What a worker wants is asked for at once, whatever else is under way.
+A guess, so it is made only where it costs nobody anything: for the first tasks of the line, a few values at a time,
+into memory that nobody uses; nothing goes to disk for it. What a worker wants is asked for at once, whatever else is
+under way.
 """
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def prefetch(exchanges: Collection[Exchange], stats: Callable[[], dict[str, int]
     def source_of(slot: int) -> Exchange | None:
         return next((exchange for exchange in exchanges if slot in exchange.transfers.elsewhere), None)
 
-    lines = [exchange.upcoming(MOST_TASKS, lambda slot: source_of(slot) is not None) for exchange in exchanges]
+    lines = [exchange.accepted.upcoming(MOST_TASKS, lambda slot: source_of(slot) is not None) for exchange in exchanges]
     if not any(lines):
         return
     coming = sum(exchange.transfers.n_coming for exchange in exchanges)

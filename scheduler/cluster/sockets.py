@@ -1,5 +1,5 @@
-"""What sockets between machines have in common: encryption, the gate, one descriptor for all of them. With `wire`, which says what
-goes over them, the only module that touches ZeroMQ.
+"""What sockets between machines have in common: encryption, the gate, one descriptor for all of them. With `wire`,
+which says what goes over them, the only module that touches ZeroMQ.
 
 Encryption, heartbeats and reconnecting are the affair of libzmq's own threads; nothing here runs while nothing happens.
 """
@@ -25,7 +25,7 @@ CONNECT_TIMEOUT_MS = 5_000
 RECONNECT_MS, MAX_RECONNECT_MS = 100, 2_000
 MAX_READ = 256                     # messages at a time: others want their turn
 MAX_SOCKETS = 65_536
-MAX_AT_GATE = 1_024                # handshakes that wait for us to hear of who it is; each ends by itself after HANDSHAKE_MS
+MAX_AT_GATE = 1_024                # handshakes that wait for us to hear of who it is; each ends after HANDSHAKE_MS
 
 _ZAP = "inproc://zeromq.zap.01"
 
@@ -40,7 +40,8 @@ def new_pair() -> KeyPair:
 def require_encryption() -> None:
     """Raise RuntimeError if nothing could be encrypted: fail, never degrade."""
     if not zmq.has("curve"):
-        raise RuntimeError("this libzmq cannot encrypt (no CURVE), so machines cannot be connected; install pyzmq from a wheel")
+        raise RuntimeError("this libzmq cannot encrypt (no CURVE), so machines cannot be connected; install pyzmq "
+                           "from a wheel")
 
 
 def public_of(secret: bytes) -> bytes:
@@ -52,8 +53,8 @@ def public_of(secret: bytes) -> bytes:
 class Sockets:
     """Some sockets, and one descriptor that is readable when one of them wants attention.
 
-    libzmq's descriptors signal changes, not states, and any call on a socket may swallow the signal. So who has sent or stopped
-    reading early says `_look_again`, and our own descriptor stays readable until everything has been looked at.
+    libzmq's descriptors signal changes, not states, and any call on a socket may swallow the signal. So who has sent or
+    stopped reading early says `_look_again`, and our own descriptor stays readable until everything has been looked at.
     """
 
     def __init__(self, n_threads: int = 1) -> None:
@@ -80,8 +81,9 @@ class Sockets:
 
     def network_socket(self, kind: int, host: str, keys: KeyPair, max_bytes: int, n_messages: int) -> zmq.Socket[bytes]:
         socket = self._new_socket(kind)
-        for option, value in ((zmq.IPV6, int(":" in host)), (zmq.HANDSHAKE_IVL, HANDSHAKE_MS), (zmq.HEARTBEAT_IVL, HEARTBEAT_MS),
-                              (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS), (zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS),
+        for option, value in ((zmq.IPV6, int(":" in host)), (zmq.HANDSHAKE_IVL, HANDSHAKE_MS),
+                              (zmq.HEARTBEAT_IVL, HEARTBEAT_MS), (zmq.HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS),
+                              (zmq.HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS),
                               (zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS), (zmq.RECONNECT_IVL, RECONNECT_MS),
                               (zmq.RECONNECT_IVL_MAX, MAX_RECONNECT_MS), (zmq.MAXMSGSIZE, max_bytes),
                               (zmq.SNDHWM, n_messages), (zmq.RCVHWM, n_messages),
@@ -170,7 +172,8 @@ class Sockets:
 
     # ---- the gate
     def _read_gate(self, frames: list[zmq.Frame]) -> None:
-        """A ZAP request (RFC 27): route and delimiter, version, request, domain, address, identity, mechanism, the client's key."""
+        """A ZAP request (RFC 27): route and delimiter, version, request, domain, address, identity, mechanism, the
+        client's key."""
         route, _, version, request, *_, mechanism, key = (frame.bytes for frame in frames)
         sound = mechanism == b"CURVE" and len(key) == 32
         status = self.gate_status(key) if sound else b"400"

@@ -1,7 +1,7 @@
 """Where a task is to run, as its user says it (`Wish`), and what that means to the head (`messages.Strategy`). Pure.
 
-A wish is part of a task's resource class, as text, since it may name what does not exist yet or any more: an agent reads
-it each time it looks at what waits.
+A wish is part of a task's resource class, as text, since it may name what does not exist yet or any more: an agent
+reads it each time it looks at what waits.
 """
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Messages to one peer, in order, each once, whatever becomes of connections. Pure: no socket, no clock.
 
-TCP may break with messages on their way, and ZeroMQ then says neither which nor that there were any. So every message has a number,
-the sender keeps it until the receiver has acknowledged it, and sends what is kept again on the next connection; the receiver takes
-the number that it expects and no other. The acknowledgement is the credit, too: what is not acknowledged counts against a window,
-and beyond the window messages wait here, with the sender, who can see how many they are. (Go-back-N; a high-water mark would
-either drop silently or fill the receiver's memory.)
+TCP may break with messages on their way, and ZeroMQ then says neither which nor that there were any. So every message
+has a number, the sender keeps it until the receiver has acknowledged it, and sends what is kept again on the next
+connection; the receiver takes the number that it expects and no other. The acknowledgement is the credit, too: what is
+not acknowledged counts against a window, and beyond the window messages wait here, with the sender, who can see how
+many they are. (Go-back-N; a high-water mark would either drop silently or fill the receiver's memory.)
 
 The numbers begin with 0 and live as long as both keys: a process that begins anew has another key, and is another peer.
 """
@@ -48,7 +48,8 @@ class Outgoing:
         return room
 
     def add(self, size: int, frames: Any) -> bool:
-        """Take in the message with the number `n_added`; whether it may go at once. Otherwise `due` gives it in its time.
+        """Take in the message with the number `n_added`; whether it may go at once. Otherwise `due` gives it in its
+        time.
 
         Raises
         ------
@@ -89,7 +90,8 @@ class Outgoing:
             It cannot have: that has not been sent. Or it had more already, and has forgotten what it had.
         """
         if not self._first <= expected <= self._first + len(self._sent):
-            raise ValueError(f"acknowledges {expected:,} messages, of {self._first + len(self._sent):,}, after {self._first:,}")
+            raise ValueError(f"acknowledges {expected:,} messages, of {self._first + len(self._sent):,}, after "
+                             f"{self._first:,}")
         while self._first < expected:
             self._sent_bytes -= self._sent.popleft()[0]
             self._first += 1
@@ -111,7 +113,8 @@ class Incoming:
         self._is_due = False
 
     def take(self, number: int, size: int, is_bulk: bool) -> bool:
-        """Whether the message with that number is the next one. If not, it has been here before, or comes again later."""
+        """Whether the message with that number is the next one. If not, it has been here before, or comes again
+        later."""
         if number != self.expected:
             self._is_due = True      # the peer cannot know, or it would not have sent it
             return False

@@ -1,8 +1,8 @@
 """Generators between this node and one other: items of tasks of ours that run there, and of theirs that run here.
 
-The stream is at home, where its reader is; the task has a stream of its own where it runs, of the same limit. What is sealed there goes home
-at once, as results do; what the reader has taken at home is taken there, so the task is never further ahead of its reader than on
-one machine. See objstore/core/stream.h.
+The stream is at home, where its reader is; the task has a stream of its own where it runs, of the same limit. What is
+sealed there goes home at once, as results do; what the reader has taken at home is taken there, so the task is never
+further ahead of its reader than on one machine. See objstore/core/stream.h.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from .messages import MAX_BATCH, Items, Taken, Value
+from .objects import ForeignFault
 
 if TYPE_CHECKING:
     from .exchange import Exchange
@@ -33,7 +34,7 @@ class Theirs(Struct):
     stream: int                             # its slot; -1: nobody reads on
     is_limited: bool
     n_sent: int = 0
-    n_taken: int = 0                        # by its reader, who may have had items of an earlier attempt that we have not made yet
+    n_taken: int = 0                        # by its reader, who may have had items of an attempt before, not made again
 
 
 class Streams:
@@ -41,6 +42,7 @@ class Streams:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange: Exchange = weakref.proxy(exchange)  # whose part this is
+        self._proxy, self._objects = exchange.proxy, exchange.objects
         self._ours: dict[int, Ours] = {}        # by number
         self._theirs: dict[int, Theirs] = {}    # by number
 
@@ -48,7 +50,7 @@ class Streams:
     def begin(self, task: int, number: int) -> int:
         """A task of ours is going there; returns its stream's limit."""
         self._ours[number] = Ours(task)
-        return int(self._exchange.proxy.stream_limit(task))
+        return int(self._proxy.stream_limit(task))
 
     def forget(self, number: int) -> None:
         """It does not run there any more."""
@@ -58,11 +60,11 @@ class Streams:
         """Some of its items have come."""
         ours = self._ours.get(message.number)
         if ours is None or message.at > ours.n_come:
-            raise self._exchange.fault(f"it sends items of task {message.number} that cannot be")
+            raise ForeignFault(f"it sends items of task {message.number} that cannot be")
         for index, value in enumerate(message.values, message.at):
-            slot = self._exchange.proxy.item(ours.task, index)
+            slot = self._proxy.item(ours.task, index)
             if slot >= 0:
-                self._exchange.take_result(slot, value, message.number)
+                self._exchange.sent.take_result(slot, value, message.number)
             else:  # it has come in an earlier attempt, or nobody reads on
                 self._pass_over(value)
             if slot == CLOSED:
@@ -75,12 +77,12 @@ class Streams:
             self._exchange.send(Taken(number, ours.n_taken, closed=True))
 
     def _pass_over(self, value: Value) -> None:
-        for ref in (*value.refs, *(() if value.there is None else (value.there,))):
-            self._exchange.resolve(ref)  # told of it we have been
+        # Told of these we have been.
+        self._objects.resolve_all([*value.refs, *([] if value.there is None else [value.there])])
 
     def _tell_taken(self) -> None:
         for number, ours in self._ours.items():
-            n = self._exchange.proxy.taken(ours.task, ours.n_come)
+            n = self._proxy.taken(ours.task, ours.n_come)
             if n == FORSAKEN:
                 self._close(number, ours)
             elif n > ours.n_taken:
@@ -90,7 +92,7 @@ class Streams:
     # ---- theirs, here
     def accept(self, number: int, stream: int, limit: int) -> None:
         """A task of theirs has been submitted, whose stream the proxy holds."""
-        self._exchange.hold_new(stream)
+        self._objects.hold_new(stream)
         self._theirs[number] = Theirs(stream, limit > 0)
 
     def taken(self, message: Taken) -> None:
@@ -99,39 +101,40 @@ class Streams:
         if theirs is None or theirs.stream < 0:
             return  # it has ended, and the two have crossed
         if message.closed:
-            self._exchange.drop(theirs.stream)
+            self._objects.drop(theirs.stream)
             theirs.stream = -1
         else:
             theirs.n_taken = max(theirs.n_taken, message.n)
             self._advance(theirs)
 
     def _advance(self, theirs: Theirs) -> None:
-        self._exchange.proxy.advance(theirs.stream, min(theirs.n_taken, theirs.n_sent) if theirs.is_limited else theirs.n_sent)
+        n = min(theirs.n_taken, theirs.n_sent) if theirs.is_limited else theirs.n_sent
+        self._proxy.advance(theirs.stream, n)
 
     def send_items(self, number: int) -> None:
         """What there is of a task of theirs."""
         theirs = self._theirs.get(number)
         while theirs is not None and theirs.stream >= 0:
-            exchange, at, values = self._exchange, theirs.n_sent, []
-            exchange.begin_message()
-            while len(values) < MAX_BATCH and not exchange.is_full(0):
-                slot = exchange.proxy.ahead(theirs.stream, at + len(values))
+            at, values = theirs.n_sent, []
+            self._objects.begin_message()
+            while len(values) < MAX_BATCH and not self._objects.is_full:
+                slot = self._proxy.ahead(theirs.stream, at + len(values))
                 if slot is None:
                     break
-                exchange.hold_new(slot)
-                values.append(exchange.value_of_result(slot))
-                exchange.drop(slot)
+                self._objects.hold_new(slot)
+                values.append(self._objects.value(slot, is_result=True))
+                self._objects.drop(slot)
             if not values:
                 return
             theirs.n_sent += len(values)
-            exchange.send(Items(number, at, values))
+            self._exchange.send(Items(number, at, values))
             self._advance(theirs)
 
     def over(self, number: int) -> None:
         """It has ended, with all that it yielded told, or will not begin."""
         theirs = self._theirs.pop(number, None)
         if theirs is not None and theirs.stream >= 0:
-            self._exchange.drop(theirs.stream)
+            self._objects.drop(theirs.stream)
 
     def look(self) -> None:
         """Is there anything new in any of them?"""

@@ -4,9 +4,9 @@ Who reads an object that lies there has it *arrive*: memory for it is made in th
 ahead, and put where they belong. An object that is asked for here is read from the arena chunk by chunk, as fast as the
 other takes them; what lies on a third machine itself is brought from there first.
 
-A large object that many want is handed on (`broadcast`): its home may answer the first question with another node, which
-is asked for that home's object then. Such a source may have gone, or be slow: the rest comes from the home, which answers
-`direct` questions itself.
+A large object that many want is handed on (`broadcast`): its home may answer the first question with another node,
+which is asked for that home's object then. Such a source may have gone, or be slow: the rest comes from the home, which
+answers `direct` questions itself.
 
 What goes on with one node makes something to be said to another one; that is noted with the other's transfers (`later`,
 `again`) and said when they look, so who does not read, or says what he cannot know, is at fault for himself alone.
@@ -23,13 +23,13 @@ from msgspec import Struct
 from . import messages
 from .broadcast import HOME, Key, Tree
 from .messages import CHUNK_BYTES, Chunk, Copied, Fetch, Redirect
+from .objects import ELSEWHERE, ERROR, FAILURE_OBJECT_LOST, HERE, LOST, READY, ForeignFault
+from .room import is_full
 
 if TYPE_CHECKING:
+    from ...objstore import _core
     from .exchange import Exchange
 
-READY, ERROR = 2, 3
-HERE, ELSEWHERE, LOST = 0, 1, 2
-FAILURE_OBJECT_LOST = 6
 # Chunks of one object asked for ahead: as many as keep a fast link busy for a few milliseconds.
 WINDOW = 4
 JOURNEYS = 1 << 31
@@ -56,11 +56,11 @@ class Arrival(Struct):
     source: int = HOME              # another node that has it, or will
     checked: tuple[int, float] | None = None  # how much had come when
 
-    def read(self, exchange: Exchange, at: int, n: int) -> bytes:
+    def read(self, proxy: _core.Proxy, at: int, n: int) -> bytes:
         """Some of what has come."""
         if self.gathered is not None:
             return bytes(self.gathered[at:at + n])
-        return bytes(exchange.proxy.peek(self.slot, self.memory, at, n))
+        return bytes(proxy.peek(self.slot, self.memory, at, n))
 
 
 class Transfers:
@@ -84,6 +84,7 @@ class Transfers:
                  reach: Callable[[int], Exchange | None]) -> None:
         from ...objstore import _core
         self._exchange: Exchange = weakref.proxy(exchange)
+        self._proxy, self._objects = exchange.proxy, exchange.objects
         self._StoreError = _core.StoreError
         self._node, self._bring, self._tree, self._reach = node, bring, tree, reach
         self.elsewhere: set[int] = set()                     # imports whose bytes lie there
@@ -126,10 +127,10 @@ class Transfers:
 
     def size(self, slot: int) -> int:
         """Of an object that lies there; 0: it is on its way."""
-        return 0 if self._key(slot) in self._arrivals else int(self._exchange.proxy.look(slot)[1])
+        return 0 if self._key(slot) in self._arrivals else int(self._proxy.look(slot)[1])
 
     def _key(self, slot: int) -> Key | None:
-        origin = self._exchange.origin(slot) if slot in self.elsewhere else None
+        origin = self._objects.origin(slot) if slot in self.elsewhere else None
         return None if origin is None else (origin.slot, origin.generation)
 
     def _fetch(self, slot: int, is_wanted: bool) -> bool:
@@ -137,23 +138,23 @@ class Transfers:
         if key is None or key in self._arrivals:
             return False
         try:
-            memory = self._exchange.proxy.begin(slot, is_wanted)
+            memory = self._proxy.begin(slot, is_wanted)
         except self._StoreError:
             return False  # whoever reads it waits for room; the next look tries again
         if memory:
-            size = self._exchange.proxy.look(slot)[1]
+            size = self._proxy.look(slot)[1]
             self._begin(key, Arrival(slot, size, READY, [], self._journey(), memory))
         return bool(memory)
 
     def _fetch_wanted(self) -> None:
-        for slot in self._exchange.proxy.wanted(list(self.elsewhere)) if self.elsewhere else ():
+        for slot in self._proxy.wanted(list(self.elsewhere)) if self.elsewhere else ():
             self.fetch(slot)
 
     def _begin(self, key: Key, arrival: Arrival) -> None:
         self._arrivals[key] = arrival
-        self._exchange.proxy.transfer(arrival.slot, arrival.size, arrival.number, True)
+        self._proxy.transfer(arrival.slot, arrival.size, arrival.number, True)
         for slot in (arrival.slot, *arrival.refs):
-            self._exchange.hold(slot)
+            self._objects.hold(slot)
         if arrival.size < BROADCAST_BYTES:
             self._ask_ahead(key, arrival)
         else:
@@ -186,10 +187,11 @@ class Transfers:
         if arrival is not None and not chunk.found:
             self._give_up(key, arrival)
         elif arrival is None or arrival.source != HOME or not self._take(key, arrival, chunk.at, frame):
-            raise self._exchange.fault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
+            raise ForeignFault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
 
     def copy_came(self, source: int, chunk: Chunk, frame: bytes) -> None:
-        """Another node has sent bytes of an object of this one's, or has none. What does not fit may be late: it is no fault."""
+        """Another node has sent bytes of an object of this one's, or has none. What does not fit may be late: it is no
+        fault."""
         key = chunk.slot, chunk.generation
         arrival = self._arrivals.get(key)
         if arrival is None or arrival.source != source:
@@ -201,7 +203,7 @@ class Transfers:
         if at != arrival.come or at + len(frame) > arrival.asked:
             return False
         if arrival.gathered is None:
-            self._exchange.proxy.fill(arrival.slot, arrival.memory, at, frame)
+            self._proxy.fill(arrival.slot, arrival.memory, at, frame)
         else:
             arrival.gathered[at:at + len(frame)] = frame
         arrival.come += len(frame)
@@ -213,36 +215,34 @@ class Transfers:
         return True
 
     def _arrive(self, key: Key, arrival: Arrival) -> None:
-        exchange = self._exchange
         if arrival.gathered is None:
-            exchange.proxy.end(arrival.slot, arrival.memory, True)
+            self._proxy.end(arrival.slot, arrival.memory, True)
             self.elsewhere.discard(arrival.slot)
-            exchange.arrived(arrival.slot)
+            self._objects.arrived(arrival.slot)
         else:
-            exchange.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
-            exchange.came(arrival.slot)
+            self._objects.seal(arrival.slot, arrival.state, arrival.gathered, arrival.refs)
+            self._exchange.came(arrival.slot)
         if arrival.size >= BROADCAST_BYTES:
             self.later(Copied(*key))
         self._forget(key, arrival, True)
 
     def _give_up(self, key: Key, arrival: Arrival) -> None:
         """It is lost there, too."""
-        exchange = self._exchange
         if arrival.gathered is None:
-            exchange.proxy.end(arrival.slot, arrival.memory, False)
-            exchange.proxy.move(arrival.slot, True)
+            self._proxy.end(arrival.slot, arrival.memory, False)
+            self._proxy.move(arrival.slot, True)
         else:
-            exchange.proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
-            exchange.came(arrival.slot)
+            self._proxy.seal_failed(arrival.slot, FAILURE_OBJECT_LOST, 0)
+            self._exchange.came(arrival.slot)
         self._forget(key, arrival, False)
 
     def _forget(self, key: Key, arrival: Arrival, is_complete: bool) -> None:
-        self._exchange.proxy.transferred(arrival.slot, arrival.number, True, is_complete)
+        self._proxy.transferred(arrival.slot, arrival.number, True, is_complete)
         del self._arrivals[key]
         self._handed_on.discard(key)
         self._serve_waiting(key, arrival.size)
         for slot in (arrival.slot, *arrival.refs):
-            self._exchange.drop(slot)
+            self._objects.drop(slot)
 
     # ---- to here, from others than the home
     def redirected(self, to: Redirect) -> None:
@@ -251,7 +251,7 @@ class Transfers:
         arrival = self._arrivals.get(key)
         if (arrival is None or arrival.come or arrival.source != HOME or arrival.size < BROADCAST_BYTES
                 or to.node == self._node):
-            raise self._exchange.fault(f"it tells who has object {to.slot}, which nobody has asked")
+            raise ForeignFault(f"it tells who has object {to.slot}, which nobody has asked")
         arrival.source, arrival.asked = to.node, 0
         self._handed_on.add(key)
         if self._reach(to.node) is None:
@@ -283,7 +283,7 @@ class Transfers:
     def asked(self, fetch: Fetch) -> None:
         """They, or somebody on their behalf, want some bytes."""
         if len(self._line) >= MOST_WAITING:
-            raise self._exchange.fault(f"it asks for {MOST_WAITING:,} pieces at once")
+            raise ForeignFault(f"it asks for {MOST_WAITING:,} pieces at once")
         self._line.append(fetch)
         self._serve()
 
@@ -292,30 +292,42 @@ class Transfers:
             fetch = self._line.popleft()
             if fetch.home:
                 self._serve_copy(fetch)
-            else:
-                self._serve_own(fetch)
+            elif not self._serve_own(fetch):
+                self._line.appendleft(fetch)
+                return
 
-    def _serve_own(self, fetch: Fetch) -> None:
+    def _serve_own(self, fetch: Fetch) -> bool:
+        """False: it lies on disk, and there is no room for it in memory yet; the next look tries again."""
         exchange = self._exchange
-        slot = exchange.own(fetch.slot, fetch.generation)
+        slot = self._objects.own(fetch.slot, fetch.generation)
         try:
-            _, size, *_, place = exchange.proxy.look(slot)
+            _, size, *_, place, _ = self._proxy.look(slot)
         except TypeError as error:
-            raise exchange.fault(str(error)) from error
+            raise ForeignFault(str(error)) from error
         if size >= BROADCAST_BYTES and (source := self._source(fetch)):
             exchange.send(Redirect(fetch.slot, fetch.generation, source))
         elif slot in self._deferred or place == ELSEWHERE:
             self._deferred.setdefault(slot, []).append(fetch)
             self._bring(slot)
         elif place == LOST:
-            exchange.send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False))
+            self._send_lost(fetch)
         else:
             try:
-                frame = exchange.proxy.read(slot, fetch.at, fetch.n)
+                frame = self._proxy.read(slot, fetch.at, fetch.n)
             except ValueError as error:
-                raise exchange.fault(str(error)) from error
+                raise ForeignFault(str(error)) from error
+            except self._StoreError as error:
+                if error.code == "lost":  # on disk
+                    self._send_lost(fetch)
+                elif not is_full(error):
+                    raise
+                return error.code == "lost"
             exchange.send(Chunk(fetch.slot, fetch.generation, fetch.at), frame)
             self._note_leaving(slot, size, fetch)
+        return True
+
+    def _send_lost(self, fetch: Fetch) -> None:
+        self._exchange.send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False, home=fetch.home))
 
     def _source(self, fetch: Fetch) -> int:
         """From whom else they are to get an object of ours."""
@@ -329,13 +341,13 @@ class Transfers:
     def _note_leaving(self, slot: int, size: int, fetch: Fetch) -> None:
         if fetch.at == 0:
             self._leaving[slot] = self._journey()
-            self._exchange.proxy.transfer(slot, size, self._leaving[slot], False)
+            self._proxy.transfer(slot, size, self._leaving[slot], False)
         if fetch.at + fetch.n >= size and slot in self._leaving:
-            self._exchange.proxy.transferred(slot, self._leaving.pop(slot), False, True)
+            self._proxy.transferred(slot, self._leaving.pop(slot), False, True)
 
     def _serve_deferred(self) -> None:
         for slot in list(self._deferred):
-            if self._exchange.proxy.look(slot)[5] == ELSEWHERE:
+            if self._proxy.look(slot)[5] == ELSEWHERE:
                 self._bring(slot)  # there may have been no room for it
             else:
                 self._line.extendleft(reversed(self._deferred.pop(slot)))  # in their order, before later ones
@@ -350,7 +362,7 @@ class Transfers:
         self._tree.left((slot, generation), self._node)
         self._line = deque(fetch for fetch in self._line if fetch.home or fetch.slot != slot)
         if slot in self._leaving:  # they do not want the rest of it
-            self._exchange.proxy.transferred(slot, self._leaving.pop(slot), False, False)
+            self._proxy.transferred(slot, self._leaving.pop(slot), False, False)
 
     # ---- from here, of another one's objects
     def _serve_copy(self, fetch: Fetch) -> None:
@@ -359,23 +371,26 @@ class Transfers:
         if frame is not None:
             self._exchange.send(Chunk(fetch.slot, fetch.generation, fetch.at, home=fetch.home), frame)
         elif not is_there:
-            self._exchange.send(Chunk(fetch.slot, fetch.generation, fetch.at, found=False, home=fetch.home))
+            self._send_lost(fetch)
 
     def copy(self, fetch: Fetch, asker: int) -> tuple[bytes | None, bool]:
-        """Some bytes of an object of this node's, if they are here; and whether they are or will be: then the question comes
-        `again`."""
-        exchange, key = self._exchange, (fetch.slot, fetch.generation)
-        slot = exchange.imported(key)
-        state, size, *_, place = exchange.proxy.look(slot) if slot is not None else (0, 0, LOST)
+        """Some bytes of an object of this node's, if they are here; and whether they are or will be: then the question
+        comes `again`."""
+        key = fetch.slot, fetch.generation
+        slot = self._objects.imported(key)
+        state, size, *_, place, _ = self._proxy.look(slot) if slot is not None else (0, 0, LOST, False)
         arrival = self._arrivals.get(key)
         end = fetch.at + fetch.n
         if end > (arrival.size if arrival is not None else size):
             return None, False
         if arrival is None:
             is_here = slot is not None and place == HERE and state in (READY, ERROR)
-            return (exchange.proxy.read(slot, fetch.at, fetch.n) if is_here else None), is_here
+            try:
+                return (self._proxy.read(slot, fetch.at, fetch.n) if is_here else None), is_here
+            except self._StoreError:  # it is on disk: as if it were not here
+                return None, False
         if end <= arrival.come:
-            return arrival.read(exchange, fetch.at, fetch.n), True
+            return arrival.read(self._proxy, fetch.at, fetch.n), True
         if self._n_waiting >= MOST_WAITING:
             return None, False
         self._waiting.setdefault(key, []).append((asker, fetch))
@@ -416,17 +431,17 @@ class Transfers:
 
     def sweep(self, now: float) -> None:
         """The same, now and then."""
-        self._fetch_wanted()
+        self.look()
         self._check_sources(now)
 
     def close(self) -> None:
         """The other node is gone."""
         for arrival in self._arrivals.values():
-            self._exchange.proxy.transferred(arrival.slot, arrival.number, True, False)
+            self._proxy.transferred(arrival.slot, arrival.number, True, False)
             if arrival.gathered is None:
-                self._exchange.proxy.end(arrival.slot, arrival.memory, False)
+                self._proxy.end(arrival.slot, arrival.memory, False)
         for slot, number in self._leaving.items():
-            self._exchange.proxy.transferred(slot, number, False, False)
+            self._proxy.transferred(slot, number, False, False)
         self._arrivals.clear()
         self._handed_on.clear()
         for key in list(self._waiting):

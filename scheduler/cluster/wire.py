@@ -1,26 +1,27 @@
 """Sockets between machines. With `sockets`, their common part, the only module that touches ZeroMQ.
 
-| link          | bound by      | connected by           | who may connect         | bound                                       |
-|---------------|---------------|------------------------|-------------------------|---------------------------------------------|
-| head          | head, ROUTER  | agent, command: DEALER | see `HeadSocket`        | CONTROL_MESSAGES a connection, then it ends |
-| peer, one way | agent, ROUTER | agent: DEALER          | keys of the nodes alive | credits: stream.BUDGET_BYTES a peer         |
+| link          | bound by      | connected by           | who may connect       | bound                               |
+|---------------|---------------|------------------------|-----------------------|-------------------------------------|
+| head          | head, ROUTER  | agent, command: DEALER | see `HeadSocket`      | CONTROL_MESSAGES, then it ends      |
+| peer, one way | agent, ROUTER | agent: DEALER          | keys of living nodes  | credits: stream.BUDGET_BYTES a peer |
 
-Every one is CURVE: encrypted, and both ends know the other's key before a byte of theirs is looked at. A bound socket has a gate
-that is asked about the client's key (ZAP; without an answer libzmq lets nobody in), and every message carries the key that it came
-from, so nobody can speak for another. A client goes nowhere but to the server key that it expects.
+Every one is CURVE: encrypted, and both ends know the other's key before a byte of theirs is looked at. A bound socket
+has a gate that is asked about the client's key (ZAP; without an answer libzmq lets nobody in), and every message
+carries the key that it came from, so nobody can speak for another. A client goes nowhere but to the server key that it
+expects.
 
-Limits before parsing: a handshake ends within two seconds, a frame is at most as large as the link allows, a message has MAX_PARTS
-parts at most, a decoder knows its own union and no other message.
+Limits before parsing: a handshake ends within two seconds, a frame is at most as large as the link allows, a message
+has MAX_PARTS parts at most, a decoder knows its own union and no other message.
 
-Reliability. Peers: each message once and in order, over broken connections too, see `stream`. Head: each connection is new. Who finds
-one broken, or choked, gives it up; the agent registers again on the next one and says again what it wants. An empty frame from the
-head says that it has given the connection up.
+Reliability. Peers: each message once and in order, over broken connections too, see `stream`. Head: each connection is
+new. Who finds one broken, or choked, gives it up; the agent registers again on the next one and says again what it
+wants. An empty frame from the head says that it has given the connection up.
 
 A connection that is silent for ten seconds is lost, whatever TCP thinks.
 
-Known weaknesses. libzmq limits frames, not the parts of a message: a *member* can make us hold many parts; members may run code
-here anyway. A flood of connections costs a handshake each (0.2 ms) before it is refused, and a descriptor for two seconds. libzmq
-opens a descriptor for each connection: see to RLIMIT_NOFILE.
+Known weaknesses. libzmq limits frames, not the parts of a message: a *member* can make us hold many parts; members may
+run code here anyway. A flood of connections costs a handshake each (0.2 ms) before it is refused, and a descriptor for
+two seconds. libzmq opens a descriptor for each connection: see to RLIMIT_NOFILE.
 """
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ import zmq
 from ..transport import UNREADABLE, ProtocolError, decode, decoder
 from . import address
 from .keys import KeyPair
-from .messages import CLUSTER_VERSION, MAX_FRAME_BYTES, FromDoor, FromHead, Join, Joined, Member, Message, ToDoor, ToHead
+from .messages import (CLUSTER_VERSION, MAX_FRAME_BYTES, FromDoor, FromHead, Join, Joined, Member, Message, ToDoor,
+                       ToHead)
 from .sockets import Sockets
 from .stream import Incoming, Outgoing
 
@@ -47,10 +49,13 @@ CONTROL_MESSAGES = 100_000         # that wait on one connection with the head; 
 PEER_MESSAGES = 10_000             # that libzmq takes in before we look; further ones wait in TCP
 HEAD = 0                           # as a node in events
 
-# Whose a key is, and what may come from there: who holds a join token; a machine that has joined, for its commands and to introduce
-# its nodes; a node.
+# Whose a key is, and what may come from there: who holds a join token; a machine that has joined, for its commands and
+# to introduce its nodes; a node.
 NEWCOMER, MACHINE, NODE = "newcomer", "machine", "node"
 _ACCEPTS = {NEWCOMER: ToDoor, MACHINE: ToDoor | ToHead, NODE: ToHead}
+
+# What ends a handshake, and with it the socket's attempts.
+_MISUNDERSTOOD = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 
 _encoder = msgspec.msgpack.Encoder()
 _number = struct.Struct("<Q")
@@ -87,7 +92,8 @@ class Faulty(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Somebody is at the head's address and does not let us in. `final`: it is the head, which does not know this machine."""
+    """Somebody is at the head's address and does not let us in. `final`: it is the head, which does not know this
+    machine."""
     reason: str
     final: bool
 
@@ -109,8 +115,8 @@ class Ended(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """At the head: something has been refused. `connection`: b"" if it was the handshake. `foreign`: a sentence for a peer of
-    another version, which was refused for that alone."""
+    """At the head: something has been refused. `connection`: b"" if it was the handshake. `foreign`: a sentence for a
+    peer of another version, which was refused for that alone."""
     connection: bytes
     key: bytes
     reason: str
@@ -148,8 +154,8 @@ def version_conflict(version: int) -> str:
     """What to tell a machine that speaks another version; "" if it does not."""
     if version == CLUSTER_VERSION:
         return ""
-    return (f"this cluster speaks version {CLUSTER_VERSION} of cellmesh's protocol between machines, that machine {version}: "
-            "install the same cellmesh on both")
+    return (f"this cluster speaks version {CLUSTER_VERSION} of cellmesh's protocol between machines, that machine "
+            f"{version}: install the same cellmesh on both")
 
 
 class _Peer:
@@ -161,6 +167,7 @@ class _Peer:
         self.socket: zmq.Socket[bytes] | None = None     # when there has been something to send
         self.monitor: zmq.Socket[bytes] | None = None
         self.is_connected = self.is_missed = False       # missed: somebody has been told that it cannot be reached
+        self.is_given_up = False                         # by libzmq, until `Peers.retry`
         self.route = b""                                 # where its last message came from
         self.is_faulty = False
 
@@ -186,8 +193,8 @@ class Peers(Sockets):
 
     Notes
     -----
-    Everything for one thread. Messages arrive once and in order, from each node, for as long as it is a member; who may not send
-    any more is not heard from the call of `remove` on.
+    Everything for one thread. Messages arrive once and in order, from each node, for as long as it is a member; who may
+    not send any more is not heard from the call of `remove` on.
     """
 
     def __init__(self, keys: KeyPair, host: str, accepts: Any, port: int = 0) -> None:
@@ -255,31 +262,43 @@ class Peers(Sockets):
         _encoder.encode_into(message, data, _number.size)
         size = len(data) + sum(memoryview(part).nbytes for part in payload)
         if len(data) > MAX_FRAME_BYTES or len(payload) >= MAX_PARTS:
-            raise ValueError(f"{type(message).__name__} of {len(data):,} bytes with {len(payload)} frames is too large a message")
+            raise ValueError(f"{type(message).__name__} of {len(data):,} bytes with {len(payload)} frames is too large "
+                             "a message")
         # Kept as libzmq's own frames, counted by reference, so that sending again copies nothing.
         frames = [zmq.Frame(data, copy=True), *(zmq.Frame(part, copy=True) for part in payload)]
         goes = peer.outgoing.add(size, frames)
-        if peer.socket is None:
+        if peer.socket is None and not peer.is_given_up:
             self._connect(peer)
         elif goes:
             self._post(peer, [frames])
 
     def room(self, node: int) -> int:
-        """How many bytes can be sent to a node before they wait here. After a 0 the event `Room` says when there is some again."""
+        """How many bytes can be sent to a node before they wait here. After a 0 the event `Room` says when there is
+        some again."""
         return self._peers[node].outgoing.room()
 
     def _post(self, peer: _Peer, messages: list[list[zmq.Frame]]) -> None:
         if peer.socket is None or not messages:
             return
         for frames in messages:
-            # The pipe is as large as needed: what may be in it is `outgoing`'s decision.
-            peer.socket.send_multipart(frames, zmq.DONTWAIT, copy=False)
+            try:  # the pipe is as large as needed: what may be in it is `outgoing`'s decision
+                peer.socket.send_multipart(frames, zmq.DONTWAIT, copy=False)
+            except zmq.Again:  # it has just ended: we are about to hear of it, and what is kept goes over the next one
+                break
         self.has_sent(peer.socket)
+
+    def retry(self) -> None:
+        """Connect anew where something has answered that no node would say. To be called now and then: libzmq tries
+        again after a failure of the network, but not after that."""
+        for peer in self._peers.values():
+            if peer.is_given_up:
+                peer.is_given_up = False
+                self._connect(peer)
 
     def _connect(self, peer: _Peer) -> None:
         socket = self.network_socket(zmq.DEALER, _host_of(peer.member.endpoint), self._keys, MAX_DOOR_BYTES, 0)
         socket.setsockopt(zmq.CURVE_SERVERKEY, peer.member.key)
-        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | _MISUNDERSTOOD
         peer.socket = socket
         peer.monitor = self.monitor(socket, events, lambda event, value: self._connection_changed(peer, event))
         self.watch(socket, lambda: self.receive_each(socket, lambda frames: self._acknowledged(peer, frames)))
@@ -300,7 +319,10 @@ class Peers(Sockets):
             self.events.append(Connected(peer.member.node))
             return
         reason = "the connection has broken" if peer.is_connected else "no connection can be made"
-        if peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
+        if event & _MISUNDERSTOOD:
+            self._disconnect(peer)
+            peer.is_given_up = True
+        elif peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
             self._disconnect(peer)
             self._connect(peer)
         if not peer.is_missed:
@@ -352,7 +374,8 @@ class Peers(Sockets):
                 try:
                     self._incoming.send_multipart([peer.route, _number.pack(expected)], zmq.DONTWAIT)
                 except zmq.ZMQError as error:
-                    if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):  # it has gone; it sends again, and is told again
+                    # It has gone; it sends again, and is told again.
+                    if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                         raise
         if self._to_acknowledge:
             self._to_acknowledge.clear()
@@ -370,14 +393,15 @@ class HeadLink(Sockets):
         The head's public key.
     endpoint : str
     introduced_by : KeyPair, optional
-        The machine's, if `keys` are a node's: the head learns of them from it, before the first connection and whenever it has
-        forgotten them.
+        The machine's, if `keys` are a node's: the head learns of them from it, before the first connection and whenever
+        it has forgotten them.
     hostname : str
         For people.
 
     Notes
     -----
-    After each `Connected` the head knows nothing of what we have said before. Messages are sent while connected and not otherwise.
+    After each `Connected` the head knows nothing of what we have said before. Messages are sent while connected and not
+    otherwise.
     """
 
     def __init__(self, keys: KeyPair, head_key: bytes, endpoint: str, introduced_by: KeyPair | None = None,
@@ -416,10 +440,12 @@ class HeadLink(Sockets):
 
     def _connect(self, keys: KeyPair) -> None:
         self._connects_as = keys
-        self._dealer = socket = self.network_socket(zmq.DEALER, _host_of(self._endpoint), keys, MAX_CONTROL_BYTES, CONTROL_MESSAGES)
+        self._dealer = socket = self.network_socket(zmq.DEALER, _host_of(self._endpoint), keys, MAX_CONTROL_BYTES,
+                                                    CONTROL_MESSAGES)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self._head_key)
-        events = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-                  | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
+        events = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+                  | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+                  | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
         self._monitor = self.monitor(socket, events, self._connection_changed)
         self.watch(socket, lambda: self.receive_each(socket, self._take))
         socket.connect(self._endpoint)
@@ -455,7 +481,8 @@ class HeadLink(Sockets):
             else:
                 self.events.append(Rejected("the head does not know this key", final=True))
         else:
-            self.events.append(Rejected(f"who listens at {self._endpoint} is not the head with the expected key", final=False))
+            self.events.append(Rejected(f"who listens at {self._endpoint} is not the head with the expected key",
+                                        final=False))
 
     def _take(self, frames: list[zmq.Frame]) -> None:
         if len(frames) == 1 and len(frames[0]) == 0:
@@ -486,8 +513,8 @@ class HeadSocket(Sockets):
     host, port : str, int
         Of this machine; port 0: any.
     admits : callable
-        From a public key to whose it is (NEWCOMER, MACHINE, NODE), or "" for who is to be refused. Asked at every handshake and
-        for every message, so it takes effect at once, both ways.
+        From a public key to whose it is (NEWCOMER, MACHINE, NODE), or "" for who is to be refused. Asked at every
+        handshake and for every message, so it takes effect at once, both ways.
 
     Attributes
     ----------
@@ -505,9 +532,11 @@ class HeadSocket(Sockets):
         except BaseException:
             self.close()
             raise
-        self._connections: dict[int, bytes] = {}  # by descriptor, inside libzmq: which messages carry, and the ends of connections
+        # By descriptor, inside libzmq: which messages carry, and the ends of connections.
+        self._connections: dict[int, bytes] = {}
         self._ending: list[bytes] = []
-        self.monitor(self._router, zmq.EVENT_DISCONNECTED, self._connection_ended)  # before messages: a number may be used again
+        # Before messages: a number may be used again.
+        self.monitor(self._router, zmq.EVENT_DISCONNECTED, self._connection_ended)
         self.watch(self._router, lambda: self.receive_each(self._router, self._take))
 
     def gate_status(self, key: bytes) -> bytes:
@@ -517,7 +546,8 @@ class HeadSocket(Sockets):
         return b"400"
 
     def send(self, connection: bytes, message: Message) -> bool:
-        """Send; False: that connection is gone, or so much waits on it that it is as good as gone. Nothing more may go over it."""
+        """Send; False: that connection is gone, or so much waits on it that it is as good as gone. Nothing more may go
+        over it."""
         return self._post(connection, _encoder.encode(message))
 
     def give_up(self, connection: bytes) -> None:
@@ -540,7 +570,8 @@ class HeadSocket(Sockets):
             self._ending.append(connection)
 
     def after_reading(self) -> None:
-        if self._ending and not self._router.getsockopt(zmq.EVENTS) & zmq.POLLIN:  # what came before its end comes before `Ended`
+        # What came before its end comes before `Ended`.
+        if self._ending and not self._router.getsockopt(zmq.EVENTS) & zmq.POLLIN:
             self.events += [Ended(connection) for connection in self._ending]
             self._ending.clear()
 

@@ -34,7 +34,6 @@ from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
 LEAVE_TIMEOUT_S = 0.5 # for the agent to say goodbye
-NOT_DIRECTED_YET, NEVER_DIRECTED = 0, 2  # of `Client.direct`
 SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -130,7 +129,7 @@ class Server:
         self._watch(self._catch_signals(), self._read_signals)
         self._watch(self._start_demand_thread(), self._demand_changed)
         if self._config.cluster is not None:
-            self._client.direct(NOT_DIRECTED_YET)
+            self._client.direct(_core.ROUTE_UNDIRECTED)
             self._start_agent()
         self._fetch_memory(self._client.stats())        # a driver need not wait for us with its first large object
         try:
@@ -404,7 +403,7 @@ class Server:
         self._agent = 0
         if code == 0:
             self._is_alone = True
-            self._client.direct(NEVER_DIRECTED)
+            self._client.direct(_core.ROUTE_NEVER)
         self._step(core.AgentExited(code, held))
 
     # ---- workers

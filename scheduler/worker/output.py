@@ -177,7 +177,7 @@ class Output:
         task, origin = self._client.current_task, 0
         if not task and threading.current_thread() is not threading.main_thread():
             # A thread that a task has started: what it prints belongs to what this process executes.
-            mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
+            mine = self._own_row()
             task, origin = mine["last_task"], mine["origin"]
         if self._last_tag.task != task:
             origin = origin or self._client.origin
@@ -186,9 +186,13 @@ class Output:
 
     def _function_name(self) -> str:
         """What this process runs; "" if nobody knows."""
-        mine = next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
-        value = self._client.peek(*mine["function"]) if mine["function"][0] >= 0 else None
+        function = self._own_row()["function"]
+        value = self._client.peek(*function) if function[0] >= 0 else None
         return str(value[1])[:MAX_NAME_CHARS] if isinstance(value, tuple) and len(value) > 1 else ""
+
+    def _own_row(self) -> dict[str, Any]:
+        """What the segment says of this process."""
+        return next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
 
     # ---- the flusher: a thread that exists once something had to wait, and sleeps unless something waits
     def _flush_at(self, due: float) -> None:

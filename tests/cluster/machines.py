@@ -13,9 +13,13 @@ import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.objstore import _core
 from cellmesh.scheduler.cluster.broadcast import Tree
-from cellmesh.scheduler.cluster.exchange import Exchange, ForeignFault, demands
+from cellmesh.scheduler.cluster.exchange import Exchange
+from cellmesh.scheduler.cluster.groups import Place
 from cellmesh.scheduler.cluster.lineage import Lineage
+from cellmesh.scheduler.cluster.objects import ForeignFault
+from cellmesh.scheduler.cluster.messages import Returned
 from cellmesh.scheduler.cluster.prefetch import prefetch
+from cellmesh.scheduler.cluster.room import is_full, why_full
 from cellmesh.scheduler.node import Node
 
 STORE = 256 << 20
@@ -40,8 +44,8 @@ class Machine:
         self.prefetches = True
         self.most = 64           # tasks of ours under way at each other machine
 
-    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int) -> int:
-        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold), env)
+    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> int:
+        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold), env, *place)
 
     def bring(self, slot: int) -> None:
         for exchange in self.exchanges.values():
@@ -49,13 +53,11 @@ class Machine:
 
     def spread(self, targets: list[str]) -> None:
         """What finds no room here goes to the others, to each as many as may be under way."""
-        rows = self.client.surplus()
-        near = {row[0]: bool(row[7]) for row in rows}
-        for resource_class, (_, demand) in demands(rows).items():
-            for name in targets:
+        for resource_class, n_ready, n_startable, demand, *_, near in self.client.surplus():
+            for name in targets if n_ready > n_startable else ():
                 exchange = self.exchanges.get(name)
-                if exchange is not None and exchange.n_active < self.most:
-                    exchange.send_tasks(resource_class, self.most - exchange.n_active, demand, 1, near[resource_class])
+                if exchange is not None and exchange.sent.n_active < self.most:
+                    exchange.sent.send_tasks(resource_class, self.most - exchange.sent.n_active, demand, 1, bool(near))
 
 
 class Machines:
@@ -107,8 +109,8 @@ class Machines:
             self._now += seconds
             for _ in range(4):
                 for machine in self.machines.values():
-                    for exchange in machine.exchanges.values():
-                        exchange.sweep(self._now)
+                    for there in list(machine.exchanges):
+                        self.guarded(machine, there, Exchange.sweep, self._now)
                 self._deliver()
 
     def _run(self) -> None:
@@ -119,18 +121,19 @@ class Machines:
                     os.read(fd, 8)
                 with self.lock:
                     for machine in self.machines.values():
-                        for exchange in machine.exchanges.values():
-                            exchange.sweep(self._now)
+                        for there in list(machine.exchanges):
+                            self.guarded(machine, there, Exchange.sweep, self._now)
                     self._deliver()
         except BaseException as error:  # for the test to see
             self.error = error
 
     def _deliver(self) -> None:
+        refusing: set[tuple[str, str]] = set()  # from whom to whom nothing more goes for a moment, as tasks have come back
         while True:
             for name, machine in self.machines.items():
-                machine.spread(self.routes.get(name, []))
-                for exchange in machine.exchanges.values():
-                    exchange.look()
+                machine.spread([there for there in self.routes.get(name, []) if (name, there) not in refusing])
+                for there in list(machine.exchanges):
+                    self.guarded(machine, there, Exchange.look)
                 machine.lineage.look()
                 machine.lineage.sweep()
                 if machine.prefetches:
@@ -142,14 +145,25 @@ class Machines:
                 if self.is_lost(here, there, message):
                     continue
                 self.seen.append(message)
+                if isinstance(message, Returned):
+                    refusing.add((there, here))
                 self.n_bytes[here, there] += len(frame)
                 machine = self.machines[there]
                 if here in machine.exchanges:
-                    try:
-                        machine.exchanges[here].receive(message, frame, machine.has_room)
-                    except ForeignFault as fault:
-                        self.faults.append(str(fault))
-                        machine.exchanges.pop(here).close()
+                    self.guarded(machine, here, Exchange.receive, message, frame, machine.has_room)
+
+    def guarded(self, machine: Machine, there: str, call: Callable[..., None], *arguments: Any) -> None:
+        """As an agent does."""
+        try:
+            call(machine.exchanges[there], *arguments)
+        except ForeignFault as fault:
+            self.faults.append(str(fault))
+            machine.exchanges.pop(there).close()
+        except _core.StoreError as error:
+            if not is_full(error):
+                raise
+            self.faults.append(why_full(error))
+            machine.exchanges.pop(there).close()
 
     def close(self) -> None:
         self._ends = True
@@ -162,10 +176,11 @@ class Machines:
 
 
 @contextmanager
-def machines(n: int = 2, cpus_at_home: float = 0) -> Iterator[Machines]:
-    """`n` of them, "a", "b", ...; the first is this process's session, and its tasks go to all others."""
-    cm.init(num_cpus=cpus_at_home, object_store_memory=STORE)
-    others = [Node.start(resources={"CPU": 2.0}, object_store_memory=STORE) for _ in range(n - 1)]
+def machines(n: int = 2, cpus_at_home: float = 0, at_home: dict[str, Any] | None = None, elsewhere: dict[str, Any] | None = None) -> Iterator[Machines]:
+    """`n` of them, "a", "b", ...; the first is this process's session, and its tasks go to all others. `at_home`, `elsewhere`: further
+    settings of the sessions."""
+    cm.init(num_cpus=cpus_at_home, **{"object_store_memory": STORE, **(at_home or {})})
+    others = [Node.start(resources={"CPU": 2.0}, **{"object_store_memory": STORE, **(elsewhere or {})}) for _ in range(n - 1)]
     names = "abcdefg"[:n]
     all_of_them = Machines({name: Machine(node) for name, node in zip(names, [sessions.current().node, *others], strict=True)},
                            {"a": list(names[1:])})

@@ -66,10 +66,10 @@ class Client:
         self.store, self.node, self.number = store, node, 0
 
     def __call__(self, operation: str, key: str, value: bytes = b"", table: str = "kv",
-                 lives_with: bool = False) -> StoreReply:
+                 lives_with: bool = False, expected: bytes = b"") -> StoreReply:
         self.number += 1
         return self.store.perform(StoreRequest(self.number, self.node, table, operation, key, value,
-                                               lives_with))  # type: ignore[arg-type]
+                                               lives_with, expected))  # type: ignore[arg-type]
 
 
 # ---- the contract
@@ -95,12 +95,43 @@ def test_every_operation(opener: Opener, store: ControlStore) -> None:
     assert ask("claim", "b", b"5", table="names").done                    # another table
     assert ask("get", "a").value == b"2" and ask("get", "b").value == b"4"
     assert ask("put", "ab/c", b"\x00\xff" * 1000).done
+    assert not ask("swap", "a", b"9", expected=b"1").done and not ask("swap", "x", b"9").done
+    assert ask("swap", "a", b"9", expected=b"2").done and ask("swap", "a", b"2", expected=b"9").done
     assert ask("keys", "a").keys == ["a", "ab/c"] and ask("keys", "").keys == ["a", "ab/c", "b"]
     assert not ask("keys", "x").done
     assert ask("delete", "a").done and not ask("delete", "a").done
     again = Client(opener())
     again.number = 1000
     assert again("keys", "").keys == ["ab/c", "b"] and again("get", "ab/c").value == b"\x00\xff" * 1000
+
+
+def test_only_the_last_entries_of_jobs_and_runs_are_kept(opener: Opener, store: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(control_store.KEPT, "jobs", 3)
+    ask = Client(store)
+    for i in range(6):
+        ask("put", f"{i:03}", b"began", table="jobs")
+        ask("put", f"{i:03}", b"began", table="kv")
+    assert not ask("swap", "009", b"x", table="jobs").done and not ask("delete", "009", table="jobs").done
+    ask("put", "004", b"ended", table="jobs")
+    again = Client(opener())
+    again.number = 1000
+    for found in (ask, again):
+        latest = found("latest", "", table="jobs")
+        assert latest.keys == ["005", "004", "003"] and latest.values == [b"began", b"ended", b"began"] and not latest.more
+        assert len(found("keys", "", table="kv").keys) == 6
+        assert store._size == opener()._size
+
+
+def test_listings_are_cut_and_say_so(store: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Client(store)
+    for i in range(5):
+        ask("put", f"a{i}", b"x" * 100)
+    ask("put", "b")
+    monkeypatch.setattr(control_store, "MAX_REPLY_BYTES", 204)
+    assert ask("latest", "a").keys == ["a4", "a3"] and ask("latest", "a").more
+    assert len(ask("keys", "").keys) == 6 and not ask("keys", "").more
+    monkeypatch.setattr(control_store, "MAX_KEYS_REPLIED", 5)
+    assert ask("keys", "").more and not ask("keys", "a").more
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "a\nb", "ö\u4e2d", "x" * 1024, "entry/kv/a", "{}"])
@@ -204,9 +235,10 @@ def test_against_a_dict(opener: Opener, seed: int) -> None:
     model: dict[str, tuple[bytes, int]] = {}
     clients = {node: Client(store, node) for node in (1, 2, 3)}
     for _ in range(120):
-        node, key, value = rng.choice((1, 2, 3)), rng.choice("abcd"), bytes([rng.randrange(256)])
+        node, key, value = rng.choice((1, 2, 3)), rng.choice("abcd"), bytes([rng.randrange(4)])
         ask, lives = clients[node], rng.random() < 0.5
-        action = rng.choice(("put", "claim", "delete", "get", "bury", "restart"))
+        expected = bytes([rng.randrange(4)])
+        action = rng.choice(("put", "claim", "swap", "delete", "get", "bury", "restart"))
         if action == "restart":
             store = opener()
             store.begin_life()
@@ -216,11 +248,12 @@ def test_against_a_dict(opener: Opener, seed: int) -> None:
             store.bury(node, "x")
             model = {k: entry for k, entry in model.items() if entry[1] != node}
         else:
-            reply = ask(action, key, value, lives_with=lives)
+            reply = ask(action, key, value, lives_with=lives, expected=expected)
             there = key in model
-            assert reply.done == {"put": True, "claim": not there, "delete": there, "get": there}[action]
+            is_as_expected = there and model[key][0] == expected
+            assert reply.done == {"put": True, "claim": not there, "swap": is_as_expected, "delete": there, "get": there}[action]
             assert action != "get" or reply.value == (model[key][0] if there else b"")
-            if action == "put" or (action == "claim" and not there):
+            if action == "put" or (action == "claim" and not there) or (action == "swap" and is_as_expected):
                 model[key] = (value, node if lives else 0)
             elif action == "delete":
                 model.pop(key, None)

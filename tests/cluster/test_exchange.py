@@ -17,7 +17,7 @@ import cellmesh as cm
 from cellmesh import exceptions
 from cellmesh.history import read_history, records
 from cellmesh.scheduler.cluster import messages
-from cellmesh.scheduler.cluster.exchange import ran_ago
+from cellmesh.scheduler.cluster.sent import ran_ago
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
 
@@ -124,7 +124,7 @@ def test_a_task_without_returns_ends(two: Machines, tmp_path: Path) -> None:
 
     touch.remote(str(tmp_path / "there"))
     wait_until((tmp_path / "there").exists, 20)
-    wait_until(lambda: not two.machines["a"].exchanges["b"].n_sent, 20)
+    wait_until(lambda: not two.machines["a"].exchanges["b"].sent, 20)
 
 
 def test_large_values_stay_where_they_are_until_they_are_read(two: Machines) -> None:
@@ -198,10 +198,40 @@ def test_cancelling(two: Machines) -> None:
         time.sleep(100)
 
     asleep = sleeps.remote()
-    wait_until(lambda: two.machines["b"].exchanges["a"].n_accepted, 20)
+    wait_until(lambda: two.machines["b"].exchanges["a"].accepted, 20)
     cm.cancel(asleep)
     with pytest.raises(exceptions.TaskCancelledError):
         cm.get(asleep, timeout=20)
+
+
+def test_that_nobody_wants_a_task_is_not_said_at_every_look(two: Machines, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    @cm.remote
+    def goes_on() -> None:
+        while not go.exists():
+            try:
+                time.sleep(0.01)
+            except KeyboardInterrupt:
+                pass
+
+    stubborn = goes_on.remote()
+    wait_until(lambda: two.machines["b"].exchanges["a"].accepted, 20)
+    with two.lock:
+        cm.cancel(stubborn)
+        for _ in range(3):
+            two.machines["a"].exchanges["b"].look()
+        assert sum(isinstance(entry[2], messages.Cancel) for entry in two.queue) == 1
+        two.machines["a"].exchanges["b"].sweep(0.0)  # it may have been cancelled before it had begun there
+        assert sum(isinstance(entry[2], messages.Cancel) for entry in two.queue) == 2
+    go.touch()
+    cm.wait([stubborn], timeout=20)
+
+
+def test_lists_that_are_too_long_for_a_message_go_in_several(two: Machines) -> None:
+    with two.lock:
+        two.machines["a"].exchanges["b"].objects.send_all(messages.Cancel, iter(range(messages.MAX_BATCH + 1)))
+        assert [len(entry[2].numbers) for entry in two.queue] == [messages.MAX_BATCH, 1]
 
 
 def test_what_is_dropped_is_released_and_freed(two: Machines) -> None:
@@ -218,7 +248,7 @@ def test_what_is_dropped_is_released_and_freed(two: Machines) -> None:
     def is_freed() -> bool:
         two.sweep(100.0)
         two.sweep(100.0)
-        return all(not exchange._imports and not exchange._told and not exchange._held
+        return all(not exchange.objects._imports and not exchange.objects._told and not exchange.objects._held
                    for machine in two.machines.values() for exchange in machine.exchanges.values())
     wait_until(is_freed, 20)
     wait_until(lambda: two.machines["b"].client.stats()["used_bytes"] < 100_000, 20)
@@ -346,7 +376,7 @@ def test_without_retries_the_loss_is_an_error(two: Machines) -> None:
         time.sleep(100)
 
     asleep = sleeps.remote()
-    wait_until(lambda: two.machines["b"].exchanges["a"].n_accepted, 20)
+    wait_until(lambda: two.machines["b"].exchanges["a"].accepted, 20)
     two.part("b")
     with pytest.raises(exceptions.NodeDiedError, match="sleeps"):
         cm.get(asleep, timeout=20)
@@ -457,7 +487,7 @@ def test_what_is_refused_is_released_too(two: Machines) -> None:
 
     def is_released() -> bool:
         two.sweep(100.0)
-        return not two.machines["a"].exchanges["b"]._told
+        return not two.machines["a"].exchanges["b"].objects._told
     wait_until(is_released, 20)
     two.routes["a"] = ["b"]
     two.machines["a"].client.wake()
@@ -510,7 +540,7 @@ def test_a_machine_that_is_lost_while_a_result_comes_is_no_result(three: Machine
     three.is_lost = lambda here, there, message: isinstance(message, messages.Chunk)
     ref = large_with_a_reference.remote(7)
     answer = wait_until(lambda: next((m for m in three.seen if isinstance(m, messages.Results)), None), 20)
-    there = wait_until(lambda: next((name for name in "bc" if three.machines["a"].exchanges[name].n_sent), ""), 20)
+    there = wait_until(lambda: next((name for name in "bc" if three.machines["a"].exchanges[name].sent), ""), 20)
     assert answer and not cm.wait([ref], timeout=0)[0]
     three.is_lost = lambda here, there, message: False
     three.part(there)

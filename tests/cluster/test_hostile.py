@@ -18,8 +18,9 @@ from msgspec import msgpack
 
 import cellmesh as cm
 from cellmesh.scheduler.cluster import messages
-from cellmesh.scheduler.cluster.exchange import Exchange, ForeignFault
+from cellmesh.scheduler.cluster.exchange import Exchange
 from cellmesh.scheduler.cluster.messages import Actor, Ref, Result, Run, Task, Told, Value
+from cellmesh.scheduler.cluster.objects import ForeignFault
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
 N_SEEDS = int(os.environ.get("CELLMESH_LIES", "12"))
@@ -34,14 +35,14 @@ class Liar:
 
     def number(self) -> int:
         victim, dice = self.victim, self.dice
-        known = [*victim._sent, *victim._accepted, *victim._streams._ours, *victim._streams._theirs, 0, 77, messages.MAX_NUMBER]
+        known = [*victim.sent._tasks, *victim.accepted._tasks, *victim.streams._ours, *victim.streams._theirs, 0, 77, messages.MAX_NUMBER]
         return dice.choice(known)
 
     def told(self) -> Told:
         victim, dice = self.victim, self.dice
-        known = [*victim._told.values(), *victim._origin.values(), Told(3, 1), Told((1 << 31) - 1, 1)]
-        if dice.random() < 0.4 and victim._actors._there:
-            known = [there.there for there in victim._actors._there.values() if there.there is not None] or known
+        known = [*victim.objects._told.values(), *victim.objects._origin.values(), Told(3, 1), Told((1 << 31) - 1, 1)]
+        if dice.random() < 0.4 and victim.actors._there:
+            known = [there.there for there in victim.actors._there.values() if there.there is not None] or known
         known = dice.choice(known)
         return Told(known.slot, known.generation, dice.choice([0, 1, 1, 1, 2, messages.MAX_NUMBER]))
 

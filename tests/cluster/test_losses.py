@@ -64,8 +64,9 @@ def test_a_machine_is_lost(seed: int) -> None:
 
         def is_left() -> str:
             them.sweep(100.0)
-            left = {f"{here} of {there}": (exchange._imports, exchange._told, exchange._held) for here, machine in them.machines.items()
-                    for there, exchange in machine.exchanges.items() if exchange._imports or exchange._told or exchange._held}
+            left = {f"{here} of {there}": known for here, machine in them.machines.items()
+                    for there, exchange in machine.exchanges.items()
+                    if any(known := (exchange.objects._imports, exchange.objects._told, exchange.objects._held))}
             left |= {here: machine.lineage._held for here, machine in them.machines.items() if machine.lineage._held}
             return str(left or "")
         sessions.current().client.flush()

@@ -124,6 +124,7 @@ def test_a_driver_knows_the_machines_and_where_its_tasks_ran(cluster: tuple[Mach
     here, _, head = cluster
     with machines(Machine()) as (mine,):
         driver = program(mine, head, here.run("token"), """
+            from cellmesh.util import NodeAffinitySchedulingStrategy as On
             wait_for_nodes(3)
             nodes = [node for node in cm.nodes() if node["Alive"]]  # others have left before
             assert [node["ThisNode"] for node in nodes] == [True, False, False], nodes
@@ -140,6 +141,11 @@ def test_a_driver_knows_the_machines_and_where_its_tasks_ran(cluster: tuple[Mach
                 assert "ran on" in str(error) and "there" in str(error), error
             shown = repr(cm.init(address="tcp://" + os.environ["HEAD"], ignore_reinit_error=True))
             assert "3 nodes" in shown and "this one" in shown, shown
+            at = cm.remote(lambda: [(node["NodeID"], node["State"], node["ThisNode"], node["Resources"]["CPU"]) for node in cm.nodes() if node["Alive"]])
+            for node in nodes:
+                seen = cm.get(at.options(scheduling_strategy=On(node["NodeID"], soft=False), num_cpus=0.5).remote())
+                assert sorted(seen) == sorted((n["NodeID"], "alive", n is node, n["Resources"]["CPU"]) for n in nodes), seen
+                assert seen[0][2], "this one is first"
             print("all known")
         """, CPUS="1")
         assert "all known" in ends_well(driver)

@@ -51,6 +51,28 @@ def test_an_actor_lives_there_and_its_calls_come_back_in_order(two: Machines) ->
     assert cm.get(counter.where.remote()) in workers(two, "b")
 
 
+def test_calls_wait_at_home_while_the_other_does_not_read(two: Machines) -> None:
+    counter = Counter.remote()
+    assert cm.get(counter.add.remote()) == 1
+    with two.lock:
+        exchange = two.machines["a"].exchanges["b"]
+        send, n_sent = exchange._send, []
+
+        def congested(message: Any, frame: Any) -> None:
+            n_sent.append(len(message.tasks))
+            exchange.is_congested = True
+            send(message, frame)
+        exchange._send = congested
+        calls = [counter.add.remote() for _ in range(messages.MOST_AT_ONCE * 3)]
+        exchange.look()
+        exchange.look()
+        exchange._send = send
+        assert n_sent == [messages.MOST_AT_ONCE]
+        exchange.is_congested = False
+        exchange.look()
+    assert cm.get(calls) == list(range(2, len(calls) + 2))
+
+
 def test_errors_and_large_values_come_back(two: Machines) -> None:
     counter = Counter.remote()
     with pytest.raises(KeyError, match="no such thing"):

@@ -91,7 +91,7 @@ def test_a_reader_that_stops_ends_the_generator(two: Machines, tmp_path: Any) ->
     cm.get(next(stream))
     del stream
     wait_until((tmp_path / "closed").exists, 20)
-    wait_until(lambda: not two.machines["a"].exchanges["b"].n_sent, 20)
+    wait_until(lambda: not two.machines["a"].exchanges["b"].sent, 20)
 
 
 def test_a_method_that_yields(two: Machines) -> None:
@@ -116,8 +116,8 @@ def test_a_repeated_task_neither_loses_nor_repeats_items() -> None:
     with machines(3) as three:
         stream = count.options(max_retries=3).remote(400, 10)
         taken = [float(cm.get(next(stream))[0]) for _ in range(5)]
-        there = next(name for name in "bc" if three.machines["a"].exchanges[name].n_sent) if any(
-            three.machines["a"].exchanges[name].n_sent for name in "bc") else "b"
+        there = next(name for name in "bc" if three.machines["a"].exchanges[name].sent) if any(
+            three.machines["a"].exchanges[name].sent for name in "bc") else "b"
         three.part(there)
         taken += [float(cm.get(item)[0]) for item in stream]
         assert taken == [float(i) for i in range(400)]
@@ -127,13 +127,13 @@ def test_a_repeated_task_goes_on_behind_what_its_reader_has_had() -> None:
     with machines(3) as three:
         stream = count.options(max_retries=3, generator_backpressure_num_objects=1).remote(10)
         taken = [cm.get(next(stream)) for _ in range(5)]
-        three.part(next(name for name in "bc" if three.machines["a"].exchanges[name].n_sent))
+        three.part(next(name for name in "bc" if three.machines["a"].exchanges[name].sent))
         assert taken + [cm.get(item, timeout=20) for item in stream] == list(range(10))
 
 
 def test_a_reader_that_stops_while_the_task_waits_for_it_ends_the_generator(two: Machines) -> None:
     stream = count.options(generator_backpressure_num_objects=1).remote(10)
     exchange = two.machines["a"].exchanges["b"]
-    wait_until(lambda: any(ours.n_come for ours in exchange._streams._ours.values()), 20)
+    wait_until(lambda: any(ours.n_come for ours in exchange.streams._ours.values()), 20)
     del stream
-    wait_until(lambda: not exchange.n_sent, 20)
+    wait_until(lambda: not exchange.sent, 20)

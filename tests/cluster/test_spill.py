@@ -68,7 +68,7 @@ def test_what_waits_there_comes_back_and_goes_elsewhere(tmp_path: Path) -> None:
         busy = [wait_for.remote(path) for _ in range(2)]
         wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="both have begun")
         waiting = [parent_pid.remote() for _ in range(6)]
-        there = three.machines["a"].exchanges["b"]
+        there = three.machines["a"].exchanges["b"].sent
         wait_until(lambda: there.waiting.get(1) == 6, what="b says that six of our tasks find no room")
         with three.lock:
             three.routes = {"a": ["c"]}
@@ -83,10 +83,10 @@ def test_tasks_that_have_begun_are_not_taken_back(tmp_path: Path) -> None:
     with machines(2) as two:
         path = str(tmp_path / "go")
         busy = [wait_for.remote(path) for _ in range(2)]
-        there = two.machines["a"].exchanges["b"]
+        there = two.machines["a"].exchanges["b"].sent
         wait_until(lambda: len(list(tmp_path.iterdir())) == 2, what="both have begun")
         with two.lock:
-            there._queued = dict.fromkeys(there._sent)  # as if b had just said so, and they had begun meanwhile
+            there._queued = dict.fromkeys(there._tasks)  # as if b had just said so, and they had begun meanwhile
             there.take_back(1, 2)
         wait_until(lambda: any(isinstance(message, messages.GiveBack) for message in two.seen), what="b has read it")
         Path(path).touch()

@@ -223,12 +223,14 @@ class Storm:
         with self.them.lock:
             for here, machine in self.them.machines.items():
                 for there, exchange in machine.exchanges.items():
-                    parts = {"sent": exchange._sent, "accepted": exchange._accepted, "imports": exchange._imports, "told": exchange._told, "held": dict(exchange._held),
-                             "coming": exchange._coming, "here": exchange._actors._here, "there": exchange._actors._there, "lives": exchange._actors._lives,
-                             "lines": exchange._actors._lines, "given": exchange._actors._given, "saved": exchange._actors._saved,
-                             "ours": exchange._streams._ours, "theirs": exchange._streams._theirs, "arrivals": exchange.transfers._arrivals}
-                    if exchange._actors._nothing is not None:
-                        del parts["held"][exchange._actors._nothing]
+                    objects, actors, streams = exchange.objects, exchange.actors, exchange.streams
+                    parts = {"sent": exchange.sent._tasks, "accepted": exchange.accepted._tasks, "imports": objects._imports,
+                             "told": objects._told, "held": dict(objects._held), "coming": exchange.sent._coming,
+                             "here": actors._here, "there": actors._there, "lives": actors._lives, "lines": actors._lines,
+                             "given": actors._given, "saved": actors._saved, "ours": streams._ours, "theirs": streams._theirs,
+                             "arrivals": exchange.transfers._arrivals}
+                    if actors._nothing is not None:
+                        del parts["held"][actors._nothing]
                     left |= {f"{what} in {here} of {there}": repr(part)[:300] for what, part in parts.items() if part}
                 actors = [row for row in machine.client.actors() if row["state"] != "dead"]
                 left |= {f"actors in {here}": actors} if actors else {}

@@ -49,7 +49,7 @@ def occupy(two: Machines, folder: Path) -> Path:
 
 
 def n_accepted(two: Machines) -> int:
-    return two.machines["b"].exchanges["a"].n_accepted
+    return len(two.machines["b"].exchanges["a"].accepted)
 
 
 # ---- ahead of need
@@ -117,7 +117,7 @@ def test_what_was_brought_for_a_cancelled_task_is_let_go_of(two: Machines, tmp_p
 
     def is_free() -> bool:
         two.sweep(100.0)
-        return two.machines["b"].client.stats()["used_bytes"] < MB and not two.machines["a"].exchanges["b"]._told.keys() - {0, 1, 2}
+        return two.machines["b"].client.stats()["used_bytes"] < MB and not two.machines["a"].exchanges["b"].objects._told.keys() - {0, 1, 2}
     wait_until(is_free, 20)
     go.touch()
 
@@ -126,9 +126,9 @@ def test_who_sends_knows_which_tasks_bring_much_along(two: Machines) -> None:
     value = cm.put(np.ones(3 * MB))
     assert cm.get(total.remote(value), timeout=30) == 3 * MB
     exchange = two.machines["a"].exchanges["b"]
-    assert len(exchange.heavy) == 1
+    assert len(exchange.sent.heavy) == 1
     assert cm.get(total.remote(np.ones(3)), timeout=30) == 3
-    assert not exchange.heavy
+    assert not exchange.sent.heavy
 
 
 def test_what_they_do_not_read_is_not_sent_yet(two: Machines) -> None:
@@ -253,8 +253,8 @@ def test_machines_are_lost_while_it_is_handed_on(seed: int, tmp_path: Path) -> N
 
         def is_left() -> str:
             them.sweep(100.0)
-            left = {(here, there): exchange._imports for here, machine in them.machines.items() for there, exchange in machine.exchanges.items()
-                    if exchange._imports or exchange._told or exchange.transfers._arrivals or exchange.transfers._waiting}
+            left = {(here, there): exchange.objects._imports for here, machine in them.machines.items() for there, exchange in machine.exchanges.items()
+                    if exchange.objects._imports or exchange.objects._told or exchange.transfers._arrivals or exchange.transfers._waiting}
             return str(left or "") + "tree" * len(them.machines["a"].tree)
         wait_until(lambda: not is_left(), 30, is_left())
         assert not them.faults
@@ -276,7 +276,7 @@ def test_who_asks_for_copies_gets_what_there_is_and_no_more(tmp_path: Path) -> N
         them.routes["a"] = ["b"]
         kept = hand_out(them, value, go)
         wait_until(lambda: len(list(tmp_path.iterdir())) == 1, 30)
-        (slot, generation), = [key for key, here in them.machines["b"].exchanges["a"]._imports.items()
+        (slot, generation), = [key for key, here in them.machines["b"].exchanges["a"].objects._imports.items()
                                if them.machines["b"].exchanges["a"].proxy.look(here)[1] > MB]
         answers: list[tuple[bool, int]] = []
 

@@ -23,26 +23,6 @@ from cellmesh.scheduler.cluster.wire import (Connected, Disconnected, Arrived, F
 Ends = tuple[Peers, Peers, KeyPair, KeyPair]
 
 
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    """Nodes 1 and 2, which know each other."""
-    (a, a_keys), (b, b_keys) = peers(), peers()
-    a.add(member(2, b, b_keys))
-    b.add(member(1, a, a_keys))
-    with closing(a, b):
-        yield a, b, a_keys, b_keys
-
-
-@pytest.fixture
-def line(ends: Ends) -> Iterator[Line]:
-    """What lies between 1 and 2 when 1 sends."""
-    a, b, _, b_keys = ends
-    line = Line(b.endpoint)
-    a.add(member(2, b, b_keys, line.endpoint))
-    yield line
-    line.close()
-
-
 class Stranger:
     """Somebody with a key of his own, who can send anything."""
 

@@ -57,6 +57,10 @@ def test_listings_and_filters(cm: ModuleType) -> None:
 def test_the_programs_of_a_session(cm: ModuleType) -> None:
     (row,) = cm.state.list_jobs()
     assert row["pid"] == os.getpid() and "pytest" in row["program"] and row["notebook"] == ""
+    assert row["state"] == "running" and row["node"] == os.uname().nodename and row["started"] and not row["ended"]
+    cm.get([add.remote(i) for i in range(7)])
+    (run,) = wait_until(lambda: cm.state.list_runs(filters=[("tasks", "=", 7)]))
+    assert run["state"] == "running" and run["seconds"] > 0 and run["started"] == row["started"]
 
 
 def test_what_was_printed_can_be_read_again(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_a_task_that_ends_during_a_listing_is_in_it(cm: ModuleType, flag, monkey
     if look == "read_history":
         monkeypatch.setattr(state, look, and_then_it_ends(state.read_history))
     else:
-        monkeypatch.setattr(state, "running", lambda: SimpleNamespace(client=ClientWhoseTasksEnd(), is_worker=True))
+        monkeypatch.setattr(state, "running", lambda: SimpleNamespace(client=ClientWhoseTasksEnd(), is_worker=True, node=SimpleNamespace(session_dir="/nowhere")))
     assert [row["name"] for row in cm.state.list_tasks()] == ["wait"]
     del ref
 
@@ -308,6 +312,7 @@ def test_every_command_of_a_session_that_works(cm: ModuleType, flag, tmp_path) -
     assert json.loads(run("memory", "--json"))[0]["objects"][0]["id"] == held.hex()
     assert "in busy" in run("stack")
     assert "in busy" in json.loads(run("stack", "--json", str(pid)))[0]["stacks"][str(pid)]
+    assert [row["pid"] for row in json.loads(run("list", "jobs", "--json"))[0]["jobs"]] == [os.getpid()], "not the command itself"
     trace = tmp_path / "trace.json"
     assert "perfetto" in run("timeline", "-o", str(trace))
     assert sum(event["name"] == "add" and event["ph"] == "X" for event in json.loads(trace.read_text())) == 3

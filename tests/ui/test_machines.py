@@ -54,7 +54,7 @@ def take(lab: Lab, panel: Panel, view: str) -> None:
     for theme in ("light", "dark") if PICTURES else ():
         lab.theme(theme)
         lab.settle()
-        panel.root.screenshot(path=Path(PICTURES, f"machines-{view.lower()}-{theme}.png"))
+        panel.root.screenshot(path=Path(PICTURES, f"machines-{view.lower().replace(' ', '-')}-{theme}.png"))
 
 
 @pytest.mark.timeout(240)
@@ -88,6 +88,9 @@ def test_a_machine_is_killed_halfway_and_the_result_is_exact(lab: tuple[Lab, Mac
     expect(rows.filter(has_text="elm")).to_contain_text("lost at")
     take(page, panel, "Timeline")
     take(page, panel, "Tasks")
+    take(page, panel, "By machine")
+    expect(panel.root.get_by_role("radio", name="By machine")).to_be_checked()
+    expect(panel.root.get_by_role("radio", name="Groups")).not_to_be_checked()
     panel.root.get_by_role("radio", name="Tables").click()
     search = panel.root.get_by_role("searchbox")
     search.fill("oak")

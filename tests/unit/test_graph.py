@@ -302,10 +302,15 @@ def test_what_runs_on_another_machine_is_sent_begins_ends_and_comes_home() -> No
     told = graph.describe(0)
     assert (told["started"], told["ended"], told["finished"], told["state"]) == (4000, 8000, 9000, "finished")
     assert 9 not in graph.workers(), "a machine is no worker"
-    replica = Replica()
-    feed(GraphView(graph), replica, 1.0, 10_000)
+    replica, view = Replica(), GraphView(graph)
+    feed(view, replica, 1.0, 10_000)
     assert replica.states[0][1:4] == (graph.elsewhere.workers.index((1, 77)) + 256, 4000, 9000) and replica.away[0] == (2000, 8000)
     assert replica.labels["workers"][replica.states[0][1]].node == 1
+    fold(graph, event(EventKind.SUBMITTED, 10_000, 2, a=1), event(EventKind.STARTED, 11_000, 2, client=9, c=there),
+         event(EventKind.RAN, 12_000, 2, client=9, a=78, b=500, c=2**32 - 1))
+    graph.refresh(2.0)
+    message = view.next(2.0, 10_000)
+    assert message is not None and [(label.pid, label.node) for _, label in message[0].workers] == [(78, 1)], "the others were told before"
 
 
 def test_a_lost_machine_takes_an_attempt_along() -> None:

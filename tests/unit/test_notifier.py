@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Iterator
 
 import pytest
 from cellmesh.exceptions import SessionClosedError
 from cellmesh.notifier import Notifier
+from cellmesh.scheduler.bell import Bell
+from instants import interrupted_everywhere
 from support import wait_until
 
 
@@ -16,7 +19,8 @@ class Store:
     at once."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
+        self.lock = threading.Lock()
+        self.changed = Bell()  # the main thread may be interrupted in here, too
         self.sealed: set[int] = set()
         self.marked: set[int] = set()
         self.news = 0
@@ -26,7 +30,7 @@ class Store:
 
     def mark_waiting(self, ref: int) -> bool:
         self.before_mark(ref)
-        with self.changed:
+        with self.lock:
             self._check()
             if ref in self.sealed:
                 return True
@@ -34,32 +38,31 @@ class Store:
             return False
 
     def watch(self, timeout: float | None) -> None:
-        with self.changed:
-            self.changed.wait_for(lambda: self.news != self.seen or self.closed, 10)
+        self.changed.wait_for(lambda: self.news != self.seen or self.closed, 10)
+        with self.lock:
             self.seen = self.news
             self._check()
 
     def wait(self, refs: list[int], n: int, timeout: float) -> tuple[list[int], list[int]]:
-        with self.changed:
+        with self.lock:
             self._check()
             return [r for r in refs if r in self.sealed], [r for r in refs if r not in self.sealed]
 
     def wake(self) -> None:
-        with self.changed:
+        with self.lock:
             self.news += 1
-            self.changed.notify_all()
+        self.changed.ring()
 
     def seal(self, ref: int) -> None:
-        with self.changed:
+        with self.lock:
             self.sealed.add(ref)
-            if ref in self.marked:
-                self.news += 1
-                self.changed.notify_all()
+            self.news += ref in self.marked
+        self.changed.ring()
 
     def close(self) -> None:
-        with self.changed:
+        with self.lock:
             self.closed = True
-            self.changed.notify_all()
+        self.changed.ring()
 
     def _check(self) -> None:
         if self.closed:
@@ -181,3 +184,19 @@ def test_the_end_answers_everybody(store: Store, session_first: bool) -> None:
     notifier.add(2, None, lambda: told.append(2))
     assert told == [1, 2], "after the end nobody waits"
     wait_until(lambda: all(thread.name != "cellmesh-notifier" for thread in threading.enumerate()))
+
+
+def test_asking_interrupted_anywhere(store: Store) -> None:
+    """At whatever instruction: it wakes others afterwards, from the next one on, and ends."""
+    refs = itertools.count()
+    asked = Notifier(store)  # type: ignore[arg-type]
+    for number in interrupted_everywhere(lambda: asked.add(next(refs), None, lambda: None)):
+        told: list[int] = []
+        ref = next(refs)
+        asked.add(ref, None, lambda: told.append(ref))
+        store.seal(ref)
+        wait_until(lambda: told == [ref], what=f"interrupted at instruction {number}")
+        if number % 10 == 0:
+            asked.close()
+            asked = Notifier(store)  # type: ignore[arg-type]
+    asked.close()

@@ -40,7 +40,7 @@ def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -
     try:
         def read_without_a_word(buffer: np.ndarray, count: int, lost: int) -> None:
             if count:
-                with recorder._changed:
+                with recorder._backlog_lock:
                     recorder._backlog.append((buffer, count, lost))
 
         wanted: list[bool] = []
@@ -48,8 +48,7 @@ def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(recorder, "want", lambda: wanted.append(True))
         cm.get(cm.remote(lambda: 1).remote())
         wait_until(lambda: recorder._backlog)
-        with recorder.fresh():
-            assert wanted
+        assert recorder.look(lambda graph: wanted)
     finally:
         recorder.stop()
         cm.shutdown()

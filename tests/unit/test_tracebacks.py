@@ -9,6 +9,7 @@ import traceback
 from types import ModuleType, TracebackType
 
 import pytest
+import zmq  # noqa: F401  (a library with compiled modules)
 from cellmesh.exceptions import CellmeshError, GetTimeoutError
 from cellmesh.kernel_ext.shown_tracebacks import ShownTracebacks
 from cellmesh.tracebacks import readable_stack, readable_traceback, up_to_users_frame
@@ -70,6 +71,8 @@ def test_of_an_interrupt_what_we_called_goes_too() -> None:
     assert shown(users, library, ours, library) == ["outer", "outer"], "what called us stays"
     assert shown(users, ours, library, users, library) == ["outer"] * 4 + ["inner"], "code of the user's in it is news"
     assert shown(users, library) == ["outer", "inner"], "it is nothing of ours"
+    assert shown(users, ours, module("_zmq", "zmq/backend/cython")) == ["outer"], "a compiled library's file has no path"
+    assert shown(users, ours, module("part", "mine/somewhere")) == ["outer", "outer", "inner"], "which a script's may not have, either"
     assert shown(users, threading) == ["outer"], "where in a wait says nothing"
 
 

@@ -1,12 +1,18 @@
 import { expect, test } from 'vitest';
+import { type Scenario, Simulation, mapReduce, parameterServer, quickstart, recursion } from '../../dev/trace';
+import { GroupArrangement } from '../arrange';
+import { drawGroups } from '../draw/groups';
+import { makeTheme } from '../draw/theme';
+import type { Group } from '../groups';
 import { loads, machineState, machinesOf } from '../machines';
 import { TaskGraph } from '../model';
 import { Moments } from '../moments';
-import { State } from '../protocol';
+import { describeGroup } from '../panels/graph/describe';
+import { type GraphMessage, NO_WORKER, State, type WorkerLabel } from '../protocol';
 import { tableOf } from '../tables';
 import { arrange, journey, story } from '../timeline';
 import { chromeTrace } from '../trace';
-import { machineLabel, message, workerLabel } from './helpers';
+import { machineLabel, message, recorder, workerLabel } from './helpers';
 
 const elsewhere = (pid: number, node: number) => ({ ...workerLabel(pid, 'elsewhere'), node });
 const SCALE = { t0: 0, pxPerS: 100 };
@@ -89,4 +95,76 @@ test('before a machine was lost it was there', () => {
   past.apply(new Moments(graph).message(5.2, null), 0);
   expect([past.nodes.get(2)!.state, past.losses.length, past.transfers[0]!.complete]).toEqual(['alive', 0, false]);
   expect([past.state[1], past.sent[1], past.ended[1]]).toEqual([State.finished, 1, 4]);
+});
+
+/** What groups say, whatever their order. */
+function groupsOf({ groups: { list, edges } }: TaskGraph) {
+  const name = ({ cell, fn, kind, node }: Group) => [cell, fn, kind, node].join();
+  const there = list.filter(({ n }) => n).map(group => [name(group), group.n, [...group.counts], group.nTimed, Number(group.seconds.toFixed(6)) + 0, group.bytes, group.waffle.bucketSize, [...group.waffle.counts]]);
+  return { there: there.sort(), edges: edges.map(({ source, target, n }) => [name(list[source]!), name(list[target]!), n].join()).sort() };
+}
+
+/** A scenario whose workers are on three machines. */
+function* spread(scenario: Scenario): Generator<GraphMessage> {
+  const simulation = new Simulation(scenario);
+  for (let now = 0; !simulation.isOver; now += 0.05) {
+    const { header, arrays } = simulation.step(now);
+    const number = (worker: number) => (worker !== NO_WORKER && worker % 3 ? 256 + worker : worker);
+    const workers = header.workers.map(([worker, label]) => [number(worker), { ...label, node: worker % 3 }] as [number, WorkerLabel]);
+    yield { header: { ...header, workers }, arrays: { ...arrays, updateWorker: arrays.updateWorker.map(number) } };
+  }
+}
+
+test.each([['quickstart', quickstart], ['recursion', recursion], ['parameter server', parameterServer], ['many', () => mapReduce(400, 0.05, 8)]] as const)(
+  'by machine, groups of %s that rows come into one by one are those that are made at once',
+  (_, scenario) => {
+    const [followed, plain] = [new TaskGraph(), new TaskGraph()];
+    followed.regroup(true);
+    for (const each of spread(scenario())) {
+      followed.apply(each, 0);
+      plain.apply(each, 0);
+    }
+    const usual = groupsOf(plain);
+    const { epoch } = plain;
+    plain.regroup(true);
+    expect(groupsOf(followed)).toEqual(groupsOf(plain));
+    expect(new Set(followed.groups.list.filter(({ n }) => n).map(({ node }) => node)).size).toBe(3);
+    expect(plain.epoch).toBe(epoch + 1);
+    // Going through the past, with rows that leave their machines and come there again, changes nothing of it.
+    const moments = new Moments(followed);
+    const [walking, last] = [new TaskGraph(), followed.now + 1];
+    walking.regroup(true);
+    walking.apply(moments.message(last, null), 0);
+    const places = walking.groups.list.map(({ cell, fn, node }) => [cell, fn, node]);
+    let before = last;
+    for (const at of [0.8, 0.5, 0.7, 0.2, 0.9, 1.1].map(share => share * followed.now)) {
+      if (at < before) {
+        walking.rewind(moments.rowsAt(at), at);
+      }
+      walking.apply(moments.message(at, before), 0);
+      before = at;
+      const jumped = new TaskGraph();
+      jumped.apply(moments.message(at, null), 0);
+      jumped.regroup(true);
+      expect(groupsOf(walking)).toEqual(groupsOf(jumped));
+    }
+    expect(walking.groups.list.map(({ cell, fn, node }) => [cell, fn, node])).toEqual(places);
+    plain.regroup(false);
+    expect(groupsOf(plain)).toEqual(usual);
+  }
+);
+
+test('each machine has a part of the picture', () => {
+  const graph = cluster();
+  graph.regroup(true);
+  expect(graph.groups.list.map(({ node, n }) => [node, n])).toEqual([[0, 2], [1, 1]]);
+  expect(describeGroup(graph, 1)).toEqual(['work', '1 task  ·  on oak  ·  2.0\u00a0s on average', '1 finished']);
+  const arrangement = new GroupArrangement(graph);
+  arrangement.update('down');
+  const { layout } = arrangement;
+  expect([0, 1].map(box => [layout.bandOf(box).shelf, layout.slot[box]])).toEqual([[0, 0], [0, 1.5]]);
+  const { pen, commands } = recorder();
+  const scene = { graph, layout, starts: layout.starts(), shift: null, camera: { x: 0, y: 0, zoom: 1 }, view: { width: 500, height: 700 } };
+  drawGroups(pen, { ...scene, theme: makeTheme(() => '', false), now: 8, clockMs: 0, isMoving: false, hovered: -1, selected: -1, lit: null }, [0, 1]);
+  expect(commands.filter(command => /^fillText (here|oak) /.test(command))).toHaveLength(2);
 });

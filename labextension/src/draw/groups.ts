@@ -9,7 +9,7 @@ import { Kind, N_STATES, State } from '../protocol';
 import { drawMark, drawObjectMark } from './marks';
 import { type Pen, ellipsis, shortName } from './pen';
 import { DIMMED, type Scene, boxX, boxY, enterWorld, leadRound, phase } from './scene';
-import { type Theme, mix } from './theme';
+import { type Theme, mix, nodeColour } from './theme';
 
 const TURN = 2 * Math.PI;
 const PADDING = 12;
@@ -19,13 +19,22 @@ const WAFFLE_ROWS = 3;
 /** Below this zoom only ring and name are drawn. */
 const NUMBERS_ZOOM = 0.4;
 const N_SHARES = 8;
+/** A machine's part reaches so far beyond its boxes, and above them for its name. */
+export const MARGIN = 14;
+export const CAPTION = 20;
 
 export function drawGroups(pen: Pen, scene: Scene, boxes: readonly number[]): void {
   enterWorld(pen, scene);
+  if (scene.graph.byMachine) {
+    drawMachines(pen, scene);
+  }
   drawEdges(pen, scene);
   for (const box of boxes) {
-    pen.globalAlpha = scene.lit && !scene.lit(box) ? DIMMED * 1.8 : 1;
-    drawGroup(pen, scene, scene.graph.groups.list[box]!);
+    const group = scene.graph.groups.list[box]!;
+    if (group.n) {
+      pen.globalAlpha = scene.lit && !scene.lit(box) ? DIMMED * 1.8 : 1;
+      drawGroup(pen, scene, group);
+    }
   }
   pen.globalAlpha = 1;
   pen.restore();
@@ -33,6 +42,39 @@ export function drawGroups(pen: Pen, scene: Scene, boxes: readonly number[]): vo
 
 export function isAnimated({ graph }: Scene, boxes: readonly number[]): boolean {
   return boxes.some(box => graph.groups.list[box]!.counts[State.running]! > 0);
+}
+
+/** Behind the boxes of each machine its colour, above them its name. */
+function drawMachines(pen: Pen, { graph, layout, theme, starts }: Scene): void {
+  for (const box of layout.blockStarts) {
+    const { first, last, layers, shelf } = layout.bandOf(box);
+    const { node } = graph.groups.list[box]!;
+    const along = [starts[layers[0]!]!, layout.shelves[shelf]!.length] as const;
+    const across = [first * layout.slotPitch, (last - first) * layout.slotPitch + layout.sizeAcross] as const;
+    const [[x, width], [y, height]] = layout.direction === 'right' ? [along, across] : [across, along];
+    const colour = nodeColour(theme, node);
+    pen.fillStyle = colour;
+    pen.globalAlpha = theme.isDark ? 0.14 : 0.09;
+    pen.beginPath();
+    pen.roundRect(x - MARGIN, y - MARGIN - CAPTION, width + 2 * MARGIN, height + 2 * MARGIN + CAPTION, 16);
+    pen.fill();
+    pen.globalAlpha = 1;
+    pen.beginPath();
+    pen.arc(x + 6, y - 17, 5, 0, TURN);
+    pen.fill();
+    pen.textAlign = 'left';
+    pen.textBaseline = 'alphabetic';
+    pen.font = `600 13px ${theme.font}`;
+    pen.fillStyle = theme.text;
+    pen.fillText(graph.nodeName(node), x + 18, y - 12.5);
+    const label = graph.nodes.get(node);
+    if (label?.state === 'dead') {
+      const left = x + 26 + pen.measureText(graph.nodeName(node)).width;
+      pen.font = `400 12px ${theme.font}`;
+      pen.fillStyle = theme.states[State.failed]!.solid;
+      pen.fillText(__('lost at %1', duration(label.ended)), left, y - 12.5);
+    }
+  }
 }
 
 function drawEdges(pen: Pen, scene: Scene): void {

@@ -73,7 +73,8 @@ def _node_id() -> str:
 
 
 def _job(row: dict[str, Any]) -> Row:
-    return Row(job_id=_node_id(), submission_id=None, type="DRIVER", status="RUNNING", entrypoint=row["program"],
+    status = {"running": "RUNNING", "ended": "SUCCEEDED", "lost": "FAILED"}[row["state"]]
+    return Row(job_id=_node_id(), submission_id=None, type="DRIVER", status=status, entrypoint=row["program"],
                driver_info={"id": str(row["pid"]), "pid": str(row["pid"])})
 
 

@@ -119,6 +119,7 @@ function Tools({ state }: { state: PanelState }) {
   const showsGroups = state.showsGroups.value;
   state.tick.value; // a session may become part of a cluster
   const isClustered = state.connection.value?.graph.isClustered ?? false;
+  const byMachine = isClustered && state.show.value === 'machines';
   const tab = (label: string, isCurrent: boolean, onClick: () => void, title: string) => (
     <button type="button" role="radio" aria-checked={isCurrent} title={title} onClick={onClick}>
       {label}
@@ -132,7 +133,8 @@ function Tools({ state }: { state: PanelState }) {
   return (
     <>
       <div class="cm-tabs" role="radiogroup" aria-label={__('View')}>
-        {tab(__('Groups'), view === 'graph' && showsGroups, () => show('groups'), __('One box for each cell and function (G)'))}
+        {tab(__('Groups'), view === 'graph' && showsGroups && !byMachine, () => show('groups'), __('One box for each cell and function (G)'))}
+        {isClustered && tab(__('By machine'), view === 'graph' && byMachine, () => show('machines'), __('One box for each cell and function on each machine'))}
         {tab(__('Tasks'), view === 'graph' && !showsGroups, () => show('tasks'), __('One box for each task (G)'))}
         {tab(__('Timeline'), view === 'timeline', () => (state.view.value = 'timeline'), __('When tasks ran, worker by worker'))}
         {tab(__('Tables'), view === 'tables', () => (state.view.value = 'tables'), __('Tasks, objects, actors and workers, to sort and search'))}

@@ -3,7 +3,7 @@
 
 import { GroupArrangement, TaskArrangement } from '../../arrange';
 import { panBy, seen, toWorld, zoomAt } from '../../camera';
-import { drawGroups, groupNeighbours, isAnimated as groupsAnimated } from '../../draw/groups';
+import { CAPTION, MARGIN, drawGroups, groupNeighbours, isAnimated as groupsAnimated } from '../../draw/groups';
 import { type Image, makeImage, rasterTasks } from '../../draw/raster';
 import { type Scene, drawGrid, isSettled } from '../../draw/scene';
 import { drawTasks, isAnimated as tasksAnimated } from '../../draw/tasks';
@@ -27,7 +27,7 @@ const IDLE_FRAME_MS = 40;
 /** Outlines, captions and layers on their way reach so far beyond their boxes. */
 const SLACK = 60;
 
-export type Show = 'auto' | 'tasks' | 'groups';
+export type Show = 'auto' | 'tasks' | 'groups' | 'machines';
 export type Picked = { kind: 'task' | 'group'; index: number };
 
 export interface CanvasEvents {
@@ -100,7 +100,11 @@ export class GraphCanvas extends CanvasView {
   }
 
   get showsGroups(): boolean {
-    return this.show === 'groups' || (this.show === 'auto' && this.graph.n > GROUP_FROM);
+    return this.show === 'groups' || this.show === 'machines' || (this.show === 'auto' && this.graph.n > GROUP_FROM);
+  }
+
+  private get byMachine(): boolean {
+    return this.show === 'machines' && this.graph.isClustered;
   }
 
   get isFollowing(): boolean {
@@ -108,7 +112,11 @@ export class GraphCanvas extends CanvasView {
   }
 
   setShow(show: Show): void {
+    const before = this.byMachine;
     this.show = show;
+    if (before !== this.byMachine && this.selection?.kind === 'group') {
+      this.choose(NONE); // its number is another group's now
+    }
     this.groupFilter = NONE;
     this.hovered = NONE;
     if (this.graph.isStill) {
@@ -194,6 +202,9 @@ export class GraphCanvas extends CanvasView {
   /** The layout of what is shown, up to date. */
   private arranged(): LayeredLayout {
     const { showsGroups, shown, graph } = this;
+    if (showsGroups) {
+      graph.regroup(this.byMachine);
+    }
     const arrangement = showsGroups ? this.groups : this.tasks;
     arrangement.update(this.options.isInline ? 'down' : this.viewpoint.direction());
     const { layout, generation } = arrangement;
@@ -219,7 +230,7 @@ export class GraphCanvas extends CanvasView {
     const { running, ready, waiting } = this.graph.counts;
     const isOver = this.options.isInline === true && running + ready + waiting === 0;
     return {
-      bounds: this.groupFilter === NONE ? layout.bounds() : this.groupBounds(layout),
+      bounds: this.groupFilter === NONE ? this.bounds(layout) : this.groupBounds(layout),
       direction: layout.direction,
       isOverview: isOver || (!this.showsGroups && layout.n > 2 * GROUP_FROM),
       front: () => this.front(layout)
@@ -241,6 +252,16 @@ export class GraphCanvas extends CanvasView {
       }
     }
     return n ? sum / n : layout.along(layout.n - 1, starts);
+  }
+
+  /** Of all boxes, and by machine of what lies behind them. */
+  private bounds(layout: LayeredLayout): Rect {
+    const bounds = layout.bounds();
+    if (!this.showsGroups || !this.graph.byMachine) {
+      return bounds;
+    }
+    const { x, y, width, height } = bounds;
+    return { x: x - MARGIN, y: y - MARGIN - CAPTION, width: width + 2 * MARGIN, height: height + 2 * MARGIN + CAPTION };
   }
 
   private groupBounds(layout: LayeredLayout): Rect {
@@ -409,7 +430,8 @@ export class GraphCanvas extends CanvasView {
   }
 
   private boxAt(x: number, y: number): number {
-    return this.arranged().at(toWorld(this.viewpoint.camera, x, y));
+    const box = this.arranged().at(toWorld(this.viewpoint.camera, x, y));
+    return box !== NONE && this.showsGroups && !this.graph.groups.list[box]!.n ? NONE : box;
   }
 
   private hover(box: number, x: number, y: number): void {

@@ -88,7 +88,7 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
   const mean = duration(group.meanSeconds);
   return [
     graph.functionName(group.fn),
-    [cell, tasksInWords(group.n), mean && __('%1 on average', mean)].filter(Boolean).join('  ·  '),
+    [cell, tasksInWords(group.n), graph.byMachine && __('on %1', graph.nodeName(group.node)), mean && __('%1 on average', mean)].filter(Boolean).join('  ·  '),
     counts.join('  ·  ')
   ].filter(Boolean);
 }

@@ -1,0 +1,51 @@
+/* Proxy: bundles of placement groups on other machines. See core/placement.h. */
+#include "../core/placement.h"
+#include "proxy_object.h"
+
+/* Whoever the bundles are put aside for goes with its client. */
+PyObject *proxy_host_group(ProxyObject *p, PyObject *args)
+{
+    PyObject *bundles, *about;
+    int64_t amounts[MAX_POOLS][MAX_KINDS];
+    uint32_t object;
+    if (!PyArg_ParseTuple(args, "O!O:host_group", &PyList_Type, &bundles, &about) || proxy_usable(p) < 0 || parse_slot(p, about, &object) < 0)
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(bundles);
+    if (n < 1 || n >= (Py_ssize_t)MAX_POOLS)
+        return PyErr_Format(PyExc_ValueError, "a placement group has 1..%u bundles, not %zd", MAX_POOLS - 1, n);
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!PyDict_Check(PyList_GET_ITEM(bundles, i)) || parse_amounts(p->client, PyList_GET_ITEM(bundles, i), amounts[i]) < 0)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "bundles must be dicts");
+    segment_lock(&p->s);
+    bool is_there = object_sealed(&p->s.objects[object]);
+    struct placement_spec spec = {placement_number(&p->s), (uint32_t)n, (const int64_t (*)[MAX_KINDS])amounts, 0, p->s.me + 1, PLACEMENT_PACK};
+    int error = is_there ? placement_create(&p->s, &spec, object) : OBJSTORE_PENDING;
+    segment_unlock(&p->s);
+    if (!is_there)
+        return PyErr_Format(PyExc_ValueError, "what describes the group is not there");
+    return error ? raise_core_error(p->client, error, "bundles") : PyLong_FromUnsignedLong(spec.number);
+}
+
+/* (number, bundle, whether its tasks capture what they submit) of a task that runs in a group's bundle. */
+PyObject *proxy_bundle(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    uint32_t class = p->s.tasks[task].resource_class;
+    const struct place *place = &p->s.classes[class].place;
+    if (!place->pool)
+        Py_RETURN_NONE;
+    const struct pool *head = placement_head(&p->s, class);
+    return Py_BuildValue("(IIN)", head->number, place->pool - head->head, PyBool_FromLong(place->captures));
+}
+
+PyObject *proxy_block(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
+        return NULL;
+    if (p->s.classes[p->s.tasks[task].resource_class].place.pool)
+        task_block(&p->s, task);
+    Py_RETURN_NONE;
+}

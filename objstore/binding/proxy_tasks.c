@@ -1,0 +1,226 @@
+/* Proxy: tasks of ours that run on the other machine, and tasks of theirs that run here. See core/proxy.h. */
+#include <signal.h>
+
+#include "../core/proxy.h"
+#include "../core/stream.h"
+#include "proxy_object.h"
+
+/* ------------------------------------------------------------------ tasks of ours that run there */
+
+/* What has to be known of a task elsewhere. It is RUNNING on us: nobody else changes it but for its flags. */
+static PyObject *describe_task(ProxyObject *p, uint32_t task)
+{
+    struct task_slot *t = &p->s.tasks[task];
+    int object = t->actor_1 ? (int)p->s.actors[t->actor_1 - 1].object_1 - 1 : -1;
+    unsigned flags = t->flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STREAM);
+    return Py_BuildValue("(IKIIy#NIIiIIIKiiI)", task, (unsigned long long)t->seq, (unsigned)t->resource_class,
+                         t->function, (const char *)task_arguments(&p->s, t), (Py_ssize_t)t->arguments_size,
+                         list_of(task_refs(&p->s, t), t->n_refs), t->n_dependencies, (unsigned)t->n_returns,
+                         (int)t->max_retries, flags, (unsigned)t->attempt, t->origin, (unsigned long long)t->parent,
+                         (int)t->actor_1 - 1, object, (unsigned)t->group);
+}
+
+PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
+{
+    unsigned int class, most;
+    int by_place;
+    uint32_t tasks[MOST_TASKS], n = 0;
+    if (!PyArg_ParseTuple(args, "IIp:take", &class, &most, &by_place) || proxy_usable(p) < 0)
+        return NULL;
+    if (class >= p->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "unknown resource class %u", class);
+    segment_lock(&p->s);
+    n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, by_place, tasks);
+    segment_unlock(&p->s);
+    return describe_tasks(p, tasks, n);
+}
+
+PyObject *describe_tasks(ProxyObject *p, const uint32_t *tasks, uint32_t n)
+{
+    PyObject *list = PyList_New((Py_ssize_t)n);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *record = describe_task(p, tasks[i]);
+        if (!record)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, record);
+    }
+    return list;
+}
+
+PyObject *proxy_results(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (parse_running(p, number, &task) < 0)
+        return NULL;
+    struct task_slot *t = &p->s.tasks[task];
+    PyObject *list = PyList_New(t->n_returns);
+    for (uint32_t i = 0; list && i < t->n_returns; i++)
+        PyList_SET_ITEM(list, (Py_ssize_t)i, PyLong_FromUnsignedLong(task_result(&p->s, t, i)));
+    return list;
+}
+
+static uint64_t ticks_of(const ProxyObject *p, double seconds)
+{
+    double ticks = seconds * 1e9 / ns_per_tick(p->s.h);
+    return ticks > 0 ? ticks < 1e18 ? (uint64_t)ticks : UINT64_C(1000000000000000000) : 0;
+}
+
+PyObject *proxy_finish(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    int status;
+    unsigned int pid = 0;
+    double began = 0, ended = 0;
+    uint32_t task;
+    if (!PyArg_ParseTuple(args, "Oi|Idd:finish", &number, &status, &pid, &began, &ended))
+        return NULL;
+    if (status < 0 || status > EVENT_CRASHED)
+        return PyErr_Format(PyExc_ValueError, "unknown status %d", status);
+    if (parse_running(p, number, &task) < 0)
+        return NULL;
+    uint64_t began_ticks = pid ? ticks_of(p, began) : 0, ended_ticks = pid ? ticks_of(p, ended) : 0;
+    segment_lock(&p->s);
+    if (pid)
+        proxy_record_run(&p->s, task, pid, began_ticks, ended_ticks);
+    task_finish(&p->s, task, (uint32_t)status);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_began(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    unsigned int pid;
+    double ago;
+    uint32_t task;
+    if (!PyArg_ParseTuple(args, "OId:began", &number, &pid, &ago) || parse_running(p, number, &task) < 0)
+        return NULL;
+    uint64_t ticks = ticks_of(p, ago);
+    segment_lock(&p->s);
+    proxy_record_run(&p->s, task, pid, ticks, PROXY_RUNS_ON);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_return_task(ProxyObject *p, PyObject *number)
+{
+    uint32_t task;
+    if (parse_running(p, number, &task) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    proxy_give_back(&p->s, task);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
+{
+    if (proxy_usable(p) < 0)
+        return NULL;
+    PyObject *found = PyList_New(0), *items = PySequence_Fast(list, "expected a list of tasks");
+    for (Py_ssize_t i = 0; found && items && i < PySequence_Fast_GET_SIZE(items); i++) {
+        PyObject *number = PySequence_Fast_GET_ITEM(items, i);
+        uint32_t task;
+        if (parse_running(p, number, &task) < 0 ||
+            (p->s.tasks[task].flags & TASK_FLAG_CANCEL && PyList_Append(found, number) < 0))
+            Py_CLEAR(found);
+    }
+    if (!items)
+        Py_CLEAR(found);
+    Py_XDECREF(items);
+    return found;
+}
+
+/* What an actor of that class keeps once it has been constructed, and the environment that the class wants. */
+PyObject *proxy_kept(ProxyObject *p, PyObject *number)
+{
+    unsigned long class = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred() || proxy_usable(p) < 0)
+        return NULL;
+    if (class >= p->s.h->n_classes)
+        return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", class);
+    return Py_BuildValue("(NI)", amounts_to_python(&p->s, p->s.classes[class].hold), (unsigned)p->s.classes[class].env);
+}
+
+/* ------------------------------------------------------------------ tasks of theirs that run here */
+
+PyObject *proxy_submit(ProxyObject *p, PyObject *args)
+{
+    unsigned int function, class, n_dependencies, n_returns, flags, origin, group = 0, placement = 0;
+    int max_retries;
+    long long limit = -1; /* of its stream */
+    unsigned long long parent;
+    Py_buffer arguments;
+    PyObject *list, *actor = Py_None, *result = NULL;
+    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK|OILI:submit", &function, &class, &arguments, &PyList_Type, &list,
+                          &n_dependencies, &n_returns, &max_retries, &flags, &origin, &parent, &actor, &group, &limit, &placement))
+        return NULL;
+    Py_ssize_t n;
+    uint32_t task = 0, actor_1 = 0, stream = 0, *refs = NULL;
+    if ((actor != Py_None && parse_actor_object(p, actor, &actor_1) < 0) ||
+        !(refs = parse_slots(p, list, n_returns + 1, &n)))
+        goto done;
+    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n ||
+        n_returns > UINT16_MAX || limit < -1 || limit > UINT32_MAX || (limit >= 0 && n_returns != 1) ||
+        max_retries < -1 || max_retries > INT16_MAX || group >= MAX_GROUPS || arguments.len > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "submit: a number is out of range");
+        goto done;
+    }
+    flags &= TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STAYS;
+    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = n_returns,
+                             .n_dependencies = n_dependencies, .n_refs = (uint32_t)n, .refs = refs,
+                             .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len, .origin = origin,
+                             .parent = parent, .max_retries = (int16_t)max_retries, .actor_1 = actor_1,
+                             .group = (uint16_t)group, .placement = placement, .flags = (uint16_t)flags};
+    segment_lock(&p->s);
+    uint32_t *made = refs + n + 1; /* behind the stream */
+    int error = limit < 0 ? task_submit(&p->s, &spec, made, &task)
+                          : stream_submit(&p->s, &spec, refs, (uint32_t)limit, made, &stream);
+    if (!error && limit >= 0)
+        task = task_producing(&p->s, made[0]);
+    uint64_t seq = error ? 0 : p->s.objects[made[0]].creator;
+    segment_unlock(&p->s);
+    if (error)
+        raise_core_error(p->client, error, "a task from another machine");
+    else
+        result = Py_BuildValue("(IKNi)", task, (unsigned long long)seq, list_of(made, (Py_ssize_t)n_returns),
+                               limit < 0 ? -1 : (int)stream);
+done:
+    PyMem_Free(refs);
+    PyBuffer_Release(&arguments);
+    return result;
+}
+
+/* Ends a task that we have submitted, as `cancel` does. */
+PyObject *proxy_cancel(ProxyObject *p, PyObject *args)
+{
+    PyObject *number;
+    int force;
+    uint32_t slot, task = 0, worker = UINT32_MAX;
+    if (!PyArg_ParseTuple(args, "Op:cancel", &number, &force) || parse_slot(p, number, &slot) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    if (task_cancel(&p->s, slot, &task, &worker) == CANCEL_RUNNING && worker < MAX_CLIENTS)
+        signal_worker(&p->s, worker, force ? SIGKILL : SIGINT);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
+}
+
+/* A task that we have submitted and that has not begun is not to begin any more. */
+PyObject *proxy_withdraw(ProxyObject *p, PyObject *args)
+{
+    unsigned int task;
+    unsigned long long seq;
+    if (!PyArg_ParseTuple(args, "IK:withdraw", &task, &seq) || proxy_usable(p) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    struct task_slot *t = task < p->s.h->touched_tasks ? &p->s.tasks[task] : NULL;
+    bool waits = t && t->seq == seq && t->caller == p->s.me && atomic_load(&t->state) == TASK_READY && !t->actor_1;
+    if (waits) {
+        task_seal_failed(&p->s, task, FAILURE_CANCELLED, 0);
+        task_discard(&p->s, task);
+    }
+    segment_unlock(&p->s);
+    return PyBool_FromLong(waits);
+}

@@ -1,0 +1,114 @@
+"""What a node puts on record in the control store, for people: which drivers use it, and what they have done.
+
+A driver is a *job* as long as it is attached to the segment, and a *run* is what went on meanwhile. Both records are
+written when it is first seen and when it has left, by whatever way; that of the run every minute, too, if something has
+ended since. If a node is lost, nobody says that its drivers have ended: whoever reads knows which nodes there are.
+Programs that only look call themselves so, and are no drivers.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, msgpack
+from msgspec.structs import replace
+
+from .. import processes
+from .messages import SESSION_LABEL, JobRecord, Member, RunRecord
+
+if TYPE_CHECKING:
+    from ...objstore import _core
+
+LOOK_S = 1.0
+RUN_S = 60.0
+MAX_PROGRAM_CHARS = 300
+
+Tell = Callable[[Literal["jobs", "runs"], str, bytes], bool]
+
+
+class Driver(Struct):
+    """One that is attached, or has left and is not yet on record as such."""
+    run: RunRecord
+    told_at: float = 0.0
+    is_new: bool = True
+
+
+class Records:
+    """Of one node.
+
+    Parameters
+    ----------
+    client : _core.Client
+    me : Member
+    owner : int
+        The pid of the session's own driver; 0: it has none. It is one as soon as it is seen, others if they stay for a
+        look.
+    tell : callable (table, key, value) -> bool
+        Puts an entry into the control store; False: not now.
+    n_elsewhere : callable () -> int
+        How many tasks of this node have ended on other ones.
+    """
+
+    def __init__(self, client: _core.Client, me: Member, owner: int, tell: Tell,
+                 n_elsewhere: Callable[[], int]) -> None:
+        self._client, self._me, self._owner, self._tell, self._n_elsewhere = client, me, owner, tell, n_elsewhere
+        self._drivers: dict[int, Driver] = {}
+        self._left: list[Driver] = []
+        self._seen: set[int] = set()
+        self._look_at = 0.0
+
+    def look(self, now: float) -> None:
+        """See who has come and who has left. `now`: seconds, monotonic."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        pids = {row["pid"] for row in self._client.clients() if row["role"] == "driver"}
+        there = {pid for pid in pids if pid in self._drivers or self._is_driver(pid)}
+        for pid in there - self._drivers.keys():
+            self._drivers[pid] = self._come(pid)
+        for pid in self._drivers.keys() - there:
+            self._leave(self._drivers.pop(pid))
+        self._seen = pids
+        for driver in self._drivers.values():
+            self._note(driver, now)
+        self._left = [driver for driver in self._left if not self._put(driver)]
+
+    def close(self) -> None:
+        """The node leaves its cluster, and its drivers with it."""
+        for driver in self._drivers.values():
+            self._leave(driver)
+        for driver in self._left:
+            self._put(driver)
+        self._drivers, self._left = {}, []
+
+    def _is_driver(self, pid: int) -> bool:
+        return pid == self._owner or (pid in self._seen and processes.name_of(pid) != processes.LOOKER)
+
+    def _come(self, pid: int) -> Driver:
+        job = JobRecord(self._me.node, self._me.hostname, self._me.labels.get(SESSION_LABEL, ""), pid,
+                  processes.command_of(pid)[:MAX_PROGRAM_CHARS], processes.notebook_of(pid)[:MAX_PROGRAM_CHARS],
+                  time.time())
+        return Driver(RunRecord(job))
+
+    def _leave(self, driver: Driver) -> None:
+        driver.run = self._run_of(driver, time.time())
+        self._left.append(driver)
+
+    def _note(self, driver: Driver, now: float) -> None:
+        run = self._run_of(driver)
+        if driver.is_new or (now >= driver.told_at + RUN_S and run != driver.run):
+            driver.run = run
+            if self._put(driver):
+                driver.is_new, driver.told_at = False, now
+
+    def _put(self, driver: Driver) -> bool:
+        job = driver.run.job
+        key = f"{round(job.started * 1e6):016x}-{job.node:x}-{job.pid}"
+        is_noted = not (driver.is_new or job.ended) or self._tell("jobs", key, msgpack.encode(job))
+        return is_noted and self._tell("runs", key, msgpack.encode(driver.run))
+
+    def _run_of(self, driver: Driver, ended: float = 0.0) -> RunRecord:
+        stats = self._client.stats()
+        job = replace(driver.run.job, ended=ended)
+        return RunRecord(job, stats["n_finished"], self._n_elsewhere(), stats["peak_bytes"])
