@@ -42,7 +42,8 @@ class Line:
         self.n_connections = self.n_bytes = 0
         self.is_open = True
         self.limit: int | None = None       # break off after that many bytes
-        self.spoil: Callable[[bytes], bytes] = bytes
+        self.spoil: Callable[[bytes], bytes] = bytes        # on the way there
+        self.spoil_back: Callable[[bytes], bytes] = bytes
 
     def fileno(self) -> int:
         return self._epoll.fileno()
@@ -68,7 +69,7 @@ class Line:
         try:
             data = one.recv(1 << 16)
             if data:
-                other.sendall(self.spoil(data))
+                other.sendall(self.spoil_back(data) if one.getpeername() == self._there else self.spoil(data))
         except OSError:
             data = b""
         self.n_bytes += len(data)

@@ -156,6 +156,7 @@ static void take_bundles(struct segment *s, struct pool *head)
         return;
     set_state(head, POOL_RESERVED);
     s->h->n_unplaced--;
+    task_tell_agent(s); /* it may be another machine's that waits for it */
 }
 
 void placement_grant(struct segment *s)

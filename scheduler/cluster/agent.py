@@ -141,13 +141,13 @@ class Agent:
         return 0 if self._has_news else max(0.0, min(due) - now) * 1000
 
     def _work(self, now: float) -> None:
-        if self._has_news or now >= self._groups.deadline:
+        looks_at_groups = self._has_news or now >= self._groups.deadline
+        if looks_at_groups:
             self._has_news = False
             for node, exchange in list(self._exchanges.items()):
                 self._guarded(node, exchange.look)
             self._has_news |= self._lineage.look()
             self._desk.look()
-            self._look_at_groups(now)
             prefetch(self._exchanges.values(), self._client.stats)
         self._here.look()
         self._count_ended()
@@ -167,6 +167,8 @@ class Agent:
             self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
         self._tell_waiting()
         self._look(now)
+        if looks_at_groups:
+            self._look_at_groups(now)
         if now >= member.next_deadline(self._member):
             self._step(member.Tick())
         self._tell_onlookers(now)
@@ -174,7 +176,9 @@ class Agent:
             self._step(member.Drained())
 
     def _look_at_groups(self, now: float) -> None:
+        """After `_look`, from which on we are told of what becomes of groups: what comes in between would be missed."""
         for node, exchange in list(self._exchanges.items()):
+            self._guarded(node, exchange.bundles.look)
             heard, exchange.bundles.heard = exchange.bundles.heard, []
             for message in heard:
                 self._groups.heard(node, message.group, message.indexes, message.given, now)

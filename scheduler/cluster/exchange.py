@@ -183,7 +183,6 @@ class Exchange:
         self.transfers.look()
         self.sent.cancel_unwanted()
         self.actors.look()
-        self.bundles.look()
 
     def sweep(self, now: float) -> None:
         """Release what nobody here refers to any more. To be called now and then, unless `is_quiet`. `now`: seconds,

@@ -54,9 +54,6 @@ HEAD = 0                           # as a node in events
 NEWCOMER, MACHINE, NODE = "newcomer", "machine", "node"
 _ACCEPTS = {NEWCOMER: ToDoor, MACHINE: ToDoor | ToHead, NODE: ToHead}
 
-# What ends a handshake, and with it the socket's attempts.
-_MISUNDERSTOOD = zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-
 _encoder = msgspec.msgpack.Encoder()
 _number = struct.Struct("<Q")
 
@@ -267,7 +264,7 @@ class Peers(Sockets):
         # Kept as libzmq's own frames, counted by reference, so that sending again copies nothing.
         frames = [zmq.Frame(data, copy=True), *(zmq.Frame(part, copy=True) for part in payload)]
         goes = peer.outgoing.add(size, frames)
-        if peer.socket is None and not peer.is_given_up:
+        if peer.socket is None:
             self._connect(peer)
         elif goes:
             self._post(peer, [frames])
@@ -292,13 +289,13 @@ class Peers(Sockets):
         again after a failure of the network, but not after that."""
         for peer in self._peers.values():
             if peer.is_given_up:
-                peer.is_given_up = False
+                self._disconnect(peer)
                 self._connect(peer)
 
     def _connect(self, peer: _Peer) -> None:
         socket = self.network_socket(zmq.DEALER, _host_of(peer.member.endpoint), self._keys, MAX_DOOR_BYTES, 0)
         socket.setsockopt(zmq.CURVE_SERVERKEY, peer.member.key)
-        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | _MISUNDERSTOOD
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED | zmq.EVENT_CONNECT_RETRIED
         peer.socket = socket
         peer.monitor = self.monitor(socket, events, lambda event, value: self._connection_changed(peer, event))
         self.watch(socket, lambda: self.receive_each(socket, lambda frames: self._acknowledged(peer, frames)))
@@ -311,18 +308,19 @@ class Peers(Sockets):
             self.forget(peer.monitor)
             self.forget(peer.socket)
             peer.socket = peer.monitor = None
-        peer.is_connected = False
+        peer.is_connected = peer.is_given_up = False
 
     def _connection_changed(self, peer: _Peer, event: int) -> None:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             peer.is_connected, peer.is_missed = True, False
             self.events.append(Connected(peer.member.node))
             return
+        # Whatever has ended a handshake: libzmq tries again and says so, or has given up and says nothing.
+        peer.is_given_up = event == zmq.EVENT_DISCONNECTED and not peer.is_connected
+        if event == zmq.EVENT_CONNECT_RETRIED:
+            return
         reason = "the connection has broken" if peer.is_connected else "no connection can be made"
-        if event & _MISUNDERSTOOD:
-            self._disconnect(peer)
-            peer.is_given_up = True
-        elif peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
+        if peer.is_connected:  # what was under way may be lost, and what libzmq still has would come without it
             self._disconnect(peer)
             self._connect(peer)
         if not peer.is_missed:

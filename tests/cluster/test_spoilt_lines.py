@@ -12,7 +12,7 @@ from loopback import HEARD, Line, Pong, heard, wait
 
 from cellmesh.scheduler.cluster import sockets
 from cellmesh.scheduler.cluster.keys import KeyPair
-from cellmesh.scheduler.cluster.wire import Faulty, Peers, Received
+from cellmesh.scheduler.cluster.wire import Disconnected, Faulty, Peers, Received
 
 N_FLIPS = int(os.environ.get("CELLMESH_FLIPS", "150"))
 FAR = 12_000      # bytes from one flip to the next, at most; a handshake has some 600
@@ -51,7 +51,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_spoilt_byte_is_ever_taken(seed: int, impatient: None, ends: tuple[Peers, Peers, KeyPair, KeyPair], line: Line) -> None:
     a, b, *_ = ends
     spoiler = Spoiler(seed)
-    line.spoil = spoiler.spoil
+    line.spoil = line.spoil_back = spoiler.spoil
     n_sent = n_come = 0
 
     def has_come() -> bool:
@@ -68,3 +68,25 @@ def test_no_spoilt_byte_is_ever_taken(seed: int, impatient: None, ends: tuple[Pe
         assert not heard(a, Faulty) + heard(b, Faulty)
         HEARD[b].clear()
     assert spoiler.n == N_FLIPS and line.n_connections > N_FLIPS // 10, "they have ended connections"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_greeting_in_an_old_version_does_not_end_the_attempts(version: int, ends: tuple[Peers, Peers, KeyPair, KeyPair], line: Line) -> None:
+    """libzmq takes it for a peer that cannot encrypt, gives up for good, and says nothing but that the connection has ended."""
+    a, b, *_ = ends
+    left = [1, 1]
+
+    def spoil(data: bytes) -> bytes:
+        at = 10 if data[:1] == b"\xff" else 0  # it may come in two pieces
+        if left and data[at:at + 1] == b"\x03":
+            left.pop()
+            return data[:at] + bytes([version]) + data[at + 1:]
+        return data
+    line.spoil_back = spoil
+    a.send(2, Pong(1))
+
+    def has_come() -> bool:
+        a.retry()
+        return bool(heard(b, Received))
+    wait(a, b, line, until=has_come)
+    assert not left and heard(a, Disconnected) and not heard(a, Faulty) + heard(b, Faulty)

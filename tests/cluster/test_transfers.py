@@ -156,7 +156,8 @@ def weigh(array: Any, path: str) -> float:
 
 def hand_out(them: Machines, value: Any, go: Path) -> list[Any]:
     them.machines["a"].most = 1
-    return [weigh.remote(value, str(go)) for _ in them.routes["a"]]
+    with them.lock:  # they ask together: who has it already before another one asks leaves its home free for a third
+        return [weigh.remote(value, str(go)) for _ in them.routes["a"]]
 
 
 def from_home(them: Machines) -> int:

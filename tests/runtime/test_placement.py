@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from types import ModuleType
 
 import cellmesh
 import pytest
+from cellmesh.objstore import _core
 from cellmesh.session import current
 from cellmesh.util import (NodeAffinitySchedulingStrategy, PlacementGroup, PlacementGroupSchedulingStrategy,
                            get_current_placement_group, get_placement_group, placement_group, placement_group_table,
@@ -114,6 +116,23 @@ def test_groups_are_served_in_order_and_before_waiting_tasks(cm: ModuleType, fla
     assert cm.get(answers[1]) == second and task.client.info(task)["state"] == "ready"
     remove_placement_group(second)
     assert cm.get(task) is None
+
+
+def test_an_agent_hears_of_a_group_that_has_waited(cm: ModuleType, flag) -> None:
+    agent = _core.Client(current().node.fd, _core.ROLE_PROXY, None)
+    bell = agent.bell()
+    running = holds.options(num_cpus=1).remote(flag("started"), flag("go"))
+    flag("started").wait()
+    group = placement_group([{"CPU": 2}])
+    number = agent.groups()[0][0]
+    agent.surplus()  # from here on it is told
+    while select.select([bell], [], [], 0)[0]:
+        os.read(bell, 8)
+    assert not agent.placement_reserved(number)
+    flag("go").set()
+    cm.get(running)
+    assert select.select([bell], [], [], 30)[0] and group.wait(30) and agent.placement_reserved(number)
+    agent.close()
 
 
 def test_gpus_of_a_bundle() -> None:
