@@ -196,6 +196,10 @@ class Network:
         """What machine `i` sends to `j` goes to nobody, and neither is told; what `j` sends arrives."""
         self._ip(f"-n {self._name}n{i} neighbour replace 10.117.0.{j} lladdr 02:00:00:00:00:01 dev eth0 nud permanent")
 
+    def lead(self, i: int, j: int) -> None:
+        """It goes to `j` again."""
+        self._ip(f"-n {self._name}n{i} neighbour delete 10.117.0.{j} dev eth0")
+
     def __exit__(self, *unused: object) -> None:
         try:
             for machine in reversed(self.machines):

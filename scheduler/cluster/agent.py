@@ -27,10 +27,12 @@ from . import address, member, messages, sockets, strategies
 from .broadcast import Tree
 from .desk import Desk, DeskHooks
 from .exchange import Exchange
+from .farewells import Farewells
 from .groups import GroupKey, Groups, Place
 from .here import Here
 from .keys import Cluster
 from .lineage import Lineage
+from .messages import Farewell
 from .objects import ForeignFault
 from .onlookers import Onlookers
 from .origins import Origins
@@ -84,7 +86,7 @@ class Agent:
         self._origins = Origins()
         self._home = transport.connect(config.address, FromScheduler)   # what drivers hear
         self._home.send(Hello("agent", os.getpid()))
-        self._cut_off: set[int] = set()                   # members that are of no use
+        self._farewells = Farewells()                     # members that are of no use for now
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._refusing: set[int] = set()                  # members that have sent tasks back; until the next sweep
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
@@ -96,7 +98,7 @@ class Agent:
         self._draining = False
         self._has_news = True
         self._sweep_at = self._look_at = 0.0
-        self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange,
+        self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange, self._guarded,
                           lambda number: self._onlookers.asked(number, time.monotonic()))
         self._records = Records(client, self.me, 0 if config.stays else config.driver_pid, self._desk.tell, lambda: self._n_elsewhere)
         self._groups = Groups(client, self.me.node, self._step, self._exchange, self._guarded)
@@ -154,6 +156,7 @@ class Agent:
         if now >= self._sweep_at:
             self._sweep_at = now + SWEEP_S
             self._peers.retry()
+            self._say_farewells()
             for node in self._refusing:
                 self._congested(node, node in self._exchanges and self._exchanges[node].is_congested)
             self._refusing.clear()
@@ -319,7 +322,7 @@ class Agent:
         elif exchange is not None:
             sent = self._guarded(node, exchange.sent.send_tasks, index, n, self._demands[index], lease, index in self._by_place) or 0
         self._step(member.Sent(lease, n, sent))
-        if node in self._cut_off:  # the head may grant it again and again
+        if node in self._farewells:  # the head may grant it again and again
             self._step(member.PeerFailed(node))
 
     def _take_back(self, lease: int, node: int, n: int) -> None:
@@ -361,7 +364,7 @@ class Agent:
     # ---- the others
     def _exchange(self, node: int) -> Exchange | None:
         """What there is with a node; None: it is no member, or of no use."""
-        if node in self._exchanges or node in self._cut_off or node not in self._member.members or node == self.me.node:
+        if node in self._exchanges or node in self._farewells or node not in self._member.members or node == self.me.node:
             return self._exchanges.get(node)
 
         def send(message: messages.Message, frame: bytes | None) -> None:
@@ -386,12 +389,14 @@ class Agent:
         """What the other node says, or does not read, is its fault alone; what finds no room here ends with it."""
         try:
             return call(*arguments)  # type: ignore[operator]
-        except (ForeignFault, Overrun) as error:
+        except ForeignFault as fault:
+            self._cut(node, str(fault), for_good=True)
+        except Overrun as error:
             self._cut(node, str(error))
         except _core.StoreError as error:
             if not is_full(error):
                 raise
-            self._cut(node, why_full(error))
+            self._cut(node, why_full(error), for_good=True)
         return None
 
     def _bring(self, slot: int) -> None:
@@ -402,8 +407,8 @@ class Agent:
         match event:
             case Received(_, messages.Output(task, origin, stream, pid, text, bundle, name)):
                 self._home.post(WorkerOutput(task, origin, stream, pid, text, bundle, name), droppable=True)
-            case Received(node, messages.Farewell(reason)):
-                self._cut(node, f"it says: {reason}")
+            case Received(node, Farewell() as farewell):
+                self._part(node, farewell)
             case Received(node, message, payload):
                 exchange = self._exchange(node)
                 if exchange is not None:
@@ -420,7 +425,7 @@ class Agent:
             case Room(node):
                 self._congested(node, False)
             case Faulty(node, reason):
-                self._cut(node, reason)
+                self._cut(node, reason, for_good=True)
 
     def _has_room(self) -> bool:
         return not self._draining
@@ -432,20 +437,34 @@ class Agent:
             for lease, n in ended.items():
                 self._step(member.Ended(lease, n))
 
-    def _cut(self, node: int, reason: str) -> None:
-        """A member that this node can do nothing with: what is between the two ends, on both sides."""
-        if node in self._cut_off:
+    def _cut(self, node: int, reason: str, for_good: bool = False) -> None:
+        """A member that this node can do nothing with now: what is between the two ends, on both sides."""
+        self._unreachable.pop(node, None)
+        if node in self._farewells:
             return
         _say(f"node {node:x} is cut off: {reason}")
-        self._cut_off.add(node)
-        self._unreachable.pop(node, None)
+        is_member = node in self._member.members
+        if is_member:
+            self._farewells.begin(node, Farewell(reason[:1000], for_good))
         self._end(node)
-        if node in self._member.members:
-            try:
-                self._peers.send(node, messages.Farewell(reason[:1000]))
-            except (KeyError, Overrun):
-                pass  # it will hear of it from the head, or from its own silence
+        if is_member:
+            self._say_farewells()
             self._step(member.PeerFailed(node))
+
+    def _say_farewells(self) -> None:
+        for node, farewell in self._farewells.owed():
+            try:
+                self._peers.send(node, farewell)
+            except Overrun:
+                continue  # once it reads again; until then it hears of it from its own silence
+            if self._farewells.said(node):
+                _say(f"node {node:x} can be used again")
+
+    def _part(self, node: int, farewell: Farewell) -> None:
+        """It has ended what is between us."""
+        self._cut(node, f"it says: {farewell.reason}", farewell.for_good)
+        if node in self._farewells and self._farewells.heard(node, farewell):
+            _say(f"node {node:x} can be used again")
 
     def _lose(self, node: int, reason: str) -> None:
         exchange = self._exchanges.get(node)
@@ -454,7 +473,7 @@ class Agent:
         self._tell_drivers(f"Node {node:x} of the cluster is lost: {reason}.{what}")
         self._peers.remove(node)
         self._unreachable.pop(node, None)
-        self._cut_off.discard(node)
+        self._farewells.forget(node)
         self._end(node)
         self._onlookers.lost(node, reason)
         self._onlookers.asked(0, time.monotonic())
@@ -465,6 +484,7 @@ class Agent:
             exchange.close()
             self._has_news = True
         self._groups.lost(node)
+        self._desk.lost(node)
 
     # ---- the head
     def _connect(self, attempt: int) -> None:

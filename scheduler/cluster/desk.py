@@ -81,14 +81,17 @@ class Desk:
         Of the head; answered by `reply`.
     exchange : callable (node) -> Exchange or None
         What there is with another node; its `found` is for `look`.
+    guarded : callable (node, function, ...) -> object
+        Calls a function that tells another node something; where that cannot be, `lost` has been called then.
     ask_nodes : callable (number)
         Of whoever knows the machines; answered by `nodes`. Numbers are below 0, those of drivers above.
     """
 
     def __init__(self, client: _core.Client, node: int, ask: Callable[[StoreRequest], None],
-                 exchange: Callable[[int], Exchange | None], ask_nodes: Callable[[int], None]) -> None:
+                 exchange: Callable[[int], Exchange | None], guarded: Callable[..., object],
+                 ask_nodes: Callable[[int], None]) -> None:
         self._client, self._node = client, node
-        self._ask_head, self._exchange, self._ask_nodes = ask, exchange, ask_nodes
+        self._ask_head, self._exchange, self._guarded, self._ask_nodes = ask, exchange, guarded, ask_nodes
         self._ref = client.serve(("Desk", NAME, DESK_NAMESPACE, 0, b"", ()), NAME, DESK_NAMESPACE)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Waiting] = {}
@@ -113,8 +116,7 @@ class Desk:
 
     def _look_at_node(self, number: int, waiting: Waiting) -> None:
         exchange = self._exchange(waiting.node)
-        if exchange is None:  # lost meanwhile, and its actors with it
-            self._answer(number, ("none",))
+        if exchange is None:
             return
         for found, slot in [entry for entry in exchange.found if entry[0] == number]:
             exchange.found.remove((found, slot))
@@ -219,7 +221,13 @@ class Desk:
             self._answer(reply.number, ("none",))
             return
         waiting.node = node
-        exchange.find(reply.number, waiting.name, waiting.namespace)
+        self._guarded(node, exchange.find, reply.number, waiting.name, waiting.namespace)
+
+    def lost(self, node: int) -> None:
+        """What was between this node and that one has ended, and for us its actors with it."""
+        for number, waiting in list(self._waiting.items()):
+            if waiting.node == node and waiting.request == "find":
+                self._answer(number, ("none",))
 
     def refuse(self, reason: str) -> None:
         """The head is gone; "": it is back."""

@@ -619,8 +619,10 @@ class Output(Message, frozen=True, tag="output"):
 
 
 class Farewell(Message, frozen=True, tag="farewell"):
-    """Nothing that is between us counts any more: the sender has ended it. `reason`: for people."""
+    """Nothing that is between us counts any more: the sender has ended it, and hears of nothing but a farewell. What
+    comes after both is of what begins anew; not if it is for good. `reason`: for people."""
     reason: Text
+    for_good: bool = False
 
 
 ToPeer = (Tasks | Results | Items | Taken | Returned | Blocked | Begun | Queued | GiveBack | Cancel | ActorEnded | Checkpoint | Kill | Reserve | Reserved | Unreserve | Find | Found | Released | Want | Sealed

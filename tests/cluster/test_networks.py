@@ -66,6 +66,11 @@ print(n * 41, "tasks and calls")
 
 REPEATING = (BUSY.replace("max_retries=0", "max_retries=3").replace("num_cpus=0.1", "num_cpus=0.1, max_restarts=-1, max_task_retries=-1")
              .replace("== [n + 1] * len(counters)", ""))
+# At its end, tasks that can run nowhere but there.
+RETURNING = REPEATING.replace("print(n * 41", """from cellmesh.util import NodeAffinitySchedulingStrategy as On
+there = weigh.options(scheduling_strategy=On(os.environ["THERE"], soft=False))
+assert cm.get([there.remote(np.ones(1 << 17)) for _ in range(20)], timeout=60) == [float(1 << 17)] * 20
+print(n * 41""")
 
 
 @contextmanager
@@ -109,8 +114,8 @@ def test_a_black_out_of_five_seconds_fails_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("one, other", [(3, 2), (2, 3)])
 def test_a_way_that_leads_to_nobody_is_noticed_by_both(one: int, other: int) -> None:
-    """The two cannot do anything with each other, though the head reaches both: what ran there runs elsewhere."""
-    with Network(3) as network, busy(network, REPEATING) as (driver, joined):
+    """The two cannot do anything with each other, though the head reaches both: what ran there runs elsewhere, until they can again."""
+    with Network(3) as network, busy(network, RETURNING) as (driver, joined):
         here, there, mine = network.machines
         network.mislead(one, other)
         begun = time.monotonic()
@@ -119,6 +124,9 @@ def test_a_way_that_leads_to_nobody_is_noticed_by_both(one: int, other: int) -> 
                 wait_until(lambda: words in logs_of(machine), limit_s, words)  # noqa: B023
                 print(f"{words!r} at {machine.address} after {time.monotonic() - begun:.1f} s")
             assert time.monotonic() - begun < limit_s
+        network.lead(one, other)
+        for machine in (there, mine):
+            wait_until(lambda: "can be used again" in logs_of(machine), 30)  # noqa: B023
         print(stop(driver))
         assert joined["session"] in here.alive()
 

@@ -46,7 +46,9 @@ class Bench:
         self.client = Client()
         self.asked: list[StoreRequest] = []
         self.asked_nodes: list[int] = []
-        self.desk = Desk(self.client, 7, self.asked.append, lambda node: None, self.asked_nodes.append)  # type: ignore[arg-type]
+        self.exchanges: dict[int, Any] = {}
+        self.desk = Desk(self.client, 7, self.asked.append, self.exchanges.get, lambda node, call, *arguments: call(*arguments),  # type: ignore[arg-type]
+                         self.asked_nodes.append)
 
     def call(self, request: str, *arguments: object) -> None:
         self.client.calls.append((request, arguments))
@@ -110,3 +112,32 @@ def test_no_more_is_asked_than_may_be_unanswered() -> None:
         bench.desk.reply(StoreReply(request.number, True))
     bench.desk.look()
     assert len(bench.asked) == desks.MAX_WAITING + 10
+
+
+class Peer:
+    """What there is with another node."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self.asked: list[tuple[int, str, str]] = []
+
+    def find(self, *question: Any) -> None:
+        self.asked.append(question)
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_who_is_asked_for_an_actor_and_is_lost_has_none(begins_anew: bool) -> None:
+    bench = Bench()
+    bench.exchanges[9] = Peer()
+    bench.call("find", "counter", "default")
+    request, = bench.asked
+    bench.desk.reply(StoreReply(request.number, True, b"9"))
+    assert bench.exchanges[9].asked == [(request.number, "counter", "default")]
+    del bench.exchanges[9]
+    if begins_anew:
+        bench.exchanges[9] = Peer()
+    bench.desk.lost(8)
+    assert not bench.client.answers
+    bench.desk.lost(9)
+    bench.desk.look()
+    assert bench.client.answers == {0: ("none",)}
