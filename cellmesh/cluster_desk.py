@@ -62,6 +62,11 @@ def ask(of: Session, what: str, request: str, *arguments: str | bytes, answer_s:
     return tuple(answer)
 
 
+def on_record(of: Session, table: str) -> tuple[bytes, ...]:
+    """What the control store has in a table of records, the latest first."""
+    return ask(of, f"{table} of the cluster cannot be listed", "store", table, "latest", "", b"", b"")[-1]
+
+
 def machines(of: Session, answer_s: float) -> ClusterReply:
     """The machines of the cluster, as the head knows them."""
     import msgspec

@@ -49,10 +49,8 @@ def runs(of: Session) -> list[Row]:
 
 def _on_record(of: Session, table: str) -> tuple[bytes, ...]:
     """What the control store has, the latest first."""
-    if not machines.is_clustered(of):
-        return ()
-    from .cluster_desk import ask
-    return ask(of, f"{table} of the cluster cannot be listed", "store", table, "latest", "", b"", b"")[-1]
+    from . import cluster_desk
+    return cluster_desk.on_record(of, table) if machines.is_clustered(of) else ()
 
 
 def _seen(of: Session, known: list[RunRecord]) -> list[tuple[RunRecord, str, str]]:

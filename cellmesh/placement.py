@@ -253,14 +253,40 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
 
 
 def table(of: Session) -> list[dict[str, Any]]:
-    """A row for each group: id, name, namespace, strategy, state, and of each bundle what it has, what of it is available, and where it is: 0
-    here, None nowhere, else the last 32 bits of a node's number."""
+    """A row for each group of the session, not for what it has put aside for groups of other machines: id, name, namespace, strategy, state,
+    and of each bundle what it has, what of it is available, and where it is: 0 here, None nowhere, else the last 32 bits of a node's number."""
     def row(found: dict[str, Any]) -> dict[str, Any]:
         group = PlacementGroup(*found["meta"])
         return {"id": str(group.id), "name": group.name, "namespace": group.namespace, "strategy": group.strategy,
                 "state": found["state"], "bundles": [total for total, _, _ in found["bundles"]],
                 "available": [available for _, available, _ in found["bundles"]], "machines": [where for _, _, where in found["bundles"]]}
-    return [row(found) for found in of.client.placements()]
+    return [row(found) for found in of.client.placements() if found["meta"][0] == of.node.session_id]
+
+
+def listing(of: Session) -> list[dict[str, Any]]:
+    """The same with names of machines; in a cluster the groups of all its machines.
+
+    Raises
+    ------
+    ClusterError
+        The head does not answer.
+    """
+    from msgspec import msgpack
+
+    from . import cluster_desk
+    from .machines import is_clustered, namer
+    from .scheduler.cluster.messages import GroupRecord
+    called = namer(of)
+    here = of.node.session_id
+    homes = {row["id"]: (row, 0) for row in table(of)}
+    for value in cluster_desk.on_record(of, "groups") if is_clustered(of) else ():
+        group = msgpack.decode(value, type=GroupRecord)
+        row = {"id": str(PlacementGroupID(f"{group.session}{group.number:08x}")), "name": group.name, "namespace": group.namespace,
+               "strategy": group.strategy, "state": group.state, "bundles": group.bundles, "available": None, "machines": group.machines}
+        if group.session != here:
+            homes[row["id"]] = row, group.node & 0xFFFFFFFF
+    return [row | {"machines": ["" if where is None else called(where or home) for where in row["machines"]], "home": called(home)}
+            for row, home in homes.values()]
 
 
 def _check_group(group: Any, caller: str) -> None:

@@ -188,13 +188,18 @@ def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
 
 
 def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, what of each is available, and on which
-    machine it is, "" as long as it is reserved nowhere."""
-    from .machines import namer
-    from .placement import table
-    of = running()
-    called = namer(of)
-    return _select([row | {"machines": ["" if number is None else called(number) for number in row["machines"]]} for row in table(of)], filters, limit)
+    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, what of each is available, on which
+    machine it is, "" as long as it is reserved nowhere, and at home, the machine whose tasks may run in it.
+
+    In a cluster those of all its machines, as of a second ago; what is available is known of this machine's only.
+
+    Raises
+    ------
+    ClusterError
+        The head of the cluster does not answer.
+    """
+    from . import placement
+    return _select(placement.listing(running()), filters, limit)
 
 
 def list_logs() -> Rows:

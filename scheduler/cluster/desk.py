@@ -39,7 +39,8 @@ GRACE_S = 10.0
 LOOK_S = 1.0
 MAX_WAITING = 200               # requests; others wait in the mailbox
 # What processes may ask of the control store themselves: operations by table.
-ALLOWED = {"kv": ("get", "put", "claim", "swap", "delete", "keys"), "jobs": ("latest",), "runs": ("latest",)}
+ALLOWED = {"kv": ("get", "put", "claim", "swap", "delete", "keys"), "jobs": ("latest",), "runs": ("latest",),
+           "groups": ("latest",)}
 
 
 class DeskHooks:
@@ -179,11 +180,13 @@ class Desk:
         self._asked.add(request.number)
         self._ask_head(request)
 
-    def tell(self, table: Literal["jobs", "runs"], key: str, value: bytes) -> bool:
-        """Have an entry put into the control store; False: not now."""
+    def tell(self, table: Literal["jobs", "runs", "groups"], key: str, value: bytes | None) -> bool:
+        """Have an entry put into the control store, or, None, deleted; False: not now."""
         if self._gone or len(self._asked) >= MAX_WAITING:
             return False
-        self._ask(StoreRequest(next(self._numbers), self._node, table, "put", key, value))
+        operation: Literal["put", "delete"] = "delete" if value is None else "put"
+        self._ask(StoreRequest(next(self._numbers), self._node, table, operation, key, value or b"",
+                               lives_with=table == "groups"))
         return True
 
     def nodes(self, reply: ClusterReply) -> None:

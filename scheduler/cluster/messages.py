@@ -263,11 +263,11 @@ class StoreRequest(Message, frozen=True, tag="store_request"):
 
     `operation`: "get", "put" (whatever was there), "claim" (only if nothing is there), "swap" (only if `expected` is there), "delete", "keys"
     (that begin with `key`), "latest" (likewise, the last ones first, with their values). `table`: "names" (actors), "kv" (of users), "jobs"
-    (`JobRecord`), "runs" (`RunRecord`); of the latter two the last ones are kept.
+    (`JobRecord`), "runs" (`RunRecord`), "groups" (`GroupRecord`); of jobs and runs the last ones are kept.
     """
     number: Number
     node: Node
-    table: Literal["names", "kv", "jobs", "runs"]
+    table: Literal["names", "kv", "jobs", "runs", "groups"]
     operation: Literal["get", "put", "claim", "swap", "delete", "keys", "latest"]
     key: Annotated[str, Meta(max_length=MAX_KEY_CHARS)]
     value: Annotated[bytes, Meta(max_length=MAX_VALUE_BYTES)] = b""
@@ -309,6 +309,20 @@ class RunRecord(Struct, frozen=True):
     n_tasks: Number = 0
     n_elsewhere: Number = 0
     peak_bytes: Number = 0
+
+
+class GroupRecord(Struct, frozen=True):
+    """A placement group, as the control store has it in "groups" as long as its home, `node`, is a member. `machines`: where its bundles are, the
+    last 32 bits of the number of a node, 0: at home, None: nowhere yet."""
+    node: Node
+    session: Name
+    number: Number
+    name: str
+    namespace: str
+    strategy: Name
+    state: Name
+    bundles: list[dict[str, float]]
+    machines: list[int | None]
 
 
 class StatusRequest(Message, frozen=True, tag="status_request"):

@@ -1,9 +1,10 @@
-"""What a node puts on record in the control store, for people: which drivers use it, and what they have done.
+"""What a node puts on record in the control store, for people: which drivers use it, what they have done, and which
+placement groups have their home there.
 
 A driver is a *job* as long as it is attached to the segment, and a *run* is what went on meanwhile. Both records are
 written when it is first seen and when it has left, by whatever way; that of the run every minute, too, if something has
 ended since. If a node is lost, nobody says that its drivers have ended: whoever reads knows which nodes there are.
-Programs that only look call themselves so, and are no drivers.
+Programs that only look call themselves so, and are no drivers. Groups are on record as long as they and their node are.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
 from .. import processes
-from .messages import SESSION_LABEL, JobRecord, Member, RunRecord
+from .messages import SESSION_LABEL, GroupRecord, JobRecord, Member, RunRecord
 
 if TYPE_CHECKING:
     from ...objstore import _core
@@ -24,7 +25,7 @@ LOOK_S = 1.0
 RUN_S = 60.0
 MAX_PROGRAM_CHARS = 300
 
-Tell = Callable[[Literal["jobs", "runs"], str, bytes], bool]
+Tell = Callable[[Literal["jobs", "runs", "groups"], str, bytes | None], bool]
 
 
 class Driver(Struct):
@@ -45,7 +46,7 @@ class Records:
         The pid of the session's own driver; 0: it has none. It is one as soon as it is seen, others if they stay for a
         look.
     tell : callable (table, key, value) -> bool
-        Puts an entry into the control store; False: not now.
+        Puts an entry into the control store, or, None, deletes it; False: not now.
     n_elsewhere : callable () -> int
         How many tasks of this node have ended on other ones.
     """
@@ -56,6 +57,7 @@ class Records:
         self._drivers: dict[int, Driver] = {}
         self._left: list[Driver] = []
         self._seen: set[int] = set()
+        self._groups: dict[str, bytes] = {}             # as they are on record
         self._look_at = 0.0
 
     def look(self, now: float) -> None:
@@ -73,6 +75,7 @@ class Records:
         for driver in self._drivers.values():
             self._note(driver, now)
         self._left = [driver for driver in self._left if not self._put(driver)]
+        self._look_at_groups()
 
     def close(self) -> None:
         """The node leaves its cluster, and its drivers with it."""
@@ -81,6 +84,21 @@ class Records:
         for driver in self._left:
             self._put(driver)
         self._drivers, self._left = {}, []
+
+    def _look_at_groups(self) -> None:
+        there = {}
+        for row in self._client.placements():
+            session, number, _, strategy, name, namespace = row["meta"]
+            if session == self._me.labels.get(SESSION_LABEL) and row["state"] != "removed":  # not what is put aside for others
+                record = GroupRecord(self._me.node, session, number, name, namespace, strategy, row["state"],
+                                     [total for total, _, _ in row["bundles"]], [where for _, _, where in row["bundles"]])
+                there[f"{self._me.node:x}-{number:08x}"] = msgpack.encode(record)
+        for key, value in there.items():
+            if self._groups.get(key) != value and self._tell("groups", key, value):
+                self._groups[key] = value
+        for key in self._groups.keys() - there.keys():
+            if self._tell("groups", key, None):
+                del self._groups[key]
 
     def _is_driver(self, pid: int) -> bool:
         return pid == self._owner or (pid in self._seen and processes.name_of(pid) != processes.LOOKER)

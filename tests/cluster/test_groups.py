@@ -1,6 +1,7 @@
 """Placement groups whose bundles are on several machines. Real heads, agents and nodes."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -80,6 +81,35 @@ for mode, n, allowed in [("STRICT_SPREAD", 3, {3}), ("SPREAD", 4, {3}), ("PACK",
 small_one = made([ONE], "SPREAD")
 assert nodes_of(small_one) == [here], "what fits at home as a whole stays there"
 """)
+
+
+def test_groups_of_all_machines_are_listed_on_each(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    here, head, *_ = cluster
+
+    def listed() -> list[dict[str, Any]]:
+        return list(here.json("list", "placement_groups")[0]["placement_groups"])
+    with machines(Machine()) as (mine,):
+        driver = program(mine, head, here.run("token"), BEGINNING + """
+import json
+group = placement_group([ONE] * 3, "STRICT_SPREAD", name="three")
+assert group.wait(60)
+row, = cm.state.list_placement_groups()
+assert row["available"] == [ONE] * 3 and len(set(row["machines"])) == 3 and row["home"] in row["machines"], row
+print(json.dumps(row), flush=True)
+sys.stdin.readline()
+remove_placement_group(group)
+print("removed", flush=True)
+sys.stdin.readline()
+""")
+        own = json.loads(says(driver))
+        wait_until(lambda: [row["state"] for row in listed()] == ["reserved"], 20, str(listed()))
+        assert listed() == [own | {"available": None}]
+        assert driver.stdin is not None
+        driver.stdin.write("\n")
+        driver.stdin.flush()
+        assert says(driver) == "removed"
+        wait_until(lambda: not listed(), 20)
+        ends_well(driver)
 
 
 def test_what_is_reserved_nobody_else_gets_and_comes_back(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from cellmesh.scheduler import processes
-from cellmesh.scheduler.cluster.messages import SESSION_LABEL, JobRecord, Member, RunRecord
+from cellmesh.scheduler.cluster.messages import SESSION_LABEL, GroupRecord, JobRecord, Member, RunRecord
 from cellmesh.scheduler.cluster.records import RUN_S, Records
 from msgspec import msgpack
 
@@ -21,7 +21,8 @@ class Node:
         self.pids: list[int] = []
         self.n_finished = self.n_elsewhere = 0
         self.takes = True
-        self.entries: dict[str, dict[str, Any]] = {"jobs": {}, "runs": {}}
+        self.entries: dict[str, dict[str, Any]] = {"jobs": {}, "runs": {}, "groups": {}}
+        self.groups: list[dict[str, Any]] = []
         self.n_told = 0
         self.records = Records(self, ME, owner, self.tell, lambda: self.n_elsewhere)  # type: ignore[arg-type]
         self.now = 0.0
@@ -32,10 +33,16 @@ class Node:
     def stats(self) -> dict[str, int]:
         return {"n_finished": self.n_finished, "peak_bytes": 10 * self.n_finished}
 
-    def tell(self, table: str, key: str, value: bytes) -> bool:
+    def placements(self) -> list[dict[str, Any]]:
+        return self.groups
+
+    def tell(self, table: str, key: str, value: bytes | None) -> bool:
         if self.takes:
             self.n_told += 1
-            self.entries[table][key] = msgpack.decode(value, type=JobRecord if table == "jobs" else RunRecord)
+            if value is None:
+                del self.entries[table][key]
+            else:
+                self.entries[table][key] = msgpack.decode(value, type={"jobs": JobRecord, "runs": RunRecord, "groups": GroupRecord}[table])
         return self.takes
 
     def look(self, seconds: float = 1.0) -> None:
@@ -111,3 +118,31 @@ def test_others_are_drivers_if_they_stay_and_do_not_only_look(monkeypatch: pytes
     node.look()
     node.look()
     assert [job.pid for job in node.jobs] == [7]
+
+
+def group(number: int, state: str = "reserved", session: str = "s1", where: int | None = 0) -> dict[str, Any]:
+    cpu = {"CPU": 1.0}
+    return {"state": state, "meta": (session, number, ((("CPU", 1.0),),), "PACK", f"g{number}", "here"), "bundles": [(cpu, cpu, where)]}
+
+
+def test_groups_are_on_record_as_long_as_they_are_there_and_no_longer_told_than_needed() -> None:
+    node = Node()
+    node.groups = [group(1, "pending", where=None), group(2, session="another node's")]
+    node.takes = False
+    node.look()
+    assert not node.entries["groups"]
+    node.takes = True
+    node.look()
+    assert list(node.entries["groups"].values()) == [GroupRecord(5, "s1", 1, "g1", "here", "PACK", "pending", [{"CPU": 1.0}], [None])]
+    node.groups = [group(1, where=0xabc), group(3)]
+    node.look()
+    assert {(row.number, row.state, *row.machines) for row in node.entries["groups"].values()} == {(1, "reserved", 0xabc), (3, "reserved", 0)}
+    n = node.n_told
+    node.look()
+    assert node.n_told == n
+    node.groups = [group(1, "removed"), group(3)]
+    node.takes = False
+    node.look()
+    node.takes = True
+    node.look()
+    assert [row.number for row in node.entries["groups"].values()] == [3]
