@@ -1,4 +1,4 @@
-"""Three machines: what a task costs that runs elsewhere, a flood of them, and large values beside one TCP stream.
+"""Three machines: what a task costs that runs elsewhere, a flood of them, large values beside one TCP stream, and what is left when a machine is lost.
 
     python benchmarks/cluster.py            a table; `make bench-cluster`
     python benchmarks/cluster.py --json     the same for programs
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,46 @@ for _ in range(REPEATS):
     found["value_gb_per_s"].append(SIZE / (time.perf_counter() - begin) / 1e9)
     assert len(values) == SIZE and values[-1] == 1
     del values, ref
-print(json.dumps(found))
+print(json.dumps(found), flush=True)
+"""
+
+# Eight tasks at a time on two machines, of which one is killed, with values that have to be made again. Times are of the clock that all processes share.
+LOSS = """
+import sys, threading
+from cellmesh.util import NodeAffinitySchedulingStrategy as On
+
+@cm.remote(num_cpus=0.25, max_retries=5)
+def work():
+    time.sleep(0.02)
+
+there = On(os.environ["THERE"], soft=True)
+made = [make.options(scheduling_strategy=there, num_cpus=0.25, max_retries=5).remote(1 << 20) for _ in range(20)]
+cm.wait(made, num_returns=len(made))
+again = []
+
+def read():
+    for ref in made:  # some may have been made on the other machine
+        cm.get(ref)
+        again.append(time.monotonic())
+
+reader = threading.Thread(target=read, daemon=True)
+ended, running, until = [], [work.remote() for _ in range(64)], float("inf")
+
+def listen():
+    global until
+    sys.stdin.readline()
+    reader.start()
+    sys.stdin.readline()
+    until = time.monotonic() + 9
+
+print("steady", flush=True)
+threading.Thread(target=listen, daemon=True).start()
+while time.monotonic() < until:
+    done, running = cm.wait(running, num_returns=1, timeout=0.05)
+    ended += [time.monotonic()] * len(done)
+    running += [work.remote() for _ in done]
+reader.join()
+print(json.dumps({"again": again, "ended": ended}))
 """
 
 # One stream, as large values would go without encryption; the receiver times it.
@@ -119,20 +159,45 @@ def tcp(sender: Machine, receiver: Machine) -> list[float]:
         return [float(line) for line in listening.stdout]
 
 
+def lose(machine: Machine, log: Path, driver: subprocess.Popen[str]) -> dict[str, list[float]]:
+    """Kill a machine under load: seconds from when that is known to the first value that has been made again, and the rate of tasks after that as a
+    share of what one machine of two can do."""
+    from real_machines import kill_sessions
+    from support import wait_until
+    assert driver.stdin is not None and driver.stdout is not None
+    assert driver.stdout.readline() == "steady\n", driver.communicate()
+    begun = time.monotonic()
+    wait_until(lambda: time.monotonic() > begun + 4, 10)
+    killed = time.monotonic()
+    kill_sessions(machine)
+    print("it has been killed", file=driver.stdin, flush=True)
+    wait_until(lambda: "is no member any more" in log.read_text(), 60)
+    known = time.monotonic()
+    print("it is known", file=driver.stdin, flush=True)
+    found = json.loads(driver.communicate()[0])
+
+    def rate(since: float, until: float) -> float:
+        return sum(since <= at < until for at in found["ended"]) / (until - since)
+    before = rate(begun + 1, killed)
+    return {"loss_known_s": [known - killed], "first_again_s": [min(at for at in found["again"] if at > known) - known], "share_left": [rate(known + 2, known + 8) / (before / 2)]}
+
+
 def measure() -> dict[str, Any]:
     """Every repeat of every figure."""
     with three_machines() as ((here, there, mine), how):
         head = here.head(*STORE)
-        there.join(head, here.run("token"), *STORE)
+        joined = there.join(head, here.run("token"), *STORE)
         token = Path(mine.folder, "token")
         token.write_text(here.run("token"))
         token.chmod(0o600)
-        body = f"REPEATS, FLOOD, SIZE = {N_REPEATS}, {N_FLOOD}, {SIZE}\n{textwrap.dedent(DRIVER)}"
-        driver = mine.python("-c", body, HEAD=head["address"], CELLMESH_TOKEN_FILE=str(token))
-        out, err = driver.communicate()
-        if driver.returncode:
-            sys.exit(f"the driver has failed:\n{err}")
-        return {"network": how, "load": os.getloadavg()[0], **json.loads(out), "tcp_gb_per_s": tcp(here, mine)}
+        body = f"REPEATS, FLOOD, SIZE = {N_REPEATS}, {N_FLOOD}, {SIZE}\n{textwrap.dedent(DRIVER)}{textwrap.dedent(LOSS)}"
+        driver = mine.python("-c", body, HEAD=head["address"], CELLMESH_TOKEN_FILE=str(token), THERE=joined["session"])
+        assert driver.stdout is not None
+        out = driver.stdout.readline()
+        if not out:
+            sys.exit(f"the driver has failed:\n{driver.communicate()[1]}")
+        log, = Path(here.folder).glob("cellmesh/clusters/*/head.log")
+        return {"network": how, "load": os.getloadavg()[0], **json.loads(out), **lose(there, log, driver), "tcp_gb_per_s": tcp(here, mine)}
 
 
 def main() -> int:
@@ -152,6 +217,9 @@ def main() -> int:
     print(f"{N_FLOOD:,} no-op tasks on two machines    {medians['flood_per_s']:,.0f}/s  goal 20,000/s")
     print(f"a value of {SIZE >> 20} MB                        {medians['value_gb_per_s']:.2f} GB/s, {medians['value_gb_per_s'] / medians['tcp_gb_per_s']:.2f} of one "
           f"TCP stream's {medians['tcp_gb_per_s']:.2f}  goal 0.8")
+    print(f"a machine is killed: known after         {medians['loss_known_s']:.1f} s")
+    print(f"the first value made again after that    {medians['first_again_s']:.2f} s     goal 1 s")
+    print(f"tasks a second of the machine left       {medians['share_left']:.2f} of its half before  goal 0.9")
     return 0
 
 
