@@ -420,28 +420,15 @@ def _where(strategy: Strategy) -> tuple[object, ...]:
 
 
 def _recall_for(ledger: Ledger, asks: list[Waiting], called: dict[int, dict[int, int]]) -> None:
-    """For asks that may run on the same nodes. Counted in amounts, as shapes differ."""
+    """For asks that may run on the same nodes."""
     nodes = [c.node for c in ledger.table.values() if c.is_open and policy.allows(asks[0].strategy, c)]
     leases = [ledger.leases[number] for node in nodes for number in ledger.accounts[node].on]
-    held: dict[int, int] = {}
-    coming = 0
-    for lease in leases:
-        weight = policy.weight(lease.demand)
-        held[lease.holder] = held.get(lease.holder, 0) + min(lease.keep, lease.n) * weight
-        coming += max(0, lease.n - lease.keep) * weight
     wanted: dict[int, int] = {}
     for ask in asks:
         one = policy.weight(ask.demand) if not ask.bundles else sum(map(policy.weight, ask.bundles))
         wanted[ask.node] = wanted.get(ask.node, 0) + ask.n * one
-    surplus = policy.to_recall(held, wanted, coming)
-    for lease in leases:
-        rest = surplus.get(lease.holder, 0)
-        kept = min(lease.keep, lease.n)
-        n = min(kept, -(-rest // policy.weight(lease.demand)))
-        if n > 0:
-            lease.keep = kept - n
-            surplus[lease.holder] = rest - n * policy.weight(lease.demand)
-            called.setdefault(lease.holder, {})[lease.number] = lease.keep
+    for lease in policy.recall(leases, lambda lease: lease.holder, wanted):
+        called.setdefault(lease.holder, {})[lease.number] = lease.keep
 
 
 def check(ledger: Ledger) -> None:

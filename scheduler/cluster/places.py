@@ -8,7 +8,9 @@ travel along, so that they come while the task before runs. Nodes where argument
 there is room elsewhere, which is asked for.
 
 **Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
-they are empty, and so those of tasks that would rather run somewhere else: the next one is to have the choice.
+they are empty, and so those of tasks that would rather run somewhere else: the next one is to have the choice. Between
+nodes the head sees to equal shares; between the shapes of one node that node, by the same rule: one that has waited in
+vain for `policy.RECALL_AFTER_S` gets places of those that hold more.
 
 **Asking.** One ask a shape, for as many places as tasks wait, without those that home will have begun within
 `PATIENCE_S` at the rate at which tasks end there: bursts that a node can swallow itself are nobody else's business. It
@@ -119,6 +121,8 @@ class Line(Struct):
     waiting: int = 0               # tasks not sent yet
     number: int = 0                # of the ask; 0: none is open
     asked: int = 0
+    hungry_since: float = 0.0      # the ask was made, or something granted
+    is_told: bool = False          # that nothing can run it
     # the ask was repeated, so the head may count a grant to the earlier one that we counted to this
     is_repeated: bool = False
     avoid: tuple[int, ...] = ()    # nodes, of the ask
@@ -257,6 +261,7 @@ def granted(places: Places, grant: Grant, members: Container[int], now: float) -
     unusable = {p.lease: p.n for p in grant.places if line is None or p.node not in members or p.node in places.avoided}
     actions: list[Action] = []
     if isinstance(line, Line):
+        line.hungry_since, line.is_told = now, False
         line.asked -= n
         if line.asked <= 0:
             actions += _close(places, line)
@@ -294,6 +299,8 @@ def infeasible(places: Places, number: int, reason: str) -> list[Action]:
     line = places.by_number.get(number)
     if line is None:
         return []
+    if isinstance(line, Line):
+        line.is_told = True
     return [Warn(line.want.shape if isinstance(line, Line) else line.group, reason)]
 
 
@@ -336,6 +343,7 @@ def plan(places: Places, now: float) -> list[Action]:
     for line in places.lines.values():
         actions += _fill(places, line, _nearest_first(line))
         actions += _reconsider(places, line, now)
+    _share(places, now)
     actions += _ask_groups(places)  # who is avoided may have changed
     for lease in places.leases.values():
         if lease.n_waiting:
@@ -392,6 +400,26 @@ def _reconsider(places: Places, line: Line, now: float) -> list[Action]:
     return []
 
 
+def _share(places: Places, now: float) -> None:
+    """Call places back from lines for another one of this node."""
+    lines = list(places.lines.values())
+    for hungry in lines:
+        if not hungry.number or not hungry.waiting or hungry.is_told or now - hungry.hungry_since < policy.RECALL_AFTER_S:
+            continue
+        want = hungry.want
+        index = {id(line): i for i, line in enumerate(lines)}
+        leases = [lease for lease in places.leases.values() if isinstance(lease.of, Line) and _would_do(lease, want)]
+        hungry.hungry_since = now
+        policy.recall(leases, lambda lease: index[id(lease.of)], {index[id(hungry)]: hungry.waiting * policy.weight(want.demand)})
+
+
+def _would_do(lease: Lease, want: Demand) -> bool:
+    """Whether its places, given back, could be given to that demand. What nodes have labels the head knows alone."""
+    strategy = want.strategy
+    is_allowed = not strategy.labels and (strategy.kind != "node" or strategy.soft or strategy.node == lease.node)
+    return is_allowed and all(kind in lease.demand for kind in want.demand if kind != "memory")
+
+
 def _n_stuck(line: Line, now: float) -> int:
     """Tasks that have been sent, and wait where they are for longer than it would take to send them elsewhere."""
     return sum(lease.n_waiting for lease in line.leases.values()
@@ -403,7 +431,7 @@ def _ask(places: Places, line: Line, n: int, now: float) -> list[Action]:
         return []
     line.is_repeated = bool(line.number)
     if not line.number:
-        line.number = _new_number(places, line)
+        line.number, line.hungry_since, line.is_told = _new_number(places, line), now, False
     line.asked = n
     near = sorted(line.want.near.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
     line.avoid = _avoided(places)

@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -393,6 +394,36 @@ def to_recall(held: Mapping[int, int], wanted: Mapping[int, int], coming: int) -
         called[node] = min(missing, amount - equal)
         missing -= called[node]
     return called
+
+
+class Recallable(Protocol):
+    """Places that may be called back: so many of the `n` may be kept."""
+    demand: dict[str, int]
+    n: int
+    keep: int
+
+
+L = TypeVar("L", bound=Recallable)
+
+
+def recall(leases: Sequence[L], holder: Callable[[L], int], wanted: Mapping[int, int]) -> list[L]:
+    """Lower `keep` of leases, see `to_recall`; those that have changed. Counted in amounts, as shapes differ."""
+    held: Counter[int] = Counter()
+    coming = 0
+    for lease in leases:
+        held[holder(lease)] += min(lease.keep, lease.n) * weight(lease.demand)
+        coming += max(0, lease.n - lease.keep) * weight(lease.demand)
+    surplus = to_recall(held, wanted, coming)
+    changed = []
+    for lease in leases:
+        rest, one = surplus.get(holder(lease), 0), weight(lease.demand)
+        kept = min(lease.keep, lease.n)
+        n = min(kept, -(-rest // one))
+        if n > 0:
+            lease.keep = kept - n
+            surplus[holder(lease)] = rest - n * one
+            changed.append(lease)
+    return changed
 
 
 def to_take_back(n_waiting: int, waited_s: float, n_idle_elsewhere: int) -> int:

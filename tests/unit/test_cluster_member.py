@@ -8,7 +8,7 @@ from cellmesh.scheduler.cluster.member import (BeginDrain, Congested, Connect, C
                                                Request, Sent, Settings, Stop, Tick, HeadSaid, Waits, WantGroup)
 from cellmesh.scheduler.cluster.messages import (Ask, AskGroup, Came, Drain, End, FromHead, Grant, Heard, Held,
                                                  Infeasible, Leave, Lost, Member, Place, Recall, Refused, Register,
-                                                 RegisterFirst, Registered, Report, Return, StoreReply, StoreRequest,
+                                                 RegisterFirst, Registered, Report, Return, StoreReply, StoreRequest, Strategy,
                                                  ToHead)
 from cellmesh.scheduler.cluster.places import GroupPlaced, Send, TakeBack, Tell, Demand, Warn
 
@@ -390,3 +390,55 @@ def test_places_returned_while_nobody_listens_are_told_when_somebody_does() -> N
     agent.now += 0.2
     assert not told(agent(Tick())) and not agent.member.places.leases
     assert Return({50: 1}) in told(agent.registered(2))
+
+
+# ---------------------------------------------------------------- shares of one's own shapes
+def flooded(demand: dict[str, int] | None = None) -> Driven:
+    """Four places on node 2 are held for one shape, of which there is always more."""
+    agent = Driven().up(2)
+    agent(Looked((Demand("flood", demand or CPU, 50),), {}, n_queued=50))
+    agent.hears(grant(1, (1, 2, 4)))
+    return agent
+
+
+def kept(agent: Driven) -> int:
+    return agent.member.places.leases[1].keep
+
+
+def beside(agent: Driven, want: Demand, seconds: float) -> list[core.Action]:
+    """Another shape waits beside the flood for so long."""
+    actions = agent(Looked((Demand("flood", CPU, 50), want), {}, n_queued=60))
+    return actions + agent.passes(seconds)
+
+
+def test_a_shape_that_waits_in_vain_gets_places_of_another_one_of_the_same_node() -> None:
+    agent = flooded()
+    beside(agent, Demand("late", CPU, 10), 0.3)
+    assert kept(agent) == 4, "what comes back by itself comes earlier"
+    agent.passes(0.3)
+    assert kept(agent) == 2, "an equal share"
+    flight = agent.member.places.leases[1].in_flight
+    back = agent(Ended(1, flight)) + agent.passes(0.05)
+    assert Return({1: 2}) in told(back) and sum(send.n for send in sent_tasks(back) if isinstance(send, Send)) <= flight
+    number = agent.member.places.lines["late"].number
+    assert {send.shape for send in sent_tasks(agent.hears(grant(number, (2, 2, 2)))) if isinstance(send, Send)} == {"late"}
+    agent.passes(2.0)
+    assert kept(agent) == 2, "and no more than that"
+
+
+def test_a_few_that_wait_get_what_they_want() -> None:
+    agent = flooded()
+    beside(agent, Demand("late", CPU, 1), 0.6)
+    assert kept(agent) == 3
+
+
+def test_nothing_is_called_back_for_what_would_not_run_there() -> None:
+    for want in (Demand("late", CPU | {"GPU": 10_000}, 5), Demand("late", CPU, 5, Strategy("node", 3)), Demand("late", CPU, 5, Strategy(labels={"zone": "in(a)"}))):
+        agent = flooded()
+        beside(agent, want, 2.0)
+        assert kept(agent) == 4, want
+    agent = flooded()
+    beside(agent, Demand("late", CPU, 5), 0.2)
+    agent.hears(Infeasible(agent.member.places.lines["late"].number, "no machine is so large"))
+    agent.passes(2.0)
+    assert kept(agent) == 4
