@@ -29,7 +29,7 @@ N_STOPS = int(os.environ.get("CELLMESH_STOPS", "1"))
 N_PARTITIONS = int(os.environ.get("CELLMESH_LONG_PARTITIONS", "0"))
 BLACKOUT_S, BETWEEN_S = 5.0, 6.0
 STOPPED_S = 3.0
-NOTICED_S = 15.0    # by both sides, at most; a node that cannot be reached for UNREACHABLE_S after that is of no use
+NOTICED_S = 15.0    # by both sides, at most, and what was there is on its way elsewhere
 MB = 1 << 20
 
 # Works until it is told to stop, and says how far it is. Nothing may fail: no task is run a second time, no call either.
@@ -119,7 +119,7 @@ def test_a_way_that_leads_to_nobody_is_noticed_by_both(one: int, other: int) -> 
         here, there, mine = network.machines
         network.mislead(one, other)
         begun = time.monotonic()
-        for words, limit_s in (("cannot be reached: the connection has broken", NOTICED_S), ("is cut off: ", NOTICED_S + UNREACHABLE_S)):
+        for words, limit_s in (("cannot be reached: the connection has broken", NOTICED_S - UNREACHABLE_S), ("is cut off: ", NOTICED_S)):
             for machine in (there, mine):
                 wait_until(lambda: words in logs_of(machine), limit_s, words)  # noqa: B023
                 print(f"{words!r} at {machine.address} after {time.monotonic() - begun:.1f} s")
