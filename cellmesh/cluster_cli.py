@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 5.0
 STATUS_TIMEOUT_S = 3.0
+LEAST_TIMEOUT_S, MOST_TIMEOUT_S = 1.0, 30 * 86400.0
 LOOK_S = 0.03     # between looks at something that is beginning
 SHARES = 10_000   # of one, as messages count resources
 
@@ -57,6 +58,11 @@ def add_start(start: argparse.ArgumentParser) -> None:
     start.add_argument("--control-store", metavar="URL",
                        help="with --head: redis://..., or the path of a file (default: one beside the keys; the variable "
                             "CELLMESH_CONTROL_STORE hides a password better)")
+    start.add_argument("--node-timeout", type=_seconds, metavar="S",
+                       help="with --head: a node that is silent for so many seconds counts as lost (default: 10)")
+    start.add_argument("--head-timeout", type=_seconds, metavar="S",
+                       help="with --head: when the head cannot be reached for so many seconds it counts as gone for good: nodes without a "
+                            "driver finish what they run and stop (default: 60)")
     start.add_argument("--num-cpus", type=float, metavar="N", help="how many CPUs tasks may use together")
     start.add_argument("--num-gpus", type=float, metavar="N")
     start.add_argument("--memory", type=int, metavar="BYTES", help="what tasks may ask for with memory=")
@@ -70,6 +76,16 @@ def _pairs(text: str) -> dict[str, str]:
     if not pairs or any(not sign or not name.strip() or not value.strip() for name, sign, value in pairs):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE,NAME=VALUE")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not LEAST_TIMEOUT_S <= seconds <= MOST_TIMEOUT_S:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds, {LEAST_TIMEOUT_S:g} to {MOST_TIMEOUT_S:g}")
+    return seconds
 
 
 def _amounts(text: str) -> dict[str, float]:
@@ -96,8 +112,8 @@ def start(options: argparse.Namespace) -> int:
             cluster, is_new = _head(options)
             host = options.host or "127.0.0.1"
         else:
-            if options.control_store:
-                raise CommandError("--control-store belongs to --head")
+            if wrong := [name for name in ("control_store", "node_timeout", "head_timeout") if getattr(options, name)]:
+                raise CommandError(f"--{wrong[0].replace('_', '-')} belongs to --head")
             cluster, is_new = _join(options.address), False
             host = options.host or _towards(cluster)
         session = _node_here(cluster)
@@ -138,6 +154,7 @@ def _head(options: argparse.Namespace) -> tuple[Cluster, bool]:
                            "`cellmesh stop` ends it")
     elif store and store != cluster.control_store:
         raise CommandError(f"the cluster at {at} has another control store. `cellmesh stop {cluster.name}` ends that cluster")
+    cluster.set_timeouts(options.node_timeout, options.head_timeout)
     process = head_process.start(cluster)
     try:
         _wait_for_head(cluster, process)

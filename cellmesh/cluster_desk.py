@@ -4,7 +4,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from .exceptions import ActorError, ClusterError, GetTimeoutError, StoreLimitError
+from .exceptions import ActorError, ClusterError, GetTimeoutError, HeadUnreachableError, StoreLimitError
 from .scheduler.cluster.desk import NAME
 from .scheduler.messages import DESK_NAMESPACE, ClusterReply
 
@@ -31,7 +31,7 @@ def ask(of: Session, what: str, request: str, *arguments: str | bytes, answer_s:
     Raises
     ------
     ClusterError
-        There is no answer; the text says why.
+        There is no answer; the text says why. It is a HeadUnreachableError if that is because of the head.
     StoreLimitError
         The control store has no room for that.
     """
@@ -50,13 +50,15 @@ def ask(of: Session, what: str, request: str, *arguments: str | bytes, answer_s:
                                    "been done is not known") from None
         except GetTimeoutError:
             later = "" if may_repeat else " It may be done yet, when the head is back."
-            raise ClusterError(f"{what}: the cluster's head has not answered within {answer_s:g} s. Is it alive? See "
-                               f"`cellmesh status`.{later}") from None
+            raise HeadUnreachableError(f"{what}: the cluster's head has not answered within {answer_s:g} s. Is it "
+                                       f"alive? See `cellmesh status`.{later}") from None
         if time.monotonic() > end:
             raise ClusterError(f"{what}: the agent that speaks with the cluster does not run, see `cellmesh logs`")
         time.sleep(0.02)
     if answer[0] == "full":
         raise StoreLimitError(f"{what}: {answer[1]}")
+    if answer[0] == "gone":
+        raise HeadUnreachableError(f"{what}: {answer[1]}")
     if answer[0] == "error":
         raise ClusterError(f"{what}: {answer[1]}")
     return tuple(answer)

@@ -27,7 +27,8 @@
         ├── SessionClosedError     the ref or handle belongs to a session that has been shut down
         ├── SessionLostError       the local scheduler died, and with it every task of the session
         ├── ClusterError           (also a ConnectionError) the cluster cannot be joined
-        │   └── AuthenticationError  (also a PermissionError) ... because there is no key or token for it, or none that is good
+        │   ├── AuthenticationError  (also a PermissionError) ... because there is no key or token for it, or none that is good
+        │   └── HeadUnreachableError  what only the cluster's head can do is not done, as it does not answer
         └── ForkedClientError      a forked child used its parent's session
 
 Wrong use of an API is Python's own TypeError or ValueError, at the line that did it.
@@ -48,7 +49,7 @@ DIED_WITH_ITS_MACHINE = -2000  # in place of an exit status
 __all__ = [
     "ActorDiedError", "ActorError", "ActorPlacementGroupRemoved", "ActorUnavailableError", "AlreadyInitializedError", "AuthenticationError",
     "CellmeshError", "ClusterError", "ForkedClientError",
-    "GetTimeoutError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NodeDiedError", "NotInitializedError", "ObjectLostError",
+    "GetTimeoutError", "HeadUnreachableError", "InfeasibleResourcesWarning", "LargeClosureWarning", "NodeDiedError", "NotInitializedError", "ObjectLostError",
     "ObjectStoreFullError", "OutOfDiskError", "OutOfMemoryError", "PendingCallsLimitExceeded", "RuntimeEnvSetupError",
     "SessionClosedError", "SessionError", "SessionLostError",
     "StoreCorruptedError",
@@ -271,6 +272,10 @@ class ClusterError(SessionError, ConnectionError):
 
 class AuthenticationError(ClusterError, PermissionError):
     """This machine has no key or join token for the cluster, or none that is good there."""
+
+
+class HeadUnreachableError(ClusterError):
+    """The head of the cluster does not answer; what only it can do is not done, or it is not known whether it is. Everything else goes on."""
 
 
 class ForkedClientError(SessionError):

@@ -125,6 +125,9 @@ int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked
 /* Takes the lock for whoever looks at what others have written; -1: an exception, and no lock. By what the header then says,
  * loops and indices stay inside the tables. */
 int lock_to_look(ClientObject *c);
+
+/* The actor that a ref stands for, plus one; 0: none, or there is an exception. */
+uint32_t actor_of_ref(ClientObject *c, PyObject *ref);
 /* Under the lock, so that what runs there cannot end before: for another machine's client its agent is told, which looks at the flags. */
 int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: what it runs runs on another machine */
 int32_t signal_worker(struct segment *s, uint32_t worker, int number);
@@ -175,6 +178,10 @@ int make_room(ClientObject *c, uint64_t spare, char *why);
 int find_room(ClientObject *c, int error, int n);
 void keep_in_memory(ClientObject *c, uint32_t slot);
 int bring_back(ClientObject *c, uint32_t slot); /* an object that this process reads; 0, or -1 with an exception */
+/* How long this thread waits for that, a monotonic time in ns: NO_DEADLINE, or TOO_LATE once it has passed and an exception says so. */
+extern _Thread_local int64_t bring_by_ns;
+#define NO_DEADLINE INT64_MAX
+#define TOO_LATE INT64_MIN
 void begin_reading(ClientObject *c, uint32_t slot);
 void end_reading(ClientObject *c, uint32_t slot);
 void note_view(PyObject *owner, bool begins); /* for codec_source; `owner` is a Ref */

@@ -303,16 +303,34 @@ static PyObject *client_get_actor(ClientObject *c, PyObject *args)
     return ref_new(c, object_1 - 1, true);
 }
 
+static uint32_t actor_in(const struct object_slot *o)
+{
+    return o->offset ? o->u.arena.actor_1 : 0;
+}
+
+uint32_t actor_of_ref(ClientObject *c, PyObject *ref)
+{
+    if (!is_ref(c, ref))
+        return 0;
+    const struct object_slot *o = &c->s.objects[((RefObject *)ref)->slot];
+    uint32_t actor_1 = actor_in(o);
+    if (!actor_1 && lock_to_look(c) == 0) {
+        /* It may have been sealed this moment, by whoever makes an actor of it in one step under the lock. */
+        actor_1 = actor_in(o);
+        segment_unlock(&c->s);
+    }
+    return actor_1 <= c->s.n_actors ? actor_1 : 0;
+}
+
 static int parse_actor(ClientObject *c, PyObject *ref, uint32_t *actor)
 {
-    if (is_ref(c, ref)) {
-        struct object_slot *o = &c->s.objects[((RefObject *)ref)->slot];
-        if (o->offset && o->u.arena.actor_1 && o->u.arena.actor_1 <= c->s.n_actors) {
-            *actor = o->u.arena.actor_1 - 1;
-            return 0;
-        }
+    uint32_t actor_1 = actor_of_ref(c, ref);
+    if (actor_1) {
+        *actor = actor_1 - 1;
+        return 0;
     }
-    PyErr_SetString(PyExc_TypeError, "expected the ObjectRef of an actor");
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "expected the ObjectRef of an actor");
     return -1;
 }
 

@@ -178,6 +178,8 @@ static uint64_t read_back(ClientObject *c, const struct away_move *m)
     return 0;
 }
 
+_Thread_local int64_t bring_by_ns = NO_DEADLINE;
+
 /* Until this process is to bring it, or somebody else has. What lies elsewhere may have to be made again first, which takes a CPU: whoever
  * waits for it gives his back. 1: ours to bring; 0: it is here; -1: an exception. */
 static int claim(ClientObject *c, uint32_t slot, struct away_move *m)
@@ -202,6 +204,11 @@ static int claim(ClientObject *c, uint32_t slot, struct away_move *m)
             blocked = true;
         }
         result = sleep_a_little(c, seen);
+        if (result == 0 && bring_by_ns != NO_DEADLINE && monotonic_ns() > bring_by_ns) {
+            PyErr_SetString(PyExc_TimeoutError, "what lies elsewhere did not come in time");
+            bring_by_ns = TOO_LATE;
+            result = -1;
+        }
         if (result < 0)
             break;
     }

@@ -158,7 +158,8 @@ static PyMethodDef proxy_methods[] = {
           "host(object, spec, function, class, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint, placement group=0)\n"
           "--\n\nBegins an actor of theirs here: (task, number, results)."),
     PROXY("stand_in", proxy_make_stand_in, METH_VARARGS,
-          "stand_in(object, spec, function, class)\n--\n\nMakes an object stand for an actor of theirs; its index."),
+          "stand_in(object, bytes, refs, spec, function, class)\n--\n\n"
+          "Seals an object, which stands for an actor of theirs from then on; its index. None: it was sealed already."),
     PROXY("bind", proxy_bind, METH_O, "bind(task)\n--\n\nThe constructor has returned there."),
     PROXY("construction_failed", proxy_construction_failed, METH_O,
           "construction_failed(task)\n--\n\nThe constructor has raised; its result tells what."),

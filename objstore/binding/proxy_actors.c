@@ -123,21 +123,42 @@ done:
     return result;
 }
 
+/* In one step: who has waited for the object may call the actor at once. */
 PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
 {
-    PyObject *object, *spec_args;
+    PyObject *object, *list, *spec_args, *result = NULL;
     unsigned int function, class;
-    uint32_t slot;
+    uint32_t slot, *refs = NULL;
+    Py_ssize_t n = 0;
+    Py_buffer bytes;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "OO!II:stand_in", &object, &PyTuple_Type, &spec_args, &function, &class) || proxy_usable(p) < 0 ||
-        parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 || parse_spec(spec_args, &actor) < 0)
+    if (!PyArg_ParseTuple(args, "Oy*O!O!II:stand_in", &object, &bytes, &PyList_Type, &list, &PyTuple_Type, &spec_args, &function, &class))
         return NULL;
-    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes)
-        return PyErr_Format(PyExc_ValueError, "stand_in: a number is out of range");
+    if (proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || parse_spec(spec_args, &actor) < 0 || !(refs = parse_slots(p, list, 0, &n)))
+        goto done;
+    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes) {
+        PyErr_Format(PyExc_ValueError, "stand_in: a number is out of range");
+        goto done;
+    }
+    uint64_t chunk = proxy_place_value(p, &bytes, refs, n);
+    if (!chunk)
+        goto done;
     segment_lock(&p->s);
-    int error = proxy_stand_in(&p->s, &actor, slot, function, class);
+    bool sealed = object_seal_arena(&p->s, slot, OBJECT_READY, chunk, (uint64_t)bytes.len, (uint32_t)n);
+    if (!sealed)
+        arena_free(&p->s.h->arena, p->s.base, chunk);
+    int error = sealed ? proxy_stand_in(&p->s, &actor, slot, function, class) : OBJSTORE_OK;
+    uint32_t actor_1 = sealed && !error ? p->s.objects[slot].u.arena.actor_1 : 0;
+    task_release_waiting(&p->s, slot);
     segment_unlock(&p->s);
-    return error ? raise_core_error(p->client, error, "an actor of another machine") : PyLong_FromUnsignedLong(p->s.objects[slot].u.arena.actor_1 - 1);
+    if (error)
+        raise_core_error(p->client, error, "an actor of another machine");
+    else
+        result = actor_1 ? PyLong_FromUnsignedLong(actor_1 - 1) : Py_NewRef(Py_None);
+done:
+    PyMem_Free(refs);
+    PyBuffer_Release(&bytes);
+    return result;
 }
 
 static PyObject *end_constructor(ProxyObject *p, PyObject *number, void (*end)(struct segment *, uint32_t, uint32_t))

@@ -20,6 +20,9 @@ int parse_running(ProxyObject *proxy, PyObject *number, uint32_t *task);
 
 /* A list of slots as an array, to be freed. `n_more` elements have room behind them. */
 uint32_t *parse_slots(ProxyObject *proxy, PyObject *list, Py_ssize_t n_more, Py_ssize_t *n);
+
+/* A value with its refs in the arena, which nobody sees yet; 0: an exception. */
+uint64_t proxy_place_value(ProxyObject *proxy, const Py_buffer *bytes, const uint32_t *refs, Py_ssize_t n);
 PyObject *list_of(const uint32_t *slots, Py_ssize_t n);
 
 /* Tasks, see proxy_tasks.c. */

@@ -47,6 +47,16 @@ PyObject *proxy_create(ProxyObject *p, PyObject *unused)
     return error ? raise_core_error(p->client, error, "objects") : PyLong_FromUnsignedLong(slot);
 }
 
+uint64_t proxy_place_value(ProxyObject *p, const Py_buffer *bytes, const uint32_t *refs, Py_ssize_t n)
+{
+    uint64_t chunk = allocate_at_once(p, (uint64_t)bytes->len, (uint32_t)n);
+    if (chunk) {
+        memcpy(p->s.base + chunk, bytes->buf, (size_t)bytes->len);
+        memcpy(object_refs_at(&p->s, chunk, (uint64_t)bytes->len), refs, (size_t)n * sizeof *refs);
+    }
+    return chunk;
+}
+
 /* Seals an object with bytes that came from elsewhere. False: it was sealed already. */
 PyObject *proxy_seal(ProxyObject *p, PyObject *args)
 {
@@ -72,11 +82,9 @@ PyObject *proxy_seal(ProxyObject *p, PyObject *args)
         task_release_waiting(&p->s, slot);
         segment_unlock(&p->s);
     } else {
-        uint64_t chunk = allocate_at_once(p, (uint64_t)bytes.len, (uint32_t)n);
+        uint64_t chunk = proxy_place_value(p, &bytes, refs, n);
         if (!chunk)
             goto done;
-        memcpy(p->s.base + chunk, bytes.buf, (size_t)bytes.len);
-        memcpy(object_refs_at(&p->s, chunk, (uint64_t)bytes.len), refs, (size_t)n * sizeof *refs);
         segment_lock(&p->s);
         sealed = object_seal_arena(&p->s, slot, state, chunk, (uint64_t)bytes.len, (uint32_t)n);
         if (!sealed)

@@ -358,11 +358,11 @@ static int parse_params(SubmitterObject *f, PyObject *params)
 
 static int resolve_actor(ClientObject *c, PyObject *actor, uint32_t *actor_1)
 {
-    uint32_t slot = is_ref(c, actor) ? ((RefObject *)actor)->slot : 0;
-    *actor_1 = is_ref(c, actor) && c->s.objects[slot].offset ? c->s.objects[slot].u.arena.actor_1 : 0;
+    *actor_1 = actor_of_ref(c, actor);
     if (*actor_1)
         return 0;
-    PyErr_SetString(PyExc_TypeError, "actor must be the ObjectRef of an actor");
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "actor must be the ObjectRef of an actor");
     return -1;
 }
 

@@ -206,12 +206,31 @@ static PyObject *raise_timeout(ClientObject *c, PyObject *refs, PyObject *timeou
     return NULL;
 }
 
+/* The time that is left for what lies elsewhere; a thread has one `get` in another, where a value's own code calls it. */
+static int64_t begin_get(double timeout)
+{
+    int64_t outer = bring_by_ns;
+    bring_by_ns = timeout >= 0 && timeout < 1e9 ? monotonic_ns() + (int64_t)(timeout * 1e9) : NO_DEADLINE;
+    return outer;
+}
+
+static PyObject *end_get(ClientObject *c, int64_t outer, PyObject *found, PyObject *refs, PyObject *timeout)
+{
+    bool late = !found && bring_by_ns == TOO_LATE;
+    bring_by_ns = outer;
+    if (!late)
+        return found;
+    PyErr_Clear();
+    return raise_timeout(c, refs, timeout);
+}
+
 static PyObject *get_list(ClientObject *c, PyObject *list, PyObject *timeout_object, double timeout)
 {
+    int64_t outer = begin_get(timeout);
     Py_ssize_t n = PyList_GET_SIZE(list);
     PyObject *held = PyList_GetSlice(list, 0, n); /* the caller's list may change while we sleep */
     if (!held)
-        return NULL;
+        return end_get(c, outer, NULL, list, timeout_object);
     PyObject **refs = ((PyListObject *)held)->ob_item, *values = NULL;
     for (Py_ssize_t i = 0; i < n; i++)
         if (check_ref(c, refs[i], "get") < 0)
@@ -238,7 +257,7 @@ static PyObject *get_list(ClientObject *c, PyObject *list, PyObject *timeout_obj
     }
 done:
     Py_DECREF(held);
-    return values;
+    return end_get(c, outer, values, list, timeout_object);
 }
 
 /* get(refs, timeout=None) */
@@ -255,14 +274,14 @@ PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, P
         return get_list(c, refs, timeout_object, timeout);
     if (check_ref(c, refs, "get") < 0)
         return NULL;
-    if (!object_sealed(&c->s.objects[((RefObject *)refs)->slot])) {
-        int result = wait_refs(c, &refs, 1, 1, timeout, true);
-        if (result > 0)
-            raise_timeout(c, refs, timeout_object);
-        if (result != 0)
-            return NULL;
-    }
-    return load_value(c, (RefObject *)refs);
+    int64_t outer = begin_get(timeout);
+    PyObject *value = NULL;
+    int result = object_sealed(&c->s.objects[((RefObject *)refs)->slot]) ? 0 : wait_refs(c, &refs, 1, 1, timeout, true);
+    if (result > 0)
+        raise_timeout(c, refs, timeout_object);
+    else if (result == 0)
+        value = load_value(c, (RefObject *)refs);
+    return end_get(c, outer, value, refs, timeout_object);
 }
 
 /* The module's `get`: that of the client the refs belong to, which a ref knows, so the session need not be looked up. All

@@ -366,8 +366,9 @@ class Actors:
             self._nothing = self._proxy.create()
             self._objects.hold_new(self._nothing)
             self._proxy.seal(self._nothing, READY, b"", [])
-        if self._proxy.seal(slot, READY, value.data, refs, True):
-            index = self._proxy.stand_in(slot, _spec(value.actor), self._nothing, self._exchange.class_of({}, {}, 0, ON_NODE))
+        resources = self._exchange.class_of({}, {}, 0, ON_NODE)
+        index = self._proxy.stand_in(slot, value.data, refs, _spec(value.actor), self._nothing, resources)
+        if index is not None:
             self._there[index] = There(slot, self._objects.origin(slot), is_stand_in=True)
 
 

@@ -44,6 +44,7 @@ from .stream import Overrun
 from .wire import HEAD, Connected, Disconnected, Faulty, HeadLink, Peers, Received, Rejected, Room
 
 LINGER_S = 1.0        # for the goodbye to get out, at most
+DRAINED_S = 1.0       # after its last task, and the last that was read of what lies here, a drained node leaves
 SETTLE_S = 0.002      # tasks that could run at home, but for others that run there, go elsewhere after so long
 SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
@@ -58,6 +59,7 @@ class Agent:
 
     Attributes
     ----------
+    cluster : Cluster
     me : messages.Member
     over : str
         Why the session is no member any more; "" as long as it is.
@@ -66,7 +68,7 @@ class Agent:
     def __init__(self, config: SessionConfig, client: _core.Client) -> None:
         assert config.cluster is not None
         self._client = client
-        self._cluster = Cluster(config.cluster.folder)
+        self.cluster = Cluster(config.cluster.folder)
         self._keys = sockets.new_pair()
         self._hostname = socket.gethostname()[:256]
         self._peers = Peers(self._keys, config.cluster.host, messages.ToPeer, config.cluster.port)
@@ -96,6 +98,7 @@ class Agent:
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
         self._n_elsewhere = 0                             # tasks of ours that have ended elsewhere
         self._draining = False
+        self._drained_from = 0.0
         self._has_news = True
         self._sweep_at = self._look_at = 0.0
         self._desk = Desk(client, self.me.node, lambda request: self._step(member.Request(request)), self._exchange, self._guarded,
@@ -175,8 +178,11 @@ class Agent:
         if now >= member.next_deadline(self._member):
             self._step(member.Tick())
         self._tell_onlookers(now)
-        if self._draining and not any(exchange.accepted for exchange in self._exchanges.values()):
-            self._step(member.Drained())
+        if self._draining:
+            if any(exchange.accepted or exchange.transfers.is_leaving for exchange in self._exchanges.values()):
+                self._drained_from = now
+            elif now - self._drained_from >= DRAINED_S:
+                self._step(member.Drained())
 
     def _look_at_groups(self, now: float) -> None:
         """After `_look`, from which on we are told of what becomes of groups: what comes in between would be missed."""
@@ -294,7 +300,7 @@ class Agent:
             case member.Connect(attempt):
                 self._connect(attempt)
             case member.BeginDrain(reason):
-                self._draining = True
+                self._draining, self._drained_from = True, time.monotonic()
                 _say(f"this node is drained: {reason}")
             case Warn(GroupKey(number), reason):
                 self._tell_drivers(f"Placement group {number} waits, as no machines of the cluster can hold its bundles: {reason}")
@@ -307,6 +313,7 @@ class Agent:
                 self._direct(False)
                 self._tell_drivers(f"Nothing new goes to other machines: {reason}. What runs goes on.")
             case member.HeadBack():
+                self._desk.refuse("")
                 self._tell_drivers("The head of the cluster is back.")
             case member.Stop(_, reason):
                 self.over = reason
@@ -492,8 +499,8 @@ class Agent:
             self._poll.unregister(self._head.fileno())
             self._head.close()
         self._attempt = attempt
-        where = address.endpoint(*address.parse(self._cluster.address))
-        self._head = HeadLink(self._keys, self._cluster.head_key, where, self._cluster.own_pair(), self._hostname)
+        where = address.endpoint(*address.parse(self.cluster.address))
+        self._head = HeadLink(self._keys, self.cluster.head_key, where, self.cluster.own_pair(), self._hostname)
         self._poll.register(self._head.fileno(), select.POLLIN)
 
     def _head_event(self, event: object) -> None:
@@ -537,6 +544,8 @@ def main(segment_fd: int, config_fd: int, parent: int) -> int:
     agent.run(stop)
     if agent.over:
         _say(f"this session is not part of its cluster any more: {agent.over}")
+        if config.stays:
+            agent.cluster.note_end(config.session, agent.over)
     return 0
 
 

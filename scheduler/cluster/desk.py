@@ -9,7 +9,7 @@ of text and bytes: nothing is ever unpickled here.
     store                  a request to the control store (`ALLOWED`): ("reply", done, value, more, keys, values), or
                            ("full", why)
     nodes                  ("nodes", a `ClusterReply`, encoded)
-    each                   or ("error", why)
+    each                   or ("error", why), or ("gone", why): the head cannot be asked
 
 A name is claimed in the control store before its actor is made, for the node where the actor has its home; it is free
 again once that actor is dead, or its node lost. Who looks for a name asks the store for the node, and the node for the
@@ -130,7 +130,7 @@ class Desk:
             self._waiting[-number] = Waiting(task, request, node=self._node)
             self._ask_nodes(-number)
         elif self._gone:
-            self._client.finish(task, ("error", self._gone))
+            self._client.finish(task, ("gone", self._gone))
         elif request == "store":
             self._serve_store(task, number, arguments)
         elif request in ("claim", "find", "names") and list(map(type, arguments)) == [str, str]:
@@ -237,7 +237,7 @@ class Desk:
         self._gone = f"the head of the cluster cannot be asked: {reason}" if reason else ""
         for number, waiting in list(self._waiting.items()):
             if self._gone and not waiting.node:
-                self._answer(number, ("error", self._gone))
+                self._answer(number, ("gone", self._gone))
 
     def _answer(self, number: int, answer: tuple[Any, ...]) -> None:
         self._client.finish(self._waiting.pop(number).task, answer)

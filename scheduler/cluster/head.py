@@ -42,9 +42,11 @@ Connection = Hashable
 
 
 class Settings(Struct, frozen=True):
-    """How often agents report, and after how long a silence one is declared dead: ten missed reports are no chance."""
+    """How often agents report, and after how long a silence one is declared dead: ten missed reports are no chance.
+    `gone_after_s`: for agents, see `member`."""
     beat_s: float = 1.0
     dead_after_s: float = 10.0
+    gone_after_s: float = 60.0
 
     @property
     def tick_s(self) -> float:
@@ -274,7 +276,7 @@ def _register(head: Head, connection: Connection, key: bytes, message: Register,
     books.open_node(head.ledger, number, not node.draining)
     members = [other.member for other in head.nodes.values()]
     actions.append(Send((connection,), Registered(head.cluster, head.epoch, members, head.settings.beat_s,
-                                                  head.settings.dead_after_s)))
+                                                  head.settings.dead_after_s, head.settings.gone_after_s)))
     if node.draining:
         actions.append(Send((connection,), Drain(number)))
     return [*actions, *_arrived(head, number, now, grants)]

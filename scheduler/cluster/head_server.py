@@ -65,7 +65,7 @@ class HeadServer:
         # Before a life is counted.
         self._socket = HeadSocket(cluster.head_pair(), *address.parse(cluster.address), self._role_of)
         epoch = store.begin_life()
-        self.head = head.start(cluster.name, epoch, now, head.Settings(), members, store.dead)
+        self.head = head.start(cluster.name, epoch, now, _settings(cluster), members, store.dead)
         self._machines = cluster.members()
         self._nodes = dict.fromkeys(member.key for member, _ in members)  # as an ordered set
         self._budget = Budget(LOG_LINES_PER_S, LOG_BURST, now)
@@ -176,6 +176,13 @@ class HeadServer:
         more = f" (and {self._n_unsaid:,} such lines that are left out)" if self._n_unsaid else ""
         self._n_unsaid = 0
         _log(text[:MAX_LINE_CHARS] + more)
+
+
+def _settings(cluster: Cluster) -> head.Settings:
+    usual = head.Settings()
+    node_s, head_s = cluster.timeouts_s
+    dead_after_s = node_s or usual.dead_after_s
+    return head.Settings(min(usual.beat_s, dead_after_s / 10), dead_after_s, head_s or usual.gone_after_s)
 
 
 def _log(text: str) -> None:

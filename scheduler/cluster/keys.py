@@ -42,6 +42,7 @@ from ..transport import UNREADABLE
 TOKEN_LIFE_S = 600.0
 MAX_TOKENS = 256          # used and expired ones are remembered so that they can be called so
 MAX_FILE_BYTES = 64 << 10
+MAX_LOG_BYTES = 1 << 20
 TOKEN_VARIABLE = "CELLMESH_TOKEN_FILE"
 _FLOCK = "hhqqi"          # struct flock: the kernel says who holds a lock, so no file does
 _TOKEN_PREFIX = "cmtoken1"
@@ -152,6 +153,8 @@ class _Pair(Struct, frozen=True):
 
 class _Head(Struct, frozen=True):
     control_store: Annotated[str, Meta(max_length=4096)]   # may hold a password
+    node_timeout_s: float | None = None
+    head_timeout_s: float | None = None
 
 
 class _MemberFile(Struct, frozen=True):
@@ -298,8 +301,37 @@ class Cluster:
     @property
     def control_store(self) -> str:
         """Where the head keeps its control store; "": in the folder."""
+        return self._head().control_store
+
+    @property
+    def timeouts_s(self) -> tuple[float | None, float | None]:
+        """After how long a silence a node is dead, and a head gone for good; None: as usual."""
+        record = self._head()
+        return record.node_timeout_s, record.head_timeout_s
+
+    def set_timeouts(self, node_s: float | None, head_s: float | None) -> None:
+        """Have the head's next life use these; None: as it is."""
+        old = self._head()
+        new = _Head(old.control_store, node_s or old.node_timeout_s, head_s or old.head_timeout_s)
+        if new != old:
+            _save(os.path.join(self.path, "head.json"), new)
+
+    def _head(self) -> _Head:
         record: _Head = _load(os.path.join(self.path, "head.json"), _Head)
-        return record.control_store
+        return record
+
+    # ---- nodes
+    def note_end(self, session: str, reason: str) -> None:
+        """Write down why a node of this machine has left, for people: its own log goes with its session."""
+        path = os.path.join(self.path, "nodes.log")
+        try:
+            if os.path.exists(path) and os.path.getsize(path) > MAX_LOG_BYTES:
+                os.replace(path, f"{path}.old")
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return  # the cluster has ended, and this machine has forgotten it
+        with os.fdopen(fd, "w") as log:
+            log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} session {session} has left: {reason}\n")
 
     # ---- members
     def let_in(self, key: bytes, hostname: str) -> None:

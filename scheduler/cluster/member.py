@@ -54,10 +54,9 @@ BEATS_ASLEEP = 2.0             # as in `head`
 
 
 class Settings(Struct, frozen=True):
-    """`has_driver`: the node lives on without a head. `gone_after_s`: when a head that cannot be reached is gone for
-    good. `answer_s`: for a connection to come up, and for a registration to be answered."""
+    """`has_driver`: the node lives on without a head. `answer_s`: for a connection to come up, and for a registration
+    to be answered."""
     has_driver: bool = False
-    gone_after_s: float = 60.0
     answer_s: float = 5.0
 
 
@@ -216,6 +215,7 @@ class Member(Struct):
     epoch: int = 0
     beat_s: float = 1.0
     dead_after_s: float = 10.0
+    gone_after_s: float = 60.0
     members: dict[int, Who] = field(default_factory=dict)
     is_gone: bool = False                                        # the head: has been told
     draining: str = ""                                           # why
@@ -293,9 +293,9 @@ def _mind_the_head(member: Member, now: float) -> list[Action]:
         _hang_up(member, now)
     if member.link in ("connecting", "registering") and now > member.answer_by:
         _hang_up(member, now)
-    if not member.is_gone and member.link != "up" and now - member.heard >= member.settings.gone_after_s:
+    if not member.is_gone and member.link != "up" and now - member.heard >= member.gone_after_s:
         member.is_gone = True
-        reason = f"the head has not been reached for {member.settings.gone_after_s:g} s"
+        reason = f"the head has not been reached for {member.gone_after_s:g} s"
         actions += [HeadGone(reason)] if member.settings.has_driver else _begin_drain(member, reason)
     if member.link == "down" and now >= member.retry_at:
         member.attempt += 1
@@ -319,7 +319,7 @@ def _registered(member: Member, message: Registered, now: float) -> list[Action]
     if message.epoch < member.epoch:
         return _hang_up(member, now)  # a head that has been replaced, and does not know it
     member.link, member.epoch, member.heard, member.retry_s = "up", message.epoch, now, FIRST_RETRY_S
-    member.beat_s, member.dead_after_s = message.beat_s, message.dead_after_s
+    member.beat_s, member.dead_after_s, member.gone_after_s = message.beat_s, message.dead_after_s, message.gone_after_s
     member.reported = None
     actions: list[Action] = []
     present = {who.node: who for who in message.members}

@@ -130,6 +130,7 @@ class Registered(Message, frozen=True, tag="registered"):
     members: Annotated[list[Member], Meta(max_length=MAX_NODES)]
     beat_s: float                     # how often to send `Report`
     dead_after_s: float               # after so long without one a node is declared dead
+    gone_after_s: float = 60.0        # after so long without a head a node takes it for gone for good
 
 
 class Usage(Struct, frozen=True, array_like=True):

@@ -429,6 +429,11 @@ class Transfers:
         while self._later:
             self._exchange.send(self._later.pop(0))
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the other is reading something that lies here."""
+        return bool(self._leaving or self._line or self._waiting or self._later)
+
     def sweep(self, now: float) -> None:
         """The same, now and then."""
         self.look()

@@ -171,7 +171,7 @@ class Machine(Process):
         if rng.random() < 0.3:
             total["GPU"] = 10_000
         self.me = Member(number, f"tcp://{number}", self.key, f"host{number}", total, {"zone": rng.choice("ab")})
-        settings = member_core.Settings(has_driver=is_driver, gone_after_s=cluster.gone_after_s)
+        settings = member_core.Settings(has_driver=is_driver)
         self.member = member_core.start(self.me, self.world.now, settings)
         self.is_driver = is_driver
         self.speed = 1.0

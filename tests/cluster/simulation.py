@@ -45,7 +45,6 @@ class Cluster:
     """Everything there is, and the faults."""
 
     settings = head_core.Settings(beat_s=1.0, dead_after_s=6.0)
-    gone_after_s = 60.0
 
     def __init__(self, seed: int) -> None:
         self.world = world = World(seed)

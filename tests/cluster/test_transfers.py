@@ -52,6 +52,21 @@ def n_accepted(two: Machines) -> int:
     return len(two.machines["b"].exchanges["a"].accepted)
 
 
+@cm.remote
+def ones(n: int) -> Any:
+    return np.ones(n)
+
+
+def test_what_does_not_come_is_waited_for_no_longer_than_asked(two: Machines) -> None:
+    refs = [ones.remote(MB), ones.remote(2 * MB)]
+    assert len(cm.wait(refs, num_returns=2, timeout=20)[0]) == 2, "they are there, and their bytes are not here"
+    with two.lock:
+        two.is_lost = lambda here, there, message: isinstance(message, messages.Chunk)  # type: ignore[method-assign]
+    for what in (refs[0], refs):
+        with pytest.raises(cm.exceptions.GetTimeoutError, match="0.2 s"):
+            cm.get(what, timeout=0.2)
+
+
 # ---- ahead of need
 def test_arguments_come_before_a_worker_asks_for_them_and_once(two: Machines, tmp_path: Path) -> None:
     go = occupy(two, tmp_path)

@@ -151,7 +151,7 @@ def test_a_connection_made_anew_beneath_it_is_registered_again() -> None:
 
 
 def test_a_head_that_is_gone_for_good_ends_a_node_without_a_driver() -> None:
-    agent = Driven(gone_after_s=60.0).up()
+    agent = Driven().up()
     agent(Disconnected(1))
     actions = agent.passes(70)
     drains = [a for a in actions if isinstance(a, BeginDrain)]
@@ -161,7 +161,7 @@ def test_a_head_that_is_gone_for_good_ends_a_node_without_a_driver() -> None:
 
 
 def test_a_node_with_a_driver_lives_on_and_notices_when_the_head_is_back() -> None:
-    agent = Driven(gone_after_s=60.0, has_driver=True).up()
+    agent = Driven(has_driver=True).up()
     agent(Disconnected(1))
     assert [type(a) for a in agent.passes(70) if not isinstance(a, Connect)] == [HeadGone]
     agent(Connected(agent.member.attempt))

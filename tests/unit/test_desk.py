@@ -88,7 +88,7 @@ def test_without_a_head_all_but_the_machines_is_refused_until_it_is_back() -> No
     bench.call("claim", "a", "b")
     bench.call("nodes")
     assert not bench.desk.tell("jobs", "x", b"")
-    assert [bench.client.answers[task][0] for task in (0, 1)] == ["error"] * 2 and "gone for 60 s" in bench.client.answers[0][1]
+    assert [bench.client.answers[task][0] for task in (0, 1)] == ["gone"] * 2 and "gone for 60 s" in bench.client.answers[0][1]
     number, = bench.asked_nodes
     reply = ClusterReply(number, [ClusterNode("7", "s", "h", "alive", True, {}, {}, {})], "the head does not answer")
     bench.desk.nodes(reply)
