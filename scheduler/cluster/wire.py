@@ -46,6 +46,7 @@ MAX_PARTS = 8                      # of a message: itself and what it carries
 MAX_CONTROL_BYTES = 4 << 20        # a message from or to the head; one with every member of a large cluster
 MAX_DOOR_BYTES = 4 << 10           # from somebody who is no member yet
 CONTROL_MESSAGES = 100_000         # that wait on one connection with the head; who lets as many wait has stopped
+HEAD_RECONNECT_MS = 400            # at most, between attempts: what only the head can do waits for that
 PEER_MESSAGES = 10_000             # that libzmq takes in before we look; further ones wait in TCP
 HEAD = 0                           # as a node in events
 
@@ -441,6 +442,7 @@ class HeadLink(Sockets):
         self._dealer = socket = self.network_socket(zmq.DEALER, _host_of(self._endpoint), keys, MAX_CONTROL_BYTES,
                                                     CONTROL_MESSAGES)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self._head_key)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, HEAD_RECONNECT_MS)
         events = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
                   | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
                   | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)
