@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -159,10 +160,10 @@ def tcp(sender: Machine, receiver: Machine) -> list[float]:
         return [float(line) for line in listening.stdout]
 
 
-def lose(machine: Machine, log: Path, driver: subprocess.Popen[str]) -> dict[str, list[float]]:
+def lose(machine: Machine, mine: Machine, driver: subprocess.Popen[str]) -> dict[str, list[float]]:
     """Kill a machine under load: seconds from when that is known to the first value that has been made again, and the rate of tasks after that as a
     share of what one machine of two can do."""
-    from real_machines import kill_sessions
+    from real_machines import kill_sessions, logs_of
     from support import wait_until
     assert driver.stdin is not None and driver.stdout is not None
     assert driver.stdout.readline() == "steady\n", driver.communicate()
@@ -171,7 +172,7 @@ def lose(machine: Machine, log: Path, driver: subprocess.Popen[str]) -> dict[str
     killed = time.monotonic()
     kill_sessions(machine)
     print("it has been killed", file=driver.stdin, flush=True)
-    wait_until(lambda: "is no member any more" in log.read_text(), 60)
+    wait_until(lambda: re.search("is cut off|is lost", logs_of(mine)), 60)
     known = time.monotonic()
     print("it is known", file=driver.stdin, flush=True)
     found = json.loads(driver.communicate()[0])
@@ -196,8 +197,7 @@ def measure() -> dict[str, Any]:
         out = driver.stdout.readline()
         if not out:
             sys.exit(f"the driver has failed:\n{driver.communicate()[1]}")
-        log, = Path(here.folder).glob("cellmesh/clusters/*/head.log")
-        return {"network": how, "load": os.getloadavg()[0], **json.loads(out), **lose(there, log, driver), "tcp_gb_per_s": tcp(here, mine)}
+        return {"network": how, "load": os.getloadavg()[0], **json.loads(out), **lose(there, mine, driver), "tcp_gb_per_s": tcp(here, mine)}
 
 
 def main() -> int:

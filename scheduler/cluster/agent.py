@@ -48,7 +48,7 @@ DRAINED_S = 1.0       # after its last task, and the last that was read of what 
 SETTLE_S = 0.002      # tasks that could run at home, but for others that run there, go elsewhere after so long
 SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
-UNREACHABLE_S = 8.0   # a member that cannot be reached for so long is of no use; with the silence before it more than the head takes to call it dead
+UNREACHABLE_S = 11.0  # a member that cannot be reached for so long is of no use; whoever is dead the head has found out by then, and says so
 UNIT = 10_000         # of amounts in messages
 
 Amounts = tuple[tuple[str, int], ...]

@@ -20,7 +20,7 @@ from .keys import KeyPair
 
 HANDSHAKE_MS = 2_000
 HEARTBEAT_MS = 1_000
-HEARTBEAT_TIMEOUT_MS = 5_000       # a connection that is silent for so long is made anew; nothing is lost by that
+HEARTBEAT_TIMEOUT_MS = 3_000       # a connection that is silent for so long is made anew; nothing is lost by that
 CONNECT_TIMEOUT_MS = 5_000
 RECONNECT_MS, MAX_RECONNECT_MS = 100, 2_000
 MAX_READ = 256                     # messages at a time: others want their turn

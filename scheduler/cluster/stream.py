@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-# Sent and not acknowledged, to one peer. More than a network of 10 Gbit/s and 10 ms can have on its way.
-WINDOW_BYTES = 32 << 20
+# Sent and not acknowledged, to one peer. More than a network of 10 Gbit/s and 10 ms can have on its way. Frames of pyzmq keep what they were made
+# from, so it takes twice the memory.
+WINDOW_BYTES = 16 << 20
 # That and what waits for room in the window. Whoever sends in bulk asks for `room`; nothing else comes near it.
-BUDGET_BYTES = 64 << 20
+BUDGET_BYTES = 32 << 20
 # Small messages are acknowledged together, for an acknowledgement wakes the other side up.
 ACKNOWLEDGE_BYTES, ACKNOWLEDGE_MESSAGES = 256 << 10, 256
 

@@ -19,9 +19,6 @@ from real_machines import Machine, Network, agent_of, cannot_make_networks, logs
 from support import wait_until
 from test_nodes import ends_well, program, says
 
-from cellmesh.scheduler.cluster import stream
-from cellmesh.scheduler.cluster.agent import UNREACHABLE_S
-
 NO_NETWORK = cannot_make_networks()
 pytestmark = [pytest.mark.skipif(bool(NO_NETWORK), reason=f"NO TEST OF REAL NETWORKS: {NO_NETWORK}"), pytest.mark.timeout(3600)]
 N_BLACKOUTS = int(os.environ.get("CELLMESH_BLACKOUTS", "1"))
@@ -119,7 +116,7 @@ def test_a_way_that_leads_to_nobody_is_noticed_by_both(one: int, other: int) -> 
         here, there, mine = network.machines
         network.mislead(one, other)
         begun = time.monotonic()
-        for words, limit_s in (("cannot be reached: the connection has broken", NOTICED_S - UNREACHABLE_S), ("is cut off: ", NOTICED_S)):
+        for words, limit_s in (("cannot be reached: the connection has broken", 10.0), ("is cut off: ", NOTICED_S)):
             for machine in (there, mine):
                 wait_until(lambda: words in logs_of(machine), limit_s, words)  # noqa: B023
                 print(f"{words!r} at {machine.address} after {time.monotonic() - begun:.1f} s")
@@ -184,7 +181,7 @@ def test_who_is_stopped_costs_the_others_no_more_than_its_budget_and_loses_nothi
             os.kill(stopped, signal.SIGCONT)
             says(driver)
         print(stop(driver), f"and {N_STOPS} stops; the agent had at most {peak >> 20} MiB more")
-        assert 16 * MB < peak < stream.BUDGET_BYTES + 32 * MB, "what waits for it, and what is made of that on its way"
+        assert 16 * MB < peak < 64 * MB, "what waits for it, and what is made of that on its way"
         assert joined["session"] in here.alive()
 
 
