@@ -34,10 +34,14 @@ def main(mutants: Sequence[Mutant], sources: Path, caught_by: Callable[[Mutant, 
         folder = Path(scratch) / sources.name
         shutil.copytree(sources, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
         for mutant in wanted:
+            n = (folder / mutant.file).read_text().count(mutant.old)
+            if n != 1:
+                sys.exit(f"the mutant {mutant.name!r} no longer fits {mutant.file}: its text occurs {n} times")
+        if test := caught_by(Mutant("none", "", "", ""), folder):  # or everything would be caught
+            sys.exit(f"without any mutant there is a failure: {test}")
+        for mutant in wanted:
             source = folder / mutant.file
             text = source.read_text()
-            if text.count(mutant.old) != 1:
-                sys.exit(f"the mutant {mutant.name!r} no longer fits {mutant.file}: its text occurs {text.count(mutant.old)} times")
             source.write_text(text.replace(mutant.old, mutant.new))
             try:
                 test = caught_by(mutant, folder)

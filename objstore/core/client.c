@@ -28,7 +28,7 @@ int client_attach(struct segment *s, uint32_t role)
         c->actor_1 = c->task_1 = 0;
         c->n_finished = c->last_seq = 0;
         c->last_origin = c->env = c->node = 0;
-        c->inbox_of_1 = 0;
+        atomic_store_explicit(&c->inbox_of_1, 0, memory_order_relaxed);
         atomic_store(&c->flags, 0);
         atomic_store(&c->sleepers, 0);
         atomic_store(&c->need, 0);

@@ -217,7 +217,7 @@ struct client_slot {
     _Atomic uint32_t sleepers; /* A  threads asleep, or about to sleep, on inbox */
     _Atomic int32_t need;      /* A  seals to go until a wake-up is due; may be too low, never too high */
     int32_t end_code;          /* L  DYING: how its process ended */
-    uint32_t inbox_of_1;       /* A  the client whose inbox it shares, 0: its own */
+    _Atomic uint32_t inbox_of_1; /* A  the client whose inbox it shares, 0: its own */
     uint32_t line_pad[11];
     _Atomic uint32_t state;
     uint32_t role;

@@ -17,7 +17,7 @@ int proxy_attach(struct segment *proxy, const struct segment *agent, uint32_t no
     proxy->pending_attention = proxy->events_written = false;
     int error = client_attach(proxy, ROLE_PROXY);
     if (!error) { /* nobody has heard of it yet */
-        proxy->clients[proxy->me].inbox_of_1 = agent->me + 1;
+        atomic_store_explicit(&proxy->clients[proxy->me].inbox_of_1, agent->me + 1, memory_order_relaxed);
         proxy->clients[proxy->me].node = node;
     }
     return error;

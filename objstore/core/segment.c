@@ -347,7 +347,7 @@ void notify_client(struct segment *s, uint32_t client)
 {
     if (client >= MAX_CLIENTS)
         return;
-    uint32_t shared_1 = s->clients[client].inbox_of_1;
+    uint32_t shared_1 = atomic_load_explicit(&s->clients[client].inbox_of_1, memory_order_relaxed); /* of a slot that is taken anew just now */
     struct client_slot *c = &s->clients[shared_1 && shared_1 <= MAX_CLIENTS ? shared_1 - 1 : client];
     STEP();
     atomic_fetch_add(&c->inbox, 1);
