@@ -98,6 +98,7 @@ NIGHTLY = [
     Kind("networks that fail", ["env", "CELLMESH_BLACKOUTS=10", "CELLMESH_STOPS=10", "CELLMESH_LONG_PARTITIONS=5", *PYTEST, "tests/cluster/test_networks.py"], 1800),
     Kind("two hundred partitions", ["env", "CELLMESH_PARTITIONS=200", *PYTEST, "tests/cluster/test_partitions.py"], 1800),
     Kind("a hundred ends of the head", ["env", "CELLMESH_HEAD_KILLS=100", *PYTEST, "tests/cluster/test_head_killed.py"], 1800),
+    Kind("fifty faults of Redis", ["env", "CELLMESH_REDIS_ROUNDS=50", *PYTEST, CONTROL_STORE], 900, apt.redis_server),
     Kind("five thousand losses of power", ["env", "CELLMESH_CRASH_IMAGES=5000", "CELLMESH_STORE_KILLS=300", *PYTEST, "tests/cluster/test_crash_images.py"], 1800),
     Kind("a cluster's soak", ["env", "CELLMESH_SOAK_S=300", *PYTEST, "tests/cluster/test_soak.py"], 1200),
     Kind("five hundred interrupts", ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"], 2400),

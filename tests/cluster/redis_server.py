@@ -19,7 +19,7 @@ class RedisServer:
     """A Redis on a unix socket, which writes everything through; it can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
-        self.socket = folder / "r.sock"
+        self.folder, self.socket = folder, folder / "r.sock"
         self.command = [str(REDIS), "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700", "--dir", str(folder),
                         "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
         self.start()
@@ -38,6 +38,12 @@ class RedisServer:
             return False
         finally:
             client.close()
+
+    def tear(self) -> None:
+        """Have its append-only file end within a command, as after a loss of power."""
+        *_, last = sorted(self.folder.rglob("*.incr.aof")) or sorted(self.folder.rglob("*.aof"))
+        with last.open("ab") as file:
+            file.write(b"*4\r\n$4\r\nHSET\r\n$10\r\ncellm")
 
     def kill(self) -> None:
         self.process.kill()

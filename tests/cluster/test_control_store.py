@@ -1,22 +1,36 @@
-"""One suite for every backend of the control store, and what only one of them can do."""
+"""One suite for every backend of the control store, and what only one of them can do.
+
+CELLMESH_REDIS_ROUNDS=50 has Redis go and come back so often, instead of a few times.
+"""
 from __future__ import annotations
 
+import os
 import random
 import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from real_machines import Machine, logs_of, machines
 from redis_server import RedisServer, running
 from support import wait_until
+from test_networks import tell
+from test_nodes import ends_well, program, says
 
 from cellmesh.scheduler.cluster import control_store, redis_backend
 from cellmesh.scheduler.cluster.control_store import (AwayError, ControlStore, ControlStoreError, DamagedError,
                                                       FullError, ReplacedError, open_store)
 from cellmesh.scheduler.cluster.messages import Member, StoreReply, StoreRequest
+
+
+N_ROUNDS = int(os.environ.get("CELLMESH_REDIS_ROUNDS", "6"))
+SLOW_S = 5.5
 
 
 def who(node: int, hostname: str = "h") -> Member:
@@ -378,6 +392,99 @@ def test_nothing_acknowledged_is_lost_when_redis_is_killed(redis_server: RedisSe
     again = open_store(f"unix://{redis_server.socket}", "c")
     assert len(again.perform(StoreRequest(1, 2, "kv", "keys", "")).keys) == 90
     again.close()
+
+
+@pytest.mark.timeout(60 + 3 * N_ROUNDS)
+def test_redis_is_killed_torn_and_stopped_at_any_moment_and_nothing_acknowledged_is_lost(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_backend, "TIMEOUT_S", 0.3)
+    dice, where = random.Random(1), f"unix://{redis_server.socket}"
+    store = open_store(where, "c")
+    store.begin_life()
+    done: list[str] = []
+    seen = Counter[str]()
+
+    def put() -> bool:
+        """The next entry; False: for now it cannot be written, what is there can be read, and it is not there."""
+        key = f"{len(done):05}"
+        try:
+            assert store.perform(StoreRequest(len(done) + 1, 1, "kv", "claim", key, key.encode())).done, "it is done once, whoever was told"
+        except AwayError:
+            assert store.perform(StoreRequest(1, 2, "kv", "keys", "")).keys == done
+            seen["away"] += 1
+            return False
+        done.append(key)
+        return True
+
+    for _ in range(N_ROUNDS):
+        fault = dice.choice(("kill", "tear", "stop", "short stop"))
+        pause, lasts_s = threading.Event(), {"stop": 0.7, "short stop": 0.1}.get(fault, 0.0)
+
+        def go_wrong(fault: str = fault, after_s: float = dice.uniform(0, 0.03), pause: threading.Event = pause, lasts_s: float = lasts_s) -> None:
+            pause.wait(after_s)
+            if not lasts_s:
+                redis_server.kill()
+                return
+            redis_server.process.send_signal(signal.SIGSTOP)
+            pause.wait(lasts_s)
+            redis_server.process.send_signal(signal.SIGCONT)
+
+        thread = threading.Thread(target=go_wrong)
+        thread.start()
+        while put() and thread.is_alive():
+            pass
+        thread.join()
+        if fault == "tear":
+            redis_server.tear()
+        if not lasts_s:
+            assert not put()
+            redis_server.start()
+        wait_until(redis_server.answers)
+        wait_until(put)
+        seen[fault] += 1
+        if dice.random() < 0.3:
+            store.close()
+            store = open_store(where, "c")
+            store.begin_life()
+        assert store.perform(StoreRequest(1, 2, "kv", "keys", "")).keys == done
+    store.close()
+    again = open_store(where, "c")
+    assert again.perform(StoreRequest(1, 2, "kv", "keys", "")).keys == done
+    again.close()
+    print(f"{N_ROUNDS} rounds: {len(done)} entries, {dict(seen)}")
+
+
+def test_a_redis_that_is_slow_for_five_seconds_costs_no_node(redis_server: RedisServer) -> None:
+    """The head waits for it, longer than a node may be silent, and then gives everybody time again; what was asked meanwhile is done."""
+    with machines(Machine(), Machine()) as (here, mine):
+        head = here.head("--control-store", f"unix://{redis_server.socket}", "--node-timeout", "2")
+        driver = program(mine, head, here.run("token"), """
+            from cellmesh.util import kv
+            assert kv.put("a", "1")
+            print("there", flush=True)
+            sys.stdin.readline()
+            begun = time.monotonic()
+            while True:
+                try:
+                    assert kv.put("b", "2")
+                    break
+                except cm.exceptions.ClusterError as error:
+                    assert "cannot be reached" in str(error), error
+            print(f"{time.monotonic() - begun:.1f} s", kv.get("a"), kv.get("b"), flush=True)
+            sys.stdin.readline()
+        """)
+        assert says(driver) == "there"
+        nodes = set(here.alive())
+        redis_server.process.send_signal(signal.SIGSTOP)
+        end = time.monotonic() + SLOW_S
+        tell(driver, "go")
+        wait_until(lambda: time.monotonic() >= end, SLOW_S + 5)
+        redis_server.process.send_signal(signal.SIGCONT)
+        assert says(driver).endswith(" 1 2")
+        end = time.monotonic() + 3
+        wait_until(lambda: time.monotonic() >= end, 5)  # by then they would have been judged
+        assert set(here.alive()) == nodes and "is no member any more" not in logs_of(here)
+        tell(driver, "stop")
+        ends_well(driver)
 
 
 def test_clusters_share_a_redis(redis_server: RedisServer) -> None:
