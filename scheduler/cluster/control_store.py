@@ -67,6 +67,10 @@ class Backend(Protocol):
     """Keeps records by key. Keys are text without NUL of at most 1,100 characters, values bytes of at most a good
     MiB."""
 
+    @property
+    def warning(self) -> str:
+        """What people should know about how safe it is; empty if nothing acknowledged can be lost."""
+
     def load(self) -> dict[str, bytes]:
         """All there is. Raises `AwayError` or `DamagedError`."""
 
@@ -142,6 +146,11 @@ class ControlStore:
             self._answers.setdefault(int(node), {})[int(number)] = StoreReply(int(number), value == b"1")
         else:
             raise ValueError(f"{key!r} is no key")
+
+    @property
+    def warning(self) -> str:
+        """What people should know about how safe it is; empty if nothing acknowledged can be lost."""
+        return self._backend.warning
 
     # ---- lives and members
     def begin_life(self) -> int:

@@ -73,6 +73,8 @@ class HeadServer:
         self._status: int | None = None
         print(f"the head of {cluster.name} serves at {self._socket.endpoint}, life {epoch}",
               file=sys.stderr, flush=True)
+        if store.warning:
+            _log(store.warning)
 
     def run(self) -> int:
         """Serve; the exit status."""

@@ -17,6 +17,8 @@ BUSY_S = 1.0
 class SqliteBackend:
     """Records in the file at `path`, which is made if it is not there."""
 
+    warning = ""
+
     def __init__(self, path: str) -> None:
         self._path = path
         try:

@@ -18,10 +18,10 @@ REDIS = shutil.which("redis-server")
 class RedisServer:
     """A Redis on a unix socket, which writes everything through; it can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fsync: str) -> None:
         self.folder, self.socket = folder, folder / "r.sock"
         self.command = [str(REDIS), "--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "700", "--dir", str(folder),
-                        "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+                        "--appendonly", "yes", "--appendfsync", fsync, "--save", ""]
         self.start()
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class RedisServer:
 
 
 @contextmanager
-def running() -> Iterator[RedisServer]:
+def running(fsync: str = "always") -> Iterator[RedisServer]:
     """One that runs; a test that cannot have it is skipped, and says why."""
     pytest.importorskip("redis")
     if REDIS is None:
@@ -59,7 +59,7 @@ def running() -> Iterator[RedisServer]:
     # The socket's path is short whatever the test's name is.
     folder = Path(os.environ["TMPDIR"]) / "redis"
     folder.mkdir()
-    server = RedisServer(folder)
+    server = RedisServer(folder, fsync)
     try:
         yield server
     finally:

@@ -487,6 +487,12 @@ def test_a_redis_that_is_slow_for_five_seconds_costs_no_node(redis_server: Redis
         ends_well(driver)
 
 
+def test_a_head_whose_redis_may_lose_something_says_so() -> None:
+    with running("everysec") as server, machines(Machine()) as (here,):
+        here.head("--control-store", f"unix://{server.socket}")
+        assert "Redis may lose up to two seconds of what it has acknowledged" in logs_of(here)
+
+
 def test_clusters_share_a_redis(redis_server: RedisServer) -> None:
     one, two = (open_store(f"unix://{redis_server.socket}", name) for name in ("one", "two"))
     assert one.begin_life() == two.begin_life() == 1
