@@ -221,6 +221,25 @@ def _save(path: str, record: Any) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
         raise
+    _sync(os.path.dirname(path))
+
+
+def _sync(folder: str) -> None:
+    """What has been made and renamed there stays, whatever comes."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _save_pair(path: str, pair: KeyPair) -> None:
+    _save(path, _Pair(pair.public.hex(), pair.secret.hex()))
+
+
+def _let_in(folder: str, key: bytes, hostname: str) -> None:
+    path = os.path.join(folder, "members", f"{key.hex()}.json")
+    _save(path, _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
 
 
 class Cluster:
@@ -247,14 +266,15 @@ class Cluster:
     @classmethod
     def begin(cls, address: str, new_pair: Callable[[], KeyPair], control_store: str = "") -> Cluster:
         """A new cluster whose head is to be at `address`, with keys of its own."""
-        head = new_pair()
-        cluster = cls._make(f"c-{os.urandom(5).hex()}", address, head.public, new_pair())
-        cluster._save_pair("head.key", head)
-        _save(os.path.join(cluster.path, "head.json"), _Head(control_store))
-        for folder in ("members", "tokens"):
-            private_folder.make(os.path.join(cluster.path, folder))
-        cluster.let_in(cluster.own_pair().public, "the head's machine")
-        return cluster
+        head, own = new_pair(), new_pair()
+
+        def make_head(path: str) -> None:
+            for folder in ("members", "tokens"):
+                private_folder.make(os.path.join(path, folder))
+            _let_in(path, own.public, "the head's machine")
+            _save(os.path.join(path, "head.json"), _Head(control_store))
+            _save_pair(os.path.join(path, "head.key"), head)
+        return cls._make(f"c-{os.urandom(5).hex()}", address, head.public, own, make_head)
 
     @classmethod
     def joined(cls, name: str, address: str, head_key: bytes, own: KeyPair) -> Cluster:
@@ -265,10 +285,14 @@ class Cluster:
         return cls._make(name, address, head_key, own)
 
     @classmethod
-    def _make(cls, name: str, address: str, head_key: bytes, own: KeyPair) -> Cluster:
-        path = os.path.join(_make_root(), msgspec.convert(name, ClusterName))
+    def _make(cls, name: str, address: str, head_key: bytes, own: KeyPair,
+              make_more: Callable[[str], None] = lambda path: None) -> Cluster:
+        root = _make_root()
+        path = os.path.join(root, msgspec.convert(name, ClusterName))
         private_folder.make(path)
-        _save(os.path.join(path, "node.key"), _Pair(own.public.hex(), own.secret.hex()))
+        _sync(root)
+        make_more(path)
+        _save_pair(os.path.join(path, "node.key"), own)
         # Last: with it there is a cluster.
         _save(os.path.join(path, "cluster.json"), _Cluster(name, address, head_key.hex()))
         return cls(path)
@@ -290,9 +314,6 @@ class Cluster:
     def head_pair(self) -> KeyPair:
         """Of the head."""
         return self._load_pair("head.key")
-
-    def _save_pair(self, name: str, pair: KeyPair) -> None:
-        _save(os.path.join(self.path, name), _Pair(pair.public.hex(), pair.secret.hex()))
 
     def _load_pair(self, name: str) -> KeyPair:
         record: _Pair = _load(os.path.join(self.path, name), _Pair)
@@ -336,8 +357,7 @@ class Cluster:
     # ---- members
     def let_in(self, key: bytes, hostname: str) -> None:
         """Note that this public key may connect from now on."""
-        path = os.path.join(self.path, "members", f"{key.hex()}.json")
-        _save(path, _MemberFile(hostname[:256], time.strftime("%Y-%m-%dT%H:%M:%S%z")))
+        _let_in(self.path, key, hostname)
 
     def members(self) -> set[bytes]:
         """Who may."""

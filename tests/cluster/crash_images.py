@@ -18,7 +18,8 @@ _HEAD = struct.Struct("8sQQQ")
 
 
 class Record(NamedTuple):
-    """`kind`: create, write, cut (to `offset` bytes), sync (of "." : the folder), unlink; or what the process has noted, without a path."""
+    """`kind`: create, write, cut (to `offset` bytes), sync (of a file or folder), unlink, rename (to `data`); or what the process has noted, without a
+    path."""
     kind: str
     path: str
     offset: int
@@ -47,36 +48,41 @@ class File:
     changes: list[Record] = field(default_factory=list)
 
 
+Move = dict[str, File | None]   # what names mean from then on, all of them at once; None: nothing
+
+
 class Disk:
     """A folder and what is safe of it."""
 
     def __init__(self) -> None:
         self.names: dict[str, File] = {}                        # as processes see it
         self.safe: dict[str, File] = {}
-        self.moves: list[tuple[str, File | None]] = []          # names made, and removed, since the folder was synced
+        self.moves: list[Move] = []                             # since their folder was synced
 
     def take(self, record: Record) -> None:
         """What happens next."""
         match record.kind:
             case "create":
-                self._name(record.path, File())
+                self._move({record.path: File()})
             case "unlink":
-                self._name(record.path, None)
+                self._move({record.path: None})
+            case "rename":
+                self._move({record.path: None, record.data.decode(): self.names[record.path]})
             case "write" | "cut":
                 self.names[record.path].changes.append(record)
-            case "sync" if record.path == ".":
-                for move in self.moves:
-                    _move(self.safe, *move)
-                self.moves.clear()
+            case "sync" if record.path not in self.names:
+                for move in [move for move in self.moves if all(str(Path(name).parent) == record.path for name in move)]:
+                    _move(self.safe, move)
+                    self.moves.remove(move)
             case "sync":
                 file = self.names[record.path]
                 for change in file.changes:
                     _change(file.safe, change)
                 file.changes.clear()
 
-    def _name(self, name: str, file: File | None) -> None:
-        _move(self.names, name, file)
-        self.moves.append((name, file))
+    def _move(self, move: Move) -> None:
+        _move(self.names, move)
+        self.moves.append(move)
 
     def whole(self) -> dict[str, bytes]:
         """What there is without a loss of power."""
@@ -87,15 +93,16 @@ class Disk:
         n = {"none": 0, "all": len(self.moves)}.get(mode, dice.randint(0, len(self.moves)))
         names = dict(self.safe)
         for move in self.moves[:n]:
-            _move(names, *move)
+            _move(names, move)
         return {name: _after(file, _survivors(file.changes, dice, mode)) for name, file in names.items()}
 
 
-def _move(names: dict[str, File], name: str, file: File | None) -> None:
-    if file is None:
-        names.pop(name, None)
-    else:
-        names[name] = file
+def _move(names: dict[str, File], move: Move) -> None:
+    for name, file in move.items():
+        if file is None:
+            names.pop(name, None)
+        else:
+            names[name] = file
 
 
 def _change(data: bytearray, change: Record) -> None:

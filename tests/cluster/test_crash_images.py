@@ -1,5 +1,5 @@
 """Power is lost at any moment while the control store writes to its SQLite file, or its process is killed there: it opens again, holds all that was
-acknowledged, and is what it was after one of its changes.
+acknowledged, and is what it was after one of its changes. The same for the files that say what a cluster is, and who may come in.
 
 What the real store does to its files is written down (`write_log.c`); of that come images of the disk after a loss of power (`crash_images`), and the
 real store opens each. CELLMESH_CRASH_IMAGES and CELLMESH_STORE_KILLS say how many.
@@ -21,6 +21,7 @@ from cluster.crash_images import MODES, Disk, Record, read_log
 from msgspec import msgpack
 
 from cellmesh.scheduler.cluster.control_store import ControlStoreError, open_store
+from cellmesh.scheduler.cluster.keys import known
 
 N_IMAGES = int(os.environ.get("CELLMESH_CRASH_IMAGES", "300"))
 N_KILLS = int(os.environ.get("CELLMESH_STORE_KILLS", "24"))
@@ -128,11 +129,8 @@ def images(recording: Recording, n: int, dice: random.Random) -> list[str]:
 
 def fault_of(image: dict[str, bytes], folder: Path, allowed: list[dict[str, bytes]]) -> str:
     """What is wrong with it; "" if the store opens it, holds one of these, and goes on."""
-    folder.mkdir()
+    lay_out(image, folder)
     try:
-        for name, data in image.items():
-            (folder / name).write_bytes(data)
-            (folder / name).chmod(0o600)
         try:
             store = open_store(str(folder / "control.db"), "c")
         except ControlStoreError as error:
@@ -146,6 +144,14 @@ def fault_of(image: dict[str, bytes], folder: Path, allowed: list[dict[str, byte
             store.close()
     finally:
         shutil.rmtree(folder)
+
+
+def lay_out(image: dict[str, bytes], folder: Path) -> None:
+    folder.mkdir()
+    for name, data in image.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+        (folder / name).chmod(0o600)
 
 
 def told_apart(found: dict[str, bytes], allowed: list[dict[str, bytes]]) -> str:
@@ -173,6 +179,51 @@ def test_every_image_after_a_loss_of_power_opens_and_holds_what_was_acknowledged
 def test_a_store_that_syncs_less_is_caught(library: Path, tmp_path: Path, how: str) -> None:
     recording = record(library, tmp_path / "r", 1, f"PRAGMA synchronous = {how}")
     assert len(images(recording, 60, random.Random(1))) > 10
+
+
+BEGINNING = """
+import ctypes, os
+from cellmesh.scheduler.cluster import keys, sockets
+note = ctypes.CDLL(None).write_log_note
+note.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+
+def done(what):
+    note(b"done", what.encode(), len(what))
+
+cluster = keys.Cluster.begin("127.0.0.1:7421", sockets.new_pair, "redis://h")
+done("cluster " + cluster.name)
+for _ in range(3):
+    machine = sockets.new_pair().public
+    cluster.let_in(machine, "h")
+    done("machine " + machine.hex())
+cluster.set_timeouts(5.0, None)
+done("timeout")
+"""
+
+
+def test_a_cluster_that_has_begun_and_machines_that_were_let_in_are_there_after_a_loss_of_power(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, dice = tmp_path / "cellmesh" / "clusters", random.Random(1)
+    environment = {**os.environ, "LD_PRELOAD": str(library), "XDG_STATE_HOME": str(tmp_path), "CRASH_FOLDER": str(folder), "CRASH_LOG": str(tmp_path / "log")}
+    subprocess.run([sys.executable, "-c", BEGINNING], env=environment, check=True)
+    log = read_log(tmp_path / "log")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for i in range(len(log)):
+        disk = Disk()
+        for each in log[:i + 1]:
+            disk.take(each)
+        done = [each.data.decode().split() for each in log[:i + 1] if each.kind == "done"]
+        for mode in MODES:
+            (tmp_path / "state" / "cellmesh").mkdir(parents=True, mode=0o700)
+            lay_out(disk.image(dice, mode), tmp_path / "state" / "cellmesh" / "clusters")
+            for each in (tmp_path / "state").rglob("*"):
+                each.chmod(0o700 if each.is_dir() else 0o600)
+            found = known()
+            assert [["cluster", each.name] for each in found] == done[:1] or (not done and len(found) < 2), (i, mode, "a cluster is there as a whole or not at all")
+            for cluster in found:
+                assert cluster.has_head and cluster.head_pair().public == cluster.head_key and cluster.control_store == "redis://h"
+                assert cluster.members() >= {cluster.own_pair().public, *(bytes.fromhex(said[1]) for said in done if said[0] == "machine")}, (i, mode)
+                assert cluster.timeouts_s[0] == 5.0 or ["timeout"] not in done
+            shutil.rmtree(tmp_path / "state")
 
 
 @pytest.mark.timeout(max(120, 2 * N_KILLS))

@@ -5,7 +5,7 @@
      CRASH_LOG      where to write it down, which lies outside
      CRASH_AT       SIGKILL before the nth change from here on; 0 or unset: never
 
-   One thread. What is not written down here (mmap for writing, moving names) is refused, so that no log is incomplete. */
+   One thread. What is not written down here (mmap for writing, writev) is refused, so that no log is incomplete; folders are taken for granted. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
@@ -293,9 +293,14 @@ int rename(const char *from, const char *to)
 {
     typedef int (*rename_call)(const char *, const char *);
     REAL(rename_call, rename);
-    if (log_fd >= 0 && (below(from) || below(to)))
-        refuse("rename");
-    return real_rename(from, to);
+    if (!below(from) != !below(to))
+        refuse("rename to or from elsewhere");
+    if (below(from))
+        change();
+    int status = real_rename(from, to);
+    if (below(from) && !status)
+        note("rename", below(from), 0, below(to), strlen(below(to)));
+    return status;
 }
 
 ssize_t writev(int fd, const struct iovec *parts, int n)
