@@ -1,7 +1,7 @@
 """What a machine that lost power finds on its disk, made of what `write_log.c` has written down.
 
-What was synced is there. Of what was not, any part may be: writes by sectors, in any order, and sizes of files; names in the order in which they were made
-and removed, and only once their folder was synced for certain.
+What was synced is there. Of what was not, any part may be: writes by sectors, in any order, and sizes of files; names in the order in which they
+were made and removed, and only once their folder was synced for certain.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _HEAD = struct.Struct("8sQQQ")
 
 
 class Record(NamedTuple):
-    """`kind`: create, write, cut (to `offset` bytes), sync (of a file or folder), unlink, rename (to `data`); or what the process has noted, without a
-    path."""
+    """`kind`: create, write, cut (to `offset` bytes), sync (of a file or folder), unlink, rename (to `data`); or what the process has noted,
+    without a path."""
     kind: str
     path: str
     offset: int

@@ -395,7 +395,8 @@ def test_nothing_acknowledged_is_lost_when_redis_is_killed(redis_server: RedisSe
 
 
 @pytest.mark.timeout(60 + 3 * N_ROUNDS)
-def test_redis_is_killed_torn_and_stopped_at_any_moment_and_nothing_acknowledged_is_lost(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redis_is_killed_torn_and_stopped_at_any_moment_and_nothing_acknowledged_is_lost(redis_server: RedisServer,
+                                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_backend, "TIMEOUT_S", 0.3)
     dice, where = random.Random(1), f"unix://{redis_server.socket}"
     store = open_store(where, "c")
