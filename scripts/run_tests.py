@@ -87,6 +87,7 @@ NIGHTLY = [
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 3600),
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/mutants.py"], 3600),
     Kind("a cluster's faults, many seeds", [sys.executable, "tests/cluster/simulation.py", "2000", "62000"], 5400),
+    Kind("a fault at every message", ["env", "CELLMESH_OCCURRENCES=1000", "CELLMESH_MESSAGE_FAULTS=400", *PYTEST, "tests/cluster/test_message_faults.py"], 3600),
     Kind("a thousand nodes", [sys.executable, "tests/cluster/scale.py"], 1800),
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),
     Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),

@@ -29,8 +29,8 @@ held is told again and everything wanted is asked again; requests to the control
 once. A head of an earlier life than one already seen is not obeyed. One that cannot be reached for `gone_after_s` is
 gone for good: a node without a driver drains and stops.
 
-**Silence.** The head answers every report, so a connection on which it has said nothing for half of `dead_after_s` is
-useless, in whichever direction, and is replaced. Time during which this process itself did not run counts for nobody's
+**Silence.** The head answers every report, so a connection on which no answer has come for half of `dead_after_s` is
+useless, in whichever direction, and is replaced, whatever else the head says on it: it may not hear this node. Time during which this process itself did not run counts for nobody's
 silence.
 """
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Member(Struct):
     places: Places
     stepped: float
     ticked: float
-    # the head, on this connection; since it is not "up": when it last was
+    # the head's last answer on this connection; since it is not "up": when it last was
     heard: float
     retry_at: float
     link: Literal["down", "connecting", "registering", "up", "over"] = "down"
@@ -310,8 +310,6 @@ def _head_said(member: Member, event: HeadSaid, now: float) -> list[Action]:
         return []
     if member.link == "registering" and not isinstance(message, _BEFORE_REGISTERED):
         return []  # of the connection as it was before `RegisterFirst`
-    if member.link == "up":
-        member.heard = now
     return _MESSAGES[type(message)](member, message, now)
 
 
@@ -345,6 +343,7 @@ def _register_first(member: Member, message: RegisterFirst, now: float) -> list[
 
 
 def _heard(member: Member, message: Heard, now: float) -> list[Action]:
+    member.heard = now
     member.places.is_wanted = message.wanted
     return []
 

@@ -15,7 +15,7 @@ from cluster.world import Process, Wire, World
 from cellmesh.scheduler.cluster import head as head_core
 from cellmesh.scheduler.cluster import member as member_core
 from cellmesh.scheduler.cluster import places as places_core
-from cellmesh.scheduler.cluster.messages import (Grant, Held, Lost, Member, Place, Register, Registered, StoreReply,
+from cellmesh.scheduler.cluster.messages import (Grant, Held, Lost, Member, Place, Register, Registered, Status, StoreReply,
                                                  StoreRequest)
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ class HeadProcess(Process):
             elif isinstance(action, head_core.Perform):
                 reply = self.cluster.store.perform(action.request)
                 action.to.send(self, reply)  # type: ignore[attr-defined]
+            elif isinstance(action, head_core.Stop):
+                self.cluster.head_ended(self)
+                return
         self.set_timer()
 
     def _judge(self, action: head_core.Send, careful: bool) -> None:
@@ -161,15 +164,16 @@ class Machine(Process):
     """A node: the agent's core, and as much of a session as the agent sees. `running` and `queue`: (task, attempt,
     lease, from whom)."""
 
-    def __init__(self, cluster: Cluster, is_driver: bool) -> None:
+    def __init__(self, cluster: Cluster, is_driver: bool, total: dict[str, int] | None = None) -> None:
         cluster.n_machines += 1
         number = cluster.n_machines
         super().__init__(cluster, number)
         rng = self.world.rng
         self.key = number.to_bytes(32, "big")
-        total = {"CPU": rng.choice((10_000, 20_000, 40_000)), "memory": 10_000}
-        if rng.random() < 0.3:
-            total["GPU"] = 10_000
+        if total is None:
+            total = {"CPU": rng.choice((10_000, 20_000, 40_000)), "memory": 10_000}
+            if rng.random() < 0.3:
+                total["GPU"] = 10_000
         self.me = Member(number, f"tcp://{number}", self.key, f"host{number}", total, {"zone": rng.choice("ab")})
         settings = member_core.Settings(has_driver=is_driver)
         self.member = member_core.start(self.me, self.world.now, settings)
@@ -189,6 +193,8 @@ class Machine(Process):
         self.told: set[tuple[Machine, int]] = set()                  # (sender, lease) of what was said to wait
         self.n_requests = self.n_ended = self.n_occupants = 0
         self.pending_requests: set[int] = set()
+        self.replies: dict[int, bool] = {}                           # what the control store has answered
+        self.statuses: list[Status] = []
         self.stopped = ""
         self.on(member_core.Tick())
         self.look()
@@ -231,7 +237,7 @@ class Machine(Process):
         if head is None or not head.is_alive:
             self.world.at(0.01, self.post, self.on, member_core.Disconnected(action.attempt))
         elif not {(self.place, "head"), ("head", self.place)} & self.world.is_blocked:
-            self.wire = Wire(self.cluster, (self, head))
+            self.wire = self.cluster.wire_type(self.cluster, (self, head))
             self.world.at(2 * self.cluster.delay_s(), self.post, self.on, member_core.Connected(action.attempt))
 
     def _tell(self, action: places_core.Tell) -> None:
@@ -296,8 +302,12 @@ class Machine(Process):
         self.warned.add(str(action.shape))
 
     def _pass(self, action: member_core.Pass) -> None:
+        if isinstance(action.message, Status):
+            self.statuses.append(action.message)
+            return
         self.world.must(action.message.number in self.pending_requests, f"{self} was answered twice")
         self.pending_requests.discard(action.message.number)
+        self.replies[action.message.number] = action.message.done
 
     def _begin_drain(self, action: member_core.BeginDrain) -> None:
         self.draining = True
@@ -458,11 +468,12 @@ class Machine(Process):
         self.on(member_core.Looked(wants, free, lent, len(self.queue), n_ended=self.n_ended))
 
     def request(self) -> None:
+        self.claim(f"name{self.world.rng.randrange(4)}")
+
+    def claim(self, name: str) -> None:
         self.n_requests += 1
         self.pending_requests.add(self.n_requests)
-        self.on(member_core.Request(StoreRequest(self.n_requests, self.me.node, "names", "claim",
-                                                 f"name{self.world.rng.randrange(4)}",
-                                                 b"", lives_with=True)))
+        self.on(member_core.Request(StoreRequest(self.n_requests, self.me.node, "names", "claim", name, b"", lives_with=True)))
 
     def group(self) -> None:
         """Want a placement group, and remove it after a while, whether it has been placed or not."""

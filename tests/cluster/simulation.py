@@ -13,6 +13,7 @@ everything to its end.
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ FAULTS_S = 12.0          # how long things go wrong
 SETTLE_S = 100.0         # how long it may take until everything is done after that; AVOID_S is in it
 STUCK_S = 5.0            # so long a task may wait on one machine while another is idle
 QUIET_S = 2.0            # after which nothing must be held or asked any more
+GOODBYE_S = 1.0          # for a head's last words to get out
 PEER_DEAD_S = 3.0        # after which a shell gives up a peer that does not answer
 FAULTS = ("cut", "partition", "one way", "crash", "head crash", "pause", "head pause", "slow", "join", "drain",
           "peer cut", "congestion", "busy")
@@ -45,12 +47,10 @@ class Cluster:
     """Everything there is, and the faults."""
 
     settings = head_core.Settings(beat_s=1.0, dead_after_s=6.0)
+    wire_type = Wire
 
     def __init__(self, seed: int) -> None:
         self.world = world = World(seed)
-        rng = world.rng
-        self.faults = [fault for fault in FAULTS if rng.random() < 0.4]
-        self.base_delay_s = rng.choice((0.0002, 0.002, 0.05))
         self.n_machines = self.n_tasks = self.n_done = self.n_away = self.n_taken_back = self.n_groups = 0
         self.wires: list[Wire] = []
         self.generation: dict[frozenset[int], int] = {}
@@ -61,7 +61,15 @@ class Cluster:
         self.store = Store(world)
         self.is_calm = False
         self.stuck_since: dict[tuple[int, int], float] = {}      # (task, attempt) -> since when it waits though somebody is idle
-        self.head: HeadProcess | None = HeadProcess(self)
+        self.head: HeadProcess | None = None
+        self.draw(world.rng)
+
+    def draw(self, rng: random.Random) -> None:
+        """What there is, and what is going to happen."""
+        world = self.world
+        self.faults = [fault for fault in FAULTS if rng.random() < 0.4]
+        self.base_delay_s = rng.choice((0.0002, 0.002, 0.05))
+        self.head = HeadProcess(self)
         world.tell(f"faults: {', '.join(self.faults) or 'none'}")
         for i in range(rng.randint(2, 6)):
             self.join(is_driver=i == 0 or rng.random() < 0.4)
@@ -118,8 +126,18 @@ class Cluster:
         world.at(when - world.now, self._deliver, sender, receiver, generation, what, args)
 
     def _deliver(self, sender: Machine, receiver: Machine, generation: int, what: str, args: tuple[Any, ...]) -> None:
-        if generation == self.generation.get(frozenset((sender.me.node, receiver.me.node)), 0):
+        if generation != self.generation.get(frozenset((sender.me.node, receiver.me.node)), 0):
+            return
+        if sender.me.node in receiver.member.members or sender.me.node in self.buried or not receiver.is_alive:
             receiver.post(receiver.from_peer, sender, what, *args)
+        else:  # it is not let in before the head has told of it
+            self.world.at(0.1, self._deliver, sender, receiver, generation, what, args)
+            self.world.at(PEER_DEAD_S, self._let_go, sender, receiver, generation)
+
+    def _let_go(self, sender: Machine, receiver: Machine, generation: int) -> None:
+        pair = frozenset((sender.me.node, receiver.me.node))
+        if sender.me.node not in receiver.member.members and generation == self.generation.get(pair, 0):
+            self.cut_peers(sender, receiver)
 
     def cut_peers(self, one: Machine, other: Machine) -> None:
         """Their connection is lost, and both see it."""
@@ -226,6 +244,12 @@ class Cluster:
             self.troubled(node, for_s or 0.0)
         if for_s is not None:
             self.world.at(for_s, self.start_head)
+
+    def head_ended(self, head: HeadProcess) -> None:
+        """It has told everybody, and goes once that is sent."""
+        head.is_alive = False
+        for wire in [w for w in self.wires if head in w.ends]:
+            self.world.at(GOODBYE_S, wire.cut)
 
     def start_head(self) -> None:
         if self.head is None or not self.head.is_alive:

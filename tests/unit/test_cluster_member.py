@@ -137,6 +137,15 @@ def test_a_head_that_hears_and_does_not_answer_is_left() -> None:
     assert [a for a in agent.passes(0.4, hears=False) if isinstance(a, Connect)] == [Connect(2)]
 
 
+def test_a_head_that_speaks_and_does_not_hear_is_left() -> None:
+    """What it says to everybody is no answer: after as long as it takes to notice twice, it would call this node dead."""
+    agent = Driven().up()
+    actions: list[core.Action] = []
+    for node in range(10, 64):
+        actions += [*agent.passes(0.1, hears=False), *(agent.hears(Came(who(node))) if agent.member.link == "up" else ())]
+    assert [a for a in actions if isinstance(a, Connect)] == [Connect(2)]
+
+
 def test_the_own_pause_is_nobodys_silence() -> None:
     agent = Driven().up()
     agent.now += 30
