@@ -410,6 +410,7 @@ class HeadLink(Sockets):
         self._introduced_by, self._hostname = introduced_by, hostname
         self._decoder = decoder(FromHead | FromDoor)
         self.is_connected = False
+        self._has_failed = False           # the last handshake, without a reason
         self._connect(introduced_by or keys)
 
     def send(self, message: Message) -> bool:
@@ -461,6 +462,7 @@ class HeadLink(Sockets):
 
     def _connection_changed(self, event: int, value: int) -> None:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self._has_failed = False
             if self._connects_as is self._keys:
                 self.is_connected = True
                 self.events.append(Connected(HEAD))
@@ -480,6 +482,8 @@ class HeadLink(Sockets):
                 self._reconnect("", self._introduced_by)  # another life of the head, which has not heard of this node
             else:
                 self.events.append(Rejected("the head does not know this key", final=True))
+        elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and not self._has_failed:
+            self._has_failed = True  # a head that has ended meanwhile does that, too; libzmq tries again by itself
         else:
             self.events.append(Rejected(f"who listens at {self._endpoint} is not the head with the expected key",
                                         final=False))

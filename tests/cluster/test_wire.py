@@ -491,6 +491,19 @@ def test_another_head_at_the_address_is_noticed(door: Door, head: HeadSocket) ->
         assert heard(head) == [], "not even a handshake"
 
 
+def test_a_head_that_ends_during_a_handshake_is_no_other_head(door: Door) -> None:
+    keys = sockets.new_pair()
+    with socket.create_server(("127.0.0.1", 0)) as dying:
+        agent = HeadLink(keys, door.keys.public, f"tcp://127.0.0.1:{dying.getsockname()[1]}")
+        with closing(agent):
+            connection, _ = dying.accept()
+            connection.recv(1)
+            dying.close()
+            connection.close()
+            wait(agent, until=lambda: heard(agent, wire.Unreachable))
+            assert not heard(agent, Rejected)
+
+
 def test_who_is_expelled_is_not_listened_to_on_its_old_connection(door: Door, head: HeadSocket) -> None:
     agent, keys = link(door, head, wire.MACHINE)
     with closing(agent):
