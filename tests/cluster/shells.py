@@ -51,7 +51,11 @@ class HeadProcess(Process):
     def arrived(self, wire: Wire, message: Any) -> None:
         if isinstance(message, Register):
             self.held[wire] = message.held
+            before = self.head.nodes.get(message.member.node)
+            number = before.number if before is not None else -1
         self.on(head_core.Received(wire, wire.ends[0].key, message))  # type: ignore[attr-defined]
+        if isinstance(message, Register) and (node := self.head.nodes.get(message.member.node)) is not None:
+            self.world.must(node.number >= number, f"registration {message.number} of {wire.ends[0]} came late, and {number} is forgotten for it")
         if wire in self.head.by_connection:
             self.received_at[self.head.by_connection[wire]] = self.world.now
 
