@@ -32,6 +32,10 @@ class AnotherHead(ClusterError):
     """Somebody else is at its address."""
 
 
+class _Broken(ClusterError):
+    """The connection has ended before the answer came."""
+
+
 def hostname() -> str:
     """Of this machine, as others are told."""
     return socket.gethostname()[:256]
@@ -100,7 +104,7 @@ def join(where: str, token: Token, timeout_s: float = TIMEOUT_S) -> Cluster:
     at = address.join(*address.parse(where))
     own = sockets.new_pair()
     with Conversation(token.pair(sockets.public_of), token.head_key, at, timeout_s) as conversation:
-        joined = conversation.ask(Join(own.public, hostname()), Joined)
+        joined = conversation.ask(Join(own.public, hostname()), Joined, again=True)  # the token may be used up by now
     return Cluster.joined(joined.cluster, at, token.head_key, own)
 
 
@@ -137,15 +141,23 @@ class Conversation:
         self.ask(End(reason), None)
         self._wait(lambda event: isinstance(event, Disconnected))
 
-    def ask(self, said: Message, kind: type[M] | None) -> M:
-        """Say it, and wait for the answer of that kind; None: for none."""
-        if not self._link.is_connected:
-            self._wait(lambda event: isinstance(event, Connected))
-        self._link.send(said)
-        if kind is None:
-            return None  # type: ignore[return-value]
-        answer = self._wait(lambda event: isinstance(event, Received) and isinstance(event.message, kind))
-        return answer.message  # type: ignore[no-any-return]
+    def ask(self, said: Message, kind: type[M] | None, again: bool = False) -> M:
+        """Say it, and wait for the answer of that kind; None: for none. `again`: say it once more on the next connection
+        where one has broken before the answer came, as it does not matter how often it arrives."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            if not self._link.is_connected:
+                self._wait(lambda event: isinstance(event, Connected))
+            self._link.send(said)
+            if kind is None:
+                return None  # type: ignore[return-value]
+            try:
+                answer = self._wait(lambda event: isinstance(event, Received) and isinstance(event.message, kind))
+            except _Broken:
+                if again and time.monotonic() < deadline:
+                    continue
+                raise
+            return answer.message  # type: ignore[no-any-return]
 
     def _wait(self, is_it: Callable[[Any], bool]) -> Any:
         deadline = time.monotonic() + self._timeout_s
@@ -162,7 +174,7 @@ class Conversation:
             case Unreachable():
                 raise ClusterError(f"the head at {self._at} cannot be reached: nobody listens there now")
             case Disconnected(_, reason):
-                raise ClusterError(f"the head at {self._at}: {reason}")
+                raise _Broken(f"the head at {self._at}: {reason}")
             case Received(message=Refused(reason)):
                 raise NotAdmitted(f"the head at {self._at} says no: {reason}")
             case Rejected(_, final=True):

@@ -484,7 +484,7 @@ class HeadLink(Sockets):
                 self.events.append(Rejected("the head does not know this key", final=True))
         elif event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL and not self._has_failed:
             self._has_failed = True  # a head that has ended meanwhile does that, too; libzmq tries again by itself
-        else:
+        elif not self.is_connected:  # else a byte was spoilt, and the connection ends
             self.events.append(Rejected(f"who listens at {self._endpoint} is not the head with the expected key",
                                         final=False))
 
