@@ -237,7 +237,8 @@ def test_each_message_has_its_scene() -> None:
 def is_left(them: Machines) -> str:
     them.sweep(100.0)
     left = {f"{here} of {there}": known for here, machine in them.machines.items() for there, exchange in machine.exchanges.items()
-            if any(known := (exchange.objects._imports, exchange.objects._told, exchange.objects._held, exchange.sent._tasks, exchange.accepted._tasks))}
+            if any(known := (exchange.objects._imports, exchange.objects._told, exchange.objects._held, exchange.sent._tasks,
+                             exchange.accepted._tasks))}
     left |= {here: machine.lineage._held for here, machine in them.machines.items() if machine.lineage._held}
     return str(left or "")
 
