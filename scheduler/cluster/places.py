@@ -28,6 +28,7 @@ from .messages import MAX_ASKS, MAX_BUNDLES, MAX_HELD, Ask, AskGroup, Grant, Hel
 # of work ahead of a node beyond its places: several round trips, little enough to be fair
 AHEAD_S = 0.02
 RATE_S = 0.01                  # over how long at least the rate at which tasks end is measured
+RATE_LASTS_S = 1.0             # older than that, the rate at home says nothing about what comes
 LINGER_S = 0.1                 # a place that was not needed for so long goes back
 WANTED_LINGER_S = 0.03         # the same while others wait: the next task of a loop still finds it
 MAX_ASK = 10_000               # places asked for at a time, of one shape
@@ -138,6 +139,7 @@ class GroupLine(Struct):
     avoid: tuple[int, ...] = ()
     number: int = 0
     avoided: tuple[int, ...] = ()  # nodes, of the ask
+    is_repeated: bool = False      # with other nodes to avoid, so the head may take it for a new one
     leases: dict[int, Lease] = field(default_factory=dict)
 
 
@@ -266,6 +268,8 @@ def granted(places: Places, grant: Grant, members: Container[int], now: float) -
         if line.asked <= 0:
             actions += _close(places, line)
     elif line is not None:
+        if line.is_repeated:
+            actions += _tell(places, AskGroup(line.number, places.me, []))
         del places.by_number[line.number]
         line.number = 0
         if unusable:  # all or none: those on the others go back too, and are asked for again
@@ -389,7 +393,8 @@ def _count(places: Places, lease: Lease, n: int) -> None:
 def _reconsider(places: Places, line: Line, now: float) -> list[Action]:
     """Ask, ask again, or withdraw."""
     n = min(line.waiting + _n_stuck(line, now), MAX_ASK)
-    if line.want.strategy.leaves_home and policy.n_fitting(places.total, line.want.demand, 1):
+    is_measured = now - places.rated <= RATE_LASTS_S
+    if is_measured and line.want.strategy.leaves_home and policy.n_fitting(places.total, line.want.demand, 1):
         n = max(0, n - int(places.home_rate * PATIENCE_S))
     if n:
         line.unwanted_since = now
@@ -458,6 +463,7 @@ def _ask_groups(places: Places) -> list[Action]:
             continue
         if not group.number and len(places.by_number) >= MAX_ASKS:
             continue
+        group.is_repeated = bool(group.number)
         group.number, group.avoided = group.number or _new_number(places, group), avoid
         actions.append(Tell(AskGroup(group.number, places.me, list(group.bundles), group.mode, list(avoid))))
     return actions

@@ -124,7 +124,8 @@ class HeadProcess(Process):
                 for kind, amount in lease.demand.items():
                     leased[kind] = leased.get(kind, 0) + amount * lease.n
         total = self.head.nodes[place.node].member.total
-        world.must(all(amount <= total.get(kind, 0) for kind, amount in leased.items()),
+        granted = ledger.leases[place.lease].demand  # of other kinds there may be more: who held them has come back after others had been given them
+        world.must(all(leased[kind] <= total.get(kind, 0) for kind in granted),
                    f"node {place.node} has {total} and {leased} of it are leased")
 
 

@@ -451,3 +451,23 @@ def test_nothing_is_called_back_for_what_would_not_run_there() -> None:
     agent.hears(Infeasible(agent.member.places.lines["late"].number, "no machine is so large"))
     agent.passes(2.0)
     assert kept(agent) == 4
+
+
+def test_a_group_that_was_asked_for_again_is_not_left_with_the_head() -> None:
+    agent = Driven().up(2, 3)
+    first = told(agent(WantGroup("g", (CPU, CPU), "PACK")))
+    assert first == [AskGroup(1, 1, [CPU, CPU], "PACK", [])]
+    again = told(agent(PeerFailed(3)))
+    assert again == [AskGroup(1, 1, [CPU, CPU], "PACK", [3])], "the grant of the first may be on its way already"
+    actions = agent.hears(grant(1, (7, 2, 2)))
+    assert AskGroup(1, 1, []) in told(actions)
+
+
+def test_a_rate_at_home_that_is_old_keeps_nothing_back() -> None:
+    agent = Driven().up(2)
+    for n in (0, 200, 400):
+        agent.now += 0.1
+        agent(Looked((), {}, n_ended=n))
+    assert not told(agent(Looked((Demand("s", CPU, 5),), {}, n_queued=5, n_ended=400))), "home will have begun them soon"
+    agent.now += 3.0
+    assert [type(message) for message in told(agent(Tick()))][-1:] == [Ask]
