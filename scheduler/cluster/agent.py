@@ -48,7 +48,7 @@ DRAINED_S = 1.0       # after its last task, and the last that was read of what 
 SETTLE_S = 0.002      # tasks that could run at home, but for others that run there, go elsewhere after so long
 SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
-UNREACHABLE_S = 11.0  # a member that cannot be reached for so long is of no use; whoever is dead the head has found out by then, and says so
+LATER_S = 1.0         # than the head calls a silent member dead: who cannot be reached for so long by us alone is of no use to us
 UNIT = 10_000         # of amounts in messages
 
 Amounts = tuple[tuple[str, int], ...]
@@ -140,7 +140,7 @@ class Agent:
 
     def _pause_ms(self, now: float) -> float:
         due = [member.next_deadline(self._member), self._look_at, *(since + SETTLE_S for since in self._crowded.values() if since + SETTLE_S > now),
-               *(since + UNREACHABLE_S for since in self._unreachable.values()), self._onlookers.deadline, self._groups.deadline]
+               *(since + self._unreachable_s for since in self._unreachable.values()), self._onlookers.deadline, self._groups.deadline]
         if any(not exchange.is_quiet for exchange in self._exchanges.values()):
             due.append(self._sweep_at)
         return 0 if self._has_news else max(0.0, min(due) - now) * 1000
@@ -169,8 +169,8 @@ class Agent:
             self._lineage.sweep()
             self._desk.sweep(now)
             self._records.look(now)
-        for node in [node for node, since in self._unreachable.items() if now - since >= UNREACHABLE_S]:
-            self._cut(node, f"it could not be reached for {UNREACHABLE_S:g} s")
+        for node in [node for node, since in self._unreachable.items() if now - since >= self._unreachable_s]:
+            self._cut(node, f"it could not be reached for {self._unreachable_s:g} s")
         self._tell_waiting()
         self._look(now)
         if looks_at_groups:
@@ -183,6 +183,10 @@ class Agent:
                 self._drained_from = now
             elif now - self._drained_from >= DRAINED_S:
                 self._step(member.Drained())
+
+    @property
+    def _unreachable_s(self) -> float:
+        return self._member.dead_after_s + LATER_S
 
     def _look_at_groups(self, now: float) -> None:
         """After `_look`, from which on we are told of what becomes of groups: what comes in between would be missed."""

@@ -166,7 +166,7 @@ class _Peer:
         self.monitor: zmq.Socket[bytes] | None = None
         self.is_connected = self.is_missed = False       # missed: somebody has been told that it cannot be reached
         self.is_given_up = False                         # by libzmq, until `Peers.retry`
-        self.route = b""                                 # where its last message came from
+        self.routes: dict[bytes, None] = {}              # where its messages have come from since the last acknowledgement
         self.is_faulty = False
 
 
@@ -349,7 +349,7 @@ class Peers(Sockets):
         if not 2 <= len(frames) <= 1 + MAX_PARTS or len(frames[1]) < _number.size:
             self._refuse(peer, f"{len(frames) - 1} frames that are no message")
             return
-        peer.route = frames[0].bytes
+        peer.routes[frames[0].bytes] = None  # what was still under way on the connection before may come last
         node = peer.member.node
         number, = _number.unpack_from(frames[1].buffer)
         is_next = peer.incoming.take(number, sum(map(len, frames)), is_bulk=len(frames) > 2)
@@ -370,15 +370,20 @@ class Peers(Sockets):
         for node in self._to_acknowledge:
             peer = self._peers.get(node)
             if peer is not None and (expected := peer.incoming.acknowledgement()) is not None:
-                try:
-                    self._incoming.send_multipart([peer.route, _number.pack(expected)], zmq.DONTWAIT)
-                except zmq.ZMQError as error:
-                    # It has gone; it sends again, and is told again.
-                    if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
-                        raise
+                routes, peer.routes = peer.routes, {}
+                for route in routes:
+                    self._acknowledge(route, expected)
         if self._to_acknowledge:
             self._to_acknowledge.clear()
             self.has_sent(self._incoming)
+
+    def _acknowledge(self, route: bytes, expected: int) -> None:
+        try:
+            self._incoming.send_multipart([route, _number.pack(expected)], zmq.DONTWAIT)
+        except zmq.ZMQError as error:
+            # It has gone; it sends again, and is told again.
+            if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
+                raise
 
 
 class HeadLink(Sockets):

@@ -82,7 +82,7 @@ def is_gone(pid: int) -> bool:
     """Zombies are gone: whose children they are is not ours to say."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # before it was opened, or while it was read
         return True
 
 
