@@ -1,9 +1,10 @@
-"""Deliberate mistakes in the pure cores of a cluster. Each is one that a hurried change could make; the simulation must catch every one.
+"""Deliberate mistakes in the pure cores of a cluster. Each is one that a hurried change could make; the simulation, or the matrix of messages and faults,
+must catch every one.
 
     python tests/cluster/mutants.py            # all; `make nightly`
     python tests/cluster/mutants.py NAME       # one of them
 
-Exit status 1 when a mutant survives `N_SEEDS` seeds.
+Exit status 1 when a mutant survives `N_SEEDS` seeds and the matrix.
 """
 from __future__ import annotations
 
@@ -18,11 +19,14 @@ from mutation import Mutant, main  # noqa: E402
 
 CORE = Path(__file__).resolve().parents[2] / "scheduler" / "cluster"
 SIMULATION = Path(__file__).resolve().parent / "simulation.py"
+MATRIX = SIMULATION.with_name("test_message_faults.py")
 N_SEEDS = int(os.environ.get("CELLMESH_SEEDS", "1000"))
 LIMIT_S = 600
 # The package's own modules are looked for in the folder of the mutant first.
 RUN = ("import runpy, sys, cellmesh.scheduler.cluster as cluster; cluster.__path__.insert(0, sys.argv[1]); "
        "sys.argv[:] = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')")
+RUN_MATRIX = ("import pytest, sys, cellmesh.scheduler.cluster as cluster; cluster.__path__.insert(0, sys.argv[1]); "
+              "sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', sys.argv[2]]))")
 
 MUTANTS = [
     Mutant("a head that has just woken judges", "head.py",
@@ -80,7 +84,8 @@ def caught_by(mutant: Mutant, folder: Path) -> str:
     done = subprocess.run([sys.executable, "-c", RUN, str(folder), str(SIMULATION), "0", str(N_SEEDS)],
                           capture_output=True, text=True, timeout=LIMIT_S)
     if not done.returncode:
-        return ""
+        done = subprocess.run([sys.executable, "-c", RUN_MATRIX, str(folder), str(MATRIX)], capture_output=True, text=True, timeout=LIMIT_S)
+        return "the matrix" if done.returncode else ""
     found = re.search(r"Violation: seed (\d+)", done.stderr)
     if found is None and "Error" not in done.stderr:
         sys.exit(f"the mutant {mutant.name!r} does not run:\n{done.stderr}")
