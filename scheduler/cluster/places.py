@@ -4,8 +4,9 @@ keeps them.
 **Sending.** A lease is a number of tasks that may be under way on a node at a time. While they are short, waiting for
 the answer to each would leave the node idle, so a lease may have as many more under way as end there within `AHEAD_S`:
 none when tasks take long, whole batches when they take microseconds; and one for each place where large arguments
-travel along, so that they come while the task before runs. Nodes where arguments lie come first; where tasks wait although they have places (their node's own work has taken the room) no more are sent, and those that wait are taken back when
-there is room elsewhere, which is asked for.
+travel along, so that they come while the task before runs. Nodes where arguments lie come first; where tasks wait
+although they have places (their node's own work has taken the room) no more are sent, and those that wait are taken
+back when there is room elsewhere, which is asked for.
 
 **Giving back.** Places that were not needed for `LINGER_S` go back, sooner if others wait; those called back as soon as
 they are empty, and so those of tasks that would rather run somewhere else: the next one is to have the choice. Between
