@@ -20,7 +20,7 @@ from mutation import Mutant, main  # noqa: E402
 CORE = Path(__file__).resolve().parents[2] / "scheduler" / "cluster"
 SIMULATION = Path(__file__).resolve().parent / "simulation.py"
 MATRIX = SIMULATION.with_name("test_message_faults.py")
-N_SEEDS = int(os.environ.get("CELLMESH_SEEDS", "1000"))
+N_SEEDS = int(os.environ.get("CELLMESH_SEEDS", "3000"))
 LIMIT_S = 600
 # The package's own modules are looked for in the folder of the mutant first.
 RUN = ("import runpy, sys, cellmesh.scheduler.cluster as cluster; cluster.__path__.insert(0, sys.argv[1]); "

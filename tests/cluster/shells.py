@@ -76,6 +76,7 @@ class HeadProcess(Process):
             elif isinstance(action, head_core.Remember):
                 self.cluster.store.members[action.member.node] = (action.member, action.draining)
             elif isinstance(action, head_core.Bury):
+                self._judge_burial(action)
                 self.cluster.store.bury(action.node, action.reason)
             elif isinstance(action, head_core.Perform):
                 reply = self.cluster.store.perform(action.request)
@@ -87,7 +88,7 @@ class HeadProcess(Process):
 
     def _judge(self, action: head_core.Send, careful: bool) -> None:
         """The oracle of what a head may say."""
-        world, message, settings = self.world, action.message, self.cluster.settings
+        world, message = self.world, action.message
         if not isinstance(message, (head_core.Heard, Registered)):
             world.tell(f"{self} says {message}")
         if isinstance(message, Registered):
@@ -97,21 +98,23 @@ class HeadProcess(Process):
                 for held in self.held[wire]:  # type: ignore[index]
                     world.must(held.node not in self.head.nodes or held.lease in self.head.ledger.leases,
                                f"lease {held.lease}, which node {number} says that it holds, is not in the books")
-        elif isinstance(message, Lost) and message.node not in self.cluster.buried:
+        elif isinstance(message, Lost):
+            world.must(message.node in self.cluster.store.dead, f"node {message.node} was said to be dead before that was stored")
             self.cluster.buried.add(message.node)
-            if not message.reason.startswith("silent"):
-                return
-            age = world.now - max(self.born, self.woke)
-            world.must(age >= settings.dead_after_s - 1e-9,
-                       f"node {message.node} was declared dead {age:.2f} s after the head had woken or started")
-            silence = world.now - self.received_at.get(message.node, self.born)
-            world.must(silence > settings.dead_after_s,
-                       f"node {message.node} was declared dead after a silence of {silence:.2f} s")
-            is_well = self.cluster.machines[message.node].is_alive and world.now - self.cluster.trouble.get(message.node, -1e9) > settings.dead_after_s + 8
-            world.must(not is_well, f"node {message.node} was declared dead, and nothing was wrong with it")
         elif isinstance(message, Grant):
             for place in message.places:
                 self._judge_place(place)
+
+    def _judge_burial(self, burial: head_core.Bury) -> None:
+        world, node, dead_after_s = self.world, burial.node, self.cluster.settings.dead_after_s
+        if not burial.reason.startswith("silent"):
+            return
+        age = world.now - max(self.born, self.woke)
+        world.must(age >= dead_after_s - 1e-9, f"node {node} was declared dead {age:.2f} s after the head had woken or started")
+        silence = world.now - self.received_at.get(node, self.born)
+        world.must(silence > dead_after_s, f"node {node} was declared dead after a silence of {silence:.2f} s")
+        is_well = self.cluster.machines[node].is_alive and world.now - self.cluster.trouble.get(node, -1e9) > dead_after_s + 8
+        world.must(not is_well, f"node {node} was declared dead, and nothing was wrong with it")
 
     def _judge_place(self, place: Place) -> None:
         world, ledger = self.world, self.head.ledger
