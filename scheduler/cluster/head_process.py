@@ -1,8 +1,8 @@
 """`python -m cellmesh.scheduler.cluster.head_process FOLDER`: the head of a cluster, and who starts it again.
 
 Two processes. The first one holds the folder's lock, forks the second, and waits: if that dies, it forks another one,
-which is the next life of the head. It has imported next to nothing and does nothing else, so little can befall it; the
-second dies with it. The second serves, see `head_server`.
+which is the next life of the head. It imports what the second needs, so that a life begins at once, and does nothing
+else, so little can befall it; the second dies with it. The second serves, see `head_server`.
 
     SIGTERM     the head ends; its cluster does not, and goes on when the head is started again
     `End`       the cluster ends, and its folder goes
@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from .. import private_folder, processes
@@ -53,6 +54,7 @@ def log_tail(cluster: Cluster) -> str:
 
 def supervise(cluster: Cluster) -> int:
     """Have the head served until its cluster ends or somebody ends it; the exit status."""
+    from .head_server import run
     signals = {signal.SIGTERM, signal.SIGCHLD}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # they are waited for, not handled
     parent, n_failures, stopping = os.getpid(), 0, False
@@ -61,7 +63,7 @@ def supervise(cluster: Cluster) -> int:
         child = os.fork()
         if child == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-            _serve(cluster, parent)
+            _serve(run, cluster, parent)
         while not (ended := os.waitpid(child, os.WNOHANG))[0]:
             if signal.sigwait(signals) == signal.SIGTERM:
                 stopping = True
@@ -79,11 +81,10 @@ def supervise(cluster: Cluster) -> int:
             return 0
 
 
-def _serve(cluster: Cluster, parent: int) -> NoReturn:
+def _serve(run: Callable[[Cluster], int], cluster: Cluster, parent: int) -> NoReturn:
     code = 1
     try:
         processes.die_with_parent(parent)
-        from .head_server import run
         code = run(cluster)
     except BaseException:  # the last one who can say it
         sys.excepthook(*sys.exc_info())

@@ -49,7 +49,7 @@ from .places import Group, GroupPlaced, Places, Send, TakeBack, Tell, Demand, Wa
 
 EARLY_S = 0.05                 # between reports out of turn
 MAX_REQUESTS = 256             # to the control store, unanswered; the shell waits beyond
-FIRST_RETRY_S, MAX_RETRY_S = 0.1, 2.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.1, 0.5
 BEATS_ASLEEP = 2.0             # as in `head`
 
 
