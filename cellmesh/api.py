@@ -121,11 +121,22 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle:
     of = current()
     found = find_actor(of, name, namespace)
     if found is None:
-        from .state import list_actors
-        known = sorted({row["name"] for row in list_actors() if row["name"] and row["state"] != "dead"})
-        there = f"those with names are {', '.join(map(repr, known))}" if known else "no living actor has a name"
-        raise ValueError(f"no actor named {name!r} is alive in namespace {namespace or of.namespace!r}: {there}")
+        raise ValueError(f"no actor named {name!r} is alive in namespace {namespace or of.namespace!r}: "
+                         f"{_named_actors(name, namespace or of.namespace)}")
     return found
+
+
+def _named_actors(name: str, namespace: str) -> str:
+    """What there is in place of an actor of that name: one of another namespace first of all."""
+    from .util import list_named_actors
+    named = list_named_actors(all_namespaces=True)
+    others = sorted({row["namespace"] for row in named if row["name"] == name} - {namespace})
+    if others:
+        more = f", and {len(others) - 1} more namespaces have one" if others[1:] else ""
+        return f"there is one in another, get_actor({name!r}, namespace={others[0]!r}){more}"
+    known = sorted({row["name"] if row["namespace"] == namespace else f"{row['name']} (namespace {row['namespace']})"
+                    for row in named if row["name"] != name})
+    return f"those with names are {', '.join(map(repr, known[:10]))}" if known else "no living actor has a name"
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:

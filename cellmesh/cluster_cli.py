@@ -20,7 +20,7 @@ from .text import in_bytes, in_one_line, in_resources
 
 if TYPE_CHECKING:
     from .scheduler.cluster.keys import Cluster
-    from .scheduler.cluster.messages import NodeStatus, Status
+    from .scheduler.cluster.messages import Status
 
 START_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 5.0
@@ -120,7 +120,8 @@ def start(options: argparse.Namespace) -> int:
         if session is None:
             session = _start_node(cluster, host, 0 if options.head else options.port or 0, resources, options)
         elif not options.head:
-            raise CommandError(f"session {session} of this machine is a node of {cluster.name} already; `cellmesh stop {session}` "
+            raise CommandError(f"session {session} of this machine is a node of {cluster.name} already; for another one beside it, set "
+                               f"XDG_RUNTIME_DIR to a folder of its own; `cellmesh stop {session}` "
                                "ends it")
         _tell_start(cluster, session, options, is_new)
     return 0
@@ -296,7 +297,10 @@ def _one(known: Sequence[Cluster], where: str | None, none: str) -> Cluster:
     from .scheduler.cluster import address
     if where is not None:
         wanted = address.join(*address.parse(where))
-        known = [cluster for cluster in known if address.same(cluster.address, wanted)]
+        there = [cluster for cluster in known if address.same(cluster.address, wanted)]
+        if known and not there:
+            raise CommandError(f"--address {where}: here that is no cluster's head; there is {', '.join(cluster.address for cluster in known)}")
+        known = there
     if not known:
         raise CommandError(none)
     if len(known) > 1:
@@ -306,26 +310,20 @@ def _one(known: Sequence[Cluster], where: str | None, none: str) -> Cluster:
 
 def drain(options: argparse.Namespace) -> int:
     """Have a node leave when it has finished what it does."""
-    from .scheduler.cluster import commands, keys
+    from .scheduler.cluster import commands, keys, strategies
     with _failures():
         cluster = _one(keys.known(), options.address, "this machine is part of no cluster")
         with commands.talk(cluster) as head:
             rows = [row for row in head.status().nodes if row.state != "dead"]
-            found = [row for row in rows if _is_called(row, options.node)]
+            found = strategies.find(options.node, [row.member for row in rows])
             if len(found) != 1:
-                what = "no node" if not found else f"{len(found)} nodes"
+                what = f"{len(found)} nodes of {cluster.name} are" if found else f"no node of {cluster.name} is"
                 there = ", ".join(f"{row.member.node:x} ({in_one_line(row.member.hostname)})" for row in rows) or "none"
-                raise CommandError(f"{what} of {cluster.name} is called {options.node!r}; there is {there}")
-            head.drain(found[0].member.node)
-    print(f"node {found[0].member.node:x} takes nothing new, and leaves when what runs there has ended")
+                raise CommandError(f"{what} called {options.node!r}: give the number of one, or {strategies.N_DIGITS} digits of its beginning. "
+                                   f"There are {there}")
+            head.drain(found[0].node)
+    print(f"node {found[0].node:x} takes nothing new, and leaves when what runs there has ended")
     return 0
-
-
-def _is_called(row: NodeStatus, name: str) -> bool:
-    from .scheduler.cluster.messages import SESSION_LABEL
-    member = row.member
-    is_number = len(name) >= 4 and f"{member.node:x}".startswith(name.lower())
-    return is_number or name in (member.hostname, member.labels.get(SESSION_LABEL))
 
 
 # ---------------------------------------------------------------- looking

@@ -65,11 +65,12 @@ class Context(Mapping[str, Any]):
 
     def _cluster(self) -> dict[str, str]:
         from . import machines
+        from .scheduler.messages import HAS_LEFT
         if self._state() != "running" or not machines.is_clustered(self._session):
             return {}
         found = machines.of_cluster(self._session)
         names, living = machines.names(found), [row for row in found if row.state != "dead"]
-        lost = len(found) - len(living)
+        lost = sum(row.state == "dead" and row.reason != HAS_LEFT for row in found)
         return {"cluster": f"{self._session.config.cluster or 'node'}, {len(living)} nodes" + (f", {lost} lost" if lost else ""),
                 **{f"  {names[row.node]}": in_resources({name: amount for name, amount in row.total.items() if name != "memory"})
                    + (", this one" if row.is_here else ", draining" if row.state == "draining" else "") for row in living[:SHOWN_NODES]}}

@@ -458,8 +458,8 @@ def _where_it_was_to_run(resource_class: int) -> str:
     from .scheduler.cluster.strategies import from_text
     wish = from_text(text)
     if wish.kind == "node":
-        return (f"no node of the cluster has the id or name {wish.node!r}, and soft=False allows no other; or it cannot be sent to "
-                "another node (docs/cluster.md says what cannot)")
+        return (f"no node of the cluster has the id, name or number {wish.node!r} (cellmesh.nodes() lists them), and soft=False allows no "
+                "other; or it cannot be sent to another node (docs/cluster.md says what cannot)")
     return (f"it must run where {', '.join(f'{key}={value}' for key, value in wish.labels.items())} holds, and this session is in no cluster any "
             "more, or it cannot be sent to another node (docs/cluster.md says what cannot)")
 

@@ -214,5 +214,5 @@ def _what_it_waits_for(ref: Ref) -> str:
     info = ref.client.info(ref)
     what = f"a result of {info['name']!r}" if info["name"] else ref.hex()
     states = {"waiting": "waits for its arguments", "ready": "waits for a worker or for resources",
-              "running": f"runs in pid {info['pid']}"}
+              "running": f"runs in pid {info['pid']}" if info["pid"] else "runs on another machine"}
     return f"{what}, which {states.get(info['state'], info['state'])}"

@@ -348,18 +348,19 @@ class NodeAffinitySchedulingStrategy:
     Parameters
     ----------
     node_id : str
-        As `get_runtime_context().get_node_id()` gives it.
+        As `get_runtime_context().get_node_id()` gives it. In a cluster also the name of its host, or its number, or at least four
+        digits of the number's beginning, as `cellmesh status` and the panel show it.
     soft : bool
         Whether another node will do where there is none of that id.
     """
 
     node_id: str
-    soft: bool
+    soft: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.node_id, str) or not isinstance(self.soft, bool):
+        if not isinstance(self.node_id, str) or not self.node_id or not isinstance(self.soft, bool):
             raise ValueError(f"NodeAffinitySchedulingStrategy(node_id={self.node_id!r}, soft={self.soft!r}): must be the id of a "
-                             "node, a string, and True or False")
+                             "node, a string that is not empty, and True or False")
 
 
 class In:

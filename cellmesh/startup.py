@@ -20,6 +20,7 @@ LEAST_STORE_BYTES = 1 << 20
 MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
+ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
 CLUSTER_PREFIX = "tcp://"
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {"include_dashboard", "dashboard_host", "dashboard_port", "configure_logging", "logging_level",
@@ -102,7 +103,12 @@ def _asked_cluster(given: Mapping[str, Any]) -> str:
 
 
 def _asked_address(given: Mapping[str, Any]) -> str:
-    return given.get("address", os.environ.get("CELLMESH_ADDRESS", "local"))
+    return given.get("address") or os.environ.get(ADDRESS_VARIABLE) or "local"  # an empty variable says nothing
+
+
+def _asked_by(given: Mapping[str, Any]) -> str:
+    """Where an address comes from, for errors: who has set a variable may have forgotten it."""
+    return f"init(address={given['address']!r})" if "address" in given else f"{ADDRESS_VARIABLE}={_asked_address(given)!r} in the environment"
 
 
 def store_bytes(given: Mapping[str, Any]) -> int:
@@ -123,10 +129,12 @@ def make_config(given: Mapping[str, Any]) -> Config:
     from .session import Config
     address = _asked_address(given)
     if not is_local(given):
+        if hint := _as_cluster(address):
+            raise ValueError(f"{_asked_by(given)}: a cluster's address begins with {CLUSTER_PREFIX!r}: {hint!r}")
         if refused := sorted(set(given) - {"address", "namespace", "log_to_driver", "runtime_env"}):
-            raise ValueError(f"init(address={address!r}) joins a session, which has its resources already: leave out "
+            raise ValueError(f"{_asked_by(given)} joins a session, which has its resources already: leave out "
                              f"{', '.join(refused)}, or use address=\"local\" for a session of your own")
-        return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address),
+        return Config({}, 0, given.get("namespace", ""), given.get("log_to_driver", True), _address(address, _asked_by(given)),
                       runtime_env=environment.normal(given.get("runtime_env", {})))
     namespace = given.get("namespace", f"anonymous-{os.urandom(6).hex()}")
     store = store_bytes(given)
@@ -144,10 +152,10 @@ def make_config(given: Mapping[str, Any]) -> Config:
     cluster = _asked_cluster(given)
     return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,
                   **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})), cluster=cluster,
-                  cluster_folder=_cluster_folder(cluster) if cluster else "")
+                  cluster_folder=_cluster_folder(cluster, _asked_by(given)) if cluster else "")
 
 
-def _cluster_folder(cluster: str) -> str:
+def _cluster_folder(cluster: str, asked_by: str) -> str:
     """Where this user's keys for a cluster are; joins it if there are none, but a token."""
     from .exceptions import AuthenticationError, ClusterError
     from .scheduler.cluster import address, commands, keys
@@ -155,11 +163,11 @@ def _cluster_folder(cluster: str) -> str:
     try:
         return commands.find_or_join(cluster, commands.given_token()).path
     except address.AddressError as error:
-        raise ValueError(f"init(address={cluster!r}): {error}") from None
+        raise ValueError(f"{asked_by}: {error}") from None
     except (commands.NotAdmitted, keys.TokenError, keys.KeyFileError, UnsafeDirectory) as error:
-        raise AuthenticationError(f"init(address={cluster!r}): {error}") from None
+        raise AuthenticationError(f"{asked_by}: {error}") from None
     except commands.ClusterError as error:
-        raise ClusterError(f"init(address={cluster!r}): {error}") from None
+        raise ClusterError(f"{asked_by}: {error}") from None
 
 
 def cluster_config(config: Config) -> ClusterConfig | None:
@@ -171,18 +179,26 @@ def cluster_config(config: Config) -> ClusterConfig | None:
     return ClusterConfig(config.cluster_folder, address.towards(*address.parse(config.cluster)))
 
 
-def _address(address: str) -> str:
+def _as_cluster(address: str) -> str:
+    """The cluster's address that "HOST:PORT", "ray://HOST:PORT" or the like is meant for; "" if it is nothing of that kind."""
+    from .scheduler.cluster import address as addresses
+    try:
+        return "" if os.path.exists(address) else CLUSTER_PREFIX + addresses.join(*addresses.parse(address.rpartition("://")[2].rstrip("/")))
+    except ValueError:
+        return ""
+
+
+def _address(address: str, asked_by: str) -> str:
     if address != "auto":
         if not os.path.exists(address):
-            raise ValueError(f"init(address={address!r}): there is no such session. Use \"auto\" for the youngest one "
+            raise ValueError(f"{asked_by}: there is no such session. Use \"auto\" for the youngest one "
                              "on this machine, the path of a node.sock as `cellmesh status` lists them, \"tcp://HOST:PORT\" for a "
                              "cluster, or no address for a session of your own")
         return address
     from .scheduler import session_dir
     alive = session_dir.alive()
     if not alive:
-        raise ValueError('init(address="auto"): no session of yours runs on this machine; leave the address out to '
-                         'start one')
+        raise ValueError(f"{asked_by}: no session of yours runs on this machine; leave the address out to start one")
     return os.path.join(alive[0], session_dir.SOCKET_NAME)
 
 
@@ -276,7 +292,7 @@ def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any
     for name, asked in given.items():
         wanted = environment.normal(asked) if name == "runtime_env" else asked
         if name == "address":
-            wanted = asked if asked.startswith(CLUSTER_PREFIX) else "" if asked == "local" else _address(asked)
+            wanted = asked if asked.startswith(CLUSTER_PREFIX) else "" if asked == "local" else _address(asked, f"init(address={asked!r})")
         wanted = os.path.abspath(asked) if name in ("log_dir", "offload_dir") else wanted
         if wanted != has[name]:
             return name, has[name], asked

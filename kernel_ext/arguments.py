@@ -210,7 +210,7 @@ REMOTE = Magic("%%remote", "Run the cell as a task on another process, or make w
     Flag("--progress", "Show a progress bar of the tasks that the cell's task submits in its turn, by function."),
     Flag("--wait", "Return when the task has ended; raise its error here."),
     Flag("--keep", "Should the task fail, its worker keeps the frames, for %inspect --pdb."),
-    Flag("--node", "The node to run on, by name or id (cellmesh.nodes() lists them).", "NODE"),
+    Flag("--node", "The node to run on, by name, id or number (cellmesh.nodes() lists them).", "NODE"),
     Flag("--spread", "Run what the cell defines, or its task, on the node where least runs, not here as long as there is room."),
 ), """
     A cell that only defines (imports, functions, classes) is run here, and its functions become remote functions,

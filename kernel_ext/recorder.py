@@ -152,9 +152,6 @@ class Recorder:
         self._machine = Machine()
         self._sampled_at, self._is_busy = -SAMPLE_INTERVAL_S, False
         self._is_clustered = is_clustered(session)
-        self._forget = session.node.link.add_listener(self._hear)
-        if self._is_clustered:
-            session.node.link.send(ClusterRequest(0))
         self._subscribers: dict[Any, Subscriber] = {}
         self._changed = Bell()
         self._backlog_lock = threading.Lock()
@@ -164,6 +161,9 @@ class Recorder:
         self._wanted = False  # somebody wants a refresh although there are no events
         self._ended = self._stopped = False
         self._reconciled_at: float | None = None  # None: nothing to reconcile
+        self._forget = session.node.link.add_listener(self._hear)  # which needs all of the above, from now on
+        if self._is_clustered:
+            session.node.link.send(ClusterRequest(0))
         self._threads = [ServiceThread(self._read, "cellmesh-events"), ServiceThread(self._fold, "cellmesh-graph")]
         for thread in self._threads:
             thread.start()

@@ -226,6 +226,8 @@ def _placement(options: argparse.Namespace) -> dict[str, Any]:
 
 def _on_node(wanted: str) -> Any:
     """All nodes of a session without a cluster are this machine, so the right name is already the place."""
+    if not wanted:
+        raise CellError("--node '': give the name, id or number of a node; cellmesh.nodes() lists them")
     from ..api import nodes
     from ..session import current
     if current().client.in_cluster():

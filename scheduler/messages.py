@@ -182,6 +182,9 @@ class MetricsReply(Message, frozen=True, tag="metrics_reply"):
     series: Annotated[list[Series], Meta(max_length=MAX_SERIES)]
 
 
+HAS_LEFT = "it has left"         # why a node is no member any more which has said that it goes: nothing is lost
+
+
 class ClusterNode(Struct, frozen=True):
     """A machine of the cluster, as the head knows it, or as this machine does (`silent_s` -1) where that does not answer. `node`: its number,
     in hex; `session`: of its node there. `load`, `memory_bytes`, `memory_size`: of the machine, by whoever uses it."""

@@ -31,7 +31,8 @@ _HOMES = {
 }
 _NEEDS = {".dask": "dask", ".joblib": "joblib"}  # what is not among cellmesh's own dependencies
 
-__all__ = list(_HOMES)  # noqa: PLE0605
+# `import *` works without the others' libraries, too.
+__all__ = [name for name, home in _HOMES.items() if home not in _NEEDS]  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
@@ -49,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES})

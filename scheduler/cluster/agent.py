@@ -22,7 +22,7 @@ from typing import Any
 from ...objstore import _core
 from .. import processes, transport
 from ..machine_load import MachineLoad
-from ..messages import ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
+from ..messages import HAS_LEFT, ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
 from . import address, member, messages, sockets, strategies
 from .broadcast import Tree
 from .desk import Desk, DeskHooks
@@ -309,7 +309,7 @@ class Agent:
             case Warn(GroupKey(number), reason):
                 self._tell_drivers(f"Placement group {number} waits, as no machines of the cluster can hold its bundles: {reason}")
             case Warn(_, reason):
-                self._tell_drivers(f"Tasks wait that no machine of the cluster can run: {reason}.")
+                self._tell_drivers(f"Tasks wait that no machine of the cluster can run: {reason}")
             case member.Pass(messages.StoreReply() as reply):
                 self._desk.reply(reply)
             case member.HeadGone(reason):
@@ -481,7 +481,10 @@ class Agent:
         exchange = self._exchanges.get(node)
         n = len(exchange.sent) if exchange is not None else 0
         what = f" {n} of our tasks ran there, which run again where that is allowed." if n else ""
-        self._tell_drivers(f"Node {node:x} of the cluster is lost: {reason}.{what}")
+        if reason != HAS_LEFT:
+            self._tell_drivers(f"Node {node:x} of the cluster is lost: {reason}.{what}")
+        elif what:  # else a notebook somewhere has been closed, or a node is drained, and nobody here is concerned
+            self._tell_drivers(f"Node {node:x} has left the cluster.{what}")
         self._peers.remove(node)
         self._unreachable.pop(node, None)
         self._farewells.forget(node)

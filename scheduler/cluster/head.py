@@ -27,6 +27,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from ..messages import HAS_LEFT
 from . import ledger as books
 from .ledger import Grants, Ledger, Waiting
 from .messages import (CLUSTER_VERSION, MAX_ASKS, MAX_HELD, MAX_NODES, Ask, AskGroup, Came, Drain, End, FromHead, Grant,
@@ -335,7 +336,7 @@ def _lose(head: Head, number: int, reason: str, now: float, grants: Grants) -> l
 
 
 def _leave(head: Head, connection: Connection, message: Leave, now: float, grants: Grants) -> list[Action]:
-    return _lose(head, message.node, "it has left", now, grants)
+    return _lose(head, message.node, HAS_LEFT, now, grants)
 
 
 def _drain(head: Head, connection: Connection, message: Drain, now: float, grants: Grants) -> list[Action]:

@@ -98,6 +98,9 @@ class Token:
             It is none, or not all of one.
         """
         letters = "".join(text.split()).lower()
+        if not letters:
+            raise TokenError("no join token was given: `cellmesh token` on the head's machine makes one, which `cellmesh start` asks for, or "
+                             "reads from a pipe or from the file that CELLMESH_TOKEN_FILE names")
         if not letters.startswith(_TOKEN_PREFIX):
             raise TokenError(f"that is no join token: one begins with {_TOKEN_PREFIX!r}. `cellmesh token` on the "
                              "head's machine makes one")
@@ -109,9 +112,10 @@ class Token:
             data = b""
         body, given = data[:-_SUM_BYTES], data[-_SUM_BYTES:]
         if len(letters) != n_letters or _sum(body) != given:
-            what = "is cut off or has letters too many" if len(letters) != n_letters else "has been mistyped"
-            raise TokenError(f"the join token {what}: one has {len(_TOKEN_PREFIX) + n_letters} letters and digits, "
-                             f"this one {len(_TOKEN_PREFIX) + len(letters)}. Copy all of it")
+            if len(letters) == n_letters:
+                raise TokenError("the join token has been mistyped: its length is right, but not every letter. Copy all of it")
+            raise TokenError(f"the join token is cut off or has letters too many: one has {len(_TOKEN_PREFIX) + n_letters} letters and "
+                             f"digits, this one {len(_TOKEN_PREFIX) + len(letters)}. Copy all of it")
         return cls(body[:_KEY_BYTES], body[_KEY_BYTES:])
 
     def pair(self, public_of: Callable[[bytes], bytes]) -> KeyPair:

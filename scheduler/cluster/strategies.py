@@ -14,8 +14,11 @@ from . import policy
 from .messages import SESSION_LABEL, Labels, Member, Strategy
 
 
+N_DIGITS = 4            # so many of a number's beginning may stand for it
+
+
 class Wish(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`node`: the id of a node's session, or the name of its host. `labels`, `preferred`: see `policy.holds`."""
+    """`node`: which one, see `find`. `labels`, `preferred`: see `policy.holds`."""
     kind: Literal["pack", "spread", "node"] = "pack"
     node: str = ""
     soft: bool = False
@@ -36,12 +39,21 @@ def from_text(text: str) -> Wish:
 def resolve(wish: Wish, members: Iterable[Member]) -> Strategy | None:
     """What the head is told; None: there is no node of that name, and no other will do.
 
-    Of several nodes of a name it is the one with the lowest number; a node that is not there is number 0.
+    Of several nodes of a host's name it is the one with the lowest number; a node that is not there is number 0.
     """
     if wish.kind != "node":
         return Strategy(wish.kind, labels=wish.labels, preferred=wish.preferred)
-    named = [who.node for who in members if wish.node in (who.labels.get(SESSION_LABEL), who.hostname)]
+    named = [who.node for who in find(wish.node, members)]
     return Strategy("node", node=min(named, default=0), soft=wish.soft) if named or wish.soft else None
+
+
+def find(name: str, members: Iterable[Member]) -> list[Member]:
+    """Those that somebody may mean: by the id of the node's session, the name of its host, or else the node's number or at least four
+    digits of its beginning, also behind the host's name, as listings show those of one host."""
+    there = list(members)
+    host, _, digits = name.rpartition(" ")
+    exact = [who for who in there if name in (who.labels.get(SESSION_LABEL), who.hostname)]
+    return exact or [who for who in there if len(digits) >= N_DIGITS and host in ("", who.hostname) and f"{who.node:x}".startswith(digits.lower())]
 
 
 def may_run_on(strategy: Strategy, member: Member) -> bool:

@@ -61,7 +61,7 @@ def test_a_cluster_in_two_commands(here: Machine, head: Head, there: Machine) ->
     shown = there.run("status")
     for words in (head["cluster"], joined["session"], "a node of its cluster", "zone=us", "alive", "0 tasks wait"):
         assert words in shown, words
-    assert f"session {joined['session']}" in there.run("start", "--address", head["address"], status=1)
+    assert "XDG_RUNTIME_DIR" in (said := there.run("start", "--address", head["address"], status=1)) and f"session {joined['session']}" in said
     there.run("stop")
     wait_until(lambda: joined["session"] not in here.alive(), what="its node has said goodbye")
     assert {row["reason"] for row in here.cluster()["nodes"] if row["session"] == joined["session"]} == {"it has left"}
@@ -151,7 +151,11 @@ def test_commands_for_a_cluster_where_there_is_none(there: Machine) -> None:
 def test_a_node_that_is_drained_leaves(here: Machine, head: Head, there: Machine) -> None:
     joined = there.join(head, here.run("token"))
     number = here.alive()[joined["session"]]["node"]
-    assert "no node" in here.run("drain", "ffff", status=1)
+    assert "no node" in here.run("drain", "ffff", status=1) and "There are " in here.run("drain", "ffff", status=1)
+    host = here.alive()[joined["session"]]["hostname"]
+    assert "nodes of" in (said := here.run("drain", host, status=1)) and f"are called '{host}': give the number" in said
+    assert "127.0.0.1:9: here that is no cluster's head; there is " + head["address"] in here.run("drain", "--address", "127.0.0.1:9", host, status=1)
+    assert "here that is no cluster's head" in here.run("token", "--address", "127.0.0.1:9", status=1)
     assert number in there.run("drain", joined["session"])
     wait_until(lambda: joined["session"] not in here.alive(), what="it has left")
     wait_until(lambda: not list(Path(there.folder).glob("cellmesh-*/session-*")), what="its session has ended")

@@ -131,9 +131,9 @@ def test_a_token_survives_being_copied(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("spoil, words", [
-    (lambda text: "", "no join token"), (lambda text: "hello", "no join token"), (lambda text: text[1:], "no join token"),
+    (lambda text: " ", "no join token was given"), (lambda text: "hello", "no join token"), (lambda text: text[1:], "no join token"),
     (lambda text: text[:-1], "cut off"), (lambda text: text[:20], "cut off"), (lambda text: text + "a", "too many"),
-    (lambda text: text[:30] + ("a" if text[30] != "a" else "b") + text[31:], "mistyped"),
+    (lambda text: text[:30] + ("a" if text[30] != "a" else "b") + text[31:], "mistyped: its length is right"),
     (lambda text: text[:-3] + "0!9", "mistyped"),
 ])
 def test_a_spoilt_token_is_called_what_it_is(cluster: Cluster, spoil: object, words: str) -> None:

@@ -96,6 +96,43 @@ def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tu
     wait_until(lambda: all(row["free"] == row["total"] for row in here.alive().values()), 20, "all places are free again")
 
 
+def test_nodes_by_their_numbers_and_what_is_said_of_those_that_leave(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
+    here, _, head = cluster
+    with machines(Machine(), Machine()) as (mine, leaver):
+        joined = leaver.join(head, here.run("token"), "--labels", "zone=leaving")
+        driver = program(mine, head, here.run("token"), """
+            from cellmesh.util import NodeAffinitySchedulingStrategy as On, list_named_actors
+            where = cm.remote(lambda seconds=0: (time.sleep(seconds), cm.get_runtime_context().get_node_id())[1])
+            leaver, = [node for node in cm.nodes() if node["Labels"].get("zone") == "leaving"]
+            for name in (leaver["NodeID"], leaver["Number"], leaver["Number"][:5], f"{leaver['NodeName']} {leaver['Number'][:5]}"):
+                assert cm.get(where.options(scheduling_strategy=On(name)).remote()) == leaver["NodeID"], name
+            try:
+                cm.get(where.options(scheduling_strategy=On("nosuch")).remote())
+            except cm.exceptions.TaskUnschedulableError as error:
+                assert "id, name or number 'nosuch' (cellmesh.nodes() lists them)" in str(error), error
+            runs = where.options(scheduling_strategy=On(leaver["NodeID"])).remote(1e9)
+            while not any(task["state"] == "running" for task in cm.state.list_tasks()):
+                time.sleep(0.02)
+            try:
+                cm.get(runs, timeout=0.1)
+            except cm.exceptions.GetTimeoutError as error:
+                assert "which runs on another machine" in str(error), error
+            cm.cancel(runs)
+            nowhere = where.options(label_selector={"zone": "mars"}).remote()
+            print("drain", flush=True)
+            sys.stdin.readline()
+            assert [node["Reason"] for node in cm.nodes() if node["NodeID"] == leaver["NodeID"]] == ["it has left"]
+            shown = repr(cm.init(address="tcp://" + os.environ["HEAD"], ignore_reinit_error=True))
+            assert "lost" not in shown, shown
+        """, CPUS="1")
+        assert says(driver) == "drain", driver.communicate()
+        here.run("drain", joined["session"])
+        wait_until(lambda: joined["session"] not in here.alive(), what="it has left")
+        out, err = driver.communicate("\n", timeout=60)
+    assert driver.returncode == 0 and "lost" not in err, (out, err)
+    assert re.search(r"labelled zone=mars; none of the \d nodes is\.$", err, re.MULTILINE), err
+
+
 def test_what_begins_away_and_runs_at_home_prints_once(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
     here, there, head = cluster
     with machines(Machine()) as (mine,):

@@ -2,10 +2,12 @@
 and leaves the session usable."""
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
 import cellmesh
 import numpy as np
@@ -243,7 +245,23 @@ def test_get_actor_of_an_unknown_name(cm: ModuleType) -> None:
         cm.get_actor("unknown")
     with pytest.raises(ValueError, match="needs the name"):
         cm.get_actor(3)
-    del counter
+    other = Counter.options(name="apart", namespace="lab").remote()
+    with pytest.raises(ValueError, match=r"there is one in another, get_actor\('apart', namespace='lab'\)"):
+        cm.get_actor("apart")
+    with pytest.raises(ValueError, match=r"no actor named 'nosuch' .*'apart \(namespace lab\)', 'known'"):
+        cm.get_actor("nosuch")
+    del counter, other
+
+
+def test_all_names_of_util_can_be_imported_without_other_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cellmesh.util
+    for missing in ("dask", "dask.core", "joblib", "cellmesh.util.dask", "cellmesh.util.joblib"):
+        monkeypatch.setitem(sys.modules, missing, None)
+    for name in ("dask_get", "register_joblib"):
+        monkeypatch.delitem(vars(cellmesh.util), name, raising=False)
+    names: dict[str, Any] = {}
+    exec("from cellmesh.util import *", names)
+    assert {"placement_group", "ActorPool", "list_named_actors"} < names.keys()
 
 
 # ---------------------------------------------------------------- resources that nobody has

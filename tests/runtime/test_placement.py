@@ -270,7 +270,7 @@ def test_a_group_travels(cm: ModuleType) -> None:
     (lambda: placement_group([{"CPU": 1}], lifetime="long"), "lifetime='long'.*must be None or 'detached'"),
     (lambda: within(PlacementGroup.empty(), 1), r"placement_group_bundle_index=1\): must be from 0 to 0, or -1"),
     (lambda: PlacementGroupSchedulingStrategy("g"), r"placement_group=\.\.\.\): must be what"),
-    (lambda: NodeAffinitySchedulingStrategy(3, False), "node_id=3"),
+    (lambda: NodeAffinitySchedulingStrategy(3, False), "node_id=3"), (lambda: NodeAffinitySchedulingStrategy(""), "not empty"),
     (lambda: group_here.options(scheduling_strategy="PACK"), "scheduling_strategy='PACK' of group_here"),
     (lambda: get_placement_group(""), "needs the name of a group")])
 def test_bad_input(make, text: str) -> None:

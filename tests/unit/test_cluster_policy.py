@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellmesh.scheduler.cluster import policy
-from cellmesh.scheduler.cluster.messages import Strategy
+from cellmesh.scheduler.cluster import policy, strategies
+from cellmesh.scheduler.cluster.messages import SESSION_LABEL, Member, Strategy
 from cellmesh.scheduler.cluster.policy import Candidate, place, place_bundles, why_infeasible
 
 CPU = {"CPU": 10_000}
@@ -161,3 +161,11 @@ def test_places_are_called_back_from_who_holds_more_than_an_equal_share() -> Non
 def test_what_waits_at_a_node_is_taken_back_after_a_while_when_there_is_room_elsewhere() -> None:
     assert policy.to_take_back(5, 1.0, 3) == 3
     assert policy.to_take_back(5, 0.0, 3) == 0
+
+
+def test_what_a_node_may_be_called() -> None:
+    nodes = [Member(number, "", b"", host, {}, {SESSION_LABEL: session})
+             for number, host, session in ((0x3dce98, "elm", "s1"), (0x3dcf00, "elm", "s2"), (0xcafe00, "oak", "s3"), (0x123456, "cafe", "s4"))]
+    for name, found in [("s2", [1]), ("elm", [0, 1]), ("3dce98", [0]), ("3DCE", [0]), ("elm 3dcf", [1]), ("oak 3dcf", []), ("3dc", []), ("", []),
+                        (" ", []), ("cafe", [3]), ("cafe0", [2]), ("nosuch", [])]:
+        assert strategies.find(name, nodes) == [nodes[i] for i in found], name

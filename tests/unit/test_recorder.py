@@ -1,6 +1,8 @@
 """The threads that keep the graph: their pace, and what they owe to front ends."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support import wait_until
@@ -9,6 +11,8 @@ import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.kernel_ext.cell_registry import CellRegistry
 from cellmesh.kernel_ext.recorder import Pace, Recorder
+from cellmesh.scheduler.link import Link
+from cellmesh.scheduler.messages import ClusterNode, ClusterReply
 
 
 def test_work_takes_its_share_of_the_time() -> None:
@@ -49,6 +53,28 @@ def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -
         cm.get(cm.remote(lambda: 1).remote())
         wait_until(lambda: recorder._backlog)
         assert recorder.look(lambda graph: wanted)
+    finally:
+        recorder.stop()
+        cm.shutdown()
+        for thread in recorder._threads:
+            thread.join()
+
+
+def test_machines_may_be_told_of_as_soon_as_it_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a session that goes on: another machine comes or goes just as the notebook begins to listen."""
+    here = ClusterNode("a" * 16, "s", "elm", "alive", True, {"CPU": 1.0}, {"CPU": 1.0}, {})
+    listens = Link.add_listener
+
+    def hears_at_once(link: Link, listener: Any) -> Any:
+        forget = listens(link, listener)
+        listener(ClusterReply(0, [here]))
+        return forget
+
+    cm.init(num_cpus=1)
+    monkeypatch.setattr(Link, "add_listener", hears_at_once)
+    recorder = Recorder(sessions.current(), CellRegistry())
+    try:
+        assert [label.name for label in recorder.samples.nodes.values()] == ["elm"]
     finally:
         recorder.stop()
         cm.shutdown()

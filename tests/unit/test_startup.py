@@ -1,6 +1,7 @@
 """The arguments of init: refused by name, filled in, compared with what runs."""
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -60,6 +61,21 @@ def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
         startup.make_config({"address": "/x/node.sock", "num_cpus": 2})
     with pytest.raises(ValueError, match="there is no such session"):
         startup.make_config({"address": "/x/node.sock"})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:7421", "ray://127.0.0.1:7421", "http://127.0.0.1:7421/"])
+def test_a_clusters_address_in_other_words_is_put_right(address: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"init(address={address!r}): a cluster's address begins with 'tcp://': 'tcp://127.0.0.1:7421'")):
+        startup.make_config({"address": address, "num_cpus": 2})
+
+
+def test_an_address_from_the_environment_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address, words in [("nonsense", "there is no such session"), ("h:7421", "'tcp://h:7421'"), ("tcp://h", "HOST:PORT")]:
+        monkeypatch.setenv("CELLMESH_ADDRESS", address)
+        with pytest.raises(ValueError, match=f"^CELLMESH_ADDRESS='{address}' in the environment.*{words}"):
+            startup.make_config({})
+    monkeypatch.setenv("CELLMESH_ADDRESS", "")
+    assert startup.make_config({"num_cpus": 2}).resources["CPU"] == 2.0, "an empty variable is none"
 
 
 RUNNING = Config({"CPU": 2.0, "memory": 5.0, "disk": 1.0}, 1 << 20, "here", max_objects=5000)
