@@ -152,10 +152,15 @@ def _joined(folder: str, log_to_driver: bool = False) -> Iterator[None]:
 
 def _each(options: argparse.Namespace, look: Any, show: Any, more: Sequence[dict[str, Any]] = ()) -> int:
     """Look at each session and show it, or all of them, and `more`, as JSON."""
+    from .exceptions import SessionLostError
     found: list[dict[str, Any]] = []
     for folder in _sessions(options):
-        with _joined(folder):
-            found.append({"session": _id(folder), **look(folder)})
+        try:
+            with _joined(folder):
+                found.append({"session": _id(folder), **look(folder)})
+        except SessionLostError:
+            print(f"session {_id(folder)} has ended meanwhile", file=sys.stderr)
+            continue
         if not options.json:
             show(found[-1])
     if options.json:

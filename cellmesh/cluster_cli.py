@@ -9,6 +9,7 @@ import argparse
 import getpass
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .text import in_bytes, in_one_line, in_resources
+from .text import bytes_of, in_bytes, in_one_line, in_resources
 
 if TYPE_CHECKING:
     from .scheduler.cluster.keys import Cluster
@@ -26,6 +27,7 @@ START_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 5.0
 STATUS_TIMEOUT_S = 3.0
 LEAST_TIMEOUT_S, MOST_TIMEOUT_S = 1.0, 30 * 86400.0
+START_LOOK_S = 2.0
 LOOK_S = 0.03     # between looks at something that is beginning
 SHARES = 10_000   # of one, as messages count resources
 
@@ -65,10 +67,10 @@ def add_start(start: argparse.ArgumentParser) -> None:
                             "driver finish what they run and stop (default: 60)")
     start.add_argument("--num-cpus", type=float, metavar="N", help="how many CPUs tasks may use together")
     start.add_argument("--num-gpus", type=float, metavar="N")
-    start.add_argument("--memory", type=int, metavar="BYTES", help="what tasks may ask for with memory=")
+    start.add_argument("--memory", type=_bytes, metavar="BYTES", help="what tasks may ask for with memory=, such as 2G")
     start.add_argument("--resources", type=_amounts, metavar="NAME=N,...", help="custom resources, such as disk=2,license=1")
     start.add_argument("--labels", type=_labels, metavar="NAME=VALUE,...", default={}, help="of the node, such as zone=eu,gpu=a100")
-    start.add_argument("--object-store-memory", type=int, metavar="BYTES")
+    start.add_argument("--object-store-memory", type=_bytes, metavar="BYTES", help="room for values, such as 2G")
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -76,6 +78,13 @@ def _pairs(text: str) -> dict[str, str]:
     if not pairs or any(not sign or not name.strip() or not value.strip() for name, sign, value in pairs):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE,NAME=VALUE")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _bytes(text: str) -> int:
+    try:
+        return bytes_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _seconds(text: str) -> float:
@@ -134,7 +143,7 @@ def _resources(options: argparse.Namespace) -> dict[str, Any]:
     try:
         return startup.checked_arguments({name: getattr(options, name) for name in names}, {})
     except ValueError as error:
-        raise CommandError(str(error).replace("init(", "(", 1)) from None
+        raise CommandError(re.sub(r"^init\((\w+)=(.*)\): ", lambda found: f"--{found[1].replace('_', '-')} {found[2]}: ", str(error))) from None
 
 
 def _head(options: argparse.Namespace) -> tuple[Cluster, bool]:
@@ -181,12 +190,13 @@ def _wait_for_head(cluster: Cluster, process: Any) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:
-            with commands.talk(cluster) as head:
+            with commands.talk(cluster, START_LOOK_S) as head:
                 head.status()
             return
         except commands.ClusterError as error:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise CommandError(f"the head does not start: {error}. Its last words:\n{head_process.log_tail(cluster)}") from None
+            why = ": it has ended" if process.poll() is not None else f": {error}" if time.monotonic() > deadline else ""
+            if why:
+                raise CommandError(f"the head does not start{why}. Its last words:\n{head_process.log_tail(cluster)}") from None
         time.sleep(LOOK_S)
 
 
@@ -334,7 +344,7 @@ def look() -> list[dict[str, Any]]:
     with _failures():
         known = keys.known()
     for cluster in known:
-        seen: dict[str, Any] = {"cluster": cluster.name, "address": cluster.address, "head_pid": cluster.head_pid(), "error": "",
+        seen: dict[str, Any] = {"cluster": cluster.name, "address": cluster.address, "head_pid": cluster.head_pid(), "has_head": cluster.has_head, "error": "",
                                 "nodes": []}
         try:
             with commands.talk(cluster, STATUS_TIMEOUT_S) as head:
@@ -361,11 +371,15 @@ def _amounts_of(shares: dict[str, int]) -> dict[str, float]:
 
 def show(seen: dict[str, Any]) -> None:
     """One paragraph."""
-    here = f", process {seen['head_pid']} of this machine" if seen["head_pid"] else ""
+    from .scheduler.cluster import address
+    here = f", process {seen['head_pid']} of this machine" if seen["head_pid"] else ", which does not run" if seen["has_head"] else ""
     life = f", life {seen['life']}" if "life" in seen else ""
     print(f"cluster {seen['cluster']}  (head at {seen['address']}{here}{life})")
     if seen["error"]:
         print(f"  {in_one_line(seen['error'], 500)}")
+        if seen["has_head"] and not seen["head_pid"]:
+            host, port = address.parse(seen["address"])
+            print(f"  `cellmesh start --head --host {host} --port {port}` goes on with it, `cellmesh stop {seen['cluster']}` ends it")
         return
     from .scheduler import session_dir
     here = {session_dir.id_of(folder) for folder in session_dir.alive()}

@@ -166,6 +166,8 @@ class Hooks:
         of = session.current_or_none()
         if why is None or not why["stuck"] or of is None or of.is_worker:
             return
+        if of.in_cluster and any(amount > why["total"].get(name, 0.0) for name, amount in why["wanted"].items()):
+            return  # nothing that ends on this machine would help; where it can be the head says
         what, until = repr(why["name"]), "an actor ends"
         if why["unplaced"]:
             from .placement import label_of

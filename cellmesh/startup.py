@@ -146,8 +146,11 @@ def make_config(given: Mapping[str, Any]) -> Config:
     }
     resources = {name: amount for name, amount in resources.items() if amount}
     folders = {name: os.path.abspath(given[name]) for name in ("log_dir", "offload_dir") if name in given}
-    for folder in folders.values():
-        os.makedirs(folder, exist_ok=True)
+    for name, folder in folders.items():
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise OSError(error.errno, f"init({name}={given[name]!r}): the folder cannot be made: {error.strerror}", folder) from None
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
     cluster = _asked_cluster(given)
     return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,

@@ -17,6 +17,20 @@ def in_resources(amounts: Mapping[str, float]) -> str:
     return ", ".join(parts) or "nothing"
 
 
+def bytes_of(text: str) -> int:
+    """A number of bytes as people write it: 1000000, 500M, 2G, 1.5GiB; `ValueError` for what is none."""
+    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+    number = text.upper().removesuffix("B").removesuffix("I")
+    unit = number[-1:] if number[-1:] in "KMGT" else ""
+    try:
+        n = float(number.removesuffix(unit)) * units[unit]
+    except ValueError:
+        n = -1.0
+    if not 0 <= n < float("inf"):
+        raise ValueError(f"{text!r} is not a number of bytes, such as 500M or 2G")
+    return int(n)
+
+
 def in_one_line(text: str, most: int = 80) -> str:
     """A name that a user has given, among our own words: no line breaks, nothing that a terminal obeys."""
     shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text[:most + 1])

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 from collections.abc import Mapping
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ def start(cell: Definitions | Body, code: CellCode, namespace: dict[str, Any], r
     from ..actor import ActorHandle, find_actor
     from ..session import current
     variable = options.variable
-    if variable is None or not variable.isidentifier():
+    if variable is None or not variable.isidentifier() or keyword.iskeyword(variable):
         raise CellError("%%actor needs a variable for the actor's handle: %%actor counter")
     if not isinstance(cell, Definitions) or not cell.classes:
         raise CellError("%%actor is for a cell that defines a class (and imports and functions that it needs)")

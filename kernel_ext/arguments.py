@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
+from ..text import bytes_of
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -155,13 +157,7 @@ def count(text: str) -> int:
 
 def size(text: str) -> int:
     """A number of bytes: 1000000, 500M, 2G, 1.5GiB."""
-    units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-    number = text.upper().removesuffix("B").removesuffix("I")
-    unit = number[-1:] if number[-1:] in "KMGT" else ""
-    try:
-        return int(amount(number.removesuffix(unit)) * units[unit])
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number of bytes, such as 500M or 2G") from None
+    return bytes_of(text)
 
 
 def resources(text: str) -> dict[str, float]:

@@ -51,7 +51,8 @@ def run(cluster: Cluster) -> int:
         print(f"the head cannot go on: {error}", file=sys.stderr)
         return AWAY
     except (OSError, address.AddressError, ControlStoreError) as error:
-        print(f"the head cannot be here: {error}", file=sys.stderr)
+        said = error.strerror if isinstance(error, OSError) and error.strerror and error.filename is None else error
+        print(f"the head cannot be here: {said}", file=sys.stderr)
         return UNUSABLE
 
 

@@ -5,6 +5,7 @@ Encryption, heartbeats and reconnecting are the affair of libzmq's own threads; 
 """
 from __future__ import annotations
 
+import errno
 import os
 import select
 import struct
@@ -103,7 +104,8 @@ class Sockets:
         try:
             socket.bind(address.endpoint(host, port))
         except zmq.ZMQError as error:
-            raise OSError(error.errno, f"cannot listen at {address.endpoint(host, port)}: {error.strerror}") from None
+            why = "that is no address of this machine" if error.errno in (errno.EADDRNOTAVAIL, errno.ENODEV) else zmq.strerror(error.errno)
+            raise OSError(error.errno, f"cannot listen at {address.endpoint(host, port)}: {why}") from None
         return str(socket.getsockopt(zmq.LAST_ENDPOINT).decode())  # type: ignore[union-attr]
 
     def watch(self, socket: zmq.Socket[bytes], read: Callable[[], None]) -> None:

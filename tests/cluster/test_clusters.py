@@ -129,7 +129,10 @@ def test_everything_is_private(here: Machine, head: Head) -> None:
     (["--address", "nowhere"], "HOST:PORT"), (["--address", "127.0.0.1:x"], "HOST:PORT"),
     (["--address", "127.0.0.1:1", "--control-store", "redis://h"], "belongs to --head"),
     (["--head", "--port", "0", "--control-store", "mysql://h"], "redis://"),
-    (["--head", "--num-cpus", "-1"], "num_cpus=-1.0"),
+    (["--head", "--num-cpus", "-1"], "start: --num-cpus -1.0: must be a number >= 0"),
+    (["--head", "--host", "192.0.2.1"], "the head does not start: it has ended. Its last words:\nthe head cannot be here: cannot listen at "
+                                        "tcp://192.0.2.1:7421: that is no address of this machine\n"),
+    (["--head", "--object-store-memory", "0.5K"], "--object-store-memory 512: must be"),
 ])
 def test_a_start_that_makes_no_sense_is_refused_and_leaves_nothing(there: Machine, arguments: list[str], words: str) -> None:
     assert words in there.run("start", *arguments, status=1)
@@ -137,7 +140,7 @@ def test_a_start_that_makes_no_sense_is_refused_and_leaves_nothing(there: Machin
 
 
 @pytest.mark.parametrize("arguments", [[], ["--head", "--address", "h:1"], ["--head", "--labels", "a"], ["--head", "--labels", "cellmesh.x=1"],
-                                       ["--head", "--resources", "a=b"]])
+                                       ["--head", "--resources", "a=b"], ["--head", "--memory", "2X"], ["--head", "--memory", "-5"]])
 def test_wrong_usage(there: Machine, arguments: list[str]) -> None:
     assert "usage" in there.run("start", *arguments, status=2)
 
@@ -190,6 +193,9 @@ def test_a_head_that_is_killed_with_its_supervisor_is_started_again_by_hand() ->
         wait_until(lambda: machine.cluster()["head_pid"] is None)
         assert "cannot be reached" in machine.cluster()["error"]
         port = first["address"].rpartition(":")[2]
+        shown = machine.run("status")
+        assert f"{first['address']}, which does not run)" in shown
+        assert f"`cellmesh start --head --host 127.0.0.1 --port {port}` goes on with it" in shown
         again = machine.json("start", "--head", "--port", port)
         assert (again["cluster"], again["session"]) == (first["cluster"], first["session"])
         assert json.loads(Path(machine.cluster_folder(), "head.key").read_text())["public"] == public

@@ -76,7 +76,7 @@ def test_a_constructor_that_fails_is_told_under_the_cell(kernel: Kernel) -> None
 
 
 @pytest.mark.parametrize("cell, words", [
-    ("%%actor\nclass A: pass", "%%actor needs a variable"),
+    ("%%actor\nclass A: pass", "%%actor needs a variable"), ("%%actor class\nclass A: pass", "%%actor needs a variable"),
     ("%%actor a\nx = 1", "defines a class"),
     ("%%actor a\ndef f(): pass", "defines a class"),
     ("%%actor a --args 1,,2\nclass A: pass", "between the parentheses of a call"),

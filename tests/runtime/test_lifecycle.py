@@ -152,7 +152,8 @@ def test_an_init_that_fails_late_leaves_nothing() -> None:
         import sys, cellmesh as cm
         try:
             cm.init(num_cpus=1, log_dir="/dev/null/logs")
-        except NotADirectoryError:
+        except NotADirectoryError as error:
+            assert "init(log_dir='/dev/null/logs'): the folder cannot be made: Not a directory" in str(error)
             from cellmesh.scheduler import processes
             print(cm.is_initialized(), processes.children(processes.os.getpid()))
         cm.init(num_cpus=1)

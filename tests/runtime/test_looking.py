@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import cellmesh
 import numpy as np
@@ -408,3 +409,15 @@ def test_previews_are_not_among_what_has_been_submitted(cm: ModuleType, flag) ->
     flag("go").set()
     cm.get(ref)
     del preview
+
+
+def test_a_session_that_ends_while_it_is_looked_at_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def ends(**unused: Any) -> Any:
+        raise cellmesh.exceptions.SessionLostError("gone")
+
+    driver = subprocess.Popen([sys.executable, "-c", "import cellmesh, sys; cellmesh.init(num_cpus=1); print(flush=True); sys.stdin.read()"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert driver.stdout is not None and driver.stdout.readline()
+    monkeypatch.setattr(cellmesh.state, "list_nodes", ends)
+    assert cli.main(["list", "nodes"]) == 1 and "has ended meanwhile" in capsys.readouterr().err
+    driver.communicate(b"")

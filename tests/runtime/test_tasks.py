@@ -6,11 +6,12 @@ import signal
 import threading
 import time
 from random import Random
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cellmesh
 import numpy as np
 import pytest
+from cellmesh import hooks
 from gates import Counter, Flag
 from support import wait_until
 
@@ -457,6 +458,18 @@ def test_a_task_that_waits_for_what_actors_keep_says_so(cm: ModuleType, capfd: p
            "CPU: 1.5" in "".join(seen)
     cm.kill(holder)
     assert cm.get(waiting) == 2
+
+
+@pytest.mark.parametrize("wanted, says", [(3.0, False), (2.0, True)])
+def test_in_a_cluster_no_actor_here_is_blamed_for_what_this_machine_never_has(monkeypatch: pytest.MonkeyPatch, wanted: float, says: bool) -> None:
+    """The head says for what no machine has room."""
+    told: list[str] = []
+    of = SimpleNamespace(in_cluster=True, is_worker=False, tell=lambda kind, text: told.append(text))
+    monkeypatch.setattr(hooks.session, "current_or_none", lambda: of)
+    why = {"name": "f", "stuck": True, "unplaced": 0, "reserved": {}, "wanted": {"CPU": wanted}, "total": {"CPU": 2.0},
+           "available": {"CPU": 1.0}, "holders": []}
+    hooks.Hooks().waits_long(SimpleNamespace(client=SimpleNamespace(why=lambda ref: why)))
+    assert bool(told) == says
 
 
 def test_the_stop_button_ends_a_wait_that_is_about_to_say_why_it_waits(cm: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
