@@ -68,6 +68,8 @@ class Context(Mapping[str, Any]):
         from .scheduler.messages import HAS_LEFT
         if self._state() != "running" or not machines.is_clustered(self._session):
             return {}
+        if self._session.has_left_cluster:
+            return {"cluster": "none any more; `cellmesh logs` says why"}
         found = machines.of_cluster(self._session)
         names, living = machines.names(found), [row for row in found if row.state != "dead"]
         lost = sum(row.state == "dead" and row.reason != HAS_LEFT for row in found)

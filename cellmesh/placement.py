@@ -445,12 +445,19 @@ def place_of(of: Session, options: Mapping[str, Any], owner: str) -> Place:
     ------
     ValueError
         They name a node that is not there, or are too long.
+    TaskUnschedulableError
+        They ask for labels, and the session has left its cluster.
     """
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         return _in_group(strategy)
     if of.in_cluster:
         return _in_cluster(of, strategy, options.get("label_selector") or {}, owner)
+    labels = {**(options.get("label_selector") or {}), **(strategy.hard if isinstance(strategy, NodeLabelSchedulingStrategy) else {})}
+    if labels and of.has_left_cluster:  # in a session that never had one they mean nothing; here they mean a machine
+        where = ", ".join(f"{key}={value}" for key, value in labels.items())
+        raise exceptions.TaskUnschedulableError(f"{owner} must run where {where} holds, and this session is not part of its cluster any more: leave "
+                                                "that out to run it here, or cellmesh.shutdown() and cellmesh.init(address=...) to join again")
     if isinstance(strategy, NodeAffinitySchedulingStrategy):
         here = of.node.session_id
         if strategy.node_id != here and not strategy.soft:

@@ -153,6 +153,11 @@ class Session:
         return self._is_to_join if known is None else known
 
     @property
+    def has_left_cluster(self) -> bool:
+        """Whether the session took part in a cluster, and goes on alone."""
+        return self.client.in_cluster() is False
+
+    @property
     def namespace(self) -> str:
         """Where names of actors are looked up unless a call says otherwise."""
         return self.config.namespace

@@ -315,3 +315,28 @@ def test_a_large_value_for_all_leaves_its_machine_twice() -> None:
         driver.stdin.flush()
         ends_well(driver)
         assert (2 * 24 << 20) < network.sent_bytes(mine) - before < (3 * 24 << 20), "of 24 MiB, to four machines"
+
+
+def test_what_must_run_elsewhere_does_not_run_here_when_the_cluster_has_ended() -> None:
+    with machines(Machine(), Machine()) as (here, mine):
+        head = here.head("--labels", "zone=eu")
+        driver = program(mine, head, here.run("token"), """
+            where = cm.remote(lambda: cm.get_runtime_context().get_node_id())
+            there = where.options(label_selector={"zone": "eu"})
+            assert cm.get(there.remote()) != cm.get_runtime_context().get_node_id()
+            print("end", flush=True)
+            context = cm.init(ignore_reinit_error=True)
+            while "cluster: none any more" not in repr(context):
+                time.sleep(0.02)
+            for task in (there, where.options(num_cpus=0.5, label_selector={"zone": "eu"})):
+                try:
+                    cm.get(task.remote(), timeout=20)
+                except cm.exceptions.TaskUnschedulableError as error:
+                    print("refused:", error)
+            assert cm.get(where.remote()) == cm.get_runtime_context().get_node_id()
+        """, CPUS="1")
+        assert says(driver) == "end", driver.communicate()
+        here.run("stop")
+        out = ends_well(driver)
+    assert out.count("refused:") == 2, out
+    assert re.search(r"must run where zone=eu holds, and this session is not part of its cluster any more: leave", out), out
