@@ -173,7 +173,7 @@ static PyMethodDef proxy_methods[] = {
     PROXY("checkpoints", proxy_checkpoints, METH_O,
           "checkpoints(actors' objects)\n--\n\nThe slot of what each has saved last, -1: nothing."),
     PROXY("checkpoint", proxy_checkpoint, METH_VARARGS,
-          "checkpoint(actor's object, object)\n--\n\nWhat it has saved for its next life."),
+          "checkpoint(actor, object)\n--\n\nWhat it has saved for its next life."),
     PROXY("stream_limit", proxy_stream_limit, METH_O,
           "stream_limit(task)\n--\n\nHow far its stream may be ahead of its reader; 0: as far as it likes."),
     PROXY("item", proxy_item, METH_VARARGS,

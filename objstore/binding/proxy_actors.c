@@ -235,13 +235,14 @@ PyObject *proxy_calls(ProxyObject *p, PyObject *args)
 
 PyObject *proxy_checkpoint(ProxyObject *p, PyObject *args)
 {
-    PyObject *actor_object, *object;
-    uint32_t slot, actor_1;
-    if (!PyArg_ParseTuple(args, "OO:checkpoint", &actor_object, &object) || proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 ||
-        parse_actor_object(p, actor_object, &actor_1) < 0)
+    PyObject *object;
+    unsigned int actor;
+    uint32_t slot;
+    if (!PyArg_ParseTuple(args, "IO:checkpoint", &actor, &object) || proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 ||
+        parse_actor(p, actor) < 0)
         return NULL;
     segment_lock(&p->s);
-    actor_checkpoint(&p->s, actor_1 - 1, slot);
+    actor_checkpoint(&p->s, actor, slot);
     segment_unlock(&p->s);
     Py_RETURN_NONE;
 }

@@ -37,7 +37,6 @@ MOST_CALLS = 4096                           # of one actor under way: what does 
 
 class There(Struct):
     """An actor here whose calls go there."""
-    object: int                             # its slot here
     there: Told | None                      # the actor that gets them; None: it is being constructed
     is_stand_in: bool = False
     number: int = 0                         # of the constructor, while that runs
@@ -84,7 +83,7 @@ class Actors:
     # ---- ours, there
     def begin(self, index: int, slot: int, number: int) -> Value:
         """An actor of ours is to live there; returns what they have to know of it."""
-        self._there[index] = There(slot, None, number=number)
+        self._there[index] = There(None, number=number)
         return self._objects.value(slot)
 
     def checkpoint_of(self, slot: int) -> Ref | None:
@@ -112,7 +111,7 @@ class Actors:
                 waiting.append((index, slot))
                 continue
             if ours is not None and not is_lost:
-                self._proxy.checkpoint(ours.object, slot)
+                self._proxy.checkpoint(index, slot)
             self._objects.drop(slot)
         self._saved = waiting
 
@@ -369,7 +368,7 @@ class Actors:
         resources = self._exchange.class_of({}, {}, 0, ON_NODE)
         index = self._proxy.stand_in(slot, value.data, refs, _spec(value.actor), self._nothing, resources)
         if index is not None:
-            self._there[index] = There(slot, self._objects.origin(slot), is_stand_in=True)
+            self._there[index] = There(self._objects.origin(slot), is_stand_in=True)
 
 
 def _spec(actor: Actor) -> tuple[int, int, tuple[int, ...]]:

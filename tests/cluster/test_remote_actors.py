@@ -11,6 +11,7 @@ from support import wait_until
 
 import cellmesh as cm
 from cellmesh import exceptions
+from cellmesh import session as sessions
 from cellmesh.scheduler.cluster import messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::cellmesh.exceptions.InfeasibleResourcesWarning")
@@ -291,6 +292,26 @@ def test_a_checkpoint_survives_the_machine(three: Machines, size: int) -> None:
     steps, last, pid = cm.get(walk.look.remote())
     assert (steps, last) == (7, 7.0) and pid != first
     assert cm.get(walk.step.remote()) == 8
+
+
+def test_a_checkpoint_comes_when_nobody_has_a_handle_any_more(two: Machines) -> None:
+    walk, held_back = Walk.remote(), []
+
+    def hold_back(here: str, there: str, message: Any) -> bool:
+        is_one = isinstance(message, messages.Checkpoint)
+        held_back.extend([message] if is_one else [])
+        return is_one
+    two.is_lost = hold_back  # type: ignore[method-assign]
+    cm.get(walk.save.remote(2))
+    wait_until(lambda: held_back, 20)
+    with two.lock:
+        del walk
+        sessions.current().client.flush()
+        exchange = two.machines["a"].exchanges["b"]
+        exchange.receive(held_back[0], b"", lambda: True)
+        exchange.look()
+    wait_until(lambda: all(row["state"] == "dead" for row in two.machines["b"].client.actors()), 20)
+    assert two.error is None
 
 
 def test_a_checkpoint_survives_the_process(two: Machines) -> None:

@@ -113,7 +113,8 @@ class Storm:
         dice = self.dice
         path, may_repeat = str(self.path / f"log{self.number()}"), dice.random() < 0.3
         other = [dice.choice(self.actors)[0]] if self.actors and dice.random() < 0.5 else None
-        actor = Log.options(max_restarts=dice.choice([0, 1, -1]), max_task_retries=3 if may_repeat else 0, num_cpus=dice.choice([0, 0, 0.5])).remote(path, other)
+        n_cpus = dice.choice([0, 0, 0.1])  # leaves room for tasks: none are taken back here
+        actor = Log.options(max_restarts=dice.choice([0, 1, -1]), max_task_retries=3 if may_repeat else 0, num_cpus=n_cpus).remote(path, other)
         self.actors.append((actor, path, may_repeat))
         if not may_repeat:
             self.once.append(path)
