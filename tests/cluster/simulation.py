@@ -274,7 +274,7 @@ class Cluster:
                     self.look_for_stuck()
                 # Who is silent is noticed now, and may come back as a node that can run what none could before.
                 self.world.run_until(self.world.now + self.settings.dead_after_s + 3)
-                if self.world.now >= end or not self.unfinished():
+                if self.world.now >= end or not (self.unfinished() or self.unnoticed()):
                     break
             self.judge()
         except Exception as error:
@@ -297,7 +297,7 @@ class Cluster:
         """No task waits on one machine for long while another, where it may run, does nothing."""
         idle = [m for m in self.alive() if not any(m.used.values()) and not m.queue and not m.draining and m.member.link == "up"]
         before, self.stuck_since = self.stuck_since, {}
-        for busy in self.alive():
+        for busy in self.alive() if not self.unnoticed() else ():
             for task, attempt, lease, sender in busy.queue:
                 want = sender.shapes[task.shape]
                 if lease and sender.is_alive and any(
@@ -305,6 +305,11 @@ class Cluster:
                         and m.me.node not in sender.member.places.avoided and m.me.node in sender.member.members for m in idle):
                     since = self.stuck_since[task.number, attempt] = before.get((task.number, attempt), self.world.now)
                     self.world.must(self.world.now - since < STUCK_S, f"task {task.number} has waited at {busy} since {since:.1f}, and {idle} are idle")
+
+    def unnoticed(self) -> set[int]:
+        """Nodes that are no more, and are members to the head; places that they held are nobody else's until it knows."""
+        assert self.head is not None
+        return self.head.head.nodes.keys() - {machine.me.node for machine in self.alive()}
 
     def unfinished(self) -> list[Task]:
         """Tasks that are neither done nor impossible, and known to be."""
