@@ -28,6 +28,16 @@ def is_valid(value: Any) -> bool:
             and all(part is None or _VALID[key](part) for key, part in value.items()))
 
 
+def not_there(value: Any) -> str:
+    """The first path in it of which there is nothing here, as words to put behind an error; "" if that is not what is wrong."""
+    if not isinstance(value, Mapping):
+        return ""
+    modules = value.get("py_modules")
+    paths = [value.get("working_dir"), *(modules if isinstance(modules, (list, tuple)) else ())]
+    missing = next((path for path in paths if isinstance(path, (str, os.PathLike)) and not os.path.exists(path)), None)
+    return f". There is no {os.fspath(missing)!r} on this machine" if missing is not None else ""
+
+
 def _is_variables(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(k, str) and k and isinstance(v, str) for k, v in value.items())
 

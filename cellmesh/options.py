@@ -177,7 +177,8 @@ def check_options(kind: Kind, options: Mapping[str, Any], owner: str) -> Options
         if value is None:
             continue
         if not option.valid(value):
-            raise ValueError(f"option {name}={_short(value)} of {owner}: must be {option.allowed}")
+            raise ValueError(f"option {name}={_short(value)} of {owner}: must be {option.allowed}"
+                             f"{environment.not_there(value) if name == 'runtime_env' else ''}")
         checked[name] = value
     return checked
 

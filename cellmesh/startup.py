@@ -83,7 +83,7 @@ def _refusal(name: str, value: Any) -> str:
         return "" if isinstance(value, str) and value else "a string that is not empty"
     if name == "runtime_env":
         from . import environment
-        return "" if environment.is_valid(value) else environment.ALLOWED
+        return "" if environment.is_valid(value) else environment.ALLOWED + environment.not_there(value)
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
 
 

@@ -299,12 +299,14 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
         A stack for each thread; or why there is none.
     """
     of = running()
-    asked = list(pids) or [row["pid"] for row in of.client.clients()
-                           if row["role"] == "worker" and row["state"] != "idle"]
+    workers = {row["pid"]: row["state"] for row in of.client.clients() if row["role"] == "worker"}
+    asked = list(pids) or [pid for pid, state in workers.items() if state != "idle"]
     texts = {}
     for pid in asked:
         try:
-            texts[pid] = stack_of(of.node.link, pid)
+            if pid not in workers:
+                raise LookupError(f"process {pid} is no worker of this session (any more)")
+            texts[pid] = stack_of(of.node.link, pid) or "It waits for work."
         except LookupError as reason:
             texts[pid] = str(reason)
     return texts

@@ -277,7 +277,8 @@ INSPECT = Magic("%inspect", "Show all about a future or an actor: its card, wher
     Flag("variable", "Holds the future, or the actor's handle."),
     Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
 ), """
-    For a task that runs, and for an actor: the Python stack of its process at this moment, in the lines of your cells.
+    For a task that runs, and for an actor: the Python stack of its process at this moment, in the lines of your cells,
+    if it is on this machine.
     Nothing is fetched.
 
     --pdb is for tasks of cells with %%remote --keep, and for all that fail after %config CellmeshMagics.keep_frames =

@@ -15,7 +15,7 @@ from IPython.core.error import StdinNotImplementedError
 
 from ..exceptions import CellmeshError, TaskError
 from ..hooks import who_has
-from ..text import in_resources
+from ..text import in_one_line, in_resources
 from ..tracebacks import readable_stack, with_source_lines
 from .card import state_of
 from .card_html import STATES, CardFacts, card_html, card_text, duration, pre
@@ -89,6 +89,9 @@ def _of_future(ref: ObjectRef, cards: Cards, recorder: Recorder | None) -> Inspe
     sections = []
     if facts.state == "running" and facts.pid:
         sections.append((f"Where it is now (pid {facts.pid})", _stack(facts.pid)))
+    elif facts.state == "running" and facts.pid_there:
+        sections.append((f"Where it is now (pid {facts.pid_there} on {in_one_line(facts.node)})",
+                         f"Its stack is not sent from machine to machine; there `cellmesh stack {facts.pid_there}` shows it."))
     if facts.state == "ready" and (why := ref.client.why(ref)) is not None:
         sections.append(("What it waits for", f"{in_resources(why['wanted'])}: {who_has(why)}"))
     if recorder is not None and recorder.session.client is ref.client:

@@ -149,7 +149,7 @@ class StackRequest(Message, frozen=True, tag="stack_request"):
 
 
 class StackReply(Message, frozen=True, tag="stack_reply"):
-    """Local scheduler -> the driver that asked, within `STACK_TIMEOUT_S`. `text` is empty where `error` says why."""
+    """Local scheduler -> the driver that asked, within `STACK_TIMEOUT_S`. `text` is empty where `error` says why, or no code of the user's runs."""
     request: int
     text: Text = ""
     error: Text = ""

@@ -480,11 +480,12 @@ class Server:
             self._relay_raw(pid, "stderr", text + "\n")
 
     def _answer_stack(self, pid: int, pipes: WorkerPipes) -> None:
-        text = readable_stack(pipes.stacks.take(), SCHEDULER_FOLDER)
+        dump = pipes.stacks.take()
+        text = readable_stack(dump, SCHEDULER_FOLDER)  # "": it waits for work, which is no code of the user's
         for peer, request in self._asked.pop(pid, []):
             if peer.channel.closed:
                 continue
-            if text:
+            if dump:
                 peer.channel.post(StackReply(request, text[:messages.MAX_TEXT_CHARS]))
             else:
                 error = f"process {pid} does not answer; it is stopped or has just ended"

@@ -122,6 +122,13 @@ def test_what_cannot_be_served_is_refused_by_name(value: dict) -> None:
         cellmesh.init(runtime_env=value)
 
 
+@pytest.mark.parametrize("value", [{"working_dir": "/nowhere"}, {"py_modules": [os, "/nowhere"]}])
+def test_a_folder_that_is_not_there_is_named(value: dict) -> None:
+    for ask in (look.options, cellmesh.init):
+        with pytest.raises(ValueError, match=r"There is no '/nowhere' on this machine$"):
+            ask(runtime_env=value)
+
+
 # ---------------------------------------------------------------- the driver's own
 def test_what_the_driver_adds_to_its_path_later_reaches_workers(cm: ModuleType, package: Path) -> None:
     assert cm.get(look.remote())[0] is None

@@ -248,9 +248,20 @@ def test_stacks(cm: ModuleType, flag) -> None:
     pid = int(flag("on").wait())
     assert "waiting_here" in cm.state.stacks()[pid]
     assert "waiting_here" in cm.state.stacks([pid])[pid]
-    assert cm.state.stacks([1])[1]  # says why not
+    assert all("is no worker of this session" in text for text in cm.state.stacks([1, 1 << 40]).values())
     flag("go").set()
     cm.get(ref)
+
+
+def test_the_stack_of_an_actor_that_has_nothing_to_do(cm: ModuleType) -> None:
+    @cm.remote
+    class Idle:
+        def pid(self):
+            return os.getpid()
+
+    actor = Idle.remote()
+    pid = cm.get(actor.pid.remote())
+    wait_until(lambda: cm.state.stacks() == {pid: "It waits for work."})
 
 
 def test_wrong_filters(cm: ModuleType) -> None:

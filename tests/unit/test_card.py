@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellmesh.kernel_ext import inspection
 from cellmesh.kernel_ext.card_html import FRAME_POLICY, STATES, CardFacts, card_html, card_text, duration
 from cellmesh.kernel_ext.words import Words, catalogue_of
 from cellmesh.kernel_ext.preview import png, summarize
@@ -161,3 +164,10 @@ def test_durations(seconds: float, text: str) -> None:
     (0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (8_000_000, "8 MB"), (2.5e12, "2.5 TB")])
 def test_amounts(n: float, text: str) -> None:
     assert in_bytes(n) == text
+
+
+def test_of_what_runs_elsewhere_it_is_said_where_its_stack_can_be_seen() -> None:
+    facts = CardFacts("1", "running", node="elm 3dce", pid_there=7)
+    ref: Any = SimpleNamespace(client=None)
+    (title, text), = inspection._of_future(ref, SimpleNamespace(all_facts=lambda ref: facts), None).sections  # type: ignore[arg-type]
+    assert title == "Where it is now (pid 7 on elm 3dce)" and "there `cellmesh stack 7` shows it" in text
