@@ -84,11 +84,11 @@ def _refs_of(refs: Any) -> list[ObjectRef]:
     if isinstance(refs, as_completed):
         return refs._refs  # iterating over it would wait
     if not isinstance(refs, Iterable):
-        raise TypeError(f"progress() needs ObjectRefs, not a {type(refs).__name__}")
+        raise TypeError(f"progress() needs ObjectRefs, not {type(refs).__name__}")
     found = list(refs.values() if isinstance(refs, Mapping) else refs)
     for ref in found:
         if not isinstance(ref, ObjectRef):
-            raise TypeError(f"progress() needs ObjectRefs, and one of them is a {type(ref).__name__}")
+            raise TypeError(f"progress() needs ObjectRefs, and one of them is of type {type(ref).__name__}")
     return found
 
 

@@ -162,15 +162,15 @@ def size(text: str) -> int:
 
 def resources(text: str) -> dict[str, float]:
     """Custom resources: disk=1,licence=0.5 or JSON."""
-    try:
-        if text.startswith("{"):
+    if text.startswith("{"):
+        try:
             return {str(name): amount(str(value)) for name, value in json.loads(text).items()}
-        pairs = [part.partition("=") for part in text.split(",") if part]
-        if any(not name or not equals for name, equals, _ in pairs):
-            raise ValueError
-        return {name.strip(): amount(value) for name, _, value in pairs}
-    except ValueError:
-        raise ValueError(f"{text!r} is not of the form name=amount,name=amount") from None
+        except json.JSONDecodeError:
+            raise ValueError(f"{text!r} is not of the form name=amount,name=amount, and no JSON") from None
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if any(not name or not equals for name, equals, _ in pairs):
+        raise ValueError(f"{text!r} is not of the form name=amount,name=amount")
+    return {name.strip(): amount(value) for name, _, value in pairs}
 
 
 def names(text: str) -> list[str]:

@@ -141,7 +141,7 @@ def test_the_end_of_the_session_ends_it(cm: ModuleType, flag) -> None:
     assert "0/1" in repr(bar)
 
 
-@pytest.mark.parametrize(("given", "said"), [(3, "needs ObjectRefs, not a int"), ([1], "one of them is a int")])
+@pytest.mark.parametrize(("given", "said"), [(3, "needs ObjectRefs, not int"), ([1], "one of them is of type int")])
 def test_what_is_no_ref_is_refused(given: object, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         cellmesh.progress(given)
