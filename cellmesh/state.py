@@ -96,12 +96,15 @@ def _task_row(seq: int, name: str, state: str, attempt: int, node: str, pid: int
 
 
 def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Actors, dead ones that still have handles included: index, id, class_name, name, namespace, state, pid, calls,
-    restarts left, whether detached."""
+    """Actors, dead ones that still have handles included: index, id, class_name, name, namespace, state, node (the machine where it
+    lives), pid (there; 0 on another machine), calls, restarts left, whether detached."""
+    node_name = machines.namer(running())
+
     def row(actor: Row) -> Row:
         class_name, name, namespace, *_ = actor["meta"] or ("", "", "")
         return {"actor": actor["index"], "id": actor["id"], "class_name": class_name, "name": name,
-                "namespace": namespace, "state": actor["state"], "pid": actor["pid"],
+                "namespace": namespace, "state": actor["state"],
+                "node": node_name(actor["node"]) if actor["pid"] or actor["node"] else "", "pid": actor["pid"],
                 "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"],
                 "detached": actor["detached"]}
     return _select((shown for shown in map(row, running().client.actors()) if shown["namespace"] != DESK_NAMESPACE), filters, limit)

@@ -154,6 +154,11 @@ def _of_actor(handle: ActorHandle) -> Inspection:
     if ref.client.closed:
         return Inspection(None, ((repr(handle), "Its session has ended."),))
     known = next((actor for actor in ref.client.actors() if actor["slot"] == ref.slot), None)
+    if known is not None and known["node"]:
+        from ..machines import namer
+        from ..session import current
+        return Inspection(None, ((repr(handle), f"{known['state']} on {namer(current())(known['node'])}, {known['pending_calls']} calls waiting here. "
+                                  "`cellmesh stack` on that machine shows where it is"),))
     if known is None or not known["pid"]:
         return Inspection(None, ((repr(handle), ref.client.actor_state(ref)),))
     running = known["running_calls"]

@@ -361,8 +361,9 @@ LOOK(actors)
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
         if (ok && meta && id && state != ACTOR_FREE)
-            ok = add(list, Py_BuildValue("{sIsOsisssisIsIsisOsO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
-                                         a->worker_1 ? (int)pid_of_worker(&c->s, a->worker_1 - 1) : 0, "pending_calls",
+            ok = add(list, Py_BuildValue("{sIsOsisssisIsIsIsisOsO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
+                                         a->worker_1 ? (int)pid_of_worker(&c->s, a->worker_1 - 1) : 0, "node",
+                                         a->worker_1 ? c->s.clients[a->worker_1 - 1].node : 0u, "pending_calls",
                                          a->n_pending, "running_calls", a->n_running, "restarts_left", (int)a->restarts_left, "detached",
                                          a->flags & ACTOR_FLAG_DETACHED ? Py_True : Py_False, "meta", meta));
         else

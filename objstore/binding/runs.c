@@ -58,7 +58,7 @@ static void note(RunsObject *r, const struct event_record *record)
         return;
     if (record->kind == EVENT_STARTED) {
         run->started = record->ticks;
-        run->pid = record->b;
+        run->pid = record->c ? 0 : record->b; /* a call that is sent on to its actor runs on another machine */
     } else if (record->kind == EVENT_RETRIED) {
         run->started = 0;
     } else if (record->kind == EVENT_FINISHED) {
@@ -111,7 +111,7 @@ static PyObject *runs_begun(RunsObject *r, PyObject *numbers)
     for (Py_ssize_t i = 0; found && i < PySequence_Fast_GET_SIZE(items); i++) {
         uint64_t seq = PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(items, i));
         const Run *run = find(r, seq);
-        PyObject *row = run && run->started && !run->finished
+        PyObject *row = run && run->started && !run->finished && run->pid
                             ? Py_BuildValue("(KId)", (unsigned long long)seq, run->pid, seconds(r, run->started, now)) : NULL;
         if (PyErr_Occurred() || (row && PyList_Append(found, row) < 0))
             Py_CLEAR(found);
@@ -142,7 +142,7 @@ static PyObject *runs_take(RunsObject *r, PyObject *number)
 
 static PyMethodDef methods[] = {
     {"watch", (PyCFunction)runs_watch, METH_O, "watch(number)\n--\n\nThis task, just submitted, is of interest."},
-    {"begun", (PyCFunction)runs_begun, METH_O, "begun(numbers)\n--\n\n[(number, pid, seconds since)] of those that run."},
+    {"begun", (PyCFunction)runs_begun, METH_O, "begun(numbers)\n--\n\n[(number, pid, seconds since)] of those that run on this machine."},
     {"take", (PyCFunction)runs_take, METH_O,
      "take(number)\n--\n\n(pid, seconds that it waited, that it ran, since its end) of one that has ended and is of no more interest; pid 0: nobody knows."},
     {NULL}};

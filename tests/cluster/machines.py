@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 import cellmesh as cm
 from cellmesh import session as sessions
 from cellmesh.objstore import _core
@@ -17,12 +19,14 @@ from cellmesh.scheduler.cluster.exchange import Exchange
 from cellmesh.scheduler.cluster.groups import Place
 from cellmesh.scheduler.cluster.lineage import Lineage
 from cellmesh.scheduler.cluster.objects import ForeignFault
-from cellmesh.scheduler.cluster.messages import Returned
+from cellmesh.scheduler.cluster.messages import Returned, ToPeer
 from cellmesh.scheduler.cluster.prefetch import prefetch
 from cellmesh.scheduler.cluster.room import is_full, why_full
+from cellmesh.scheduler.cluster.wire import decoder
 from cellmesh.scheduler.node import Node
 
 STORE = 256 << 20
+_encoder, _decoder = msgspec.msgpack.Encoder(), decoder(ToPeer)
 
 
 def amounts(of: dict[str, int]) -> dict[str, float]:
@@ -145,6 +149,7 @@ class Machines:
                 if self.is_lost(here, there, message):
                     continue
                 self.seen.append(message)
+                message = _decoder.decode(_encoder.encode(message))
                 if isinstance(message, Returned):
                     refusing.add((there, here))
                 self.n_bytes[here, there] += len(frame)

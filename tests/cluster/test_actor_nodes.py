@@ -28,6 +28,10 @@ def test_a_name_is_one_in_the_whole_cluster() -> None:
         one = program(second, head, first.run("token"), BEGINNING + """
 counter = Counter.options(name="shared", namespace="n").remote(10)
 assert cm.get(counter.add.remote()) == 11 and cm.get(counter.where.remote()) != os.environ["XDG_RUNTIME_DIR"]
+[row] = cm.state.list_actors()
+assert row["node"] and {row["node"]} == {task["node"] for task in cm.state.list_tasks() if task["actor"] == row["actor"]}, (row, cm.state.list_tasks())
+from cellmesh.kernel_ext import inspection
+assert f"alive on {row['node']}, 0 calls waiting here" in repr(inspection._of_actor(counter)), inspection._of_actor(counter)
 print("made", flush=True)
 sys.stdin.readline()
 cm.kill(counter)

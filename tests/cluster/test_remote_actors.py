@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ class Counter:
     def add(self, by: int = 1) -> int:
         self.n += by
         return self.n
+
+    def add_when_open(self, gate: Path, caller: int) -> int:
+        (gate.parent / f"{caller} has called").touch()
+        wait_until(gate.exists, 20)
+        return self.add()
 
     def where(self) -> int:
         return os.getpid()
@@ -141,6 +147,26 @@ def test_calls_that_had_begun_are_repeated_if_they_may(two: Machines, tmp_path: 
 
     once = Once.remote()
     assert cm.get(once.dies_once.remote()) in workers(two, "b")
+
+
+def test_a_call_from_a_third_machine_takes_its_time(three: Machines, tmp_path: Path) -> None:
+    counter, gate = Counter.options(max_concurrency=2).remote(), tmp_path / "gate"
+    assert cm.get(counter.add.remote()) == 1
+    three.machines["a"].most = 1
+
+    @cm.remote(num_cpus=2)
+    def ask(actors: list[Any]) -> tuple[int, int]:
+        (tmp_path / f"{os.getpid()} runs").touch()
+        wait_until(lambda: len(list(tmp_path.glob("* runs"))) == 2, 20)
+        return os.getpid(), cm.get(actors[0].add_when_open.remote(gate, os.getpid()))
+
+    asked = [ask.remote([counter]) for _ in range(2)]
+    wait_until(lambda: len(list(tmp_path.glob("* has called"))) == 2, 20)
+    three.sweep()  # what runs for a while is told of
+    gate.touch()
+    (one, _), (other, _) = found = cm.get(asked, timeout=20)
+    assert sorted(n for _, n in found) == [2, 3] and {one in workers(three, "b"), other in workers(three, "b")} == {True, False}
+    assert three.error is None
 
 
 def test_a_kill_that_lets_it_start_again(two: Machines) -> None:
