@@ -26,6 +26,14 @@ static void run_assign(void)
     CHECK(group()->state == POOL_RESERVED && group()[0].client_1 == POOL_HERE && group()[1].client_1 == proxy.me + 1);
     check_sound();
 }
+static void run_assign_all(void) /* nothing of it is here */
+{
+    const uint32_t there[2] = {proxy.me + 1, proxy.me + 1};
+    segment_lock(&proxy);
+    CHECK(placement_assign(&proxy, group()->head, there) && group()->state == POOL_RESERVED);
+    segment_unlock(&proxy);
+    check_sound();
+}
 static void a_group_of_two_machines(void)
 {
     an_open_group();

@@ -614,7 +614,8 @@ static const struct operation operations[] = {
     {"stand-in", a_proxy, run_stand_in}, {"host", a_proxy, run_host},
     {"place here", tasks_that_ask, run_place_here}, {"fail what has nowhere to run", tasks_that_ask, run_unrouted},
     {"direct", tasks_that_ask, run_direct},
-    {"say where bundles are", an_open_group, run_assign}, {"work in bundles", a_group_of_two_machines, run_in_bundles},
+    {"say where bundles are", an_open_group, run_assign}, {"say that all are elsewhere", an_open_group, run_assign_all},
+    {"work in bundles", a_group_of_two_machines, run_in_bundles},
     {"a bundle's machine is lost", work_in_bundles, run_lose_bundle}, {"an open group's machine is lost", a_group_that_waits_for_room, run_lose_open_group},
     {"room comes for a bundle", a_group_that_waits_for_room, run_room_comes}, {"remove with bundles", work_in_bundles, run_remove_with_bundles},
     {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};

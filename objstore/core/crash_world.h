@@ -531,11 +531,25 @@ static void look_at_views(void)
     }
 }
 
+/* Who takes the lock has mended what was half done; that the dead are buried may take a group away with them. */
+static void check_groups(void)
+{
+    segment_lock(&s);
+    for (uint32_t g = placement_next(&s, 1); g < MAX_POOLS; g = placement_next(&s, g + s.h->pools[g].n)) {
+        const struct pool *head = &s.h->pools[g];
+        CHECK(head->state != POOL_PENDING || placement_is_open(head));
+        for (uint32_t i = 0; head->state == POOL_PENDING && i < head->n; i++)
+            CHECK(head[i].client_1 != POOL_HERE);
+    }
+    segment_unlock(&s);
+}
+
 /* The driver clears up after everybody. */
 static void survive(void)
 {
     s.me = DRIVER;
     last_call = 0;
+    check_groups();
     bury_the_dead();
     check_sound();
     look_at_views();
