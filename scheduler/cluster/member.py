@@ -45,7 +45,7 @@ from . import policy
 from .messages import (Came, Drain, End, FromHead, Grant, Heard, Infeasible, Leave, Lost, Recall, Refused, Register,
                        RegisterFirst, Registered, Report, Status, StoreReply, StoreRequest, Usage)
 from .messages import Member as Who
-from .places import Group, GroupPlaced, Places, Send, TakeBack, Tell, Demand, Warn
+from .places import Group, Places, Tell, Demand
 
 EARLY_S = 0.05                 # between reports out of turn
 MAX_REQUESTS = 256             # to the control store, unanswered; the shell waits beyond

@@ -4,7 +4,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 

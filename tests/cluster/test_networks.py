@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_machines import Machine, Network, agent_of, cannot_make_networks, logs_of, own_bytes
+from real_machines import Network, agent_of, cannot_make_networks, logs_of, own_bytes
 from support import wait_until
 from test_nodes import ends_well, program, says
 

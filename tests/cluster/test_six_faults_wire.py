@@ -17,7 +17,7 @@ from six_faults import FAULTS, Mishaps, example, kinds
 from cellmesh.scheduler.cluster import address, commands, messages as contract, sockets, stream, wire
 from cellmesh.scheduler.cluster.control_store import open_store
 from cellmesh.scheduler.cluster.head_server import HeadServer
-from cellmesh.scheduler.cluster.keys import Cluster, KeyPair
+from cellmesh.scheduler.cluster.keys import Cluster
 from cellmesh.scheduler.cluster.messages import Chunk, Member, Queued
 from cellmesh.scheduler.cluster.wire import NODE, Faulty, HeadLink, Peers, Received, Rejected
 
