@@ -65,7 +65,7 @@ CONTROL_STORE = "tests/cluster/test_control_store.py"  # alone, as it needs a Re
 KINDS = [
     Kind("python", [*PYTEST, "-m", "not slow", "--ignore=tests/notebooks", "--ignore=tests/ui", "--ignore=tests/cluster"], 1500),
     Kind("clusters", [*PYTEST, "-m", "not slow", "tests/cluster", f"--ignore={CONTROL_STORE}"], 1200),
-    Kind("c under sanitizers", c_tests("SAN=address,undefined"), 900),
+    Kind("c under sanitizers", c_tests("SAN=address,undefined", "DEADLINE_S=850"), 900),
     Kind("panel", [*PYTEST, "-m", "not slow", "tests/ui"], 900, browser.install),
     Kind("c", c_tests(), 600),
     Kind("threads as clients", c_tests("SAN=thread", "TESTS=threads_test"), 300),
