@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gates import Flag
 from machines import Machines, machines
 from support import wait_until
 
@@ -74,20 +75,22 @@ def test_the_record_says_where_and_when_they_ran(two: Machines) -> None:
 
 
 def test_a_task_that_runs_on_is_known_to_run(two: Machines, tmp_path: Path) -> None:
+    began, go = Flag(tmp_path / "began"), Flag(tmp_path / "go")
+
     @cm.remote
-    def waits(path: str) -> int:
-        Path(path, "pid").write_text(str(os.getpid()))
-        while not Path(path, "go").exists():
-            time.sleep(0.01)
+    def waits() -> int:
+        began.set_by_me()
+        go.wait()
         return os.getpid()
 
-    ref = waits.remote(str(tmp_path))
+    ref = waits.remote()
     client = two.machines["a"].client
     wait_until(lambda: any(record[6] == 15 for record in records(client)), what="that it runs is told")
-    assert [row["pid"] for row in cm.state.list_tasks(filters=[("state", "=", "running")])] == [int((tmp_path / "pid").read_text())]
+    pid = int(began.wait())  # what is told is that a worker has taken it, which is before its first line has run
+    assert [row["pid"] for row in cm.state.list_tasks(filters=[("state", "=", "running")])] == [pid]
     assert [task["pid"] for task in client.tasks()] == [0], "its process is none of this machine's"
-    (tmp_path / "go").touch()
-    assert cm.get(ref) == int((tmp_path / "pid").read_text())
+    go.set()
+    assert cm.get(ref) == pid
 
 
 def test_durations_of_there_are_placed_between_times_of_here() -> None:
