@@ -188,10 +188,12 @@ try:
 except Exception as error:
     print(type(error).__name__, flush=True)
 sys.stdin.readline()
-refs = [refs_to.remote(2, "/") for _ in range(20)]  # some would go to the machine that has joined by now
+there = refs_to.options(label_selector={"is": "new"}).remote(2, "/")  # on the machine that has joined by now
+refs = [refs_to.remote(2, "/") for _ in range(20)]
 assert [cm.get(ref) for ref in cm.get(refs, timeout=30)] == [[0, 1]] * 20
 for proxy in filling:
     proxy.close(0)
+cm.cancel(there)
 print("all is well")
 """
 
@@ -206,7 +208,7 @@ def test_an_agent_lives_on_though_its_tables_are_full() -> None:
         assert says(driver) == "full", driver.communicate()
         agent = agent_of(mine)
         assert says(driver) == "StoreLimitError"
-        there.join(head, here.run("token"))
+        there.join(head, here.run("token"), "--labels", "is=new")
         assert driver.stdin is not None
         driver.stdin.write("go\n")
         driver.stdin.flush()
