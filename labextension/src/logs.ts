@@ -6,6 +6,9 @@ import type { LogLine } from './protocol';
 /** As many lines are kept here as the kernel keeps. */
 const N_LINES_MAX = 50_000;
 
+/** Lines that come so long after their task's end were on their way; later ones are of threads that it has left behind. */
+const UNDER_WAY_S = 2;
+
 export type Sort = 'time' | 'task';
 
 export class LogBook {
@@ -47,13 +50,20 @@ export function select(book: LogBook, graph: TaskGraph, { words, row, stream, un
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const found = book.lines.filter(line => {
     const isOther = (row !== null && line.row !== row) || (stream !== null && line.stream !== stream);
-    if (isOther || (until !== null && line.at > until) || (during && (line.at < during[0] || line.at > during[1]))) {
+    const at = printedAt(graph, line);
+    if (isOther || (until !== null && at > until) || (during && (at < during[0] || at > during[1]))) {
       return false;
     }
     const text = wanted.length ? `${nameOf(graph, line)} ${line.text}`.toLowerCase() : '';
     return wanted.every(word => text.includes(word));
   });
   return sort === 'time' ? found : [...found].sort((a, b) => a.row - b.row); // sorting is stable: of a task in order
+}
+
+/** When a line was printed, as far as that is known: it is stamped when it comes, which may be after its task's end was told. */
+export function printedAt(graph: TaskGraph, { row, at }: LogLine): number {
+  const end = row >= 0 && row < graph.n ? graph.endOf(row) : NaN;
+  return at > end && at <= end + UNDER_WAY_S ? end : at;
 }
 
 /** The task that printed a line; '' where nobody knows. */

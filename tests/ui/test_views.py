@@ -146,8 +146,8 @@ def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> N
 
 
 def test_a_stretch_marked_in_the_timeline_filters_the_other_views(lab: Lab, panel: Panel) -> None:
-    say = "import numpy as np, time\n@cm.remote\ndef {0}():\n    time.sleep(0.1)\n    print('{0}')\n    return np.ones(300_000)\n{0}_ref = {0}.remote()\ncm.wait([{0}_ref]);"
-    start(lab, say.format("early"), say.format("late"))
+    say = "import numpy as np, time\n@cm.remote\ndef {0}():\n    time.sleep({1})\n    print('{0}')\n    time.sleep({2})\n    return np.ones(300_000)\n{0}_ref = {0}.remote()\ncm.wait([{0}_ref]);"
+    start(lab, say.format("early", 0.1, 0), say.format("late", 1.5, 0.3))
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_tasks(2)
@@ -155,11 +155,11 @@ def test_a_stretch_marked_in_the_timeline_filters_the_other_views(lab: Lab, pane
     wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
     box = panel.canvas.bounding_box()
     assert box
-    y, right = box["y"] + box["height"] - 5, box["x"] + box["width"]
+    y, right = box["y"] + box["height"] - 5, box["x"] + box["width"]  # a quarter of all there is: the later task alone, from before it prints to its end
     lab.page.keyboard.down("Shift")
     lab.page.mouse.move(right - 1, y)
     lab.page.mouse.down()
-    lab.page.mouse.move(right - 30, y, steps=4)
+    lab.page.mouse.move(right - box["width"] / 4, y, steps=4)
     lab.page.mouse.up()
     lab.page.keyboard.up("Shift")
     marked = panel.root.locator(".cm-range")

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { curveOf } from '../curves';
-import { LogBook, select } from '../logs';
+import { LogBook, printedAt, select } from '../logs';
 import { TaskGraph } from '../model';
 import { fileName } from '../panels/history/bar';
 import type { LogLine, Sample } from '../protocol';
@@ -16,7 +16,7 @@ function printed() {
   book.add({ first: 0, lines: [line(0, 'begin', 1), line(1, 'epoch 1', 2), line(0, 'end', 3), line(-1, 'nobody knows', 4, 'stderr')] });
   const all = { words: '', row: null, stream: null, until: null, during: null, sort: 'time' as const };
   const texts = (query: object) => select(book, graph, { ...all, ...query }).map(({ text }) => text);
-  return { book, texts };
+  return { book, texts, graph };
 }
 
 test('logs are searched by text and by the name of the task, and filtered', () => {
@@ -28,6 +28,14 @@ test('logs are searched by text and by the name of the task, and filtered', () =
   expect(texts({ until: 2 })).toEqual(['begin', 'epoch 1']);
   expect(texts({ during: [2, 3] })).toEqual(['epoch 1', 'end']);
   expect(texts({ sort: 'task' })).toEqual(['nobody knows', 'begin', 'end', 'epoch 1']);
+});
+
+test('a line that comes after the end of its task was printed before it, unless it comes much later', () => {
+  const { book, texts, graph } = printed();
+  graph.finished[0] = 0.5;
+  expect(book.lines.map(each => printedAt(graph, each))).toEqual([0.5, 2, 3, 4]);
+  expect(texts({ during: [0.2, 0.6] })).toEqual(['begin']);
+  expect(texts({ until: 0.6 })).toEqual(['begin']);
 });
 
 test('lines that were forgotten are counted, and no more are kept than can be shown', () => {

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { decodeLogs } from '../../decode';
 import { integer, stopwatch } from '../../format';
-import { LogBook, type Sort, nameOf, select } from '../../logs';
+import { LogBook, type Sort, nameOf, printedAt, select } from '../../logs';
 import { message } from '../../connection';
 import type { State } from '../../protocol';
 import { __, _n } from '../../text';
@@ -70,7 +70,7 @@ export function Logs({ state, graph }: ViewProps) {
   const during = state.brush.value;
   const lines = useMemo(
     () => select(book, live, { words, row: onlyChosen ? chosen : null, stream: onlyErrors ? 'stderr' : null, until, during, sort }),
-    [book, version, words, sort, onlyChosen ? chosen : null, onlyErrors, until, during, live.n === 0]
+    [book, version, words, sort, onlyChosen ? chosen : null, onlyErrors, until, during, live.n === 0, until === null && !during ? 0 : live.version]
   );
   const box = useRef<HTMLDivElement>(null);
   const { top, height } = useScroll(box);
@@ -139,7 +139,7 @@ export function Logs({ state, graph }: ViewProps) {
                 title={line.text}
                 onClick={() => state.choose(line.row >= 0 && line.row < graph.n ? { kind: 'task', index: line.row } : null)}
               >
-                <span class="cm-soft cm-when">{stopwatch(line.at)}</span>
+                <span class="cm-soft cm-when">{stopwatch(printedAt(live, line))}</span>
                 <span class="cm-who">
                   {!isSame && line.row >= 0 && line.row < live.n && <Mark state={live.state[line.row] as State} />}
                   {isSame ? '' : nameOf(live, line) || __('pid %1', line.pid)}
