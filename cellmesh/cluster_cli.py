@@ -105,10 +105,10 @@ def _amounts(text: str) -> dict[str, float]:
 
 
 def _labels(text: str) -> dict[str, str]:
+    from . import startup
     labels = _pairs(text)
-    if wrong := [name for name in labels if name.startswith("cellmesh.") or len(name) > 200 or len(labels[name]) > 200]:
-        raise argparse.ArgumentTypeError(f"labels {', '.join(wrong)}: names may not begin with 'cellmesh.', nor names or values be "
-                                         "longer than 200 letters")
+    if not startup.are_labels(labels):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {startup.LABELS_ALLOWED}")
     return labels
 
 
@@ -203,15 +203,8 @@ def _wait_for_head(cluster: Cluster, process: Any) -> None:
 def _join(where: str) -> Cluster:
     from .scheduler.cluster import commands
     cluster = commands.find(where)
-    if cluster is not None:
-        try:
-            with commands.talk(cluster) as head:
-                head.status()
-            return cluster
-        except commands.ClusterError as error:
-            if not isinstance(error, commands.NotAdmitted | commands.AnotherHead):
-                raise
-            # There is another cluster by now, or this machine was sent away: with a token it can join again.
+    if cluster is not None and commands.is_admitted(cluster):
+        return cluster
     return commands.find_or_join(where, commands.given_token() or _ask_for_token(where))
 
 

@@ -21,7 +21,7 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
          memory: float | None = None, resources: dict[str, float] | None = None, object_store_memory: int | None = None,
          namespace: str | None = None, log_to_driver: bool | None = None, log_dir: str | None = None,
          offload_dir: str | None = None, offload_limit: int | None = None, max_objects: int | None = None,
-         max_tasks: int | None = None, runtime_env: dict[str, Any] | None = None,
+         max_tasks: int | None = None, runtime_env: dict[str, Any] | None = None, labels: dict[str, str] | None = None,
          ignore_reinit_error: bool = False, **others: Any) -> Context:
     """Start a session on this machine, or join one.
 
@@ -65,6 +65,9 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
         How many unfinished tasks there can be at a time, likewise; default: 1,048,576. Each takes 128 bytes beside its result.
     runtime_env : dict, optional
         What tasks and actors run in unless they say otherwise; as the option of that name.
+    labels : dict of str to str, optional
+        Of this machine as a node of the cluster, for `label_selector`; as `cellmesh start --labels` gives them to nodes without a
+        driver. Names and values of at most 200 letters.
     ignore_reinit_error : bool
         Return the session that runs, whatever was asked for.
 
@@ -86,7 +89,7 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
                                        "resources": resources, "object_store_memory": object_store_memory,
                                        "namespace": namespace, "log_to_driver": log_to_driver, "runtime_env": runtime_env,
                                        "log_dir": log_dir, "offload_dir": offload_dir, "offload_limit": offload_limit,
-                                       "max_objects": max_objects, "max_tasks": max_tasks}, others)
+                                       "max_objects": max_objects, "max_tasks": max_tasks, "labels": labels}, others)
     launched = _launch_early(asked)
     try:
         return _started(asked, launched, ignore_reinit_error)

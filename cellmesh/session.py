@@ -66,6 +66,8 @@ class Config:
         The address of the cluster's head, "tcp://HOST:PORT", if the session takes part in one.
     cluster_folder : str
         Where this user's keys for it are.
+    labels : dict of str to str
+        Of this node of it.
     """
 
     resources: dict[str, float]
@@ -81,6 +83,7 @@ class Config:
     runtime_env: dict[str, Any] = field(default_factory=dict)
     cluster: str = ""
     cluster_folder: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

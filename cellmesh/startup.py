@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LEAST_STORE_BYTES = 1 << 20
 MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
+MOST_LETTERS = 200
+LABELS_ALLOWED = f"a dict of names to texts of at most {MOST_LETTERS} letters, such as {{'zone': 'eu'}}; no name may begin with 'cellmesh.'"
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
 ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
 CLUSTER_PREFIX = "tcp://"
@@ -75,6 +77,8 @@ def _refusal(name: str, value: Any) -> str:
         fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
                 and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
         return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
+    if name == "labels":
+        return "" if are_labels(value) else LABELS_ALLOWED
     if name == "offload_limit":
         return "" if _is_amount(value) else "a number of bytes >= 0"
     if name in ("log_dir", "offload_dir"):
@@ -91,12 +95,18 @@ def _is_amount(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
+def are_labels(value: Any) -> bool:
+    """Whether a node can have these."""
+    return isinstance(value, Mapping) and all(isinstance(text, str) and len(text) <= MOST_LETTERS for pair in value.items() for text in pair) \
+        and all(name and not name.startswith("cellmesh.") for name in value)
+
+
 def is_local(given: Mapping[str, Any]) -> bool:
     """Whether a session is to be started on this machine, not one of this machine joined."""
-    return _asked_address(given) == "local" or bool(_asked_cluster(given))
+    return _asked_address(given) == "local" or bool(asked_cluster(given))
 
 
-def _asked_cluster(given: Mapping[str, Any]) -> str:
+def asked_cluster(given: Mapping[str, Any]) -> str:
     """The address of the cluster that the session is to take part in; "" for none."""
     asked = _asked_address(given)
     return asked if asked.startswith(CLUSTER_PREFIX) else ""
@@ -152,9 +162,12 @@ def make_config(given: Mapping[str, Any]) -> Config:
         except OSError as error:
             raise OSError(error.errno, f"init({name}={given[name]!r}): the folder cannot be made: {error.strerror}", folder) from None
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
-    cluster = _asked_cluster(given)
+    cluster, labels = asked_cluster(given), dict(given.get("labels", {}))
+    if labels and not cluster:
+        raise ValueError(f"init(labels={labels!r}): a node of a cluster has labels, and this session would be in none: give its head's address, "
+                         f"as in address=\"{CLUSTER_PREFIX}HOST:PORT\", or leave them out")
     return Config(resources, store, namespace, given.get("log_to_driver", True), **folders, offload_limit=limit,
-                  **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})), cluster=cluster,
+                  **table_sizes(given), runtime_env=environment.normal(given.get("runtime_env", {})), cluster=cluster, labels=labels,
                   cluster_folder=_cluster_folder(cluster, _asked_by(given)) if cluster else "")
 
 
@@ -179,7 +192,7 @@ def cluster_config(config: Config) -> ClusterConfig | None:
         return None
     from .scheduler.cluster import address
     from .scheduler.messages import ClusterConfig
-    return ClusterConfig(config.cluster_folder, address.towards(*address.parse(config.cluster)))
+    return ClusterConfig(config.cluster_folder, address.towards(*address.parse(config.cluster)), labels=config.labels)
 
 
 def _as_cluster(address: str) -> str:
@@ -252,7 +265,7 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
                   f"so this session is a new one. `cellmesh stop {session_dir.id_of(folder)}` ends the other.", file=sys.stderr)
             continue
         config = Config(**note["config"])
-        if config.cluster != _asked_cluster(given):
+        if config.cluster != asked_cluster(given):
             continue
         address = os.path.join(folder, session_dir.SOCKET_NAME)
         if other := _difference(config, given):
@@ -290,7 +303,7 @@ def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any
            "object_store_memory": config.object_store_memory,
            "namespace": config.namespace, "log_to_driver": config.log_to_driver, "log_dir": config.log_dir,
            "offload_dir": config.offload_dir, "offload_limit": config.offload_limit,
-           "max_objects": config.max_objects, "max_tasks": config.max_tasks, "runtime_env": config.runtime_env,
+           "max_objects": config.max_objects, "max_tasks": config.max_tasks, "runtime_env": config.runtime_env, "labels": config.labels,
            "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")}}
     for name, asked in given.items():
         wanted = environment.normal(asked) if name == "runtime_env" else asked

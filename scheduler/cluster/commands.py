@@ -67,7 +67,9 @@ def find(where: str) -> Cluster | None:
 
 
 def find_or_join(where: str, token: str | None, timeout_s: float = TIMEOUT_S) -> Cluster:
-    """The cluster at that address; if this machine is no part of it yet, it joins with the token's text.
+    """The cluster at that address; if this machine is no part of it, or not any more, it joins with the token's text.
+
+    A token that is there is no reason to use it: who runs a notebook again has the same one in its environment, used up.
 
     Raises
     ------
@@ -77,13 +79,29 @@ def find_or_join(where: str, token: str | None, timeout_s: float = TIMEOUT_S) ->
         There is no token and no key, or the head does not let us in.
     """
     cluster = find(where)
-    if cluster is not None and token is None:
+    if cluster is not None and (token is None or is_admitted(cluster, timeout_s)):
         return cluster
     if token is None:
         raise NotAdmitted(f"this machine has no key for the cluster at {where}, and no join token is there: `cellmesh "
                           f"token` on the head's machine makes one; give it to `cellmesh start --address {where}`, or "
                           f"put it into a file of mode 0600 and the file's path into {keys.TOKEN_VARIABLE}")
     return join(where, Token.parse(token), timeout_s)
+
+
+def is_admitted(cluster: Cluster, timeout_s: float = TIMEOUT_S) -> bool:
+    """Whether the head at that address takes this machine's key; not if it is another cluster's by now, or has sent this machine away.
+
+    Raises
+    ------
+    ClusterError
+        Nobody answers there.
+    """
+    try:
+        with talk(cluster, timeout_s) as head:
+            head.status()
+    except (NotAdmitted, AnotherHead):
+        return False
+    return True
 
 
 def given_token() -> str | None:

@@ -20,7 +20,8 @@ warnings.simplefilter("ignore")
 import numpy as np
 import cellmesh as cm
 
-cm.init(address="tcp://" + os.environ["HEAD"], num_cpus=float(os.environ.get("CPUS", 1)), object_store_memory=128 << 20)
+cm.init(address="tcp://" + os.environ["HEAD"], num_cpus=float(os.environ.get("CPUS", 1)), object_store_memory=128 << 20,
+        labels={"zone": os.environ["ZONE"]} if "ZONE" in os.environ else None)
 
 @cm.remote
 def part(i):

@@ -39,10 +39,10 @@ def cluster() -> Iterator[tuple[Machine, dict[str, Any], str, str]]:
         yield here, head, head["session"], joined["session"]
 
 
-def run(cluster: tuple[Machine, dict[str, Any], str, str], body: str, cpus: int = 1) -> str:
+def run(cluster: tuple[Machine, dict[str, Any], str, str], body: str, cpus: int = 1, **more: str) -> str:
     here, head, us, eu = cluster
     with machines(Machine()) as (mine,):
-        return ends_well(program(mine, head, here.run("token"), BEGINNING + body, US=us, EU=eu, CPUS=str(cpus)))
+        return ends_well(program(mine, head, here.run("token"), BEGINNING + body, US=us, EU=eu, CPUS=str(cpus), **more))
 
 
 def test_what_is_to_be_spread_is_spread_though_home_has_room(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
@@ -120,6 +120,31 @@ for strategy, nodes in ((Labelled({"zone": In("eu", "asia")}), {eu}), (Labelled(
 goes_to(eu, scheduling_strategy=Labelled({}, soft={"zone": In("eu")}))
 assert among(3, scheduling_strategy=Labelled({}, soft={"zone": In("asia")})).total() == 3
 """)
+
+
+def test_the_driver_s_node_has_labels_too_also_for_programs_of_ray(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:
+    run(cluster, """
+assert cm.nodes()[0]["Labels"] == {"zone": "mine"}
+assert among(5, label_selector={"zone": "mine"}) == {here: 5}
+begun_there = cm.remote(lambda: cm.get(where.options(label_selector={"zone": "mine"}).remote()))
+assert cm.get(begun_there.options(label_selector={"zone": "eu"}).remote(), timeout=60) == here
+try:
+    cm.init(address="tcp://" + os.environ["HEAD"], labels={"zone": "other"})
+except cm.exceptions.AlreadyInitializedError as error:
+    assert "labels={'zone': 'mine'}" in str(error), error
+cm.shutdown()
+
+from cellmesh.compat import ray
+ray.init("tcp://" + os.environ["HEAD"], num_cpus=1, labels={"zone": "of ray"}, object_store_memory=128 << 20)
+
+@ray.remote
+def labels():
+    return ray.get_runtime_context().get_node_labels()
+
+for zone in ("of ray", "eu"):
+    assert ray.get(labels.options(label_selector={"zone": zone}).remote(), timeout=60) == {"zone": zone}
+ray.shutdown()
+""", ZONE="mine")
 
 
 def test_actors_too(cluster: tuple[Machine, dict[str, Any], str, str]) -> None:

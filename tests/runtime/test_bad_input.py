@@ -347,6 +347,11 @@ def test_init_with_wrong_arguments() -> None:
         cellmesh.init(num_cpu=1)
     with pytest.raises(ValueError, match="no such session"):
         cellmesh.init("/nowhere/node.sock")
+    for labels in ({"a": 1}, {"": "x"}, {"cellmesh.session": "x"}, {"a": "x" * 201}, ["a"]):
+        with pytest.raises(ValueError, match=r"init\(labels=.*must be a dict of names to texts"):
+            cellmesh.init(address="tcp://127.0.0.1:1", labels=labels)
+    with pytest.raises(ValueError, match=r"init\(labels=.*address=\"tcp://HOST:PORT\""):
+        cellmesh.init(labels={"zone": "eu"})
     assert not cellmesh.is_initialized()
 
 

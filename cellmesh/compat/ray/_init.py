@@ -5,15 +5,15 @@ import platform
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import lifecycle, session
+from ... import lifecycle, session, startup
 from ...context import Context
 
 # What belongs to Ray's own processes: dashboards, logs, ports, nodes. Nothing is there that it could mean.
 IGNORED = {"include_dashboard", "dashboard_host", "dashboard_port", "job_config", "configure_logging", "logging_level",
-           "logging_format", "logging_config", "labels", "enable_resource_isolation", "system_reserved_cpu",
+           "logging_format", "logging_config", "enable_resource_isolation", "system_reserved_cpu",
            "system_reserved_memory", "storage"}
 TAKEN = {"address", "num_cpus", "num_gpus", "memory", "resources", "object_store_memory", "namespace", "log_to_driver",
-         "runtime_env", "object_spilling_directory"}
+         "runtime_env", "object_spilling_directory", "labels"}
 RENAMED = {"object_spilling_directory": "offload_dir"}
 
 
@@ -64,11 +64,10 @@ def init(address: str | None = None, *, ignore_reinit_error: bool = False, local
                            f"ignore_reinit_error, {', '.join(sorted(TAKEN - {'address'}))}")
     if local_mode:
         raise ValueError("local_mode=True is not supported, as in today's Ray: call the plain functions to debug them")
-    if address is not None and "://" in address:
-        raise ValueError(f"address={address!r}: a session is on this machine; leave the address out, or use 'auto' or "
-                         "the path of a session's node.sock")
     if not ignore_reinit_error and lifecycle.is_initialized() and not session.current().is_worker:
         raise RuntimeError("Maybe you called ray.init twice by accident? A session runs already: call ray.shutdown() "
                            "first, or pass ignore_reinit_error=True")
     taken = {RENAMED.get(name, name): value for name, value in arguments.items() if name in TAKEN and value is not None}
+    if not startup.asked_cluster({"address": address}):
+        taken.pop("labels", None)  # one node has nothing to choose from
     return RayContext(lifecycle.init(address, ignore_reinit_error=ignore_reinit_error, **taken))

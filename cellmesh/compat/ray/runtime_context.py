@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ... import machines
 from ... import runtime_context as _ours
 from ...ids import ActorID, Id, JobID, NodeID, PlacementGroupID, TaskID, WorkerID
 from ...placement import get_current_placement_group
@@ -55,8 +56,8 @@ class RuntimeContext(_ours.RuntimeContext):
         return str(self._session.node.session_dir)
 
     def get_node_labels(self) -> dict[str, str]:
-        """A node has none."""
-        return {}
+        """Those of the caller's node; without a cluster it has none."""
+        return next((row["Labels"] for row in machines.rows(self._session) if row["ThisNode"]), {})
 
     @property
     def gcs_address(self) -> str:
