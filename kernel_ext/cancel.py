@@ -52,13 +52,15 @@ def cancel_runs(numbers: list[int]) -> None:
 
 
 def _cancel_all(refs: list[Any], numbers: list[int], force: bool) -> None:
-    for ref in refs:
+    tasks_of = {ref: ref.client.info(ref)["creator"] for ref in refs if _is_unfinished(ref)}
+    for ref in tasks_of:
         _cancel(ref, force)
-    if not refs:
-        print("There are no such tasks: nothing to cancel.")
+    if not tasks_of:
+        print(f"{'Those tasks have ended already' if refs else 'There are no such tasks'}: nothing to cancel.")
         return
     cells = sorted({registry.cell(number).label for number in numbers} - {""})
-    tasks = "1 task" if len(refs) == 1 else f"{len(refs)} tasks"
+    n = len(set(tasks_of.values()))  # a task may have several futures
+    tasks = "1 task" if n == 1 else f"{n} tasks"
     print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}.")
 
 
@@ -79,8 +81,12 @@ def _futures(name: str, namespace: dict[str, Any]) -> list[Any]:
     return found
 
 
+def _is_unfinished(ref: Any) -> bool:
+    from .card import FINAL
+    info = ref.client.info(ref)
+    return info["state"] not in FINAL and not info["put"]
+
+
 def _cancel(ref: Any, force: bool) -> None:
     from ..api import cancel as cancel_ref
-    info = ref.client.info(ref)
-    if not info["put"]:
-        cancel_ref(ref, force=force and info["actor"] < 0)
+    cancel_ref(ref, force=force and ref.client.info(ref)["actor"] < 0)

@@ -302,6 +302,9 @@ def test_cancel_by_cell_by_name_and_all(kernel: Kernel, gate: Path) -> None:
     assert plain(kernel.text(kernel.run("%cancel two"))) == "Cancelled 1 task.\n"
     for name in ("one", "two"):
         assert error(kernel, f"cm.get({name})")[0] == "TaskCancelledError"
+    assert plain(kernel.text(kernel.run("%cancel one two"))) == "Those tasks have ended already: nothing to cancel.\n"
+    kernel.run(f"%%remote\n{wait}\nboth = halves = 1")
+    assert plain(kernel.text(kernel.run("%cancel one both halves"))) == "Cancelled 1 task.\n"
     kernel.run(f"%%remote\n{wait}\nthree = 1")
     number = value(kernel, "len(In)") - 2
     kernel.run("%cancel --all --force")
