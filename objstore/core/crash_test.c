@@ -12,7 +12,7 @@ static unsigned char *memory;
 static long n_kills;
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { STRIDE = 16 }; /* a process with shadow memory takes twenty times as long to die */
+enum { STRIDE = 32 }; /* a process with shadow memory takes twenty times as long to die */
 #else
 enum { STRIDE = 1 };
 #endif
