@@ -44,14 +44,14 @@ def test_drivers_of_all_machines_are_listed_while_they_are_there_and_afterwards(
         joined = here.python("-c", JOINED, str(socket))
         assert says(joined) == "there"
         second = program(mine, head, here.run("token"), dedent(f"""
-            def jobs(joined):
-                while len(rows := [row for row in cm.state.list_jobs() if row["state"] != "ended"]) != 1 + joined:
+            def wait_for_jobs(*pids):  # those of both machines are told by their agents, one after the other
+                while {{row["pid"] for row in (rows := cm.state.list_jobs()) if row["state"] != "ended"}} != set(pids):
+                    print(rows, file=sys.stderr)  # seen if the test fails
                     time.sleep(0.05)
-                return rows
-            assert {{row["pid"] for row in jobs(1)}} == {{os.getpid(), {joined.pid}}}, "of both machines"
+            wait_for_jobs(os.getpid(), {joined.pid})
             print("begun", flush=True)
             sys.stdin.readline()
-            jobs(0)
+            wait_for_jobs(os.getpid())
             print("has left", flush=True)
             sys.stdin.readline()
             assert len(cm.state.list_jobs()) == 3  # answered by its next life

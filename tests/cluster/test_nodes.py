@@ -56,8 +56,11 @@ def program(machine: Machine, head: dict[str, Any], token: str, body: str, **mor
 
 
 def says(driver: subprocess.Popen[str]) -> str:
+    """Its next line."""
     assert driver.stdout is not None
-    return driver.stdout.readline().strip()
+    line = driver.stdout.readline()
+    assert line, ("it has ended", driver.communicate(timeout=30))
+    return line.strip()
 
 
 def ends_well(driver: subprocess.Popen[str]) -> str:
