@@ -45,8 +45,11 @@ def test_drivers_of_all_machines_are_listed_while_they_are_there_and_afterwards(
         assert says(joined) == "there"
         second = program(mine, head, here.run("token"), dedent(f"""
             def wait_for_jobs(*pids):  # those of both machines are told by their agents, one after the other
-                while {{row["pid"] for row in (rows := cm.state.list_jobs()) if row["state"] != "ended"}} != set(pids):
+                def unfinished():
+                    rows = [row for row in cm.state.list_jobs() if row["state"] != "ended"]
                     print(rows, file=sys.stderr)  # seen if the test fails
+                    return {{row["pid"] for row in rows}}
+                while unfinished() != set(pids):
                     time.sleep(0.05)
             wait_for_jobs(os.getpid(), {joined.pid})
             print("begun", flush=True)
