@@ -13,7 +13,7 @@ MARKER = "CELLMESH_TEST_RUN"  # an environment variable every process started by
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], deadline: float = 10.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "") -> T:
     """Wait for a condition; the tests' only way of waiting.
 
     Parameters
