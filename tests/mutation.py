@@ -16,11 +16,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` in `file` becomes `new`."""
+    """`old` in `file` becomes `new`. `delay`: likewise a file, old and new, which is no mistake, but makes it likely that this one is met."""
     name: str
     file: str
     old: str
     new: str
+    delay: tuple[str, str, str] | None = None
+
+    @property
+    def replacements(self) -> list[tuple[str, str, str]]:
+        return [(self.file, self.old, self.new), *([self.delay] if self.delay else [])]
 
 
 def main(mutants: Sequence[Mutant], sources: Path, caught_by: Callable[[Mutant, Path], str]) -> int:
@@ -34,19 +39,19 @@ def main(mutants: Sequence[Mutant], sources: Path, caught_by: Callable[[Mutant, 
         folder = Path(scratch) / sources.name
         shutil.copytree(sources, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
         for mutant in wanted:
-            n = (folder / mutant.file).read_text().count(mutant.old)
-            if n != 1:
-                sys.exit(f"the mutant {mutant.name!r} no longer fits {mutant.file}: its text occurs {n} times")
+            for file, old, _ in mutant.replacements:
+                if (n := (folder / file).read_text().count(old)) != 1:
+                    sys.exit(f"the mutant {mutant.name!r} no longer fits {file}: its text occurs {n} times")
         if test := caught_by(Mutant("none", "", "", ""), folder):  # or everything would be caught
             sys.exit(f"without any mutant there is a failure: {test}")
         for mutant in wanted:
-            source = folder / mutant.file
-            text = source.read_text()
-            source.write_text(text.replace(mutant.old, mutant.new))
+            for file, old, new in mutant.replacements:
+                (folder / file).write_text((folder / file).read_text().replace(old, new))
             try:
                 test = caught_by(mutant, folder)
             finally:
-                source.write_text(text)
+                for file, _, _ in mutant.replacements:
+                    (folder / file).write_text((sources / file).read_text())
             print(f"{'caught by ' + test if test else 'SURVIVED':<26} {mutant.name}", flush=True)
             if not test:
                 survivors.append(mutant.name)

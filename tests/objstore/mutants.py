@@ -104,7 +104,8 @@ MUTANTS = [
     Mutant("a notifier wakes before it changes the inbox", "segment.c",
            "    atomic_fetch_add(&c->inbox, 1);\n    STEP();\n    if (atomic_load(&c->sleepers))\n        futex_wake(&c->inbox, INT_MAX);\n",
            "    if (atomic_load(&c->sleepers))\n        futex_wake(&c->inbox, INT_MAX);\n"
-           "    usleep(100);\n    atomic_fetch_add(&c->inbox, 1);\n"),  # long enough to be met
+           "    usleep(100);\n    atomic_fetch_add(&c->inbox, 1);\n",
+           ("client.c", "    atomic_fetch_add(&c->sleepers, 1);\n", "    usleep(50);\n    atomic_fetch_add(&c->sleepers, 1);\n")),
     Mutant("need may be too high", "object.c", "atomic_fetch_sub(&s->clients[client].need, 1) <= 1 ||",
            "atomic_fetch_sub(&s->clients[client].need, 1) <= 0 ||"),
     Mutant("a stream counts an item before it is listed", "stream.c",
