@@ -5,8 +5,6 @@ import asyncio
 import builtins
 import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -243,18 +241,3 @@ def test_a_constructor_that_fails_costs_no_worker(tmp_path: Path) -> None:
             cm.get(Broken.remote(kind).pid.remote())
     workers = {entry["pid"] for entry in sessions.current().client.clients() if entry["role"] == "worker"}
     assert before <= workers
-
-
-def test_plain_actors_do_not_import_asyncio() -> None:
-    # In a program that has not imported it either: workers are forked with what their driver has, as soon as there is time for it.
-    program = """
-import sys, cellmesh as cm
-cm.init(num_cpus=1, object_store_memory=64 << 20)
-@cm.remote
-class Plain:
-    def modules(self):
-        return "asyncio" in sys.modules
-print("asyncio" in sys.modules, cm.get(Plain.remote().modules.remote()))
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["False", "False"], done

@@ -336,14 +336,6 @@ def test_display_without_a_shell(listener: Listener) -> None:
     assert {message.origin for message in listener.outputs} == {42}
 
 
-def test_tasks_that_do_not_display_do_not_import_ipython(listener: Listener) -> None:
-    @cm.remote
-    def imported() -> list[str]:
-        return [name for name in ("IPython", "asyncio", "pandas", "matplotlib", "pyarrow") if name in sys.modules]
-
-    assert cm.get(imported.remote()) == []
-
-
 def test_a_plot_is_shown(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
 

@@ -46,3 +46,24 @@ def test_every_public_name_is_there() -> None:
     assert set(cellmesh.__all__) <= set(dir(cellmesh))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         cellmesh.nonsense
+
+
+def test_workers_import_what_their_tasks_and_actors_need_and_no_more() -> None:
+    # In a program that has nothing of it either: workers are forked with what their driver has, as soon as there is time for that.
+    done = subprocess.run([sys.executable, "-c", """
+import sys, cellmesh as cm
+cm.init(num_cpus=2, object_store_memory=64 << 20)
+
+@cm.remote
+def modules():
+    return list(sys.modules)
+
+@cm.remote
+class Plain:
+    def modules(self):
+        return list(sys.modules)
+
+print(*cm.get(modules.remote()), *cm.get(Plain.remote().modules.remote()))
+"""], capture_output=True, text=True, check=True)
+    assert "cellmesh.session" in done.stdout.split()
+    assert not {"IPython", "asyncio", "pandas", "matplotlib", "pyarrow"} & set(done.stdout.split())
