@@ -204,11 +204,18 @@ size_t array_memory_expect(size_t size)
     return before;
 }
 
-/* The array's data, if `value` alone holds it and it fills a chunk of ours. */
+/* Whether `n` references are all that lead to the object: a weak one would give out another. */
+static bool has_only(PyObject *value, Py_ssize_t n)
+{
+    PyObject *weak = *(PyObject **)((char *)value + Py_TYPE(value)->tp_weaklistoffset);
+    return Py_REFCNT(value) == n && weak == NULL;
+}
+
+/* The array, if the caller alone holds it and it fills a chunk of ours. */
 static PyArrayObject *as_only_holder(PyObject *value)
 {
     PyArrayObject *array = (PyArrayObject *)value;
-    bool whole = PyArray_CheckExact(value) && Py_REFCNT(value) == 1 && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA) &&
+    bool whole = PyArray_CheckExact(value) && has_only(value, 1) && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA) &&
                  PyArray_BASE(array) == NULL && PyArray_HANDLER(array) == memory.capsule && is_ours(PyArray_DATA(array));
     return whole && find_forked(payload_of(PyArray_DATA(array))) == memory.n_forked ? array : NULL;
 }
@@ -218,10 +225,12 @@ static void leave_in_place(void *ctx, void *to, const void *from, size_t size)
     (void)ctx, (void)to, (void)from, (void)size;
 }
 
-/* Whether the encoded form is a header that fits in front of the array, and the array. */
-static bool fits_in_place(const Encoded *e, const PyArrayObject *array)
+/* Whether the encoded form is a header that fits in front of the array, and the array. Encoding may have run Python code (a
+ * dtype's metadata are pickled), so the array's holders are counted again: the caller and the buffer. */
+static bool fits_in_place(const Encoded *e, PyArrayObject *array)
 {
     return e->out.n_buffers == 1 && e->out.n_refs == 0 && e->out.buffers[0].buf == PyArray_DATA(array) &&
+           e->out.buffers[0].obj == (PyObject *)array && has_only((PyObject *)array, 2) &&
            e->size == PREFIX + (size_t)e->out.buffers[0].len;
 }
 

@@ -137,14 +137,13 @@ static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status, 
 
 /* ------------------------------------------------------------------ functions and arguments */
 
-static PyObject *resolve(ClientObject *c, uint32_t slot, PyObject **name)
+/* What a function's object describes, as a new reference: user code that runs meanwhile may replace the cache's. */
+static PyObject *resolve(ClientObject *c, uint32_t slot)
 {
     CachedFunction *f = &c->functions[slot % FUNCTION_CACHE];
     uint32_t generation = c->s.objects[slot].generation;
-    if (f->callable && f->slot == slot && f->generation == generation) {
-        *name = f->name;
-        return f->callable;
-    }
+    if (f->callable && f->slot == slot && f->generation == generation)
+        return Py_NewRef(f->callable);
     PyObject *ref = ref_new(c, slot, false);
     PyObject *value = ref ? decode_slot(c, slot, ref) : NULL, *callable = NULL;
     Py_XDECREF(ref);
@@ -157,10 +156,10 @@ static PyObject *resolve(ClientObject *c, uint32_t slot, PyObject **name)
     else if (value)
         callable = PyObject_CallOneArg(c->hooks.load_function, value);
     if (callable) {
-        Py_XDECREF(f->callable);
-        Py_XDECREF(f->name);
-        *f = (CachedFunction){slot, generation, callable, Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0, 0};
-        *name = f->name;
+        CachedFunction old = *f; /* its destructors may run Python code, which may look for a function here */
+        *f = (CachedFunction){slot, generation, Py_NewRef(callable), Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0, 0};
+        Py_XDECREF(old.callable);
+        Py_XDECREF(old.name);
     }
     Py_XDECREF(value);
     return callable;
@@ -252,10 +251,11 @@ static size_t *expected_array(ClientObject *c, uint32_t function)
     return f->slot == function ? &f->array_size : NULL;
 }
 
-static int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObject *value)
+/* `ours`: the caller alone holds what leads to the value, so the value may become the object as it lies there. */
+static int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObject *value, bool ours)
 {
     Encoded e;
-    int result = array_memory_seal(c, slot, value);
+    int result = ours ? array_memory_seal(c, slot, value) : 0;
     if (result != 0)
         return result;
     if (encode_value(c, &e, value) < 0)
@@ -268,12 +268,27 @@ static int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObje
     return result;
 }
 
+/* An item of a container that the user's code keeps (in a cache, an attribute, a global) has one holder too, and can still be
+ * written to. Therefore an item is taken out of a container that is ours alone, and otherwise copied. */
+static int seal_items(ClientObject *c, struct task_slot *t, PyObject *items, bool ours)
+{
+    int result = 0;
+    for (uint32_t i = 0; i < t->n_returns && result >= 0; i++) {
+        PyObject **place = &PySequence_Fast_ITEMS(items)[i], *item = Py_NewRef(*place);
+        if (ours)
+            Py_SETREF(*place, Py_NewRef(Py_None));
+        result = seal_return(c, t->function, task_result(&c->s, t, i), item, ours);
+        Py_DECREF(item);
+    }
+    return result < 0 ? -1 : 0;
+}
+
 static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
 {
     if (t->n_returns == 0)
         return 0;
     if (t->n_returns == 1)
-        return seal_return(c, t->function, task_result(&c->s, t, 0), value) < 0 ? -1 : 0;
+        return seal_return(c, t->function, task_result(&c->s, t, 0), value, true) < 0 ? -1 : 0;
     PyObject *items = PySequence_Fast(value, "");
     if (!items && !PyErr_ExceptionMatches(PyExc_TypeError))
         return -1; /* raised by a generator */
@@ -282,11 +297,9 @@ static int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value)
         Py_XDECREF(items);
         return -1;
     }
-    int result = 0;
-    for (uint32_t i = 0; i < t->n_returns && result >= 0; i++)
-        result = seal_return(c, t->function, task_result(&c->s, t, i), PySequence_Fast_GET_ITEM(items, i));
+    int result = seal_items(c, t, items, Py_REFCNT(items) == (items == value ? 2 : 1)); /* `value` is the caller's reference */
     Py_DECREF(items);
-    return result < 0 ? -1 : 0;
+    return result;
 }
 
 /* The description of an exception, made by a hook that must not fail; if it does, that is told instead. */
@@ -408,12 +421,11 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         return NULL;
     }
     uint64_t since = loads_since(c, t);
-    PyObject *name, *result = NULL, *callable = resolve(c, t->function, &name);
+    PyObject *result = NULL, *callable = resolve(c, t->function);
     Values v;
     codec_args args;
     if (!callable)
         return NULL;
-    Py_INCREF(callable); /* nested execution may replace the cache entry */
     if (load_dependencies(c, t, &v, bad) == LOADED && load_arguments(c, t, &v, &args) == 0) {
         event_called(&c->s, t, since);
         size_t *expected = expected_array(c, t->function), outer = array_memory_expect(expected ? *expected : 0);
@@ -572,7 +584,7 @@ PyObject *client_load(ClientObject *c, PyObject *number)
     set_current(c, task + 1);
     struct task_slot *t = &c->s.tasks[task];
     uint64_t since = loads_since(c, t);
-    PyObject *name, *callable = resolve(c, t->function, &name), *pair = NULL, *result = NULL;
+    PyObject *callable = resolve(c, t->function), *pair = NULL, *result = NULL;
     Values v;
     codec_args args;
     if (!callable)
@@ -591,6 +603,7 @@ PyObject *client_load(ClientObject *c, PyObject *number)
     } else if (pair) {
         result = PyTuple_Pack(3, callable, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
     }
+    Py_DECREF(callable);
     Py_XDECREF(pair);
     return result;
 }

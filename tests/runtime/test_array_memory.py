@@ -186,3 +186,55 @@ def test_temporaries_and_growing_arrays_are_right(cm: ModuleType) -> None:
 
     for _ in range(4):
         assert (cm.get(work.remote()) == 6.0).all()
+
+
+class Pair(list):
+    pass
+
+
+@pytest.mark.parametrize("container", [list, tuple, Pair])
+def test_items_of_a_container_that_a_cache_keeps_are_copied(cm: ModuleType, container: type) -> None:
+    kept: list = []
+
+    @cm.remote(num_returns=2)
+    def both(i: int):
+        for array in (array for pair in kept for array in pair):
+            array[:] = 1000.0
+        kept.append(container([np.full(N, float(i)), np.full(N, -float(i))]))
+        return kept[-1]
+
+    values = [cm.get(both.remote(i)) for i in range(5)]
+    assert all((up == i).all() and (down == -i).all() for i, (up, down) in enumerate(values))
+
+
+def test_items_of_a_container_that_an_actor_keeps_are_copied(cm: ModuleType) -> None:
+    @cm.remote
+    class Keeper:
+        n = 0
+
+        @cm.method(num_returns=2)
+        def step(self):
+            self.n += 1
+            self.state = [np.full(N, float(self.n)), np.full(N, -float(self.n))]
+            return self.state
+
+        def spoil(self) -> None:
+            for array in self.state:
+                array[:] = 1000.0
+
+    keeper = Keeper.remote()
+    for i in range(1, 6):
+        up, down = cm.get(keeper.step.remote())
+        cm.get(keeper.spoil.remote())
+        assert (up == i).all() and (down == -i).all()
+
+
+def test_an_array_twice_in_a_container_is_two_objects(cm: ModuleType) -> None:
+    @cm.remote(num_returns=2)
+    def twice(i: int):
+        array = np.full(N, float(i))
+        return [array, array]
+
+    for i in range(4):
+        first, second = cm.get(twice.remote(i))
+        assert (first == i).all() and (second == i).all()
