@@ -186,11 +186,7 @@ def cancel(ref: ObjectRef | ObjectRefGenerator, *, force: bool = False, recursiv
     if force and info["actor"] >= 0:
         raise ValueError("force=True would kill the whole actor, with all its calls: use cancel(ref) for this call, or "
                          "cellmesh.kill(actor)")
-    outcome, pid, seq = client.cancel(ref, force)
-    if outcome == "actor":
-        import os
-        import signal
-        os.kill(pid, signal.SIGINT)  # a concurrent actor's main thread finds which of its calls is meant
+    outcome, _, seq = client.cancel(ref, force)
     if recursive and outcome in ("running", "actor"):
         for child in client.children(seq):
             cancel(child, force=force and client.info(child)["actor"] < 0, recursive=True)

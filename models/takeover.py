@@ -1,4 +1,4 @@
-"""The lock and its takeover (segment.c: segment_lock, segment_unlock, owner_is_dead; client.c: client_attach).
+"""The lock and its takeover (segment.c: segment_lock, segment_unlock, owner_has_ended; client.c: client_attach).
 
 Clients in slots of their own lock, change two words that belong together, and unlock; two of them may die anywhere. A newcomer gets
 the slot of a dead client once that death has been reported, and locks too. Client 1 leaves with its last unlock. Time is not modelled: a waiter's patience may end at any

@@ -15,6 +15,7 @@
 #include "../core/burial.h"
 #include "../core/client.h"
 #include "../core/event.h"
+#include "../core/liveness.h"
 #include "../core/object.h"
 #include "../core/placement.h"
 #include "../core/recover.h"
@@ -131,6 +132,7 @@ uint32_t actor_of_ref(ClientObject *c, PyObject *ref);
 /* Under the lock, so that what runs there cannot end before: for another machine's client its agent is told, which looks at the flags. */
 int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: what it runs runs on another machine */
 int32_t signal_worker(struct segment *s, uint32_t worker, int number);
+int32_t signal_client(const struct segment *s, uint32_t client, int number); /* its pid, or 0; what has its number by now is not signalled */
 int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
 int client_module_init(void);
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);

@@ -61,14 +61,19 @@ int32_t pid_of_worker(const struct segment *s, uint32_t worker)
     return s->clients[worker].role == ROLE_PROXY ? 0 : atomic_load(&s->clients[worker].pid);
 }
 
+int32_t signal_client(const struct segment *s, uint32_t client, int number)
+{
+    int32_t pid = atomic_load(&s->clients[client].pid);
+    process_signal(pid, atomic_load(&s->clients[client].start_time), number);
+    return pid;
+}
+
 int32_t signal_worker(struct segment *s, uint32_t worker, int number)
 {
-    int32_t pid = pid_of_worker(s, worker);
-    if (s->clients[worker].role == ROLE_PROXY)
-        wake_client(s, worker);
-    else if (pid > 0)
-        kill(pid, number);
-    return pid;
+    if (s->clients[worker].role != ROLE_PROXY)
+        return signal_client(s, worker, number);
+    wake_client(s, worker);
+    return 0;
 }
 
 int end_look(ClientObject *c, bool sound)
@@ -354,7 +359,7 @@ static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
     uint32_t client = actor_kill(&c->s, actor, no_restart);
     int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&c->s.clients[client].pid);
     if (pid > 0 && pid != c->pid) /* whoever ends its own actor leaves by itself: here it would die inside the lock */
-        kill(pid, SIGKILL);
+        signal_client(&c->s, client, SIGKILL);
     segment_unlock(&c->s);
     return PyLong_FromLong(pid);
 }
@@ -672,7 +677,7 @@ static PyMethodDef client_methods[] = {
     {"why", (PyCFunction)client_why, METH_O, "why(ref)\n--\n\nWhat resources the task of a ref lacks, and who holds them; None if it waits for something else."},
     {"stats", (PyCFunction)client_stats, METH_NOARGS, "stats()\n--\n\nCounts and sizes of the segment."},
     {"stopped_owner", (PyCFunction)client_stopped_owner, METH_NOARGS,
-     "stopped_owner()\n--\n\n(pid that holds the lock and is stopped or 0, how many such were killed, the last of them, grace in s)."},
+     "stopped_owner()\n--\n\n(pid that holds the lock and is stopped or 0, whether it is a driver, how many such were killed, the last of them, grace in s)."},
     {"check", (PyCFunction)client_check, METH_NOARGS, "check()\n--\n\nViolated invariants; [] when sound."},
     {"peek", (PyCFunction)client_peek, METH_VARARGS, "peek(slot, generation & 0xffff)\n--\n\nA function object's value, or None."},
     {"events", (PyCFunction)client_events, METH_VARARGS, "events(cursor, limit)\n--\n\n(records, cursor, lost)."},

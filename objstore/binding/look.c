@@ -432,7 +432,11 @@ LOOK(stopped_owner)
     if (client_usable(c) < 0)
         return NULL;
     struct header *h = c->s.h;
-    return Py_BuildValue("(iIid)", (int)atomic_load(&h->stopped_pid), (unsigned)atomic_load(&h->n_expelled),
+    int32_t stopped = atomic_load(&h->stopped_pid);
+    bool is_driver = false;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++)
+        is_driver |= atomic_load(&c->s.clients[i].pid) == stopped && c->s.clients[i].role == ROLE_DRIVER;
+    return Py_BuildValue("(iOIid)", (int)stopped, is_driver ? Py_True : Py_False, (unsigned)atomic_load(&h->n_expelled),
                          (int)atomic_load(&h->expelled_pid), h->lock_grace_ms / 1000.0);
 }
 

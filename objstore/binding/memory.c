@@ -141,8 +141,7 @@ static bool others_live(const struct segment *s)
 {
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         const struct client_slot *other = &s->clients[i];
-        int32_t pid = atomic_load(&other->pid);
-        if (i != s->me && pid && process_start_time(pid) == other->start_time)
+        if (i != s->me && process_look(atomic_load(&other->pid), atomic_load(&other->start_time)) != PROCESS_ENDED)
             return true;
     }
     return false;

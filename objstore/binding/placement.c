@@ -218,9 +218,8 @@ static bool kill_doomed(ClientObject *c)
     uint64_t doomed[CLIENT_WORDS];
     placement_doomed(&c->s, doomed);
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
-        int32_t pid = atomic_load(&c->s.clients[i].pid);
-        if (i != c->s.me && doomed[i / 64] >> (i % 64) & 1 && pid > 0) /* under the lock its task cannot end: it is the right one */
-            kill(pid, SIGKILL);
+        if (i != c->s.me && doomed[i / 64] >> (i % 64) & 1)
+            signal_client(&c->s, i, SIGKILL);
     }
     return doomed[c->s.me / 64] >> (c->s.me % 64) & 1;
 }

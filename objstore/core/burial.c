@@ -9,6 +9,7 @@
 #include "away.h"
 #include "client.h"
 #include "event.h"
+#include "liveness.h"
 #include "placement.h"
 #include "proxy.h"
 #include "recover.h"
@@ -346,16 +347,18 @@ static struct client_losses bury(struct segment *s, uint32_t client, int32_t cod
 
 /* ------------------------------------------------------------------ whose end is reported, or found */
 
-static bool has_ended(const struct client_slot *c)
+static bool has_ended(const struct segment *s, uint32_t client)
 {
-    return atomic_load(&c->state) != CLIENT_FREE && process_start_time(atomic_load(&c->pid)) != atomic_load(&c->start_time);
+    const struct client_slot *c = &s->clients[client];
+    return client != s->me && atomic_load(&c->state) != CLIENT_FREE &&
+           process_look(atomic_load(&c->pid), atomic_load(&c->start_time)) == PROCESS_ENDED;
 }
 
 /* Who began them may have died over it. */
 static void finish_others(struct segment *s)
 {
     for (uint32_t i = 0; i < MAX_CLIENTS; i++)
-        if (atomic_load(&s->clients[i].state) == CLIENT_DYING && has_ended(&s->clients[i]))
+        if (atomic_load(&s->clients[i].state) == CLIENT_DYING && has_ended(s, i))
             bury(s, i, s->clients[i].end_code);
 }
 
@@ -380,10 +383,10 @@ uint32_t client_reap(struct segment *s, int32_t *pids)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
-        if (!has_ended(&s->clients[i]))
+        if (!has_ended(s, i))
             continue;
         segment_lock(s); /* under which no slot changes hands: another may have reaped it meanwhile, and somebody else moved in */
-        if (has_ended(&s->clients[i])) {
+        if (has_ended(s, i)) {
             pids[n++] = atomic_load(&s->clients[i].pid);
             bury(s, i, 0);
         }

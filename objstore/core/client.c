@@ -6,16 +6,20 @@
 #include <unistd.h>
 
 #include "event.h"
+#include "liveness.h"
 
 int client_attach(struct segment *s, uint32_t role)
 {
     int32_t pid = (int32_t)getpid();
+    uint64_t start_time = process_start_time(pid);
+    if (!start_time)
+        return OBJSTORE_SYSTEM; /* without it others would take this process for one that has ended */
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         struct client_slot *c = &s->clients[i];
         int32_t seen = atomic_load(&c->pid);
         /* A slot that was claimed but never became attached belongs to nobody once its process has gone. One that stands in
          * the lock is not for us, even if it has been given back: as our own its owner would look alive. */
-        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_start_time(seen) == 0;
+        bool abandoned = seen != 0 && atomic_load(&c->state) == CLIENT_FREE && process_look(seen, 0) == PROCESS_ENDED;
         if (lock_owner_1(atomic_load(&s->h->lock)) == i + 1)
             continue;
         if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
@@ -23,7 +27,7 @@ int client_attach(struct segment *s, uint32_t role)
         STEP();
         c->generation++; /* from here on whoever takes the predecessor for dead cannot get at our lock */
         STEP();
-        atomic_store(&c->start_time, process_start_time(pid));
+        atomic_store(&c->start_time, start_time);
         c->role = role;
         c->actor_1 = c->task_1 = 0;
         c->n_finished = c->last_seq = 0;

@@ -327,10 +327,11 @@ struct header {
 
     _Alignas(64) _Atomic uint32_t lock; /* 0 free, else lock_word() of the owner, | LOCK_WAITERS */
     uint32_t n_takeovers;               /* L */
-    uint32_t lock_grace_ms;             /*    how long an owner may be stopped (SIGSTOP, debugger) before it is killed */
+    uint32_t lock_grace_ms;             /*    how long an owner other than a driver may stay stopped (a debugger) before it is killed */
     _Atomic int32_t stopped_pid;        /* A  an owner that is stopped right now: everybody waits for it */
     _Atomic uint32_t n_expelled;        /* A  owners that were killed for it ... */
     _Atomic int32_t expelled_pid;       /* A  ... and the last of them */
+    _Atomic uint32_t stops_again;       /* A  lock_word() of an owner that was stopped and continued: it stops once it has let go */
     _Alignas(64) uint64_t next_seq;     /* L */
     uint32_t free_object_1, touched_objects; /* L  slots at and above `touched` were never used */
     uint32_t free_task_1, touched_tasks;

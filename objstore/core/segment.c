@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "liveness.h"
 #include "recover.h"
 
 /* A lock that long not let go: is its owner dead? To ask costs some 30 us, and the answer is the others' stall. */
@@ -46,35 +47,6 @@ static uint64_t unix_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* When the process began, and its state as /proc shows it ('T' stopped, 't' by a debugger). 0: it has ended. */
-static uint64_t look_at_process(int32_t pid, char *state)
-{
-    char path[32], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    char *p = strrchr(text, ')'); /* the command may hold spaces and parentheses */
-    if (!p || p[1] == 0 || p[2] == 'Z' || p[2] == 'X')
-        return 0;
-    *state = p[2];
-    int field = 2;
-    for (p += 1; *p && field < 22; p++)
-        field += *p == ' ';
-    return strtoull(p, NULL, 10);
-}
-
-uint64_t process_start_time(int32_t pid)
-{
-    char state;
-    return look_at_process(pid, &state);
 }
 
 /* ------------------------------------------------------------------ format */
@@ -236,61 +208,92 @@ void segment_unmap(struct segment *s)
 /* ------------------------------------------------------------------ the lock */
 
 /* What a waiter has seen of the lock's owner so far. */
-struct vigil { int32_t stopped_pid; int64_t since_ns; };
+struct vigil {
+    int32_t stopped_pid;
+    int64_t since_ns; /* when it was first seen stopped */
+    bool asked;       /* the scheduler, which may be able to tell what this process cannot */
+};
 
-/* Nothing but its death gives the lock back: it may be anywhere in a change, and would go on with it when continued. */
-static void expel(struct segment *s, int32_t pid, uint64_t start_time)
+static void ask_scheduler(struct segment *s)
 {
-    struct header *h = s->h;
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0)
-        return;
-    if (process_start_time(pid) == start_time) {
-        if (atomic_exchange(&h->stopped_pid, 0) == pid) { /* the first of several waiters */
-            atomic_store(&h->expelled_pid, pid);
-            atomic_fetch_add(&h->n_expelled, 1);
-            if (!h->scheduler_1) /* which would tell */
-                dprintf(STDERR_FILENO, "cellmesh: process %d was stopped while it held the object store's lock. After %u ms it is "
-                        "killed, so that others can go on.\n", (int)pid, h->lock_grace_ms);
-        }
-        syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
-    }
-    close(fd);
+    if (s->h->scheduler_1 && !atomic_exchange(&s->h->attention, 1))
+        notify_client(s, s->h->scheduler_1 - 1);
 }
 
-/* A stopped owner may be continued any time, so at first it is only reported. The scheduler ends it after the grace
- * period, any other waiter a second later. */
-static void watch_stopped(struct segment *s, struct vigil *v, int32_t pid, uint64_t start_time)
+/* Nothing but its death gives the lock back: it may be anywhere in a change, and would go on with it when continued. A driver is not
+ * ended, as it is somebody's work: others wait until it goes on. */
+static void expel(struct segment *s, const struct client_slot *owner, int32_t pid)
+{
+    struct header *h = s->h;
+    if (owner->role == ROLE_DRIVER)
+        return;
+    if (process_signal(pid, atomic_load(&owner->start_time), SIGKILL) != PROCESS_ENDED &&
+        atomic_exchange(&h->stopped_pid, 0) == pid) { /* the first of several waiters */
+        atomic_store(&h->expelled_pid, pid);
+        atomic_fetch_add(&h->n_expelled, 1);
+        if (!h->scheduler_1) /* which would tell */
+            dprintf(STDERR_FILENO, "cellmesh: process %d was stopped while it held the object store's lock. After %u ms it is "
+                    "killed, so that others can go on.\n", (int)pid, h->lock_grace_ms);
+    }
+}
+
+/* Ctrl-Z and its like stop a process anywhere. The owner goes on to the end of its change, and stops again when it lets go. If somebody
+ * else has just continued it, it shall not. */
+static void let_it_finish(struct segment *s, const struct client_slot *owner, int32_t pid, uint32_t word)
+{
+    word &= ~LOCK_WAITERS;
+    atomic_store(&s->h->stops_again, word);
+    if (process_look(pid, atomic_load(&owner->start_time)) == PROCESS_STOPPED)
+        process_signal(pid, atomic_load(&owner->start_time), SIGCONT);
+    else
+        atomic_compare_exchange_strong(&s->h->stops_again, &word, 0);
+}
+
+/* It may be continued any time, so at first it is only reported. The scheduler ends it after the grace period, any other waiter a
+ * second later. */
+static void watch_stopped(struct segment *s, struct vigil *v, const struct client_slot *owner, int32_t pid)
 {
     struct header *h = s->h;
     int64_t now = monotonic_ns(), patience_ns = (int64_t)h->lock_grace_ms * 1000000;
     if (v->stopped_pid != pid) {
-        *v = (struct vigil){pid, now};
-        if (atomic_exchange(&h->stopped_pid, pid) != pid && h->scheduler_1 && !atomic_exchange(&h->attention, 1))
-            notify_client(s, h->scheduler_1 - 1);
+        v->stopped_pid = pid;
+        v->since_ns = now;
+    } else if (atomic_exchange(&h->stopped_pid, pid) != pid) {
+        ask_scheduler(s);
     }
     if (h->scheduler_1 && h->scheduler_1 != s->me + 1)
         patience_ns += 1000000000;
     if (now - v->since_ns >= patience_ns)
-        expel(s, pid, start_time);
+        expel(s, owner, pid);
 }
 
-static bool owner_is_dead(struct segment *s, uint32_t owner, struct vigil *v)
+static bool owner_has_ended(struct segment *s, uint32_t word, struct vigil *v)
 {
+    uint32_t owner = lock_owner_1(word) - 1;
     if (owner == s->me || owner >= MAX_CLIENTS)
         return owner >= MAX_CLIENTS;
     const struct client_slot *c = &s->clients[owner];
     int32_t pid = atomic_load(&c->pid);
-    uint64_t start_time = atomic_load(&c->start_time);
-    char state;
-    uint64_t now = look_at_process(pid, &state);
-    if (now == 0 || now != start_time)
+    switch (process_look(pid, atomic_load(&c->start_time))) {
+    case PROCESS_ENDED:
         return true;
-    if (state == 'T' || state == 't')
-        watch_stopped(s, v, pid, start_time);
-    else if (v->stopped_pid) { /* continued */
-        v->stopped_pid = 0;
-        atomic_store(&s->h->stopped_pid, 0);
+    case PROCESS_UNKNOWN:
+        if (!v->asked)
+            ask_scheduler(s);
+        v->asked = true;
+        break;
+    case PROCESS_STOPPED:
+        let_it_finish(s, c, pid, word);
+        watch_stopped(s, v, c, pid);
+        break;
+    case PROCESS_TRACED:
+        watch_stopped(s, v, c, pid);
+        break;
+    case PROCESS_RUNS:
+        if (v->stopped_pid) { /* continued */
+            v->stopped_pid = 0;
+            atomic_store(&s->h->stopped_pid, 0);
+        }
     }
     return false;
 }
@@ -299,6 +302,7 @@ static void take_over(struct segment *s)
 {
     s->h->n_takeovers++;
     atomic_store(&s->h->stopped_pid, 0);
+    atomic_store(&s->h->stops_again, 0);
     STEP();
     recover(s);
 }
@@ -307,7 +311,7 @@ void segment_lock(struct segment *s)
 {
     _Atomic uint32_t *lock = &s->h->lock;
     uint32_t mine = lock_word(s), seen = 0;
-    struct vigil vigil = {0, 0};
+    struct vigil vigil = {0};
     if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
         return;
     for (int i = 0; i < LOCK_SPIN; i++) {
@@ -334,7 +338,7 @@ void segment_lock(struct segment *s)
                                                      memory_order_relaxed))
             continue;
         seen |= LOCK_WAITERS;
-        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_is_dead(s, lock_owner_1(seen) - 1, &vigil) &&
+        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_has_ended(s, seen, &vigil) &&
             atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
                                                     memory_order_relaxed)) {
             take_over(s);
@@ -354,6 +358,13 @@ void notify_client(struct segment *s, uint32_t client)
     STEP();
     if (atomic_load(&c->sleepers))
         futex_wake(&c->inbox, INT_MAX);
+}
+
+static void stop_again(struct segment *s)
+{
+    uint32_t word = lock_word(s);
+    if (atomic_compare_exchange_strong(&s->h->stops_again, &word, 0))
+        kill(getpid(), SIGSTOP);
 }
 
 void segment_unlock(struct segment *s)
@@ -376,4 +387,6 @@ void segment_unlock(struct segment *s)
         notify_client(s, h->scheduler_1 - 1);
     if (events && atomic_load_explicit(&h->event_waiting, memory_order_relaxed) && atomic_exchange(&h->event_waiting, 0))
         futex_wake(&h->event_waiting, INT_MAX);
+    if (atomic_load_explicit(&h->stops_again, memory_order_relaxed)) /* see let_it_finish */
+        stop_again(s);
 }

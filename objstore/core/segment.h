@@ -58,9 +58,10 @@ static inline uint32_t lock_word(const struct segment *s)
 }
 static inline uint32_t lock_owner_1(uint32_t word) { return word & ((1u << LOCK_CLIENT_BITS) - 1); } /* client + 1, 0: nobody */
 
-/* The one lock. Waits in steps of 5 ms; a dead owner is detected by pid and start time, its half-done work is rebuilt by
- * recover() and the lock taken over. An owner that is stopped is reported in the header, and killed after
- * header.lock_grace_ms. Never sleeps for anything else, never calls out. Not recursive. */
+/* The one lock. Waits in steps of 5 ms; an owner that has ended is found by pid and start time, its half-done work is rebuilt by
+ * recover() and the lock taken over. An owner that was stopped (Ctrl-Z) is continued until it lets go, where it stops again. One that stays
+ * stopped, in a debugger, is reported in the header, and killed after header.lock_grace_ms unless it is a driver. Never sleeps for
+ * anything else, never calls out. Not recursive. */
 void segment_lock(struct segment *segment);
 
 /* Releases the lock, then notifies whoever was marked by wake_client / request_attention meanwhile. */
@@ -98,7 +99,6 @@ enum { FETCH_AHEAD = 32 }; /* slots */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns); /* 0 woken or changed, ETIMEDOUT, EINTR */
 void futex_wake(_Atomic uint32_t *word, int n);
 int64_t monotonic_ns(void);
-uint64_t process_start_time(int32_t pid); /* 0: no such process, or a zombie */
 
 static inline uint64_t ticks_now(void)
 {

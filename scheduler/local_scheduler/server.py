@@ -633,14 +633,14 @@ class Server:
 
     def _tell_of_stopped_owner(self) -> None:
         """Whoever is stopped while it holds the segment's lock holds up everybody. This process waits with them next."""
-        stopped, n_killed, killed, grace_s = self._client.stopped_owner()
+        stopped, is_driver, n_killed, killed, grace_s = self._client.stopped_owner()
         if n_killed > self._n_owners_killed:
             self._tell_drivers(NodeEvent("lock_owner_killed", f"process {killed} was stopped while it held the object store's lock, "
                                          f"and did not go on within {grace_s:g} s. It has been killed, so that others can go on."))
         elif stopped:
-            self._tell_drivers(NodeEvent("lock_owner_stopped", f"process {stopped} has been stopped while it holds the object "
-                                         f"store's lock, so everybody waits for it. It will be killed in {grace_s:g} s, unless it is "
-                                         f"continued: kill -CONT {stopped}"))
+            waits = "" if is_driver else f" It will be killed in {grace_s:g} s, unless it goes on."
+            self._tell_drivers(NodeEvent("lock_owner_stopped", f"process {stopped} is stopped, by a debugger for example, while it holds the object "
+                                         f"store's lock, so everybody waits for it.{waits}"))
         self._n_owners_killed = n_killed
 
     # ---- the end

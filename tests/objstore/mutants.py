@@ -133,7 +133,7 @@ MUTANTS = [
     Mutant("a recovery forgets checkpoints", "recover.c", "        if (a->checkpoint_1)\n            object_pin(s, a->checkpoint_1 - 1);\n", ""),
     Mutant("an old checkpoint is let go of first", "actor.c", "    if (object_1)\n        object_pin(s, object_1 - 1);\n    STEP();\n    a->checkpoint_1 = object_1;\n    STEP();\n    if (before_1)\n        object_unpin(s, before_1 - 1);\n",
            "    if (before_1)\n        object_unpin(s, before_1 - 1);\n    STEP();\n    a->checkpoint_1 = object_1;\n    STEP();\n    if (object_1)\n        object_pin(s, object_1 - 1);\n"),
-    Mutant("the lock is not taken over", "segment.c", "    if (now == 0 || now != start_time)\n        return true;\n", ""),
+    Mutant("the lock is not taken over", "segment.c", "    case PROCESS_ENDED:\n        return true;\n", "    case PROCESS_ENDED:\n        break;\n"),
     Mutant("references are dropped without the lock", "client.c",
            "    segment_lock(s);\n    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n    segment_unlock(s);\n",
            "    for (uint32_t i = 0; i < n; i++)\n        object_drop(s, objects[i], s->me);\n"),

@@ -1,6 +1,7 @@
 """Real processes: how a session begins, grows, loses each of its processes, and ends with nothing left."""
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import signal
@@ -25,6 +26,7 @@ from cellmesh.scheduler.messages import (FromScheduler, Hello, NodeEvent, Refuse
 from cellmesh.scheduler.node import JoinError, Node
 
 STORE = 64 << 20
+PTRACE_ATTACH, WALL = 16, 0x40000000  # <sys/ptrace.h>; waitpid() also for what is not a child
 M = TypeVar("M")
 
 
@@ -304,14 +306,16 @@ def test_a_stopped_worker_does_not_stop_the_others(node: Node) -> None:
     assert cm.get(pid_of_worker.remote(), timeout=30) in workers()
 
 
-def test_a_worker_that_is_stopped_inside_the_lock_is_reported_and_ended(node: Node, heard: Heard) -> None:
+def test_a_worker_that_a_debugger_stops_inside_the_lock_is_reported_and_ended(node: Node, heard: Heard) -> None:
     stopped = cm.get(pid_of_worker.remote())
     index = next(entry["index"] for entry in sessions.current().client.clients() if entry["pid"] == stopped)
-    os.kill(stopped, signal.SIGSTOP)
+    assert ctypes.CDLL(None).ptrace(PTRACE_ATTACH, stopped, None, None) == 0
+    os.waitpid(stopped, WALL)
     with mmap.mmap(node.fd, 4096) as header:  # as if it had stopped there: struct header of objstore/core/layout.h
         struct.pack_into("<I", header, 136, 300)        # lock_grace_ms
         struct.pack_into("<I", header, 128, 1 << 9 | index + 1)  # lock: the slot's first client
     assert cm.get(pid_of_worker.remote()) != stopped
+    os.waitpid(stopped, WALL)  # whoever traces it is told of its end first
     told = heard.wait_for(NodeEvent, lambda event: event.kind == "lock_owner_killed")
     assert f"process {stopped} was stopped" in told.text
     assert heard.wait_for(WorkerDied).pid == stopped

@@ -1,0 +1,67 @@
+#define _GNU_SOURCE
+#include "liveness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The fields of /proc/PID/stat from the third, the state, on; false: they cannot be read. */
+static bool read_stat(int32_t pid, char *state, uint64_t *start_time)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    char *p = strrchr(text, ')'); /* the command may hold spaces and parentheses */
+    if (!p || p[1] == 0)
+        return false;
+    *state = p[2];
+    int field = 2;
+    for (p += 1; *p && field < 22; p++)
+        field += *p == ' ';
+    *start_time = strtoull(p, NULL, 10);
+    return *start_time != 0;
+}
+
+enum liveness process_look(int32_t pid, uint64_t start_time)
+{
+    char state;
+    uint64_t began;
+    if (pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH)) /* which needs no descriptor */
+        return PROCESS_ENDED;
+    if (!read_stat(pid, &state, &began))
+        return PROCESS_UNKNOWN;
+    if (state == 'Z' || state == 'X' || (start_time && began != start_time))
+        return PROCESS_ENDED;
+    return state == 'T' ? PROCESS_STOPPED : state == 't' ? PROCESS_TRACED : PROCESS_RUNS;
+}
+
+uint64_t process_start_time(int32_t pid)
+{
+    char state;
+    uint64_t began;
+    return read_stat(pid, &state, &began) && state != 'Z' && state != 'X' ? began : 0;
+}
+
+enum liveness process_signal(int32_t pid, uint64_t start_time, int number)
+{
+    int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1; /* no other can take the number's place between the look and the signal */
+    enum liveness seen = process_look(pid, start_time);
+    if (seen != PROCESS_ENDED && (fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) : kill(pid, number)) < 0 && errno == ESRCH)
+        seen = PROCESS_ENDED;
+    if (fd >= 0)
+        close(fd);
+    return seen;
+}
