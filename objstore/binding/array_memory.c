@@ -172,6 +172,27 @@ static void before_fork(void)
     segment_unlock(s);
 }
 
+static int compare(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* The pages of arrays are private already, and may have been written to since an earlier fork: only what lies between them is mapped anew. */
+bool array_memory_make_private(ClientObject *c)
+{
+    uint64_t begin = 0;
+    bool done = true;
+    if (memory.client == c) {
+        qsort(memory.forked, memory.n_forked, sizeof *memory.forked, compare);
+        for (size_t i = 0; i < memory.n_forked; i++) {
+            done = done && segment_make_private(&c->s, begin, memory.forked[i] + PREFIX);
+            begin = memory.forked[i] + PREFIX + whole_pages(memory.forked[i]);
+        }
+    }
+    return segment_make_private(&c->s, begin, c->s.size) && done;
+}
+
 /* Makes numpy ask us, in this thread's context. A user's own handler is left alone. */
 static void install(ClientObject *c)
 {

@@ -47,10 +47,10 @@ typedef struct {
         *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle, *make_stream, *iterate, *waits_long;
 } Hooks;
 
-typedef struct {
+typedef struct client_object {
     PyObject_HEAD
     struct segment s;
-    int pid;
+    int pid;        /* 0: this process was forked from the client's */
     bool closed;
     uint32_t origin;
     uint32_t *local; /* references of this process per object slot, sparse */
@@ -75,6 +75,7 @@ typedef struct {
     _Atomic bool bell_ends;
     PyObject *store_error_type;
     PyObject *weakrefs;
+    struct client_object *next; /* of this process, see forked.c */
 } ClientObject;
 
 typedef struct {
@@ -134,10 +135,21 @@ int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: what it r
 int32_t signal_worker(struct segment *s, uint32_t worker, int number);
 int32_t signal_client(const struct segment *s, uint32_t client, int number); /* its pid, or 0; what has its number by now is not signalled */
 int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
-int client_module_init(void);
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
 PyObject *raise_core_error(ClientObject *c, int error, const char *what);
 void flush_drops(ClientObject *c);
+
+/* ---- forked.c */
+int forked_module_init(void);
+void forked_watch(ClientObject *c);
+void forked_forget(const ClientObject *c);
+_Noreturn void end_forked_child(void);
+/* After user code of a task: a child that it has forked comes back, too, and ends here, with the pending exception if there is one. */
+static inline void end_if_forked(const ClientObject *c)
+{
+    if (!c->pid)
+        end_forked_child();
+}
 
 /* ---- ref.c */
 extern PyType_Spec ref_spec;
@@ -196,6 +208,7 @@ PyObject *client_unwanted_files(ClientObject *c, PyObject *names);
 size_t array_memory_expect(size_t size); /* arrays of so many bytes shall lie in the segment; returns what was said before */
 int array_memory_seal(ClientObject *c, uint32_t slot, PyObject *value); /* 1: `value` is the object now; 0: it cannot be; -1 */
 size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect after `value` had to be copied */
+bool array_memory_make_private(ClientObject *c); /* in a forked child: it sees what it saw, and what it writes is its own. False: it cannot be */
 
 /* ---- wait.c */
 int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast);

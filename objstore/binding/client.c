@@ -2,7 +2,6 @@
 #include "binding.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <structmember.h>
 #include <sys/mman.h>
@@ -132,24 +131,6 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
     return 0;
 }
 
-static ClientObject *clients_of_process[16]; /* so that a fork can mark them; a process has one, a test a few */
-
-static void in_child(void)
-{
-    for (size_t i = 0; i < sizeof clients_of_process / sizeof *clients_of_process; i++)
-        if (clients_of_process[i])
-            clients_of_process[i]->pid = 0; /* its slot is the parent's: never touch the segment again */
-}
-
-static void register_client(ClientObject *c, ClientObject *value)
-{
-    for (size_t i = 0; i < sizeof clients_of_process / sizeof *clients_of_process; i++)
-        if (clients_of_process[i] == (value ? NULL : c)) {
-            clients_of_process[i] = value;
-            return;
-        }
-}
-
 static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"fd", "role", "hooks", NULL};
@@ -191,7 +172,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     c->pid = (int)getpid();
     c->trust = TRUST_MAX;
     c->closed = false;
-    register_client(c, c);
+    forked_watch(c);
     return (PyObject *)c;
 failed:
     Py_DECREF(c);
@@ -255,7 +236,7 @@ static void client_dealloc(ClientObject *c)
     c->closed = true;
     if (c->pid)
         bell_end(c);
-    register_client(c, NULL);
+    forked_forget(c);
     if (c->weakrefs)
         PyObject_ClearWeakRefs((PyObject *)c);
     client_clear(c);
@@ -698,14 +679,3 @@ static PyType_Slot client_slots[] = {
 
 PyType_Spec client_spec = {"cellmesh.objstore._core.Client", sizeof(ClientObject), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, client_slots};
-
-int client_module_init(void)
-{
-    static bool registered;
-    if (!registered && pthread_atfork(NULL, NULL, in_child) != 0) {
-        PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
-    }
-    registered = true;
-    return 0;
-}

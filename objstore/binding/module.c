@@ -67,7 +67,11 @@ static int add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTyp
 static int core_exec(PyObject *module)
 {
     CoreState *state = core_state(module);
-    if (client_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) { /* a process has one place in a session, and one list of clients */
+        PyErr_SetString(PyExc_ImportError, "cellmesh cannot be used in a subinterpreter: import it in the main interpreter, or use a process");
+        return -1;
+    }
+    if (forked_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
         add_type(module, &ref_spec, "Ref", &state->ref_type) < 0 ||
         add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0 ||
         add_type(module, &proxy_spec, "Proxy", &state->proxy_type) < 0 || add_type(module, &runs_spec, "Runs", &state->runs_type) < 0)

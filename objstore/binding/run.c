@@ -467,10 +467,12 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     PyObject *value = call_function(c, task, &bad);
     if (value && must_run_generator(c, task, value))
         Py_SETREF(value, run_generator(c, task, value));
+    end_if_forked(c);
     if (bad != UINT32_MAX) {
         seal_like_dependency(c, task, bad);
         status = EVENT_ERROR;
     } else if (!value || seal_returns(c, &c->s.tasks[task], value) < 0) {
+        end_if_forked(c);
         PyObject *exception = take_exception();
         status = settle_exception(c, task, exception);
         Py_DECREF(exception);
@@ -480,6 +482,7 @@ static uint32_t execute(ClientObject *c, uint32_t task)
         call_env_hook(c, c->hooks.leave_task, task);
     if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
         count_call(c, &c->s.tasks[task]);
+    end_if_forked(c); /* in code that pickled the value, or destroyed it */
     set_current(c, outer_1);
     return status;
 }
@@ -511,6 +514,7 @@ PyObject *client_run(ClientObject *c, PyObject *unused)
         }
         if (task >= 0 && PyErr_CheckSignals() < 0)
             PyErr_Clear(); /* an interrupt meant for the task that has just ended */
+        end_if_forked(c);
     }
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
 }
@@ -613,6 +617,7 @@ PyObject *client_finish(ClientObject *c, PyObject *const *args, Py_ssize_t nargs
     uint32_t task, status = EVENT_OK;
     if (nargs != 2)
         return PyErr_Format(PyExc_TypeError, "finish(task, value)");
+    end_if_forked(c);
     if (parse_task(c, args[0], &task) < 0)
         return NULL;
     if (seal_returns(c, &c->s.tasks[task], args[1]) < 0) {
@@ -630,6 +635,9 @@ PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
     uint32_t task;
     if (nargs != 2 || !PyExceptionInstance_Check(args[1]))
         return PyErr_Format(PyExc_TypeError, "fail(task, exception)");
+    if (!c->pid)
+        PyErr_SetObject((PyObject *)Py_TYPE(args[1]), args[1]);
+    end_if_forked(c);
     if (parse_task(c, args[0], &task) < 0)
         return NULL;
     struct task_slot *t = &c->s.tasks[task];
@@ -650,6 +658,7 @@ PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ssize_t n
     uint32_t task;
     if (nargs != 2)
         return PyErr_Format(PyExc_TypeError, "bind_actor(task, instance)");
+    end_if_forked(c);
     if (parse_task(c, args[0], &task) < 0)
         return NULL;
     struct task_slot *t = &c->s.tasks[task];

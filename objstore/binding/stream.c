@@ -84,6 +84,13 @@ static void close_iterator(PyObject *iterator)
     Py_XDECREF(result);
 }
 
+static PyObject *next_item(ClientObject *c, PyObject *iterator)
+{
+    PyObject *item = PyIter_Next(iterator);
+    end_if_forked(c);
+    return item;
+}
+
 static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
 {
     if (!PyIter_Check(iterator))
@@ -92,7 +99,7 @@ static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
     for (uint64_t n = 0;; n++) {
         if (n && wait_for_room(c, task, n) < 0)
             return NULL;
-        PyObject *item = PyIter_Next(iterator);
+        PyObject *item = next_item(c, iterator);
         if (!item)
             return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(n);
         int added = add_item(c, task, n, item);
@@ -108,7 +115,7 @@ static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
 static PyObject *put_items(ClientObject *c, PyObject *iterator)
 {
     PyObject *refs = PyList_New(0), *item = NULL;
-    while (refs && (item = PyIter_Next(iterator))) {
+    while (refs && (item = next_item(c, iterator))) {
         uint32_t slot;
         PyObject *ref = put_value(c, item, &slot, EVENT_AS_ITEM, false);
         if (!ref || PyList_Append(refs, ref) < 0)
@@ -154,6 +161,7 @@ PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nar
     uint64_t index;
     if (nargs != 3)
         return PyErr_Format(PyExc_TypeError, "add_item(task, index, value)");
+    end_if_forked(c);
     int added = parse_place(c, args, &task, &index) < 0 ? -1 : add_item(c, task, index, args[2]);
     return added < 0 ? NULL : PyBool_FromLong(added == GO_ON);
 }

@@ -191,9 +191,20 @@ int segment_map(struct segment *s, int fd)
     int result = segment_use(s, base, (size_t)st.st_size);
     if (result == OBJSTORE_OK && (s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
         result = OBJSTORE_SYSTEM;
+    s->device = st.st_dev;
+    s->inode = st.st_ino;
     if (result != OBJSTORE_OK)
         munmap(base, (size_t)st.st_size);
     return result;
+}
+
+bool segment_make_private(struct segment *s, uint64_t begin, uint64_t end)
+{
+    struct stat st;
+    if (s->fd < 0 || fstat(s->fd, &st) != 0 || st.st_dev != s->device || st.st_ino != s->inode)
+        return false;
+    return begin == end || mmap(s->base + begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, s->fd,
+                                (off_t)begin) != MAP_FAILED;
 }
 
 void segment_unmap(struct segment *s)

@@ -13,6 +13,7 @@ struct segment {
     unsigned char *base;
     size_t size;
     int fd;                             /* of the mapped file, this process's own; -1: there is none */
+    uint64_t device, inode;             /* of that file: a task may have closed the descriptor, and got its number for another */
     struct header *h;
     struct resource_class *classes;
     struct client_slot *clients;
@@ -48,6 +49,10 @@ int segment_format(unsigned char *base, const struct segment_config *config);
 int segment_map(struct segment *segment, int fd);
 bool segment_matches(const struct segment *segment); /* does the header still say what it said when it was mapped? */
 int segment_use(struct segment *segment, unsigned char *base, size_t size); /* likewise, of memory that is mapped already */
+
+/* Of a part of the mapping, in whole pages: it stays readable as it is, and what this process writes there nobody else sees. False: it
+ * could not be done, and is as it was. */
+bool segment_make_private(struct segment *segment, uint64_t begin, uint64_t end);
 
 /* Ends the mapping; every pointer into it is void. Who was attached leaves first: client_died(segment, segment->me, 0). */
 void segment_unmap(struct segment *segment);

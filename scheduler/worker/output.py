@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 from msgspec import Struct, field
 
@@ -78,12 +78,12 @@ class Output:
         self._due_changed = threading.Condition(self._lock)
         self._flusher_runs = False
         self._last_tag = Tag()
+        self._files: dict[str, TextIO] = {}  # where a forked child writes
 
     def install(self) -> None:
         """Replace sys.stdout and sys.stderr and catch IPython's displays, tqdm's bars and rich's should they be imported."""
         sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
-        # A forked child has no task and no link, but its descriptors 1 and 2 lead to the local scheduler as well.
-        os.register_at_fork(after_in_child=_use_descriptors)
+        os.register_at_fork(after_in_child=self._use_descriptors)
         display.install(self.show)
         progress.install(self.show)
         rich_live.install(self.show)
@@ -91,6 +91,9 @@ class Output:
     # ---- text
     def write(self, stream: str, text: str) -> None:
         """Take a piece of text for "stdout" or "stderr"."""
+        if self._files:
+            self._files[stream].write(text)
+            return
         tag = self._tag()
         with self._lock:
             if stream in self._pending and self._pending[stream].tag != tag:
@@ -116,6 +119,10 @@ class Output:
 
     def flush_soon(self) -> None:
         """What the user's `flush` does: a loop that flushes each of its lines must not make a message of each."""
+        if self._files:
+            for file in self._files.values():
+                file.flush()
+            return
         with self._lock:
             if time.monotonic() - self._sent_at < JOIN_S:
                 self._flush_at(self._sent_at + JOIN_S)
@@ -158,6 +165,9 @@ class Output:
     # ---- displays
     def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
         """Send a rich display. `stream`: "display", "update_display" or "clear_output"."""
+        if self._files:
+            self.write("stdout", f"{data.get('text/plain', '')}\n")
+            return
         import json  # here and in `display`: what most workers never need is imported late
         bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr)
         tag = self._tag()
@@ -171,6 +181,16 @@ class Output:
             else:
                 self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
                                                f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
+
+    # ---- a forked child
+    def _use_descriptors(self) -> None:
+        """It has no task, and the link is its parent's, but its descriptors 1 and 2 lead to the local scheduler as well."""
+        self._channel.close()
+        self._lock = threading.RLock()
+        self._pending.clear()
+        for stream, fd in (("stdout", 1), ("stderr", 2)):
+            self._files[stream] = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+        sys.stdout, sys.stderr = self._files["stdout"], self._files["stderr"]
 
     # ---- who prints
     def _tag(self) -> Tag:
@@ -304,8 +324,3 @@ class ByteStream(io.RawIOBase):
 
     def fileno(self) -> int:
         return self._fd
-
-
-def _use_descriptors() -> None:
-    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
-    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)

@@ -57,11 +57,15 @@ def preload(names: list[str]) -> None:
     if "JE_ARROW_MALLOC_CONF" not in os.environ:
         ours["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     os.environ.update(ours)
+    own_pid = os.getpid()
     for name in names:
         try:
             importlib.import_module(name)
         except Exception:  # whatever it does: the import in the task will raise it again, where it can be seen
             traceback.print_exc()
+        finally:
+            if os.getpid() != own_pid:  # a child that the module has forked: there is one zygote
+                os._exit(0)
     for name in ours:
         del os.environ[name]
 

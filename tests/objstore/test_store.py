@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -235,6 +236,36 @@ def test_a_forked_child_is_told_to_attach(store: Store) -> None:
     with os.fdopen(reader) as pipe:
         assert "Store.attach" in pipe.read()
     assert store.get(store.put(2)) == 2
+
+
+def test_a_forked_child_lets_go_of_nothing_in_any_of_many_stores() -> None:
+    stores = [Store.create(1 << 20) for _ in range(20)]
+    refs = [store.put(bytes([i]) * 100_000) for i, store in enumerate(stores)]
+    addresses = [store.address for store in stores]
+    pid = os.fork()
+    if pid == 0:
+        refs.clear()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    for i, (store, ref, address) in enumerate(zip(stores, refs, addresses, strict=True)):
+        with Store.attach(address) as other:
+            assert other.get(other.ref(ref.hex())) == store.get(ref) == bytes([i]) * 100_000
+    refs.clear()
+    for store in stores:
+        store.close()
+
+
+def test_a_subinterpreter_is_refused() -> None:
+    code = textwrap.dedent("""
+        import sys
+        try:
+            import _interpreters as subs  # Python 3.13
+        except ImportError:
+            import _xxsubinterpreters as subs
+        sys.exit(str(subs.run_string(subs.create(), "import cellmesh.objstore._core")))
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "cannot be used in a subinterpreter" in done.stderr
 
 
 def test_a_closed_store_says_so() -> None:
