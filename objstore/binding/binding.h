@@ -31,6 +31,7 @@ enum { DROP_BUFFER = 32, FUNCTION_CACHE = 1024, OFFLOAD_WHY_SIZE = 1400 };
 #define DROP_AT_ONCE 65536u        /* bytes: larger objects are given up without buffering */
 #define IMPLICIT_PUT 65536u        /* bytes: larger arguments become objects of their own */
 #define IMPLICIT_PUT_BUFFER 1024u  /* bytes: where the codec begins to write arrays out of band, which arguments cannot be */
+#define ARGUMENTS_MAX (64u << 20)  /* bytes of small arguments together, which are copied while the lock is held */
 #define LOCAL_MARKED 0x40000000u   /* in local counts: seen before, while a list is looked through for duplicates */
 #define LOCAL_BUFFERED 0x80000000u /* in local counts: its drop is in the buffer */
 

@@ -682,11 +682,9 @@ LOOK(follow_events)
 
 double ns_per_tick(const struct header *h)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    uint64_t ticks = ticks_now(), ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. */
-    return ticks > h->clock_ticks ? (double)(ns - h->clock_unix_ns) / (double)(ticks - h->clock_ticks) : 1.0;
+    /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. By a clock that nobody sets. */
+    uint64_t ticks = ticks_now(), ns = (uint64_t)monotonic_ns();
+    return ticks > h->clock_ticks ? (double)(ns - h->clock_monotonic_ns) / (double)(ticks - h->clock_ticks) : 1.0;
 }
 
 LOOK(clock)

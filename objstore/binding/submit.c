@@ -112,9 +112,16 @@ static int add_dependency(Dependencies *d, uint32_t slot, uint32_t *index)
     return 1;
 }
 
+static bool fits_word(PyObject *number)
+{
+    int overflow;
+    PyLong_AsLongLongAndOverflow(number, &overflow);
+    return !overflow;
+}
+
 static bool is_scalar(PyObject *v)
 {
-    return v == Py_None || PyBool_Check(v) || PyLong_CheckExact(v) || PyFloat_CheckExact(v) ||
+    return v == Py_None || PyBool_Check(v) || (PyLong_CheckExact(v) && fits_word(v)) || PyFloat_CheckExact(v) ||
            (PyUnicode_CheckExact(v) && PyUnicode_GET_LENGTH(v) < 256) || (PyBytes_CheckExact(v) && PyBytes_GET_SIZE(v) < 256);
 }
 
@@ -209,6 +216,11 @@ static int encode_arguments(ClientObject *c, codec_out *out, Dependencies *d, Py
         return -1;
     if (out->n_buffers) {
         PyErr_SetString(PyExc_SystemError, "arguments with buffers that are no objects of their own");
+        return -1;
+    }
+    if (out->size > ARGUMENTS_MAX) {
+        PyErr_Format(PyExc_ValueError, "a call with %zd arguments of %zu bytes together, at most %u: pass them as one list, or an array", n,
+                     out->size, ARGUMENTS_MAX);
         return -1;
     }
     return 0;

@@ -406,7 +406,7 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
         resource_release(s, resource_pool(s, t->resource_class), held ? s->classes[t->resource_class].hold : task_amounts(s, t, scratch), t->gpu_mask);
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL | TASK_FLAG_ELSEWHERE);
-    t->attempt++;
+    task_count_attempt(t);
     set_state(s, actor, ACTOR_RESTARTING);
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
     STEP();

@@ -322,8 +322,7 @@ struct header {
     uint64_t session;   /* random; half of every object id */
     uint32_t n_objects, n_tasks, n_actors, n_events;
     uint64_t classes_offset, clients_offset, actors_offset, objects_offset, tasks_offset, events_offset, readers_offset;
-    uint64_t clock_ticks, clock_unix_ns;
-    double clock_ns_per_tick;
+    uint64_t clock_ticks, clock_unix_ns, clock_monotonic_ns; /* of one moment */
 
     _Alignas(64) _Atomic uint32_t lock; /* 0 free, else lock_word() of the owner, | LOCK_WAITERS */
     uint32_t n_takeovers;               /* L */

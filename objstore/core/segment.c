@@ -75,7 +75,7 @@ static void start_clock(struct header *h)
 {
     h->clock_unix_ns = unix_ns();
     h->clock_ticks = ticks_now();
-    h->clock_ns_per_tick = 0;
+    h->clock_monotonic_ns = (uint64_t)monotonic_ns();
 }
 
 int segment_format(unsigned char *base, const struct segment_config *c)

@@ -591,7 +591,7 @@ void task_retry(struct segment *s, uint32_t task)
     const struct client_slot *there = t->worker < MAX_CLIENTS ? &s->clients[t->worker] : NULL;
     give_back(s, task);
     task_note_results(s, task);
-    t->attempt++;
+    task_count_attempt(t);
     t->flags &= (uint16_t)~TASK_FLAG_CANCEL;
     STEP();
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);

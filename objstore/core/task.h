@@ -91,6 +91,9 @@ void task_discard(struct segment *segment, uint32_t task);
 /* How many more workers would find something to do. Under the lock, after header_is_safe. */
 uint32_t task_workers_wanted(struct segment *segment);
 
+/* Under the lock. An actor may begin anew more often than can be counted: then it stays at the last number, rather than at none. */
+static inline void task_count_attempt(struct task_slot *t) { t->attempt = (uint16_t)(t->attempt + (t->attempt < UINT16_MAX)); }
+
 /* Attempts that count against max_retries: not those that memory ran out in. */
 static inline bool task_may_retry(const struct task_slot *t)
 {

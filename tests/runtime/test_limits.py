@@ -151,3 +151,27 @@ def test_an_object_of_five_gib_in_a_store_of_eight() -> None:
         gc.collect()
         node = session.current().node
         wait_until(lambda: os.fstat(node.fd).st_blocks * 512 < 2 << 30, deadline=90)  # an eighth stays
+
+
+def test_a_number_of_a_million_digits_is_an_object_of_its_own() -> None:
+    with running(num_cpus=1) as cm:
+        @cm.remote
+        def same(*numbers: int) -> tuple[int, ...]:
+            return numbers
+
+        huge = 1 << 8_000_000
+        before = session.current().client.stats()["n_objects"]
+        ref = same.remote(huge, 5, huge)
+        assert session.current().client.stats()["n_objects"] > before + 1
+        assert cm.get(ref) == (huge, 5, huge)
+
+
+def test_a_call_with_too_many_small_arguments_is_refused() -> None:
+    with running(num_cpus=1) as cm:
+        @cm.remote
+        def count_them(*words: str) -> int:
+            return len(words)
+
+        with pytest.raises(ValueError, match="a call with 300000 arguments .* pass them as one list"):
+            count_them.remote(*["x" * 255] * 300_000)
+        assert cm.get(count_them.remote(*["x" * 255] * 30_000)) == 30_000
