@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -43,6 +43,49 @@ def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "
             raise AssertionError(f"not within {deadline:g} s: {what or getattr(condition, '__name__', condition)}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
+
+
+REST_S, WAKES_PER_S = 2.0, 2  # at rest: for so long, no process wakes more often
+
+
+def _wakes(pids: Iterable[int]) -> dict[int, int]:
+    """How often each of these processes has been given a CPU, without the calling thread."""
+    counted: dict[int, int] = {}
+    for pid in pids:
+        for path in Path(f"/proc/{pid}/task").glob("*/status"):
+            try:
+                status = path.read_text().splitlines()
+            except (FileNotFoundError, ProcessLookupError):  # it has just ended
+                continue
+            if path.parent.name != str(threading.get_native_id()):
+                counted[pid] = counted.get(pid, 0) + sum(int(text.split()[1]) for text in status if "ctxt_switches" in text)
+    return counted
+
+
+def wait_until_at_rest(pids: Callable[[], Iterable[int]], deadline: float = 30.0) -> None:
+    """Wait for two seconds in which none of the processes woke more than twice a second.
+
+    Parameters
+    ----------
+    pids : callable
+        The processes, anew for each look; of the caller's, all other threads count.
+    deadline : float, seconds, > 0
+        How long to wait at most.
+
+    Raises
+    ------
+    AssertionError
+        Names the processes that woke too often in the last two seconds.
+    """
+    end = time.monotonic() + deadline
+    while True:
+        before = _wakes(pids())
+        time.sleep(REST_S)
+        restless = {pid: n - before.get(pid, 0) for pid, n in _wakes(pids()).items() if n - before.get(pid, 0) > REST_S * WAKES_PER_S}
+        if not restless:
+            return
+        if time.monotonic() > end:
+            raise AssertionError(f"not at rest within {deadline:g} s: {restless} wakes in {REST_S:g} s")
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,9 @@ extern struct PyModuleDef core_module;
 /* ---- interrupt.c */
 PyObject *process_repeat_interrupts(PyObject *module, PyObject *unused);
 void interrupt_seen(void);
-/* From here on the main thread gets every SIGINT of the process; false: this is another thread, or nobody handles it. Without the
- * GIL, and only around a call that sleeps: who changes handlers meanwhile would be undone. */
-bool interrupts_to_me(void);
+/* From here on the main thread gets every SIGINT of the process, and each changes the futex word on which it is about to sleep; false: this is
+ * another thread, or nobody handles it. Only around a call that sleeps: who changes handlers meanwhile would be undone. */
+bool interrupts_to_me(_Atomic uint32_t *word);
 void interrupts_to_anybody(void);
 
 /* ---- process.c */
@@ -212,6 +212,10 @@ size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect a
 bool array_memory_make_private(ClientObject *c); /* in a forked child: it sees what it saw, and what it writes is its own. False: it cannot be */
 
 /* ---- wait.c */
+/* Who waits looks at signals and at the end of the session between slices, though both wake him: soon at first, then twice a second. */
+#define FIRST_SLICE_NS (INT64_C(5) * 1000 * 1000)
+#define LAST_SLICE_NS (INT64_C(500) * 1000 * 1000)
+static inline int64_t longer_slice(int64_t slice) { return 2 * slice < LAST_SLICE_NS ? 2 * slice : LAST_SLICE_NS; }
 int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast);
 int parse_timeout(PyObject *timeout, double *seconds); /* None: -1.0 */
 PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

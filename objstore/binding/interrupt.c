@@ -40,18 +40,21 @@ void interrupt_seen(void)
  * which it was meant, has been woken then, finds nothing, and its futex call goes on by itself. So whoever takes it passes it on. */
 static struct sigaction before;
 static pthread_t sleeper;
+static _Atomic uint32_t *sleeps_on;
 
 static void pass_on(int number)
 {
     int error = errno;
-    if (pthread_equal(pthread_self(), sleeper))
+    if (pthread_equal(pthread_self(), sleeper)) {
         before.sa_handler(number);
-    else
+        atomic_fetch_add(sleeps_on, 1); /* it may not sleep yet */
+    } else {
         pthread_kill(sleeper, number);
+    }
     errno = error;
 }
 
-bool interrupts_to_me(void)
+bool interrupts_to_me(_Atomic uint32_t *word)
 {
     if (repeats || gettid() != getpid() || sigaction(SIGINT, NULL, &before) < 0 || before.sa_flags & SA_SIGINFO ||
         before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
@@ -59,6 +62,7 @@ bool interrupts_to_me(void)
     struct sigaction ours = before;
     ours.sa_handler = pass_on;
     sleeper = pthread_self();
+    sleeps_on = word;
     return sigaction(SIGINT, &ours, NULL) == 0;
 }
 

@@ -1,7 +1,7 @@
 /* Streams: the task's side, which adds items, and the reader's, which takes them. */
 #include "binding.h"
 
-#define SLICE_NS (INT64_C(50) * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
+#include <errno.h>
 
 /* ------------------------------------------------------------------ the task's side */
 
@@ -51,6 +51,7 @@ static int wait_for_room(ClientObject *c, uint32_t task, uint64_t n)
 {
     bool blocked = false;
     int result = 0;
+    int64_t slice = FIRST_SLICE_NS;
     uint64_t seq = c->s.tasks[task].seq;
     for (;;) {
         uint32_t seen = client_inbox(&c->s);
@@ -62,7 +63,8 @@ static int wait_for_room(ClientObject *c, uint32_t task, uint64_t n)
         flush_drops(c);
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, seen, SLICE_NS, NULL);
+        if (client_sleep(s, seen, slice, NULL) == ETIMEDOUT)
+            slice = longer_slice(slice);
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
             result = -1;

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 
-#define SLICE_NS (50 * 1000 * 1000) /* signals and the end of the session are looked at that often at least */
-#define FIRST_SLICE_NS (5 * 1000 * 1000) /* who sleeps for longer sees to it that SIGINT wakes him; for a short wait that is too dear */
 #define PATIENCE_NS (INT64_C(5) * 1000 * 1000 * 1000) /* then it is looked at whether resources are missing, and told */
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
@@ -80,15 +78,22 @@ static int tell_long_wait(ClientObject *c, PyObject *ref)
     return 0;
 }
 
-/* Sleeps for a slice at most; whether it has been the whole of it. Without the GIL. */
-static bool sleep_a_slice(ClientObject *c, uint32_t seen, int64_t left, bool for_long)
+/* Sleeps for a slice at most, and makes the next one longer. Who sleeps for more than the first sees to it that SIGINT wakes him, which is too
+ * dear for a short wait: from the look at the signals on each interrupt is news in the inbox. -1: there was one before. */
+static int sleep_a_slice(ClientObject *c, uint32_t seen, int64_t left, int64_t *slice)
 {
-    int64_t slice = for_long ? SLICE_NS : FIRST_SLICE_NS;
-    bool mine = for_long && interrupts_to_me();
-    int result = client_sleep(&c->s, seen, left < slice ? left : slice, &c->trust);
+    bool mine = *slice > FIRST_SLICE_NS && interrupts_to_me(&c->s.clients[c->s.me].inbox);
+    int result = mine && PyErr_CheckSignals() < 0 ? -1 : 0;
+    if (result == 0) {
+        int64_t ns = left < *slice ? left : *slice;
+        Py_BEGIN_ALLOW_THREADS
+        if (client_sleep(&c->s, seen, ns, &c->trust) == ETIMEDOUT)
+            *slice = longer_slice(*slice);
+        Py_END_ALLOW_THREADS
+    }
     if (mine)
         interrupts_to_anybody();
-    return result == ETIMEDOUT;
+    return result;
 }
 
 static int wait_loop(ClientObject *c, Watch *w, double timeout)
@@ -97,7 +102,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
     uint32_t task_1 = current_task_of(c);
     bool helps = w->fail_fast && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
-    bool blocked = false, for_long = false, told = !c->hooks.waits_long;
+    bool blocked = false, told = !c->hooks.waits_long;
+    int64_t slice = FIRST_SLICE_NS;
     int64_t patience = told ? 0 : monotonic_ns() + PATIENCE_NS;
     int result = 0;
     for (;;) {
@@ -133,10 +139,10 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         flush_drops(c);
         atomic_fetch_add_explicit(&c->s.h->n_waits, 1, memory_order_relaxed);
         c->n_waiting++;
-        Py_BEGIN_ALLOW_THREADS
-        for_long |= sleep_a_slice(c, seen, left, for_long);
-        Py_END_ALLOW_THREADS
+        result = sleep_a_slice(c, seen, left, &slice);
         c->n_waiting--;
+        if (result < 0)
+            break;
         if (!told && w->n_pending && monotonic_ns() > patience) {
             told = true;
             if (tell_long_wait(c, w->refs[w->pending[0]]) < 0) {

@@ -199,15 +199,20 @@ bool object_held(const struct object_slot *o)
 
 static void notice_idle_memory(struct segment *s)
 {
-    if (!s->h->idle_notice || idle_bytes(&s->h->arena) <= (int64_t)s->h->idle_notice)
+    if (!s->h->idle_notice || idle_bytes(&s->h->arena) < (int64_t)s->h->idle_notice)
         return;
     s->h->idle_notice = 0;
     request_attention(s);
 }
 
+/* What is watched, all that is idle, is cheap to know; what can be given back is what lies in large chunks. So the notice is due when that much
+ * more is idle than now, and not for less than an eighth: else every small object that is freed could ring. */
 void object_notice_idle(struct segment *s, uint64_t bytes)
 {
-    s->h->idle_notice = bytes;
+    const struct arena *a = &s->h->arena;
+    uint64_t large = arena_idle_bytes(a, s->base), more = large < bytes ? bytes - large : 0;
+    int64_t now = idle_bytes(a);
+    s->h->idle_notice = large > bytes ? 1 : (uint64_t)(now > 0 ? now : 0) + (more > bytes / 8 ? more : bytes / 8 + 1);
     notice_idle_memory(s);
 }
 

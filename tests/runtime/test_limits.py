@@ -159,7 +159,7 @@ def test_a_number_of_a_million_digits_is_an_object_of_its_own() -> None:
         def same(*numbers: int) -> tuple[int, ...]:
             return numbers
 
-        huge = 1 << 8_000_000
+        huge, first = 1 << 8_000_000, same.remote(1)
         before = session.current().client.stats()["n_objects"]
         ref = same.remote(huge, 5, huge)
         assert session.current().client.stats()["n_objects"] > before + 1

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from support import wait_until
+from support import wait_until, wait_until_at_rest
 
 import cellmesh as cm
 from cellmesh import session as sessions
@@ -500,24 +500,8 @@ def test_an_idle_session_runs_nothing(node: Node) -> None:
     """Nobody wakes up: not the local scheduler, not the zygote, not a worker."""
     cm.get([pid_of_worker.remote() for _ in range(10)])
 
-    def switches() -> dict[int, int]:
-        counted = {}
-        for pid in processes.session_processes(node.session_id):
-            for thread in Path(f"/proc/{pid}/task").iterdir():
-                status = (thread / "status").read_text().splitlines()
-                counted[int(thread.name)] = sum(int(text.split()[1]) for text in status if "ctxt_switches" in text)
-        return counted
-
     wait_until(lambda: len(workers()) == 2 and len(sessions.current().client.idle_workers()) == 2, 20)
-    quiet_since = [time.monotonic(), switches()]
-
-    def quiet() -> bool:
-        now = switches()
-        if now != quiet_since[1]:
-            quiet_since[:] = [time.monotonic(), now]
-        return time.monotonic() - quiet_since[0] > 1.0
-
-    wait_until(quiet, 30, "a second in which no process of the session ran")
+    wait_until_at_rest(lambda: processes.session_processes(node.session_id))
 
 
 def test_settings_of_the_link_survive_a_fork_of_the_driver(node: Node) -> None:

@@ -1,7 +1,13 @@
 """What is given back after a peak, and when; what is fetched ahead."""
 from __future__ import annotations
 
+import os
+import random
+
+import pytest
+from cellmesh.objstore import _core
 from cellmesh.scheduler.local_scheduler.memory import KEEP_BYTES, QUIET_S, IdleMemory
+from plain_hooks import PlainHooks
 
 GIB = 1 << 30
 
@@ -37,3 +43,34 @@ def test_no_more_is_fetched_ahead_than_is_kept_or_than_memory_has_room_for() -> 
     assert memory.ahead(free=16 * GIB) == KEEP_BYTES
     assert memory.ahead(free=KEEP_BYTES) == KEEP_BYTES // 4
     assert memory.ahead(free=0) == memory.ahead(free=-GIB) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_asks_to_be_woken_and_who_wakes_mean_the_same(seed: int) -> None:
+    """However free memory is strewn among values in use, the looks come to an end."""
+    rng = random.Random(seed)
+    fd = _core.create_segment(GIB // 2, n_objects=1 << 14, n_tasks=64)
+    scheduler, driver = (_core.Client(fd, role, PlainHooks) for role in (_core.ROLE_SCHEDULER, _core.ROLE_DRIVER))
+    memory = IdleMemory(scheduler.stats()["capacity_bytes"])
+    large = []
+    small = []
+    for i in range(24):
+        large.append(driver.put(bytes(rng.choice((4, 16)) << 20)))
+        small += [driver.put(bytes(rng.choice((300, 3000, 200_000)))) for _ in range(60)]
+    del large[:], small[::2]
+    driver.flush()
+    now, looks = 0.0, 0
+    scheduler.notice_idle(memory.keep)
+    while memory.deadline is not None or scheduler.next_demand(0):
+        now, looks = memory.deadline or now, looks + 1
+        assert looks < 20
+        if surplus := memory.look(now, *scheduler.idle_memory()):
+            scheduler.give_back(surplus)
+        if memory.deadline is None:
+            scheduler.notice_idle(memory.keep)
+    assert scheduler.idle_memory()[0] <= memory.keep * 9 // 8
+    del small[:]
+    for client in (driver, scheduler):
+        client.client_died(client.index, 0)
+        client.close()
+    os.close(fd)
