@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ..budget import Budget, Throttle
+from ..fitting import pieces
 from ..messages import FOREIGN_ORIGIN, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, MAX_TEXT_CHARS, Message, WorkerOutput
 from ..transport import Channel, ConnectionLost
 from . import display, progress, rich_live
@@ -128,8 +129,6 @@ class Output:
         now = time.monotonic()
         self._sent_at = now
         text = "".join(pending.pieces)
-        if not text.isascii():  # lone surrogates (bytes of file names, say) have no place in a message
-            text = text.encode("utf-8", "replace").decode()
         if self._log is not None and (problem := self._log.write(pending.tag.task, text)):
             self._log = None
             self._send_text("stderr", pending.tag, problem)
@@ -139,9 +138,8 @@ class Output:
         self._send_text(stream, pending.tag, text)
 
     def _send_text(self, stream: str, tag: Tag, text: str) -> None:
-        for start in range(0, len(text), MAX_TEXT_CHARS):
-            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS],
-                                    name=self.name or tag.name))
+        for piece in pieces(text):
+            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, piece, name=self.name or tag.name))
 
     def _post(self, message: WorkerOutput) -> None:
         try:
@@ -159,17 +157,18 @@ class Output:
     def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
         """Send a rich display. `stream`: "display", "update_display" or "clear_output"."""
         import json  # here and in `display`: what most workers never need is imported late
-        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr)
+        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr, ensure_ascii=False)
+        n_bytes = len(bundle) if bundle.isascii() else len(bundle.encode("utf-8", "replace"))
         tag = self._tag()
         with self._lock:
             self.flush()  # what was printed before comes before
-            if len(bundle) > MAX_MESSAGE_BYTES // 2:
-                self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
+            if n_bytes > MAX_MESSAGE_BYTES // 2:
+                self._send_text("stderr", tag, f"[cellmesh does not show a display of {n_bytes >> 20} MB: at most "
                                                f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
-            elif self._displays.take(len(bundle), time.monotonic()):
+            elif self._displays.take(n_bytes, time.monotonic()):
                 self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name or tag.name))
             else:
-                self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
+                self._send_text("stderr", tag, f"[cellmesh dropped a display of {n_bytes:,} bytes: this worker "
                                                f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
 
     # ---- who prints
