@@ -65,7 +65,7 @@ class _Metric:
     def _checked(self, tags: Tags | None) -> dict[str, str]:
         for key, value in (tags or {}).items():
             if key not in self._tag_keys or not (value == "" or is_name(value)):
-                raise ValueError(f"tag {key!r}: {value!r} of metric {self._name!r}: tags are texts of at most {MAX_NAME_CHARS} "
+                raise ValueError(f"tag {key!r}: {value!r} of metric {self._name!r}: tags are strings of at most {MAX_NAME_CHARS} "
                                  f"characters, with the keys {', '.join(self._tag_keys) or 'none (tag_keys)'}")
         return dict(tags or {})
 
@@ -134,7 +134,7 @@ class Histogram(_Metric):
         super().__init__(name, description, tag_keys)
         self._boundaries = [self._number(b, "growing finite boundaries", True) for b in boundaries or ()]
         if not 0 < len(self._boundaries) <= MAX_BUCKETS or self._boundaries != sorted(set(self._boundaries)):
-            raise ValueError(f"Histogram(boundaries={boundaries!r}): must be at most {MAX_BUCKETS} numbers that grow, such as [0.1, 1, 10]")
+            raise ValueError(f"Histogram(boundaries={boundaries!r}): must be numbers that grow, at most {MAX_BUCKETS}, such as [0.1, 1, 10]")
 
     def observe(self, value: float, tags: Tags | None = None) -> None:
         """Count a number."""

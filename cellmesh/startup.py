@@ -21,7 +21,7 @@ MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
 MOST_LETTERS = 200
 MOST_LABELS = 60           # a message has room for 64, and some are ours
-LABELS_ALLOWED = f"a dict of at most {MOST_LABELS} names to texts of at most {MOST_LETTERS} letters, such as {{'zone': 'eu'}}; no name may begin with 'cellmesh.'"
+LABELS_ALLOWED = f"a dict of names to texts of at most {MOST_LETTERS} letters, at most {MOST_LABELS} of them, such as {{'zone': 'eu'}}; no name may begin with 'cellmesh.'"
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
 ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
 CLUSTER_PREFIX = "tcp://"
@@ -243,7 +243,7 @@ def left_note(config: Config) -> bytes:
     from dataclasses import asdict
 
     from msgspec import msgpack
-    return msgpack.encode({"home": home(), "version": _version(), "config": asdict(config)})
+    return msgpack.encode({"home": os.fsencode(home()), "version": _version(), "config": asdict(config)})
 
 
 def _version() -> list[Any]:
@@ -269,7 +269,7 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
     from .session import Config
     for folder, data in found:
         note = msgpack.decode(data)
-        if note["home"] != home():
+        if note["home"] != os.fsencode(home()):
             continue
         if note["version"] != _version():
             print("cellmesh: an earlier run of this has left a session, where detached actors live, of another version of cellmesh, "
