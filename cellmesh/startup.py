@@ -169,7 +169,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
     folders = {name: os.path.abspath(given[name]) for name in ("log_dir", "offload_dir") if name in given}
     for name, folder in folders.items():
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # what tasks print is nobody else's business
         except OSError as error:
             raise OSError(error.errno, f"init({name}={given[name]!r}): the folder cannot be made: {error.strerror}", folder) from None
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None

@@ -236,7 +236,7 @@ class LogFile:
         self._task = task
         try:
             if self._fd < 0:
-                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             data = memoryview((head + text).encode("utf-8", "replace"))
             while data:
                 data = data[os.write(self._fd, data):]
