@@ -89,7 +89,8 @@ class Export:
             value = code_object(self.kind, name, self.code, retry_on, environment_key)
         except Exception as reason:  # whatever the user's __reduce__ raises
             from .serializability import pickling_error
-            raise pickling_error(self.code, reason, self.name) from reason
+            error = pickling_error(self.code, reason, self.name)
+            raise error from error.__cause__
         data = value[2] if isinstance(value[2], bytes) else value[2][0]
         if len(data) > WARN_BYTES:
             self._complain(len(data))

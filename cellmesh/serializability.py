@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 N_FAILURES = 10       # culprits that one look names
 N_TOLD = 3            # of them in an error
-LOOK_S = 0.2          # an error that has taken longer to look at names no further culprits
+LOOK_S = 0.2          # an error looks for ways no longer, and no longer for further culprits
 N_VISITED = 200_000   # objects the search for the way looks at
 N_STEPS = 40          # of a way that are shown; of a longer one the first and the last ones
 MOST_CHARS = 1000     # of a name, and of what a user's class says
@@ -98,10 +98,11 @@ def inspect_serializability(value: object, name: str | None = None) -> Serializa
 def pickling_error(value: object, reason: BaseException, name: str | None = None) -> TypeError:
     """The error for a value that could not be pickled.
 
-    It says which variable of the caller holds the value (unless a `name` is given), and the way to the culprits inside.
+    It says which variable of the caller holds the value (unless a `name` is given), and the way to the culprits inside. The `reason` is its
+    cause, or, where that has very much to say, what stands for it: to be raised where the reason is handled no more.
     """
     name = name or _variable_of_caller(value)
-    ways = _Ways(value)
+    ways = _Ways(value, LOOK_S)
     culprits = list(_culprits(value, ways, N_TOLD, LOOK_S))
     if name is None and type(value) in (tuple, list):  # the arguments of a call together
         within = {id(argument): argument for argument in (ways.first_step(culprit.nearest) for culprit in culprits)}
@@ -110,9 +111,20 @@ def pickling_error(value: object, reason: BaseException, name: str | None = None
             ways, name = ways.from_here(argument), _called(argument, _variable_of_caller(argument))
     name = _called(value, name)
     if not culprits:  # it can be pickled now: it changed meanwhile, or pickles only sometimes
-        return TypeError(f"{name} cannot be sent to another process: {type(reason).__name__}: {_said(reason)}")
-    told = "; ".join(str(_failure(culprit, ways, name)) for culprit in culprits)
-    return TypeError(f"{name} cannot be sent to another process: {told}. {REMEDY}")
+        told = f"{type(reason).__name__}: {_said(reason)}"
+    else:
+        told = "; ".join(str(_failure(culprit, ways, name)) for culprit in culprits) + f". {REMEDY}"
+    error = TypeError(f"{name} cannot be sent to another process: {told}")
+    error.__cause__ = _in_short(reason)
+    return error
+
+
+def _in_short(reason: BaseException) -> BaseException:
+    """An exception that says no more than is shown, with the traceback of the other one."""
+    said = _said(reason)
+    if len(said) <= MOST_CHARS:
+        return reason
+    return Exception(f"{type(reason).__name__}: {said}").with_traceback(reason.__traceback__)
 
 
 def _called(value: object, name: str | None) -> str:
@@ -209,12 +221,13 @@ Step = Callable[[str], str]  # from what leads to an object to what leads to som
 class _Ways:
     """What can be reached from an object, and how: the shortest way."""
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, limit_s: float = math.inf) -> None:
         self._root = root
+        end = time.monotonic() + limit_s
         # By id: itself, so that no id is used again meanwhile; from where it is reached, and how.
         self._found: dict[int, tuple[object, object, Step]] = {id(root): (root, None, str)}
         queue = deque([root])
-        while queue:
+        while queue and len(self._found) < N_VISITED and time.monotonic() < end:
             obj = queue.popleft()
             for child, step in _children(obj):
                 if type(child) not in _PLAIN and id(child) not in self._found and len(self._found) < N_VISITED:
@@ -263,6 +276,7 @@ def find_path(root: object, target: object, name: str) -> str | None:
 
 
 _PLAIN = (str, bytes, bytearray, int, float, complex, type(None))  # which can be pickled in any case
+_BARE = (list, tuple, dict, set, frozenset)                               # which have no attributes
 _LEAVES = (*_PLAIN, types.ModuleType, types.CodeType)
 
 
@@ -290,7 +304,7 @@ def _children(obj: object) -> Iterator[tuple[object, Step]]:
         yield from ((value, _item(i)) for i, value in enumerate(obj))
     elif isinstance(obj, (set, frozenset)):
         yield from ((value, lambda path: f"an element of {path}") for value in obj)
-    if not isinstance(obj, (type, types.FunctionType)):
+    if type(obj) not in _BARE and not isinstance(obj, (type, types.FunctionType)):
         yield from ((value, _member(name)) for name, value in _attributes(obj))
 
 
