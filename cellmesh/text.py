@@ -42,6 +42,11 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def in_unicode(text: str) -> str:
+    """A text that everybody can show: lone surrogates, which no front end and no terminal takes, are written as escapes."""
+    return text if is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()
+
+
 def is_name(value: object) -> bool:
     """Whether everybody can be told of it: messages have room for it."""
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and is_unicode(value)

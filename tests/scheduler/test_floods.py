@@ -144,7 +144,9 @@ def test_a_display_that_is_no_unicode_is_shown(node: Node, heard: list[Message])
 
 # ---------------------------------------------------------------- what they raise and are called
 @pytest.mark.parametrize("make", [lambda: ValueError(STRAY), lambda: ValueError("x" * 300_000 + STRAY), lambda: type(STRAY.replace("\0", ""), (Exception,), {})(),
-                                  lambda: FileNotFoundError(2, "no such file", STRAY)], ids=["message", "long", "class", "path"])
+                                  lambda: FileNotFoundError(2, "no such file", STRAY),
+                                  lambda: type("Exits", (Exception,), {"__reduce__": lambda self: (sys.exit, (STRAY * 100_000,))})()],
+                         ids=["message", "long", "class", "path", "exits when made anew"])
 def test_an_error_that_is_no_unicode_is_described_and_told(node: Node, heard: list[Message], make: Callable[[], Exception]) -> None:
     @cm.remote
     def fails() -> None:
