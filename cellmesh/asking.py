@@ -9,6 +9,11 @@ from .scheduler.messages import Message
 
 R = TypeVar("R", bound=Message)
 
+
+class NoAnswerError(LookupError):
+    """Whoever was asked did not answer in time."""
+
+
 _numbers = itertools.count(1)
 
 
@@ -17,7 +22,7 @@ def ask(link: Any, question: Any, reply_type: type[R], timeout_s: float) -> R:
 
     Raises
     ------
-    LookupError
+    NoAnswerError
         There was none in time.
     """
     number = next(_numbers)
@@ -33,7 +38,7 @@ def ask(link: Any, question: Any, reply_type: type[R], timeout_s: float) -> R:
         link.add_listener(listen)
         link.send(question(number))
         if not answered.wait_for(lambda: replies, timeout_s):
-            raise LookupError("The local scheduler did not answer.")
+            raise NoAnswerError("The local scheduler did not answer.")
     finally:
         link.remove_listener(listen)
     return replies[0]

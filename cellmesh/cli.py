@@ -28,6 +28,10 @@ class UsageError(Exception):
     """What was asked for does not exist; the text says what does."""
 
 
+class SilentSession(cluster_cli.CommandError):
+    """A session is there and lets nobody in; the text says why."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     options = _parser().parse_args(arguments)
@@ -142,18 +146,24 @@ def _id(folder: str) -> str:
 @contextmanager
 def _joined(folder: str, log_to_driver: bool = False) -> Iterator[None]:
     from .lifecycle import init, shutdown
+    from .scheduler.node import JoinError
     from .scheduler.session_dir import SOCKET_NAME
-    init(os.path.join(folder, SOCKET_NAME), log_to_driver=log_to_driver)
+    try:
+        init(os.path.join(folder, SOCKET_NAME), log_to_driver=log_to_driver)
+    except JoinError as error:
+        raise SilentSession(str(error)) from None
     try:
         yield
     finally:
         shutdown()
 
 
-def _each(options: argparse.Namespace, look: Any, show: Any, more: Sequence[dict[str, Any]] = ()) -> int:
-    """Look at each session and show it, or all of them, and `more`, as JSON."""
+def _each(options: argparse.Namespace, look: Any, show: Any, more: Sequence[dict[str, Any]] = (), of_none: int = 1) -> int:
+    """Look at each session and show it, or all of them, and `more`, as JSON; the exit status, `of_none` if there is nothing to show."""
+    from .asking import NoAnswerError
     from .exceptions import SessionLostError
     found: list[dict[str, Any]] = []
+    is_any_silent = False
     for folder in _sessions(options):
         try:
             with _joined(folder):
@@ -161,22 +171,26 @@ def _each(options: argparse.Namespace, look: Any, show: Any, more: Sequence[dict
         except SessionLostError:
             print(f"session {_id(folder)} has ended meanwhile", file=sys.stderr)
             continue
+        except (SilentSession, NoAnswerError) as error:
+            print(f"session {_id(folder)}: {error}", file=sys.stderr)
+            is_any_silent = True
+            continue
         if not options.json:
             show(found[-1])
     if options.json:
         print(json.dumps([*found, *more], default=str))
-    return 0 if found else 1
+    return 1 if is_any_silent else 0 if found else of_none
 
 
 # ---------------------------------------------------------------- looking
 def status(options: argparse.Namespace) -> int:
     """One paragraph for each session, and one for each cluster."""
     clusters = [] if options.session else cluster_cli.look()
-    _each(options, _status, _print_status, clusters)
+    code = _each(options, _status, _print_status, clusters, of_none=0)
     if not options.json:
         for seen in clusters:
             cluster_cli.show(seen)
-    return 0
+    return code
 
 
 def _status(folder: str) -> dict[str, Any]:
@@ -385,7 +399,7 @@ def _problem_of_session(folder: str) -> str:
     try:
         with _joined(folder):
             wrong = running().client.check()
-    except (CellmeshError, OSError) as problem:
+    except (CellmeshError, SilentSession, OSError) as problem:
         return f"it cannot be looked at: {problem}"
     n_more = len(wrong) - N_SHOWN
     return "; ".join(wrong[:N_SHOWN]) + (f"; and at least {n_more} more" if n_more > 0 else "")

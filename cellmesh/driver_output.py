@@ -403,9 +403,13 @@ def tasks_of(pieces: list[Message]) -> set[int]:
 
 def _write(name: str, text: str) -> None:
     stream = getattr(sys, name)
-    if stream is not None and not stream.closed:
+    if stream is None or stream.closed:
+        return
+    try:
         stream.write(text)
-        stream.flush()
+    except UnicodeEncodeError as error:  # what a task prints need not be what this terminal can show
+        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+    stream.flush()
 
 
 def _add(texts: TaskText, bars: Bars, piece: Message, names: dict[int, str]) -> None:

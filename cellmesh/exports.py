@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import environment, function_names
 from .options import Options
+from .text import in_unicode
 
 if TYPE_CHECKING:
     from .objstore._core import Ref
@@ -30,7 +31,7 @@ class Export:
     def __init__(self, kind: Literal["function", "actor"], name: str, code: Any = MISSING,
                  copies: dict[Hashable, Ref] | None = None) -> None:
         self.kind = kind
-        self.name = name
+        self.name = in_unicode(name)
         self._code = code
         self._copies = copies  # where the export came from
         self._under_way = False
@@ -89,7 +90,8 @@ class Export:
             value = code_object(self.kind, name, self.code, retry_on, environment_key)
         except Exception as reason:  # whatever the user's __reduce__ raises
             from .serializability import pickling_error
-            raise pickling_error(self.code, reason, self.name) from reason
+            error = pickling_error(self.code, reason, self.name)
+            raise error from error.__cause__
         data = value[2] if isinstance(value[2], bytes) else value[2][0]
         if len(data) > WARN_BYTES:
             self._complain(len(data))

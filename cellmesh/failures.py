@@ -13,10 +13,11 @@ from typing import Any
 
 from . import surroundings
 from .exceptions import TaskError
-from .text import in_one_line
+from .text import in_one_line, in_unicode
 from .tracebacks import is_ours
 
 MAX_TEXT = 200_000          # characters of message and of traceback; what is longer loses its middle
+MAX_NOTE = 1000             # of what is said about an exception that cannot be sent
 MAX_PICKLE_BYTES = 10 << 20
 MAX_PLAIN_FRAMES = 50
 SCALARS = {str, int, float, bool, bytes, type(None)}
@@ -103,10 +104,10 @@ def _users_part(tb: TracebackType | None) -> TracebackType | None:
 
 
 def _shortened(text: str) -> str:
-    if len(text) <= MAX_TEXT:
-        return text
-    half = MAX_TEXT // 2
-    return f"{text[:half]}\n[... {len(text) - MAX_TEXT} characters left out ...]\n{text[-half:]}"
+    if len(text) > MAX_TEXT:
+        half = MAX_TEXT // 2
+        text = f"{text[:half]}\n[... {len(text) - MAX_TEXT} characters left out ...]\n{text[-half:]}"
+    return in_unicode(text)
 
 
 def _pickled(error: BaseException) -> tuple[bytes | None, str]:
@@ -118,8 +119,8 @@ def _pickled(error: BaseException) -> tuple[bytes | None, str]:
         try:
             data = dump(error)
             pickle.loads(data)
-        except Exception as reason:  # the user's classes again
-            problem = problem or f"{type(reason).__name__}: {reason}"
+        except (Exception, SystemExit, GeneratorExit) as reason:  # the user's classes again
+            problem = problem or f"{type(reason).__name__}: {_message(reason)[:MAX_NOTE]}"
             continue
         if len(data) > MAX_PICKLE_BYTES:
             return None, f"the exception itself was not sent, this is its text: it holds {len(data) >> 20} MiB"

@@ -63,11 +63,16 @@ class Hooks:
             raise
         except Exception as reason:  # whatever the user's classes raise
             from .serializability import pickling_error
-            raise pickling_error(value, reason) from reason
+            error = pickling_error(value, reason)
+        raise error  # here, where it does not take the reason along, which may have very much to say
 
     def unpickle(self, data: bytes, buffers: Sequence[Any]) -> Any:
         from .objstore import serialization
-        return serialization.unpickle(data, buffers)
+        try:
+            return serialization.unpickle(data, buffers)
+        except (SystemExit, GeneratorExit) as reason:  # of a class of the user's: no reason to end whoever wants the value
+            from pickle import UnpicklingError
+            raise UnpicklingError(f"a value cannot be unpickled: {type(reason).__name__}: {reason}") from reason
 
     # ---- code
     def load_function(self, value: tuple[str, str, Any]) -> Any:

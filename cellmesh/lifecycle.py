@@ -50,7 +50,8 @@ def init(address: str | None = None, *, num_cpus: float | None = None, num_gpus:
     log_to_driver : bool, optional
         Whether what tasks print is shown here; default: True.
     log_dir : str, optional
-        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here.
+        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here; for nobody but this
+        user to read.
     offload_dir : str, optional
         A folder, made if need be, for objects that the object store has no room for: unused ones are moved there, into a
         folder of the session's own, and come back when they are used. Default: the temporary folder, or /var/tmp, or the

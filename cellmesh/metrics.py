@@ -20,10 +20,11 @@ from typing import Any, ClassVar
 
 from .asking import ask
 from .scheduler.bell import Bell
-from .scheduler.messages import MAX_NAME_CHARS, MAX_SERIES, MetricChanges, MetricsReply, MetricsRequest, Series
-from .scheduler.metrics import Sums
+from .scheduler.messages import MAX_BUCKETS, MAX_NAME_CHARS, MAX_SERIES, MAX_TAGS, MetricChanges, MetricsReply, MetricsRequest, Series
+from .scheduler.metrics import MAX_BYTES, Sums
 from .scheduler.threads import ServiceThread
 from .session import Session, current, running
+from .text import is_name
 
 INTERVAL_S = 0.1   # between two messages of a process
 REPLY_TIMEOUT_S = 5.0
@@ -44,8 +45,9 @@ class _Metric:
             raise ValueError(f"{type(self).__name__}(name={name!r}): must be a name of letters, digits, _ and :, not beginning with "
                              f"a digit, of at most {MAX_NAME_CHARS} characters")
         keys = () if tag_keys is None else tag_keys
-        if isinstance(keys, str) or not all(isinstance(key, str) and _TAG.fullmatch(key) for key in keys):
-            raise ValueError(f"{type(self).__name__}(tag_keys={tag_keys!r}): must be a tuple of names of letters, digits and _")
+        if isinstance(keys, str) or len(keys) > MAX_TAGS or not all(is_name(key) and _TAG.fullmatch(key) for key in keys):
+            raise ValueError(f"{type(self).__name__}(tag_keys={tag_keys!r}): must be a tuple of at most {MAX_TAGS} names of letters, digits "
+                             f"and _, each of at most {MAX_NAME_CHARS} characters")
         self._name, self._description, self._tag_keys = name, str(description)[:MAX_NAME_CHARS], tuple(keys)
         self._default_tags: dict[str, str] = {}
 
@@ -62,7 +64,7 @@ class _Metric:
 
     def _checked(self, tags: Tags | None) -> dict[str, str]:
         for key, value in (tags or {}).items():
-            if key not in self._tag_keys or not isinstance(value, str) or len(value) > MAX_NAME_CHARS:
+            if key not in self._tag_keys or not (value == "" or is_name(value)):
                 raise ValueError(f"tag {key!r}: {value!r} of metric {self._name!r}: tags are strings of at most {MAX_NAME_CHARS} "
                                  f"characters, with the keys {', '.join(self._tag_keys) or 'none (tag_keys)'}")
         return dict(tags or {})
@@ -131,8 +133,8 @@ class Histogram(_Metric):
                  tag_keys: Sequence[str] | None = None) -> None:
         super().__init__(name, description, tag_keys)
         self._boundaries = [self._number(b, "growing finite boundaries", True) for b in boundaries or ()]
-        if not self._boundaries or self._boundaries != sorted(set(self._boundaries)):
-            raise ValueError(f"Histogram(boundaries={boundaries!r}): must be numbers that grow, such as [0.1, 1, 10]")
+        if not 0 < len(self._boundaries) <= MAX_BUCKETS or self._boundaries != sorted(set(self._boundaries)):
+            raise ValueError(f"Histogram(boundaries={boundaries!r}): must be numbers that grow, at most {MAX_BUCKETS}, such as [0.1, 1, 10]")
 
     def observe(self, value: float, tags: Tags | None = None) -> None:
         """Count a number."""
@@ -162,7 +164,7 @@ class _Outbox:
         with self._lock:
             refused = self._sums.add([change])
         if refused:
-            raise ValueError(f"metric {change.name!r}: more than {MAX_SERIES} combinations of names and tags; tags are for few "
+            raise ValueError(f"metric {change.name!r}: more than {MAX_SERIES} combinations of names and tags, or {MAX_BYTES >> 20} MiB of them; tags are for few "
                              "values, not for ids")
         self._changed.ring()
 

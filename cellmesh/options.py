@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import environment
+from .text import NAME_ALLOWED, is_name
 
 Kind = Literal["task", "actor", "method"]
 Options = dict[str, Any]
@@ -44,7 +45,7 @@ def _is_gpu_amount(value: Any) -> bool:
 
 def is_bundle(value: Any) -> bool:
     """Whether it is a bundle of a placement group."""
-    return (isinstance(value, Mapping) and any(value.values()) and all(isinstance(name, str) and name for name in value)
+    return (isinstance(value, Mapping) and any(value.values()) and all(map(is_name, value))
             and all(map(_is_amount, value.values())) and _is_gpu_amount(value.get("GPU", 0)))
 
 
@@ -57,7 +58,7 @@ def _is_count(least: int, most: int | None = None) -> Callable[[Any], bool]:
 
 def _is_resources(value: Any) -> bool:
     return (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
-            and all(isinstance(name, str) and name and name not in RESERVED for name in value))
+            and all(is_name(name) and name not in RESERVED for name in value))
 
 
 def _is_returns(value: Any) -> bool:
@@ -70,12 +71,8 @@ def _is_exception_filter(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(t, type) and issubclass(t, BaseException) for t in value)
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _is_groups(value: Any) -> bool:
-    return (isinstance(value, Mapping) and 0 < len(value) <= MAX_GROUPS and all(map(_is_name, value))
+    return (isinstance(value, Mapping) and 0 < len(value) <= MAX_GROUPS and all(map(is_name, value))
             and all(map(_is_count(1, MAX_CONCURRENCY), value.values())))
 
 
@@ -92,7 +89,7 @@ def _is_strategy(value: Any) -> bool:
 
 def is_selector(value: Any) -> bool:
     """Whether it says which labels a node must have, as `policy.holds` reads it."""
-    return (isinstance(value, Mapping) and all(map(_is_name, value)) and all(map(_is_name, value.values()))
+    return (isinstance(value, Mapping) and all(map(is_name, value)) and all(map(is_name, value.values()))
             and all(re.fullmatch(r"!?(in\([^()!]+\)|exists\(\)|[^()!]+)", condition) for condition in value.values()))
 
 
@@ -112,8 +109,8 @@ TABLE: dict[str, Option] = {
                                                  "be ahead of its reader", _is_count(1, (1 << 32) - 1)),
     "max_retries": Option(("task",), _RETRIES, _is_count(-1, MAX_RETRIES)),
     "retry_exceptions": Option(("task", "method"), "True, False, or a list of exception classes", _is_exception_filter),
-    "name": Option(("task", "actor", "method"), "a string that is not empty", _is_name),
-    "namespace": Option(("actor",), "a string that is not empty", _is_name),
+    "name": Option(("task", "actor", "method"), NAME_ALLOWED, is_name),
+    "namespace": Option(("actor",), NAME_ALLOWED, is_name),
     "get_if_exists": Option(("actor",), "True or False", _is_one_of(True, False)),
     "lifetime": Option(("actor",), "None or 'detached'", _is_one_of("detached", "non_detached")),
     "max_restarts": Option(("actor",), _RETRIES, _is_count(-1, MAX_RETRIES)),
@@ -122,7 +119,7 @@ TABLE: dict[str, Option] = {
     "max_concurrency": Option(("actor",), f"a whole number from 1 to {MAX_CONCURRENCY}", _is_count(1, MAX_CONCURRENCY)),
     "concurrency_groups": Option(("actor",), f"a dict of at most {MAX_GROUPS} names to how many calls run at a time, such as "
                                              "{'io': 2}", _is_groups),
-    "concurrency_group": Option(("method",), "the name of one of the actor's concurrency groups", _is_name),
+    "concurrency_group": Option(("method",), "the name of one of the actor's concurrency groups", is_name),
     "max_pending_calls": Option(("actor",), "a whole number >= 1, or -1 for any number",
                                 lambda value: value == -1 or _is_count(1, (1 << 32) - 1)(value)),
     "allow_out_of_order_execution": Option(("actor",), "True or False", _is_one_of(True, False)),

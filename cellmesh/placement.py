@@ -16,7 +16,7 @@ from . import exceptions
 from .ids import PlacementGroupID
 from .objstore import _core
 from .session import current, current_or_none
-from .text import in_resources, warn_user
+from .text import NAME_ALLOWED, in_resources, is_name, warn_user
 
 if TYPE_CHECKING:
     from .exports import Export
@@ -174,8 +174,8 @@ def _checked(bundles: Any, strategy: Any, name: Any, lifetime: Any) -> list[dict
                          "to amounts, not all 0, such as [{'CPU': 1, 'GPU': 1}]")
     if strategy not in STRATEGIES:
         raise ValueError(f"placement_group(strategy={strategy!r}): must be one of {', '.join(STRATEGIES)}")
-    if not isinstance(name, str):
-        raise ValueError(f"placement_group(name={name!r}): must be a string")
+    if name != "" and not is_name(name):
+        raise ValueError(f"placement_group(name={name!r}): must be {NAME_ALLOWED}, or empty")
     if lifetime not in (None, "detached"):
         raise ValueError(f"placement_group(lifetime={lifetime!r}): must be None or 'detached'")
     return [{kind: float(amount) for kind, amount in bundle.items()} for bundle in bundles]

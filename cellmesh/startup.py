@@ -20,7 +20,8 @@ LEAST_STORE_BYTES = 1 << 20
 MOST_STORE_BYTES = 1 << 45
 MOST_BYTES = 1 << 62
 MOST_LETTERS = 200
-LABELS_ALLOWED = f"a dict of names to texts of at most {MOST_LETTERS} letters, such as {{'zone': 'eu'}}; no name may begin with 'cellmesh.'"
+MOST_LABELS = 60           # a message has room for 64, and some are ours
+LABELS_ALLOWED = f"a dict of names to texts of at most {MOST_LETTERS} letters, at most {MOST_LABELS} of them, such as {{'zone': 'eu'}}; no name may begin with 'cellmesh.'"
 LEAST_SLOTS, MOST_SLOTS = 1000, 2**31 - 1  # an index and the sign that there is none fit into 32 bits
 ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
 CLUSTER_PREFIX = "tcp://"
@@ -74,21 +75,30 @@ def _refusal(name: str, value: Any) -> str:
         fits = isinstance(value, numbers.Integral) and LEAST_SLOTS <= value <= MOST_SLOTS  # not True either
         return "" if fits else f"a whole number, {LEAST_SLOTS:,} to {MOST_SLOTS:,}"
     if name == "resources":
+        from .text import is_name
         fits = (isinstance(value, Mapping) and all(map(_is_amount, value.values()))
-                and all(isinstance(k, str) and k and k not in ("CPU", "GPU", "memory") for k in value))
+                and all(is_name(k) and k not in ("CPU", "GPU", "memory") for k in value))
         return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
     if name == "labels":
         return "" if are_labels(value) else LABELS_ALLOWED
     if name == "offload_limit":
         return "" if _is_amount(value) else "a number of bytes >= 0"
     if name in ("log_dir", "offload_dir"):
-        return "" if isinstance(value, str | os.PathLike) and os.fspath(value) else "the path of a folder"
-    if name in ("address", "namespace"):
+        return "" if isinstance(value, str | os.PathLike) and _is_path(os.fspath(value)) else "the path of a folder, as text"
+    if name == "address":
         return "" if isinstance(value, str) and value else "a string that is not empty"
+    if name == "namespace":
+        from .text import NAME_ALLOWED, is_name
+        return "" if is_name(value) else NAME_ALLOWED
     if name == "runtime_env":
         from . import environment
         return "" if environment.is_valid(value) else environment.ALLOWED + environment.not_there(value)
     return "" if isinstance(value, bool) else "True or False"  # log_to_driver
+
+
+def _is_path(path: str | bytes) -> bool:
+    from .text import is_unicode
+    return isinstance(path, str) and bool(path) and is_unicode(path)
 
 
 def _is_amount(value: Any) -> bool:
@@ -97,8 +107,9 @@ def _is_amount(value: Any) -> bool:
 
 def are_labels(value: Any) -> bool:
     """Whether a node can have these."""
-    return isinstance(value, Mapping) and all(isinstance(text, str) and len(text) <= MOST_LETTERS for pair in value.items() for text in pair) \
-        and all(name and not name.startswith("cellmesh.") for name in value)
+    from .text import is_unicode
+    return isinstance(value, Mapping) and all(isinstance(text, str) and len(text) <= MOST_LETTERS and is_unicode(text) for pair in value.items() for text in pair) \
+        and len(value) <= MOST_LABELS and all(name and not name.startswith("cellmesh.") for name in value)
 
 
 def is_local(given: Mapping[str, Any]) -> bool:
@@ -158,7 +169,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
     folders = {name: os.path.abspath(given[name]) for name in ("log_dir", "offload_dir") if name in given}
     for name, folder in folders.items():
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # what tasks print is nobody else's business
         except OSError as error:
             raise OSError(error.errno, f"init({name}={given[name]!r}): the folder cannot be made: {error.strerror}", folder) from None
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
@@ -232,7 +243,7 @@ def left_note(config: Config) -> bytes:
     from dataclasses import asdict
 
     from msgspec import msgpack
-    return msgpack.encode({"home": home(), "version": _version(), "config": asdict(config)})
+    return msgpack.encode({"home": os.fsencode(home()), "version": _version(), "config": asdict(config)})
 
 
 def _version() -> list[Any]:
@@ -258,7 +269,7 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
     from .session import Config
     for folder, data in found:
         note = msgpack.decode(data)
-        if note["home"] != home():
+        if note["home"] != os.fsencode(home()):
             continue
         if note["version"] != _version():
             print("cellmesh: an earlier run of this has left a session, where detached actors live, of another version of cellmesh, "

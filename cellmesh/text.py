@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Mapping
 from types import FrameType
 
+from .scheduler.sizes import MAX_NAME_CHARS
 from .scheduler.sizes import in_bytes as in_bytes
 
+NAME_ALLOWED = f"a text of 1 to {MAX_NAME_CHARS} characters"
 _PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -29,6 +31,25 @@ def bytes_of(text: str) -> int:
     if not 0 <= n < float("inf"):
         raise ValueError(f"{text!r} is not a number of bytes, such as 500M or 2G")
     return int(n)
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be encoded: it holds no lone surrogates, as file names do that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def in_unicode(text: str) -> str:
+    """A text that everybody can show: lone surrogates, which no front end and no terminal takes, are written as escapes."""
+    return text if is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()
+
+
+def is_name(value: object) -> bool:
+    """Whether everybody can be told of it: messages have room for it."""
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME_CHARS and is_unicode(value)
 
 
 def in_one_line(text: str, most: int = 80) -> str:

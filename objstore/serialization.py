@@ -51,7 +51,14 @@ def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer]]:
     """
     buffers: list[_pickle.PickleBuffer] = []
     file = io.BytesIO()
-    Pickler(file, _flattening(buffers)).dump(value)
+    pickler = Pickler(file, _flattening(buffers))
+    try:
+        pickler.dump(value)
+    except BaseException:  # whoever keeps the traceback need not keep what was pickled so far
+        pickler.clear_memo()
+        buffers.clear()
+        file.close()
+        raise
     return file.getvalue(), buffers
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .bell import Bell
-from .messages import Message
+from .messages import Message, NodeEvent
 from .threads import ServiceThread
-from .transport import Channel, ConnectionLost, ProtocolError
+from .transport import Channel, ConnectionLost, ProtocolError, Unreadable
 
 Listener = Callable[[Message], None]
 
@@ -43,6 +43,7 @@ class Link:
         self._lost: str | None = None
         self._losing = Bell()
         self._closing = False
+        self._misses_some = False
         self._thread = ServiceThread(self._read, "cellmesh-link")
         _after_fork.add(self)
         self._thread.start()
@@ -97,6 +98,11 @@ class Link:
         while True:
             try:
                 message, fds = self._channel.receive()
+            except Unreadable as error:  # the session lives, whatever this was
+                if not self._misses_some:
+                    self._misses_some = True
+                    self._tell(NodeEvent("output_lost", f"A message of the local scheduler is lost, and further ones like it will be: {error}"))
+                continue
             except (ConnectionLost, ProtocolError) as error:
                 reason = str(error)
                 break

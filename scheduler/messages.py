@@ -11,11 +11,13 @@ A decoder accepts only its own union, so a message on the wrong link is refused 
 """
 from __future__ import annotations
 
+import marshal
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, msgpack
+from msgspec import Meta, Struct, convert, to_builtins
 
 from .node_socket import SOCKET_NAME
+from .sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
 PROTOCOL_VERSION = 5
@@ -33,7 +35,6 @@ MAX_LINKS = 512
 STACK_TIMEOUT_S = 1.0
 # Of the user's metrics in a session: combinations of a name with values of its tags. One reply holds them all.
 MAX_SERIES = 4096
-MAX_NAME_CHARS = 256
 MAX_TAGS, MAX_BUCKETS = 16, 128
 # The namespace of an actor that a cluster's agent serves, see `cluster.desk`.
 DESK_NAMESPACE = "cellmesh cluster"
@@ -295,10 +296,10 @@ class SessionConfig(Struct, frozen=True):
         return f"{self.session_dir}/{SOCKET_NAME}"
 
     def to_bytes(self) -> bytes:
-        """For the descriptor that the started processes inherit."""
-        return msgpack.encode(self)
+        """For the descriptor that the started processes inherit. Paths of theirs need not be Unicode, as those of messages must."""
+        return marshal.dumps(to_builtins(self, builtin_types=(bytes,)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> SessionConfig:
-        """What `to_bytes` made; raises `msgspec.ValidationError` if it is anything else."""
-        return msgpack.decode(data, type=cls)
+        """What `to_bytes` made, in a process of the same Python."""
+        return convert(marshal.loads(data), cls)

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .messages import MAX_SERIES, Series
+from .messages import MAX_MESSAGE_BYTES, MAX_SERIES, Series
 
+MAX_BYTES = MAX_MESSAGE_BYTES - 1024   # of all series: one message holds them
+NUMBER_BYTES, TEXT_BYTES = 9, 5        # at most: a number; what stands before a text
 Key = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
@@ -13,6 +15,7 @@ class Sums:
 
     def __init__(self) -> None:
         self._series: dict[Key, Series] = {}
+        self._n_bytes = 0
 
     def __len__(self) -> int:
         return len(self._series)
@@ -23,9 +26,12 @@ class Sums:
         for change in changes:
             key = change.name, change.kind, tuple(sorted(change.tags.items()))
             before = self._series.get(key)
-            if before is None and len(self._series) >= MAX_SERIES:
+            n_more = _n_bytes(change) - (0 if before is None else _n_bytes(before))
+            if (before is None and len(self._series) >= MAX_SERIES) or (n_more > 0 and self._n_bytes + n_more > MAX_BYTES):
                 n_refused += 1
-            elif before is None or change.kind == "gauge" or before.boundaries != change.boundaries:
+                continue
+            self._n_bytes += n_more
+            if before is None or change.kind == "gauge" or before.boundaries != change.boundaries:
                 self._series[key] = change  # the first, or the first of its kind: it begins anew
             else:
                 self._series[key] = Series(change.name, change.kind, change.description, change.tags, before.value + change.value,
@@ -35,3 +41,11 @@ class Sums:
     def all(self) -> list[Series]:
         """By name and tags."""
         return [self._series[key] for key in sorted(self._series)]
+
+
+def _n_bytes(series: Series) -> int:
+    """At most, in a message."""
+    texts = series.name, series.kind, series.description, *series.tags, *series.tags.values()
+    # The names of fields take less than a number and a text each.
+    n_numbers = 1 + 2 * len(Series.__struct_fields__) + len(series.boundaries) + len(series.counts)
+    return n_numbers * NUMBER_BYTES + sum(TEXT_BYTES + (len(text) if text.isascii() else 4 * len(text)) for text in texts)

@@ -185,6 +185,9 @@ class Node:
             address = os.path.join(found[0], session_dir.SOCKET_NAME)
         try:
             channel = transport.connect(address, FromScheduler, CONNECT_TIMEOUT_S)
+        except TimeoutError as error:
+            raise JoinError(f"the local scheduler at {address} has let nobody in for {CONNECT_TIMEOUT_S:g} s: it is stopped, or has too "
+                            "much to do") from error
         except OSError as error:
             raise JoinError(f"no cellmesh session is served at {address}: {error.strerror or error}") from error
         try:
@@ -197,6 +200,9 @@ class Node:
             scheduler_fd = os.pidfd_open(answer.scheduler_pid) if answer.adopted else -1
         except (ConnectionLost, transport.ProtocolError, ProcessLookupError) as error:
             channel.close()
+            if isinstance(error.__cause__, TimeoutError):
+                raise JoinError(f"the local scheduler at {address} has not answered within {CONNECT_TIMEOUT_S:g} s: it is stopped, or has "
+                                "too much to do") from error
             raise JoinError(f"the session at {address} does not let us in: {error}") from error
         except BaseException:
             channel.close()

@@ -1,5 +1,7 @@
-"""Amounts of memory in words."""
+"""Amounts of memory in words, and how long names may be: for who asks before messages are imported."""
 from __future__ import annotations
+
+MAX_NAME_CHARS = 256
 
 
 def in_bytes(n: float) -> str:

@@ -22,10 +22,12 @@ import socket
 import struct
 from array import array
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from .fitting import encode
 from .messages import MAX_MESSAGE_BYTES, Message
 
 PACKET_BYTES = 64 << 10    # a third of the smallest default send buffer, so that the next one is under way already
@@ -36,11 +38,16 @@ MAX_FDS = 8                # descriptors in one message
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 _FIRST, _LAST = 1, 2
-_encoder = msgspec.msgpack.Encoder()
+# Of what is wrong with a message: enough to find it, whatever the message holds.
+MAX_REASON_CHARS = 200
 
 
 class ProtocolError(Exception):
     """The peer's fault: a message that does not belong on this link, or none at all. The connection is useless."""
+
+
+class Unreadable(ProtocolError):
+    """Likewise, but it came whole: who would rather do without it can go on with the next one."""
 
 
 class MessageTooLarge(ValueError):
@@ -166,19 +173,23 @@ class Channel:
 
     def receive_ready(self) -> list[tuple[Message, list[int]]]:
         """The messages that are here now, up to 64; never waits. Raises as `receive` does, when there is none."""
-        found: list[tuple[Message, list[int]]] = []
+        return list(self.arriving())
+
+    def arriving(self) -> Iterator[tuple[Message, list[int]]]:
+        """Likewise, one by one: what comes before one that is refused is not lost with it."""
+        n = 0
         for _ in range(64):  # the other connections want their turn too
             try:
                 message = self._receive_packet(socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
             except ConnectionLost:
-                if found:
+                if n:
                     break  # comes up again at the next call
                 raise
             if message is not None:
-                found.append(message)
-        return found
+                n += 1
+                yield message
 
     def _receive_packet(self, flags: int) -> tuple[Message, list[int]] | None:
         """One packet: the message that it completes, None if there is more to come."""
@@ -313,15 +324,16 @@ def decoder(accepts: Any) -> msgspec.msgpack.Decoder[Any]:
 
 
 def decode(decoder: msgspec.msgpack.Decoder[Any], data: Any) -> Any:
-    """The message that the bytes are; raises ProtocolError if they are none that the decoder knows."""
+    """The message that the bytes are; raises Unreadable if they are none that the decoder knows."""
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
-        raise ProtocolError(f"not a message of this link: {error}") from error
+        reason = str(error)[:MAX_REASON_CHARS].encode("unicode_escape").decode()  # it may repeat what the message holds
+        raise Unreadable(f"not a message of this link: {reason}") from error
 
 
 def _packets(message: Message) -> list[bytes]:
-    data = _encoder.encode(message)
+    data = encode(message)
     if len(data) <= PACKET_BYTES:
         return [b"\3" + data]  # FIRST | LAST
     if len(data) > MAX_MESSAGE_BYTES:

@@ -23,6 +23,7 @@ from ...objstore import _core
 from .. import processes, transport
 from ..machine_load import MachineLoad
 from ..messages import HAS_LEFT, ClusterRequest, FromScheduler, Hello, NodeEvent, SessionConfig, WorkerOutput
+from ..transport import Unreadable
 from . import address, member, messages, sockets, strategies
 from .broadcast import Tree
 from .desk import Desk, DeskHooks
@@ -353,13 +354,16 @@ class Agent:
     # ---- what tasks print
     def _hear_home(self) -> None:
         """What tasks of others have printed here goes to them. What is ours is none of our business, nor what has come from them."""
-        for message, _ in self._home.receive_ready():
-            if isinstance(message, ClusterRequest):
-                self._onlookers.asked(message.request, time.monotonic())
-            where = self._origins.there(message.origin) if isinstance(message, WorkerOutput) else None
-            exchange = self._exchanges.get(where[0]) if where is not None else None
-            if where is not None and exchange is not None and self._peers.room(where[0]):
-                self._guarded(where[0], exchange.accepted.tell_output, message, where[1])
+        try:
+            for message, _ in self._home.arriving():
+                if isinstance(message, ClusterRequest):
+                    self._onlookers.asked(message.request, time.monotonic())
+                where = self._origins.there(message.origin) if isinstance(message, WorkerOutput) else None
+                exchange = self._exchanges.get(where[0]) if where is not None else None
+                if where is not None and exchange is not None and self._peers.room(where[0]):
+                    self._guarded(where[0], exchange.accepted.tell_output, message, where[1])
+        except Unreadable as error:
+            _say(f"a message of the local scheduler is lost: {error}")
 
     def _tell_drivers(self, text: str) -> None:
         _say(text)

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, msgpack
+from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import processes
+from ..fitting import encode
 from .messages import SESSION_LABEL, GroupRecord, JobRecord, Member, RunRecord
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Records:
             if session == self._me.labels.get(SESSION_LABEL) and row["state"] != "removed":  # not what is put aside for others
                 record = GroupRecord(self._me.node, session, number, name, namespace, strategy, row["state"],
                                      [total for total, _, _ in row["bundles"]], [where for _, _, where in row["bundles"]])
-                there[f"{self._me.node:x}-{number:08x}"] = msgpack.encode(record)
+                there[f"{self._me.node:x}-{number:08x}"] = encode(record)
         for key, value in there.items():
             if self._groups.get(key) != value and self._tell("groups", key, value):
                 self._groups[key] = value
@@ -123,8 +124,8 @@ class Records:
     def _put(self, driver: Driver) -> bool:
         job = driver.run.job
         key = f"{round(job.started * 1e6):016x}-{job.node:x}-{job.pid}"
-        is_noted = not (driver.is_new or job.ended) or self._tell("jobs", key, msgpack.encode(job))
-        return is_noted and self._tell("runs", key, msgpack.encode(driver.run))
+        is_noted = not (driver.is_new or job.ended) or self._tell("jobs", key, encode(job))
+        return is_noted and self._tell("runs", key, encode(driver.run))
 
     def _run_of(self, driver: Driver, ended: float = 0.0) -> RunRecord:
         stats = self._client.stats()

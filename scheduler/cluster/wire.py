@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import msgspec
 import zmq
 
+from ..fitting import encode, fitting
 from ..transport import UNREADABLE, ProtocolError, decode, decoder
 from . import address
 from .keys import KeyPair
@@ -257,7 +258,7 @@ class Peers(Sockets):
         """
         peer = self._peers[node]
         data = bytearray(_number.pack(peer.outgoing.n_added))
-        _encoder.encode_into(message, data, _number.size)
+        _encoder.encode_into(fitting(message), data, _number.size)
         size = len(data) + sum(memoryview(part).nbytes for part in payload)
         if len(data) > MAX_FRAME_BYTES or len(payload) >= MAX_PARTS:
             raise ValueError(f"{type(message).__name__} of {len(data):,} bytes with {len(payload)} frames is too large "
@@ -423,7 +424,7 @@ class HeadLink(Sockets):
         if not self.is_connected:
             return False
         try:
-            self._dealer.send(_encoder.encode(message), zmq.DONTWAIT)
+            self._dealer.send(encode(message), zmq.DONTWAIT)
         except zmq.Again:
             self._reconnect("the head does not read")
             return False
@@ -472,7 +473,7 @@ class HeadLink(Sockets):
                 self.is_connected = True
                 self.events.append(Connected(HEAD))
             else:
-                self._dealer.send(_encoder.encode(Join(self._keys.public, self._hostname)), zmq.DONTWAIT)
+                self._dealer.send(encode(Join(self._keys.public, self._hostname)), zmq.DONTWAIT)
                 self.has_sent(self._dealer)
         elif event == zmq.EVENT_DISCONNECTED:
             ended = self._dealer
@@ -557,7 +558,7 @@ class HeadSocket(Sockets):
     def send(self, connection: bytes, message: Message) -> bool:
         """Send; False: that connection is gone, or so much waits on it that it is as good as gone. Nothing more may go
         over it."""
-        return self._post(connection, _encoder.encode(message))
+        return self._post(connection, encode(message))
 
     def give_up(self, connection: bytes) -> None:
         """Tell whoever is there to connect anew."""

@@ -21,19 +21,24 @@ from typing import Any
 
 from ...objstore import _core
 from .. import messages, offload_dir, processes, session_dir, transport
+from ..budget import Budget
+from ..fitting import pieces
 from ..messages import (ClusterReply, ClusterRequest, ErrorFetched, ForkWorkers, FromPeer, FromZygote, Hello, MetricChanges, MetricsReply, MetricsRequest,
                         NodeEvent, Refused, SessionConfig, Shutdown, StackReply, StackRequest, TaskFailed, ToZygote, Welcome,
                         WorkerDied, WorkerOutput)
 from ..metrics import Sums
 from ..sizes import in_bytes
-from ..transport import Channel, ConnectionLost, Listener, ProtocolError
+from ..transport import Channel, ConnectionLost, Listener, ProtocolError, Unreadable
 from . import core, memory_monitor, policy
 from .memory import IdleMemory
 from .offloaded import Notices, Sweeper
-from .worker_pipes import OutputPipe, WorkerPipes, readable_stack
+from .worker_pipes import READ_BYTES, OutputPipe, WorkerPipes, readable_stack
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s in which nothing of a dead driver's session may be left
 LEAVE_TIMEOUT_S = 0.5 # for the agent to say goodbye
+REFUSALS_RATE, REFUSALS_BURST = 1 / 60, 20  # lines of the log, per second and at once
+# Of a pipe of a worker that has ended: more than it holds (/proc/sys/fs/pipe-max-size), for what the worker has begun may write on.
+LAST_READS = (1 << 20) // READ_BYTES + 1
 SCHEDULER_FOLDER = os.path.dirname(os.path.dirname(__file__))
 
 
@@ -81,6 +86,22 @@ class Peer:
         self.is_owner = False
 
 
+class Refusals:
+    """What the log says of peers that are refused: a line each, and of many how many there were."""
+
+    def __init__(self) -> None:
+        self._budget = Budget(REFUSALS_RATE, REFUSALS_BURST, time.monotonic())
+        self._n_untold = 0
+
+    def tell(self, line: str) -> None:
+        if not self._budget.take(1, time.monotonic()):
+            self._n_untold += 1
+            return
+        more = f" ({self._n_untold:,} more were refused before, since the last line of this kind)" if self._n_untold else ""
+        self._n_untold = 0
+        print(f"{line}{more}", file=sys.stderr)
+
+
 class Server:
     """The loop and its handlers. Decides nothing: see `core`."""
 
@@ -95,6 +116,7 @@ class Server:
         self._peers: dict[int, Peer] = {}               # by descriptor of the connection
         self._pipes: dict[int, WorkerPipes] = {}        # by pid of the worker
         self._asked: dict[int, list[tuple[Peer, int]]] = {}  # by pid: who waits for its stack, and the request
+        self._refusals = Refusals()
         self._metrics = Sums()
         self._n_owners_killed = 0
         self._owner_known = False
@@ -153,6 +175,7 @@ class Server:
 
     def _timeout(self) -> float | None:
         deadlines = [p.stacks.deadline for p in self._pipes.values() if p.stacks.deadline is not None]
+        deadlines += [pipe.note_at for p in self._pipes.values() for pipe in p.outputs if pipe.note_at is not None]
         if (deadline := core.next_deadline(self.pool)) is not None:
             deadlines.append(deadline)
         if self._memory.deadline is not None:
@@ -169,6 +192,9 @@ class Server:
         for pid, pipes in self._pipes.items():
             if pipes.stacks.deadline is not None and now >= pipes.stacks.deadline:
                 self._answer_stack(pid, pipes)
+            for pipe in pipes.outputs:
+                if pipe.note_at is not None and now >= pipe.note_at:
+                    self._relay_raw(pid, pipe.stream, pipe.note())
         if self._memory.deadline is not None and now >= self._memory.deadline:
             self._look_at_memory(now)
         if self._next_look is not None and now >= self._next_look:
@@ -201,7 +227,7 @@ class Server:
             case core.DeclareDead():
                 self._declare_dead(action)
             case core.Notify(kind, text, owner_too):
-                self._tell_drivers(NodeEvent(kind, text[:messages.MAX_TEXT_CHARS]), owner_too=owner_too)
+                self._tell_drivers(NodeEvent(kind, text), owner_too=owner_too)
             case core.RestartZygote():
                 self._restart_zygote()
             case core.StartAgent():
@@ -416,7 +442,8 @@ class Server:
             self._serve_peer(fd)  # what it sent last is part of the report
         if (pipes := self._pipes.get(pid)) is not None:
             for pipe in pipes.outputs:
-                self._read_output(pid, pipe, to_the_end=True)
+                self._read_output(pid, pipe, n_reads=LAST_READS)
+                self._relay_raw(pid, pipe.stream, pipe.note())
             self._read_last_stack(pid, pipes)
         self._step(core.WorkerExited(pid, code, self._index_of(pid), self._tail_of(pid)))
         if (pipes := self._pipes.pop(pid, None)) is not None:
@@ -436,19 +463,22 @@ class Server:
         pipes = self._pipes.get(pid)
         return pipes.tail.lines() if pipes is not None else ()
 
-    def _read_output(self, pid: int, pipe: OutputPipe, to_the_end: bool = False) -> None:
-        while (text := pipe.read(time.monotonic())) is not None:
-            if text and self._config.log_to_driver:
-                self._relay_raw(pid, pipe.stream, text)
-            if not to_the_end or not text:
+    def _read_output(self, pid: int, pipe: OutputPipe, n_reads: int = 1) -> None:
+        for _ in range(n_reads):
+            text = pipe.read(time.monotonic())
+            if text is None:
+                if pipe.fd in self._selector.get_map():
+                    self._selector.unregister(pipe.fd)
                 return
-        if pipe.fd in self._selector.get_map():
-            self._selector.unregister(pipe.fd)
+            self._relay_raw(pid, pipe.stream, text)
 
     def _relay_raw(self, pid: int, stream: str, text: str) -> None:
+        if not text or not self._config.log_to_driver:
+            return
         entry = next((e for e in self._client.clients() if e["pid"] == pid), None)
         task, origin = (entry["last_task"], entry["origin"]) if entry is not None else (0, 0)
-        self._relay(WorkerOutput(task, origin, stream, pid, text))
+        for piece in pieces(text):
+            self._relay(WorkerOutput(task, origin, stream, pid, piece))
 
     def _relay(self, message: WorkerOutput) -> None:
         if self._config.log_to_driver:
@@ -486,7 +516,7 @@ class Server:
             if peer.channel.closed:
                 continue
             if dump:
-                peer.channel.post(StackReply(request, text[:messages.MAX_TEXT_CHARS]))
+                peer.channel.post(StackReply(request, text))
             else:
                 error = f"process {pid} does not answer; it is stopped or has just ended"
                 peer.channel.post(StackReply(request, error=error))
@@ -507,7 +537,7 @@ class Server:
         peer = self._peers[fd]
         peer.channel.flush()
         try:
-            for message, fds in peer.channel.receive_ready():
+            for message, fds in peer.channel.arriving():
                 for given in fds:  # nobody has any to give
                     os.close(given)
                 self._obey(peer, message)
@@ -515,9 +545,11 @@ class Server:
             self._forget(peer)
             return
         except ProtocolError as error:
-            print(f"process {peer.pid or peer.channel.peer()[0]} is cut off: {error}", file=sys.stderr)
-            self._forget(peer)
-            return
+            stays = isinstance(error, Unreadable) and (peer.is_owner or peer.role in ("worker", "agent"))  # nobody could take its place
+            self._refusals.tell(f"process {peer.pid or peer.channel.peer()[0]} {'is not understood' if stays else 'is cut off'}: {error}")
+            if not stays:
+                self._forget(peer)
+                return
         if not peer.channel.closed:
             self._tell_losses(peer)
             self._want_writing(peer)

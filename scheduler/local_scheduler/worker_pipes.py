@@ -15,6 +15,7 @@ from ..messages import N_TAIL_LINES
 
 RATE, BURST = 256 << 10, 1 << 20   # bytes/s and bytes per worker and stream, as for Python's prints
 READ_BYTES = 32 << 10
+NOTE_S = 1.0                       # the note about what was dropped comes at least this often
 MAX_LINE_CHARS = 2000              # of a line kept in the tail
 MAX_DUMP_BYTES = 1 << 20
 # A dump is many small writes without an end mark. It has ended when nothing more has come for this long.
@@ -45,6 +46,7 @@ class OutputPipe:
         self.fd, self.stream, self._tail = fd, stream, tail
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._throttle = Throttle(RATE, BURST, now)
+        self.note_at: float | None = None  # when what was dropped is to be told, should nothing be shown before
 
     def read(self, now: float) -> str | None:
         """What may be shown of what has arrived; None when everybody who could write has gone. Never waits."""
@@ -57,7 +59,14 @@ class OutputPipe:
             self._tail.add(text)
         if not data:
             return None
-        return self._throttle.admit(text, now)
+        shown = self._throttle.admit(text, now)
+        self.note_at = (self.note_at or now + NOTE_S) if self._throttle.n_bytes else None
+        return shown
+
+    def note(self) -> str:
+        """What is told of what was dropped; empty if nothing was."""
+        self.note_at = None
+        return self._throttle.note()
 
 
 class StackPipe:

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 from msgspec import Struct, field
 
 from ..budget import Budget, Throttle
+from ..fitting import pieces
 from ..messages import FOREIGN_ORIGIN, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, MAX_TEXT_CHARS, Message, WorkerOutput
 from ..transport import Channel, ConnectionLost
 from . import display, progress, rich_live
@@ -135,8 +136,6 @@ class Output:
         now = time.monotonic()
         self._sent_at = now
         text = "".join(pending.pieces)
-        if not text.isascii():  # lone surrogates (bytes of file names, say) have no place in a message
-            text = text.encode("utf-8", "replace").decode()
         if self._log is not None and (problem := self._log.write(pending.tag.task, text)):
             self._log = None
             self._send_text("stderr", pending.tag, problem)
@@ -146,9 +145,8 @@ class Output:
         self._send_text(stream, pending.tag, text)
 
     def _send_text(self, stream: str, tag: Tag, text: str) -> None:
-        for start in range(0, len(text), MAX_TEXT_CHARS):
-            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text[start:start + MAX_TEXT_CHARS],
-                                    name=self.name or tag.name))
+        for piece in pieces(text):
+            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, piece, name=self.name or tag.name))
 
     def _post(self, message: WorkerOutput) -> None:
         try:
@@ -169,17 +167,18 @@ class Output:
             self.write("stdout", f"{data.get('text/plain', '')}\n")
             return
         import json  # here and in `display`: what most workers never need is imported late
-        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr)
+        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr, ensure_ascii=False)
+        n_bytes = len(bundle) if bundle.isascii() else len(bundle.encode("utf-8", "replace"))
         tag = self._tag()
         with self._lock:
             self.flush()  # what was printed before comes before
-            if len(bundle) > MAX_MESSAGE_BYTES // 2:
-                self._send_text("stderr", tag, f"[cellmesh does not show a display of {len(bundle) >> 20} MB: at most "
+            if n_bytes > MAX_MESSAGE_BYTES // 2:
+                self._send_text("stderr", tag, f"[cellmesh does not show a display of {n_bytes >> 20} MB: at most "
                                                f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
-            elif self._displays.take(len(bundle), time.monotonic()):
+            elif self._displays.take(n_bytes, time.monotonic()):
                 self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name or tag.name))
             else:
-                self._send_text("stderr", tag, f"[cellmesh dropped a display of {len(bundle):,} bytes: this worker "
+                self._send_text("stderr", tag, f"[cellmesh dropped a display of {n_bytes:,} bytes: this worker "
                                                f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
 
     # ---- a forked child
@@ -257,7 +256,7 @@ class LogFile:
         self._task = task
         try:
             if self._fd < 0:
-                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             data = memoryview((head + text).encode("utf-8", "replace"))
             while data:
                 data = data[os.write(self._fd, data):]

@@ -54,3 +54,22 @@ def test_files_have_what_the_notebook_has_not(fresh_kernel: Kernel, tmp_path: Pa
     lines = file.read_text().splitlines()
     assert re.fullmatch(r"--- task \d+", lines[0]) and lines[-1] == "the last word"
     assert lines.count("x" * 1023) == 64 * 64
+
+
+def test_what_goes_past_python_and_what_is_no_unicode_ends_nothing(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport os\nimport cellmesh as cm\ncm.init(num_cpus=2)")
+    assert fresh_kernel.ask(op="open", comm_id="panel")["status"] == "ok"
+    fresh_kernel.run("""def pour():
+    for _ in range(20): os.system("head -c 1000000 /dev/zero | tr '\\\\0' '\\\\377'; yes | head -c 1000000")
+def fail(): raise ValueError("a\\udcff\\ud83d")
+fail.__name__ = fail.__qualname__ = "f\\ud83d\\udcff"
+""")
+    poured = fresh_kernel.run("cm.get([cm.remote(pour).remote() for _ in range(2)])", 60)
+    until_said(fresh_kernel, poured, r"cellmesh dropped [\d,]+ lines|[\d,]+ characters of output are not shown")
+    failed = fresh_kernel.start("cm.get(cm.remote(fail).remote())")
+    fresh_kernel.wait(failed)
+    (shown,) = fresh_kernel.of(failed, "error")
+    assert shown["content"]["ename"].startswith("TaskError") and r"a\udcff\ud83d" in shown["content"]["evalue"]
+    fresh_kernel.run("print('goes', 'on')")
+    unfetched = fresh_kernel.run("ref = cm.remote(fail).remote(); cm.wait([ref])")
+    assert fresh_kernel.ask(op="hello")["status"] == "ok" and unfetched

@@ -2,6 +2,7 @@
 and leaves the session usable."""
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 import warnings
@@ -302,6 +303,39 @@ def test_an_argument_that_cannot_be_pickled(cm: ModuleType) -> None:
         cm.put(my_model)
     with pytest.raises(TypeError, match="lock"):
         Counter.remote(my_model)
+
+
+def test_values_that_are_too_deep(cm: ModuleType) -> None:
+    def deep(n: int) -> Any:
+        value: Any = []
+        for _ in range(n):
+            value = [value]
+        return value
+
+    with pytest.raises(TypeError, match=r"<list> cannot be sent.* levels "):
+        cm.get(cm.remote(deep).remote(50_000), timeout=30)
+    mine = deep(50_000)
+    for give in (add.remote, cm.put, Counter.remote):
+        with pytest.raises(TypeError, match=r"mine cannot be sent to another process: mine\[0\]\[0\].* levels ") as raised:
+            give(mine)
+        assert len(str(raised.value)) < 1000
+    assert cm.get(add.remote(1)) is not None
+
+
+class Leaves:
+    """Its making anew ends the process that tries."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return sys.exit, (5,)
+
+
+def test_unpickling_that_exits_ends_nobody(cm: ModuleType) -> None:
+    for ref in (cm.put(Leaves()), cm.remote(lambda: Leaves()).remote()):
+        with pytest.raises(pickle.UnpicklingError, match="a value cannot be unpickled: SystemExit: 5"):
+            cm.get(ref)
+    with pytest.raises(pickle.UnpicklingError, match="SystemExit: 5"):
+        cm.get(add.remote(Leaves()))
+    assert cm.get(add.remote(1)) is not None
 
 
 def test_a_large_closure_is_told_by_its_variable(cm: ModuleType) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import cellmesh
 import numpy as np
 import pytest
 from cellmesh import cli, state
+from cellmesh import session as sessions
 from cellmesh.history import TaskHistory
 from cellmesh.trace import LANES, trace_of
 from support import wait_until
@@ -84,6 +87,18 @@ def test_what_was_printed_can_be_read_again(tmp_path: Path) -> None:
             cellmesh.state.get_log(actor="nobody")
         with pytest.raises(ValueError, match="needs one of task=, actor= and pid="):
             cellmesh.state.get_log()
+
+
+def test_files_of_what_was_printed_are_for_nobody_else(tmp_path: Path) -> None:
+    folder, before = tmp_path / "logs", os.umask(0)
+    try:
+        with cellmesh.init(num_cpus=1, log_dir=str(folder)):
+            cellmesh.get(cellmesh.remote(lambda: print("secret")).remote())
+            (row,) = wait_until(lambda: cellmesh.state.list_logs())
+            modes = [os.stat(path).st_mode & 0o777 for path in (folder, row["path"])]
+    finally:
+        os.umask(before)
+    assert modes == [0o700, 0o600]
 
 
 def test_without_files_it_is_said_how_to_have_them(cm: ModuleType) -> None:
@@ -331,6 +346,18 @@ def test_every_command_of_a_session_that_works(cm: ModuleType, flag, tmp_path) -
     assert session in run("logs")
     flag("go").set()
     cm.get(ref)
+
+
+@pytest.mark.parametrize("command", ["status", "memory", "timeline"])
+def test_a_session_that_does_not_answer_takes_one_line(cm: ModuleType, command: str) -> None:
+    scheduler = sessions.current().node.scheduler_pid
+    os.kill(scheduler, signal.SIGSTOP)
+    try:
+        said = run(command, status=1)
+    finally:
+        os.kill(scheduler, signal.SIGCONT)
+    assert re.fullmatch(r".*local scheduler at .* has not answered within 5 s: it is stopped, or has too much to do\n", said)
+    assert cm.get(add.remote(1)) is not None
 
 
 def test_following_what_is_printed(cm: ModuleType) -> None:

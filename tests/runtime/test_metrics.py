@@ -119,6 +119,10 @@ def test_tasks_do_not_read_them(cm: ModuleType) -> None:
     (lambda: Counter("a b"), r"Counter\(name='a b'\): must be a name of letters"),
     (lambda: Gauge(3), "name=3"),
     (lambda: Counter("a", tag_keys="tag"), "tag_keys='tag'"),
+    (lambda: Counter("a", tag_keys=("k" * 257,)), "at most 16 names .* at most 256 characters"),
+    (lambda: Counter("a", tag_keys=tuple(f"k{i}" for i in range(17))), "at most 16 names"),
+    (lambda: Counter("a", tag_keys=("b",)).inc(tags={"b": "\udcff"}), "tag 'b'"),
+    (lambda: Histogram("a", boundaries=list(range(129))), "must be numbers that grow, at most 128"),
     (lambda: Counter("a").inc(0), "0 of metric 'a': must be a number > 0"),
     (lambda: Counter("a").inc("1"), "'1' of metric 'a': must be a number > 0"),
     (lambda: Gauge("a").set(math.nan), "nan of metric 'a': must be a finite number"),
@@ -130,6 +134,15 @@ def test_tasks_do_not_read_them(cm: ModuleType) -> None:
 def test_bad_input(make, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_many_long_tags_are_too_much_for_a_process_and_harm_no_session(cm: ModuleType) -> None:
+    sizes = Histogram("sizes", "d" * 300 + "\udcff", boundaries=list(range(1, 129)), tag_keys=tuple("abcdefgh"))
+    with pytest.raises(ValueError, match="7 MiB"):
+        for i in range(MAX_SERIES):
+            sizes.observe(1.5, tags={key: f"{i:05}" + "\U0010ffff" * 200 for key in "abcdefgh"})
+    n_shown = wait_until(lambda: len(cm.state.metrics()))
+    assert 0 < n_shown < MAX_SERIES and cm.get(cm.remote(lambda: 7).remote()) == 7
 
 
 def test_sums_are_bounded_and_begin_anew_with_other_boundaries() -> None:

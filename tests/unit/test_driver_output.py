@@ -1,10 +1,14 @@
 """What people read of what tasks print: prefixes, progress bars, equal lines; and the pump's thread comes and goes."""
 from __future__ import annotations
 
+import io
+import sys
 import threading
 
+import pytest
 from support import wait_until
 
+from cellmesh import driver_output
 from cellmesh.driver_output import DIM, LINE_CHARS_MAX, PENDING_CHARS_MAX, Pump, TaskText
 from cellmesh.scheduler.messages import Message, NodeEvent, WorkerOutput
 
@@ -22,6 +26,14 @@ def test_each_line_says_whose_it_is() -> None:
     tell(text, "a\nb\n")
     tell(text, "c\n", task=2, pid=11, name="g")
     assert read(text) == "(f pid=10) a\n(f pid=10) b\n(g pid=11) c\n"
+
+
+def test_what_the_terminal_cannot_show_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoding in ("ascii", "utf-8"):
+        shown = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding))
+        driver_output._write("stdout", "gr\u00fcn a\udcffb\n")
+        assert shown.getvalue().decode(encoding) == ("gr\\xfcn a\\udcffb\n" if encoding == "ascii" else "gr\u00fcn a\\udcffb\n")
 
 
 def test_prefixes_are_dimmed_where_there_are_colours() -> None:

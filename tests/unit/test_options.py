@@ -31,7 +31,7 @@ def test_none_means_not_given() -> None:
     ("generator_backpressure_num_objects", 0),
     ("num_returns", 65_536),
     ("max_retries", -2), ("max_retries", 1 << 15), ("retry_exceptions", ValueError), ("retry_exceptions", [3]),
-    ("name", ""), ("name", 3), ("scheduling_strategy", []), ("runtime_env", {"pip": ["x"]}),
+    ("name", ""), ("name", 3), ("name", "a\udcff"), ("resources", {"\udcff": 1}), ("scheduling_strategy", []), ("runtime_env", {"pip": ["x"]}),
     ("runtime_env", {"env_vars": {"A": 1}}),
 ])
 def test_a_wrong_value_names_the_option_the_value_and_what_is_allowed(name: str, value: object) -> None:

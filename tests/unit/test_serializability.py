@@ -1,13 +1,18 @@
 """What cannot be pickled is named: the variable, the way to the member, the remedy."""
 from __future__ import annotations
 
+import gc
 import threading
+import traceback
 import types
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
+from cellmesh.objstore import serialization
 from cellmesh.serializability import captured, find_path, inspect_serializability, pickling_error
 
 LOCK = threading.Lock()
@@ -138,3 +143,81 @@ def test_no_property_is_run() -> None:
 def test_it_is_cheap_for_large_values() -> None:
     value = {"numbers": list(range(100_000)), "session": Session()}
     assert inspect_serializability(value, "v").failures[0].path == "v['session'].lock"
+
+
+# ---------------------------------------------------------------- bounds
+def nested(wrap: Any, n: int = 50_000) -> Any:
+    value = wrap([])
+    for _ in range(n):
+        value = wrap(value)
+    return value
+
+
+class Holder:
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: (x,), lambda x: {"a": x}, Holder], ids=["list", "tuple", "dict", "object"])
+def test_what_is_too_deep_is_told_by_the_ends_of_the_way(wrap: Any) -> None:
+    deep = nested(wrap)
+    text = str(pickling_error(deep, RecursionError("too deep")))
+    assert text.startswith("deep cannot be sent to another process: deep") and " levels ...]" in text and len(text) < 1000
+    assert "levels" in str(pickling_error([deep], RecursionError("too deep"))), "where nobody has a name for it, too"
+
+
+class Large:
+    """Makes something large on the way, and something that cannot be pickled."""
+
+    made: list[weakref.ref[Any]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        large = np.ones(1 << 18)
+        Large.made.append(weakref.ref(large))
+        return print, (large, threading.Lock())
+
+
+def test_what_is_made_on_the_way_is_made_seldom_and_not_kept() -> None:
+    Large.made.clear()
+    gc.disable()
+    try:
+        large = Large()
+        with pytest.raises(TypeError) as raised:
+            try:
+                serialization.pickle(large)
+            except TypeError as reason:
+                error = pickling_error(large, reason)
+            raise error
+        assert str(raised.value).startswith("large cannot be sent to another process: large is a ") and "(inside it, a _thread.lock)" in str(raised.value)
+        assert 1 < len(Large.made) <= 3 and not any(made() is not None for made in Large.made), "although the error is still held"
+    finally:
+        gc.enable()
+
+
+class Talks:
+    def __repr__(self) -> str:
+        return "talks " * 1_000_000
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(repr(self))
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+class RaisesMute:
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise Mute
+
+
+@pytest.mark.parametrize("value", [Talks(), {Talks(): threading.Lock()}, {"k" * 10_000_000: threading.Lock()}, RaisesMute(),
+                                   type("T" * 1_000_000, (), {"__reduce__": lambda self: 1 / 0})()], ids=["says", "key", "text", "mute", "class"])
+def test_however_much_it_says_the_error_is_short(value: object) -> None:
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        serialization.pickle(value)
+    error = pickling_error(value, raised.value, "v")
+    assert str(error).startswith("v cannot be sent to another process: ")
+    assert len("".join(traceback.format_exception(error))) < 10_000
+    assert len(str(inspect_serializability(value, "v"))) < 5_000

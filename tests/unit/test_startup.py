@@ -26,7 +26,8 @@ def test_only_what_was_given_is_kept() -> None:
     ("num_cpus", -1), ("num_cpus", "4"), ("num_gpus", True), ("memory", float("nan")), ("resources", {"CPU": 4}),
     ("resources", {"disk": "much"}), ("object_store_memory", 100), ("object_store_memory", "1GB"), ("namespace", ""),
     ("log_to_driver", "yes"), ("address", 3), ("object_store_memory", (1 << 45) + 1), ("max_objects", 999), ("max_objects", True),
-    ("max_tasks", 2**31), ("max_tasks", 5000.5),
+    ("max_tasks", 2**31), ("max_tasks", 5000.5), ("namespace", "n" * 257), ("namespace", "a\udcff"), ("resources", {"\udcff": 1}),
+    ("log_dir", "a\udcff"), ("labels", {f"l{i}": "x" for i in range(61)}),
 ])
 def test_a_wrong_value_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError) as raised:
