@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 MAX_BUNDLES = 255  # what the store can count, of all groups together
 MAX_WISH_BYTES = 247  # what the store keeps of where a task is to run
+MOST_LABELS = 10_000
 STATES = {"pending": "PENDING", "reserved": "CREATED", "removed": "REMOVED"}
 
 _labels: dict[tuple[str, int], str] = {}  # of the groups that this process has seen
@@ -54,6 +55,8 @@ class PlacementGroup:
     def __post_init__(self) -> None:
         if self.number:
             _labels[self.session, self.number] = self.label
+            if len(_labels) > MOST_LABELS:
+                del _labels[next(iter(_labels))]
 
     @staticmethod
     def empty() -> PlacementGroup:
