@@ -79,7 +79,7 @@ class Callers:
                     if self._n_free <= 0:  # something has come just now
                         continue
                     self._n_free -= 1
-                    self._threads.discard(threading.current_thread())  # type: ignore[arg-type]
+                    self._threads.discard(threading.current_thread())
                 return
             if callback is None:
                 return

@@ -168,6 +168,8 @@ static void check_queues(struct checker *c)
     struct segment *s = c->s;
     uint32_t total = 0;
     for (uint32_t k = 0; k < s->h->n_classes; k++) {
+        bool parts[MAX_CLASSES];
+        expect(c, !resource_is_used(s, k) || resource_is_whole(s, k, parts), "a class of several pools has its parts", k, 0, 1);
         uint32_t n_ready = 0;
         for (uint32_t i = 0; i < N_LANES; i++)
             n_ready += check_lane(c, &s->classes[k].lanes[i], k);

@@ -481,6 +481,7 @@ static void every_shape(void)
     uint32_t class;
     attach();
     segment_lock(&s);
+    CHECK(resource_class(&s, demand, demand, 0, (struct place){.pool = 1, .n_pools = 3}, &class) == OBJSTORE_OK);
     while (s.h->n_classes < MAX_CLASSES) {
         demand[0]++;
         CHECK(resource_class(&s, demand, demand, 0, ON_NODE, &class) == OBJSTORE_OK);

@@ -54,17 +54,20 @@ static struct resource_shape in_pool(const struct resource_shape *shape, uint32_
     return one;
 }
 
-/* Tasks of a class with several pools become, as they start, of the one for the pool where there is room: it has to be there then. */
-static void use_parts(const struct segment *s, uint32_t class, bool used[MAX_CLASSES])
+bool resource_is_whole(const struct segment *s, uint32_t index, bool parts[MAX_CLASSES])
 {
     struct resource_shape shape;
-    resource_shape_of(s, class, &shape);
-    for (uint32_t p = shape.place.pool; p < shape.place.pool + (uint32_t)shape.place.n_pools; p++) {
+    bool whole = true;
+    resource_shape_of(s, index, &shape);
+    for (uint32_t p = shape.place.pool; shape.place.n_pools > 1 && p < shape.place.pool + (uint32_t)shape.place.n_pools; p++) {
         struct resource_shape one = in_pool(&shape, p);
         uint32_t part = find(s, &one);
-        if (part != MAX_CLASSES)
-            used[part] = true;
+        if (part == MAX_CLASSES)
+            whole = false;
+        else
+            parts[part] = true;
     }
+    return whole;
 }
 
 static uint32_t n_unused(const struct segment *s)
@@ -86,8 +89,8 @@ static void give_up_unused(struct segment *s)
             used[t->resource_class % MAX_CLASSES] = true;
     }
     for (uint32_t i = 0; i < s->h->n_classes; i++)
-        if (used[i] && s->classes[i].place.n_pools > 1)
-            use_parts(s, i, used);
+        if (used[i])
+            resource_is_whole(s, i, used);
     for (int whole = 1; whole >= 0; whole--) /* first, so that none is ever there without its parts */
         for (uint32_t i = N_LASTING_CLASSES; i < s->h->n_classes; i++)
             if (!used[i] && resource_is_used(s, i) && (s->classes[i].place.n_pools > 1) == whole) {

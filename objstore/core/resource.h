@@ -31,12 +31,16 @@ bool resource_numbered(const struct segment *segment, uint32_t number, uint32_t 
  * with those for each of them. OBJSTORE_LIMIT: there are tasks or actors of MAX_CLASSES shapes. */
 int resource_intern(struct segment *segment, const struct resource_shape *shape, uint32_t *number, uint32_t *index);
 
-/* What a class that is in use stands for. */
-void resource_shape_of(const struct segment *segment, uint32_t index, struct resource_shape *shape);
-
 /* Likewise, of the shape with this demand, hold, environment and place. */
 int resource_class(struct segment *segment, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
                    struct place place, uint32_t *index);
+
+/* What a class that is in use stands for. */
+void resource_shape_of(const struct segment *segment, uint32_t index, struct resource_shape *shape);
+
+/* Tasks of a class with several pools become, as they start, of the one for the pool where there is room. Are those for all of its pools there?
+ * Marks them. */
+bool resource_is_whole(const struct segment *segment, uint32_t index, bool parts[MAX_CLASSES]);
 
 /* May that client run tasks of the class? It can only if it has not run anything yet, or is of the class's environment. */
 static inline bool worker_suits(const struct segment *s, uint32_t client, uint32_t class)
