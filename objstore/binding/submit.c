@@ -323,7 +323,8 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
     const struct resource_shape *shape = (const void *)PyBytes_AS_STRING(f->shape);
     struct resource_shape captured;
     uint32_t *class_number = &f->class_number;
-    struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .actor_1 = f->actor_1, .n_returns = f->n_returns, .max_retries = f->max_retries, .flags = f->flags,
+    struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .actor_1 = f->actor_1, .n_returns = f->n_returns,
+                             .max_retries = f->max_retries, .flags = f->flags,
                              .group = f->group, .placement = f->placement};
     if (f->free && placement_captures(c)) {
         captured = *shape;
