@@ -82,6 +82,7 @@ test-c:
 	$(MAKE) -C objstore/core check
 
 test-py: install-test
+	$(py) scripts/apt.py
 	$(run) -m pytest --ignore tests/notebooks --ignore tests/ui $(ARGS)
 
 test-notebooks: install-test

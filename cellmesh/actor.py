@@ -412,7 +412,7 @@ class ActorMethod:
         described = self._described
         spec, options = described.spec, self._options
         return of.client.submitter(
-            self._function(of), of.resource_class({}, None, self.__qualname__), actor=self._ref,
+            self._function(of), of.shape({}, None, self.__qualname__), actor=self._ref,
             **returns_of(options, described.is_generator, self.__qualname__),
             max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
             retry_exceptions=bool(options.get("retry_exceptions", False)),
@@ -461,7 +461,7 @@ def call_in_actor(handle: ActorHandle, function: Callable[..., Any], *args: Any,
     of = session.current()
     code = of.client.put(visitor_object(name, function))
     function_names.remember(code, "method", name)
-    submit = of.client.submitter(code, of.resource_class({}, None, name), actor=handle._cellmesh_ref,
+    submit = of.client.submitter(code, of.shape({}, None, name), actor=handle._cellmesh_ref,
                                  num_returns=num_returns, max_retries=0, hidden=hidden)
     return submit(*args)
 

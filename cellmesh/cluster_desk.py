@@ -40,7 +40,7 @@ def ask(of: Session, what: str, request: str, *arguments: str | bytes, answer_s:
         desk = of.client.get_actor(NAME, DESK_NAMESPACE)
         try:
             if desk is not None:
-                function, needs = of.client.put(("cluster", request, None)), of.resource_class({}, None, request)
+                function, needs = of.client.put(("cluster", request, None)), of.shape({}, None, request)
                 submit = of.client.submitter(function, needs, actor=desk, max_retries=0, hidden=True)
                 answer = of.client.get(submit(*arguments), answer_s)
                 break

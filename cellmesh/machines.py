@@ -14,7 +14,7 @@ from .scheduler.messages import ClusterNode, ClusterReply, ClusterRequest
 if TYPE_CHECKING:
     from .session import Session
 
-TIMEOUT_S = 2.0  # the agent answers sooner, whatever its head does
+TIMEOUT_S = 15.0  # the agent answers sooner, whatever its head does, once it has begun
 
 
 def of_cluster(of: Session, timeout_s: float = TIMEOUT_S) -> list[ClusterNode]:

@@ -1,8 +1,10 @@
-"""`await ref`, `ref.future()`: one thread per process that watches refs for everybody.
+"""`await ref`, `ref.future()`: one thread per process that watches refs for everybody, and a few that call back.
 
 The segment knows how to wake a process when a ref is sealed, not how to resume a coroutine. So one daemon thread sleeps
 in the core's `watch` while there is something to wait for, and hands what has become ready to those who asked:
-coroutines through their event loop, futures directly. There is no thread per ref, and none at all before the first use.
+coroutines through their event loop, futures through one of a few threads (`Callers`): a value may take its time to be
+decoded, and what the user has added to a future may wait for another one. There is no thread per ref, and none at all
+before the first use.
 
 No wake-up is lost. Whoever asks first enters its request and then marks the ref (`mark_waiting`): if the ref was sealed
 before the mark, `mark_waiting` says so; if it is sealed after it, the inbox changes, `watch` returns, and the thread
@@ -11,6 +13,7 @@ finds the request.
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,13 +27,73 @@ if TYPE_CHECKING:
     from .objstore._core import Client, Ref
 
 Callback = Callable[[], None]
+MOST_CALLERS = 8    # threads; of as many callbacks may each wait for the next one
+IDLE_S = 0.2        # after that they end
+
+
+class Callers:
+    """Threads that call back, as many as there is something to call at a time; none when there is nothing.
+
+    What is called must not raise.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: set[ServiceThread] = set()
+        self._n_free = 0     # threads that wait, less calls that wait
+
+    def call(self, callback: Callback) -> None:
+        """Have it called by the first thread that is free. Not for the main thread, which may be interrupted in here."""
+        new = None
+        with self._lock:
+            self._n_free -= 1
+            if self._n_free < 0 and len(self._threads) < MOST_CALLERS:
+                new = ServiceThread(self._run, "cellmesh-notifier-calls")
+                self._threads.add(new)
+                self._n_free += 1
+        self._calls.put(callback)
+        if new is not None:
+            new.start()
+
+    def close(self) -> None:
+        """Call what is left, and end the threads."""
+        try:
+            while callback := self._calls.get_nowait():  # all of them may wait for these
+                callback()
+        except queue.Empty:
+            pass
+        with self._lock:
+            threads = list(self._threads)
+        for _ in threads:
+            self._calls.put(None)
+        for thread in threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                callback = self._calls.get(timeout=IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if self._n_free <= 0:  # something has come just now
+                        continue
+                    self._n_free -= 1
+                    self._threads.discard(threading.current_thread())
+                return
+            if callback is None:
+                return
+            callback()
+            del callback  # and with it a ref, or a value
+            with self._lock:
+                self._n_free += 1
 
 
 class Notifier:
     """Calls back when refs are ready.
 
-    Callbacks for an event loop run in that loop, the others in the notifier's thread; they must be quick and must not
-    raise. All methods may be called from any thread.
+    Callbacks for an event loop run in that loop and must be quick, the others in any thread; they must not raise. All methods may be called
+    from any thread.
     """
 
     def __init__(self, client: Client) -> None:
@@ -40,6 +103,7 @@ class Notifier:
         self._requests: dict[Ref, list[tuple[asyncio.AbstractEventLoop | None, Callback]]] = {}
         self._closing = False
         self._thread: ServiceThread | None = None
+        self._callers = Callers()
 
     def add(self, ref: Ref, loop: asyncio.AbstractEventLoop | None, callback: Callback) -> None:
         """Call `callback()` once the ref is ready, or once the session has ended."""
@@ -56,7 +120,7 @@ class Notifier:
         except SessionError:  # ended meanwhile: whoever asked learns it from get()
             ready = True
         if closing or (ready and self.discard(ref, callback)):
-            _tell([(loop, callback)])
+            _tell([(loop, callback)], _call)
 
     def discard(self, ref: Ref, callback: Callback) -> bool:
         """Forget a request. False: it has been taken already, and the callback has come or is on its way."""
@@ -78,6 +142,7 @@ class Notifier:
         self._client.wake()
         if thread is not None:
             thread.join()
+        self._callers.close()
 
     def _run(self) -> None:
         while True:
@@ -88,7 +153,7 @@ class Notifier:
                     self._client.watch(LOOK_S)  # who asked may have been interrupted before it marked its ref
                 except SessionError:
                     ended = True
-            _tell(self._take(everything=ended))
+            _tell(self._take(everything=ended), self._callers.call)
             if ended:
                 return
 
@@ -107,12 +172,16 @@ class Notifier:
             return [request for ref in ready for request in self._requests.pop(ref, ())]
 
 
-def _tell(requests: list[tuple[asyncio.AbstractEventLoop | None, Callback]]) -> None:
+def _call(callback: Callback) -> None:
+    callback()
+
+
+def _tell(requests: list[tuple[asyncio.AbstractEventLoop | None, Callback]], call: Callable[[Callback], None]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop | None, list[Callback]] = {}
     for loop, callback in requests:
         by_loop.setdefault(loop, []).append(callback)
     for callback in by_loop.pop(None, ()):
-        callback()
+        call(callback)
     for loop, callbacks in by_loop.items():
         if loop is not None and not loop.is_closed():
             try:

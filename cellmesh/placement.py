@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import exceptions
 from .ids import PlacementGroupID
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 MAX_BUNDLES = 255  # what the store can count, of all groups together
 MAX_WISH_BYTES = 247  # what the store keeps of where a task is to run
+MOST_LABELS = 10_000
 STATES = {"pending": "PENDING", "reserved": "CREATED", "removed": "REMOVED"}
 
 _labels: dict[tuple[str, int], str] = {}  # of the groups that this process has seen
@@ -54,6 +55,8 @@ class PlacementGroup:
     def __post_init__(self) -> None:
         if self.number:
             _labels[self.session, self.number] = self.label
+            if len(_labels) > MOST_LABELS:
+                del _labels[next(iter(_labels))]
 
     @staticmethod
     def empty() -> PlacementGroup:
@@ -88,7 +91,7 @@ class PlacementGroup:
     def ready(self) -> ObjectRef:
         """A ref whose value is this group, there once all bundles are reserved; fails if the group is removed first."""
         of = _session_of(self)
-        submit = of.client.submitter(_answer().ref(of, {}), of.client.resource_class({}, None, placement=self.number),
+        submit = of.client.submitter(_answer().ref(of, {}), of.client.resource_class({}, None, placement=self.number)[0],
                                      placement=self.number, max_retries=-1, hidden=True)
         return submit(self)
 
@@ -496,10 +499,8 @@ def _in_group(strategy: PlacementGroupSchedulingStrategy) -> Place:
                  bool(strategy.placement_group_capture_child_tasks))
 
 
-def check_fits(of: Session, number: int, options: Mapping[str, Any], demand: Mapping[str, float], owner: str) -> None:
-    """Raise ValueError if a class of resources, by its number, is more than the bundles of its group have."""
-    if of.client.feasible(number):
-        return
+def raise_misfit(options: Mapping[str, Any], demand: Mapping[str, float], owner: str) -> NoReturn:
+    """Raise the ValueError of what is more than the bundles of its group have."""
     strategy: PlacementGroupSchedulingStrategy = options["scheduling_strategy"]
     group, index = strategy.placement_group, strategy.placement_group_bundle_index
     assert group is not None

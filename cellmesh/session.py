@@ -24,13 +24,14 @@ from .text import in_resources, warn_user
 from .unfetched import KnownErrors, Unfetched, key_of, summary_of, text_of
 
 if TYPE_CHECKING:
-    from .objstore._core import Client, Ref
+    from .objstore._core import Client, Ref, Shape
     from .exports import Export, Use
     from .notifier import Notifier
     from .packages import Package
     from .scheduler.launch import Launch
 
 N_OBITUARIES = 256  # dead workers whose last lines are remembered
+MOST_SHAPES = 1024  # of resources are remembered
 OBITUARY_S = 0.2    # how long an error waits for them
 N_FAILED = 1000     # tasks that have failed lately
 NOTICES_PER_S, NOTICES_BURST = 20, 200  # of failed tasks and fetched errors that a worker tells drivers
@@ -135,7 +136,7 @@ class Session:
         self.exported_uses: weakref.WeakKeyDictionary[Export, list[Use]] = weakref.WeakKeyDictionary()
         self.bound: weakref.WeakSet[Any] = weakref.WeakSet()  # whatever holds a submitter of this session; has unbind()
         self.method_functions: dict[tuple[str, str, tuple[type, ...]], Ref] = {}
-        self._resource_classes: dict[Any, int] = {}
+        self._shapes: dict[Any, Shape] = {}
         self._notifier: Notifier | None = None
         self._prints = False
         # Of a session that was joined the workers are somebody else's too.
@@ -175,8 +176,8 @@ class Session:
             return self._notifier
 
     def placed(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
-               options: Mapping[str, Any]) -> tuple[int, int | None]:
-        """As `resource_class`, where the option `scheduling_strategy` says; and the number of the placement group, see `Place`.
+               options: Mapping[str, Any]) -> tuple[Shape, int | None]:
+        """As `shape`, where the option `scheduling_strategy` says; and the number of the placement group, see `Place`.
 
         Raises
         ------
@@ -184,31 +185,34 @@ class Session:
             The bundle has less than is asked for, or the node is not there.
         """
         if options.get("scheduling_strategy") is None and options.get("label_selector") is None:
-            return self.resource_class(demand, hold, owner, options), None
-        from .placement import check_fits, place_of
+            return self.shape(demand, hold, owner, options), None
+        from .placement import place_of, raise_misfit
         place = place_of(self, options, owner)
         if not place.number:
-            return self.resource_class(demand, hold, owner, options, place.route, place.wish), place.number
+            return self.shape(demand, hold, owner, options, place.route, place.wish), place.number
         env = environment.number_of(environment.effective(options, self.config.runtime_env), self.in_cluster)
-        number = self.client.resource_class(demand, hold, env, place.number, place.bundle, place.captures)
-        check_fits(self, number, options, demand, owner)
-        return number, place.number
+        shape, fits = self.client.resource_class(demand, hold, env, place.number, place.bundle, place.captures)
+        if not fits:
+            raise_misfit(options, demand, owner)
+        return shape, place.number
 
-    def resource_class(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
-                       options: Mapping[str, Any] | None = None, route: int = 0, wish: str = "") -> int:
-        """The number of a shape of resources, environment and route (see `placement.Place`); warns, once, of one that this node can
+    def shape(self, demand: dict[str, float], hold: dict[str, float] | None, owner: str,
+                       options: Mapping[str, Any] | None = None, route: int = 0, wish: str = "") -> Shape:
+        """What the store knows by: resources, environment and route (see `placement.Place`); warns, once, of one that this node can
         never satisfy, where no other may."""
         env = 0 if options is None else environment.number_of(environment.effective(options, self.config.runtime_env), self.in_cluster)
         key = (*sorted(demand.items()), None, *sorted((hold or {}).items()), hold is None, env, route, wish)
-        number = self._resource_classes.get(key)
-        if number is None:
-            number = self.client.resource_class(demand, hold, env, route=route, strategy=wish)
-            self._resource_classes[key] = number
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape, fits = self.client.resource_class(demand, hold, env, route=route, strategy=wish)
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = shape
             # Else the head says what no machine can run.
             stays_here = not self.in_cluster or (not wish and (env and not env & 1 or route))
-            if stays_here and not self.client.feasible(number):
+            if stays_here and not fits:
                 self._warn_of_infeasible(demand, owner)
-        return number
+        return shape
 
     def _warn_of_infeasible(self, demand: dict[str, float], owner: str) -> None:
         total, _ = self.client.resources()

@@ -9,8 +9,9 @@ N_HOLDERS_NAMED = 5  # of a full store
 FULL_TABLES = {
     "actors": "this session has as many actors as it can have, 4,096, dead ones to which there are handles included. kill() those "
               "whose work is done and drop their handles, or let one actor do the work of several",
-    "resource shapes": "tasks and actors of this session have asked for as many different combinations of resources, environments "
-                       "and placement groups as it can tell apart, 512. Use fewer different amounts, or cellmesh.shutdown() and init()",
+    "resource shapes": "the tasks and actors that live now ask for as many different combinations of resources (num_cpus=...), environments "
+                       "(runtime_env=...), nodes and placement groups as there can be at a time, 512. Wait until some have ended, kill() "
+                       "actors that are not needed, or use fewer different amounts and environments",
     "bundles": "the placement groups of this session have as many bundles as there can be, 255. Remove groups that are not "
                "needed any more (remove_placement_group), or make them of fewer, larger bundles",
     "clients": "256 processes use this session, and no more can: shut down drivers that are not needed",

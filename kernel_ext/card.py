@@ -327,7 +327,7 @@ class Previewer:
         if self._submit is None or self._submit[0] is not client:
             from ..objstore.serialization import code_object
             function = client.put(code_object("function", "preview", summarize))
-            self._submit = client, client.submitter(function, client.resource_class({}), max_retries=0, hidden=True)
+            self._submit = client, client.submitter(function, client.resource_class({})[0], max_retries=0, hidden=True)
         return self._submit[1]
 
 

@@ -20,6 +20,8 @@ from .link import Link
 from .messages import ClusterConfig, FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
 from .transport import ConnectionLost
 
+# What a plain task, actor and call of one ask for and keep (`options.resource_demand`): they run however many others there are.
+LASTING_SHAPES: tuple[tuple[dict[str, float], dict[str, float] | None], ...] = (({"CPU": 1.0}, None), ({"CPU": 1.0}, {}), ({}, None))
 CONNECT_TIMEOUT_S = 5.0
 # Named here because workers begin with them; the modules belong to the layer above, which may name others.
 HOOKS = "cellmesh.hooks:Hooks"
@@ -300,6 +302,8 @@ def _offer(fd: int, resources: dict[str, float], objects: str, limit: int) -> No
     try:
         client.set_total(resources)
         client.set_offload(objects, limit)
+        for needs, keeps in LASTING_SHAPES:
+            client.resource_class(needs, keeps)
     finally:
         client.client_died(client.index, 0)  # gives its slot back
         client.close()

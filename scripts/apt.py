@@ -1,10 +1,16 @@
-"""Installs what tests need from the distribution's packages, where that is possible."""
+"""Installs what tests need from the distribution's packages, where that is possible.
+
+    python scripts/apt.py       # Redis; says so, loudly, where it cannot, which is a failure with CI=true
+"""
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 
 
 def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]) -> str | None:
@@ -28,3 +34,14 @@ def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]
 def redis_server() -> str | None:
     """Redis, for the tests of the control store, which start their own."""
     return install("redis-server", lambda: shutil.which("redis-server"), ("redis-server",))
+
+
+def main() -> int:
+    problem = redis_server()
+    if problem:
+        print(f"!!! THE TESTS OF THE CONTROL STORE IN REDIS WILL NOT RUN: {problem}", file=sys.stderr)
+    return 1 if problem and IN_CI else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,7 +27,6 @@ import browser  # noqa: E402
 import frontend  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
-IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 PYTEST = [sys.executable, "-m", "pytest", "--durations=8"]
 
 
@@ -184,8 +183,8 @@ def summarize(outcomes: list[Outcome]) -> int:
               + (f" ({o.note})" if o.note and o.status == "FAILED" else ""))
     absent = [o for o in outcomes if o.status == "NOT RUN"]
     for o in absent:
-        print(f"\n!!! THE {o.kind.name.upper()} TESTS WERE NOT RUN: {o.note}" + ("  (CI=true: this is a failure)" if IN_CI else ""))
-    failed = sum(o.failed for o in outcomes) + (len(absent) if IN_CI else 0)
+        print(f"\n!!! THE {o.kind.name.upper()} TESTS WERE NOT RUN: {o.note}" + ("  (CI=true: this is a failure)" if apt.IN_CI else ""))
+    failed = sum(o.failed for o in outcomes) + (len(absent) if apt.IN_CI else 0)
     print(f"\n{sum(o.passed for o in outcomes)} passed, {failed} failed, {sum(o.skipped for o in outcomes)} skipped")
     return 1 if failed or any(o.status == "FAILED" for o in outcomes) else 0
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 import pytest
 from support import MARKER, Holdings, processes, wait_until
 
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+NOT_INSTALLED = re.compile("could not import|apt-get install|pip install")  # what a skip says that should be none: `make test` installs it
+R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 SETTLE_S = 5.0  # what has been told to end may take this long to be gone
 
 
@@ -34,6 +39,24 @@ def pytest_unconfigure() -> None:
     # Every IPython shell that a test has made collects garbage when the interpreter ends. With the tests' heap that took
     # forty seconds in all; what is frozen is not looked at.
     gc.freeze()
+
+
+def _judged(report: R) -> R:
+    """In CI what is not installed is a failure: nobody reads what was skipped there."""
+    if IN_CI and report.skipped and isinstance(report.longrepr, tuple) and NOT_INSTALLED.search(report.longrepr[2]):
+        report.outcome = "failed"
+        report.longrepr = f"{report.longrepr[2]} (CI=true: this is a failure)"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _judged((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _judged((yield))
 
 
 def _left(before: Holdings) -> dict[str, list[str]]:

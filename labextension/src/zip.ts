@@ -4,13 +4,14 @@ import { unzipSync } from 'fflate';
 
 import { ProtocolError } from './protocol';
 
-/** Of one member, unpacked. */
+/** Of all members, unpacked. */
 const BYTES_MAX = 1 << 30;
 
 /** The members by name, unpacked. Throws `ProtocolError` when it is no archive, or not one that can be read here. */
 export function unzip(archive: Uint8Array<ArrayBuffer>): Map<string, Uint8Array<ArrayBuffer>> {
   try {
-    const members = new Map(Object.entries(unzipSync(archive, { filter: isBearable })) as [string, Uint8Array<ArrayBuffer>][]);
+    refuseTooLarge(archive);
+    const members = new Map(Object.entries(unzipSync(archive)) as [string, Uint8Array<ArrayBuffer>][]);
     checkSums(archive, members);
     return members;
   } catch (error) {
@@ -52,9 +53,15 @@ function crc32(bytes: Uint8Array): number {
   return ~crc >>> 0;
 }
 
-function isBearable(member: { originalSize: number }): boolean {
-  if (member.originalSize > BYTES_MAX) {
+/** Before anything is unpacked: many members may be large together, or share the same bytes of the file. */
+function refuseTooLarge(archive: Uint8Array<ArrayBuffer>): void {
+  let total = 0;
+  const count = (member: { size: number; originalSize: number }) => {
+    total += Math.max(member.size, member.originalSize);
+    return false;
+  };
+  unzipSync(archive, { filter: count });
+  if (total > BYTES_MAX) {
     throw new ProtocolError('the file is larger than any recording');
   }
-  return true;
 }

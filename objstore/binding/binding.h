@@ -277,7 +277,8 @@ void bell_end(ClientObject *c);
 int parse_amounts(ClientObject *c, PyObject *dict, int64_t amounts[MAX_KINDS]);
 PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwargs);
 bool placement_captures(const ClientObject *c); /* does the caller's group take what the caller submits? */
-int placement_capture(ClientObject *c, struct task_spec *spec);
+int placement_capture(ClientObject *c, struct task_spec *spec, struct resource_shape *shape);
+int parse_shape(PyObject *shape, void *to); /* of Client.resource_class, for "O&": a struct resource_shape, as long as the object lives */
 PyObject *raise_submit_error(ClientObject *c, int error, const struct task_spec *spec, bool actor);
 int placement_end_doomed(ClientObject *c); /* kills the workers of removed groups; -1: an exception */
 PyObject *client_placement_number(ClientObject *c, PyObject *unused);

@@ -88,12 +88,27 @@ PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject *kwarg
         if (bundle >= (int)n)
             error = OBJSTORE_INVALID;
     }
+    struct resource_shape shape = {.place = place, .env = env, .number = UINT32_MAX};
+    memcpy(shape.demand, wants, sizeof wants);
+    memcpy(shape.hold, keeps, sizeof keeps);
     if (!error)
-        error = resource_class(&c->s, wants, keeps, env, place, &index);
+        error = resource_intern(&c->s, &shape, &shape.number, &index);
+    bool fits = !error && resource_feasible(&c->s, index);
     segment_unlock(&c->s);
     if (error == OBJSTORE_NOT_FOUND)
         return raise_removed(c, number);
-    return error ? raise_core_error(c, error, "resource shapes") : PyLong_FromUnsignedLong(index);
+    return error ? raise_core_error(c, error, "resource shapes")
+                 : Py_BuildValue("(y#O)", (const char *)&shape, (Py_ssize_t)sizeof shape, fits ? Py_True : Py_False);
+}
+
+int parse_shape(PyObject *shape, void *to)
+{
+    if (!PyBytes_Check(shape) || PyBytes_GET_SIZE(shape) != (Py_ssize_t)sizeof(struct resource_shape)) {
+        PyErr_SetString(PyExc_TypeError, "a shape is what resource_class returns first");
+        return 0;
+    }
+    *(const struct resource_shape **)to = (const void *)PyBytes_AS_STRING(shape);
+    return 1;
 }
 
 /* The class that tells where the caller runs: its task's, or that of its actor's constructor. MAX_CLASSES: in no task. */
@@ -112,16 +127,17 @@ bool placement_captures(const ClientObject *c)
     return class < MAX_CLASSES && c->s.classes[class].place.captures;
 }
 
-int placement_capture(ClientObject *c, struct task_spec *spec)
+int placement_capture(ClientObject *c, struct task_spec *spec, struct resource_shape *shape)
 {
     struct segment *s = &c->s;
-    const struct resource_class *own = &s->classes[spec->resource_class];
+    uint32_t index;
     segment_lock(s);
     const struct pool *head = placement_head(s, class_around(c));
-    struct place place = {.pool = (uint16_t)head->head, .n_pools = (uint16_t)head->n, .captures = 1};
-    int error = resource_class(s, own->demand, own->hold, own->env, place, &spec->resource_class);
+    shape->place = (struct place){.pool = (uint16_t)head->head, .n_pools = (uint16_t)head->n, .captures = 1};
+    shape->number = UINT32_MAX;
+    int error = resource_intern(s, shape, &shape->number, &index);
     spec->placement = head->number;
-    bool fits = !error && resource_feasible(s, spec->resource_class);
+    bool fits = !error && resource_feasible(s, index);
     segment_unlock(s);
     if (error)
         raise_core_error(c, error, "resource shapes");

@@ -147,18 +147,19 @@ static PyMethodDef proxy_methods[] = {
     PROXY("give_back", proxy_return_task, METH_O, "give_back(task)\n--\n\nIt has not begun there; others may take it."),
     PROXY("cancelled", proxy_cancelled, METH_O, "cancelled(tasks)\n--\n\nThose of them that nobody wants any more."),
     PROXY("submit", proxy_submit, METH_VARARGS,
-          "submit(function, class, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, "
+          "submit(function, shape, arguments, refs, n_dependencies, n_returns, max_retries, flags, origin, parent, "
           "actor=None, group=0, limit of its stream=-1, placement group=0)\n--\n\n(task, number, results, stream or -1)."),
     PROXY("actor", proxy_actor, METH_O,
           "actor(object)\n--\n\n(actor, state, detail of its death, whether it died for good, spec, checkpoint or -1); "
           "None: it is a value."),
     PROXY("kept", proxy_kept, METH_O,
           "kept(resource_class)\n--\n\n({name: ten-thousandths} that an actor keeps once constructed, environment)."),
+    PROXY("shape", proxy_shape, METH_O, "shape(resource_class)\n--\n\nWhat submits tasks of it, as long as there are any."),
     PROXY("host", proxy_host_actor, METH_VARARGS,
-          "host(object, spec, function, class, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint, placement group=0)\n"
+          "host(object, spec, function, shape, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint, placement group=0)\n"
           "--\n\nBegins an actor of theirs here: (task, number, results)."),
     PROXY("stand_in", proxy_make_stand_in, METH_VARARGS,
-          "stand_in(object, bytes, refs, spec, function, class)\n--\n\n"
+          "stand_in(object, bytes, refs, spec, function, shape)\n--\n\n"
           "Seals an object, which stands for an actor of theirs from then on; its index. None: it was sealed already."),
     PROXY("bind", proxy_bind, METH_O, "bind(task)\n--\n\nThe constructor has returned there."),
     PROXY("construction_failed", proxy_construction_failed, METH_O,

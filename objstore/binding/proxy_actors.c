@@ -86,10 +86,11 @@ static int check_value(ProxyObject *p, uint32_t slot)
 PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
 {
     PyObject *object, *spec_args, *list, *checkpoint, *result = NULL;
-    unsigned int function, class, n_dependencies, flags, attempt, origin, placement = 0;
+    const struct resource_shape *shape;
+    unsigned int function, n_dependencies, flags, attempt, origin, placement = 0;
     Py_buffer arguments;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "OO!IIy*O!IIIIO|I:host", &object, &PyTuple_Type, &spec_args, &function, &class, &arguments, &PyList_Type, &list,
+    if (!PyArg_ParseTuple(args, "OO!IO&y*O!IIIIO|I:host", &object, &PyTuple_Type, &spec_args, &function, parse_shape, &shape, &arguments, &PyList_Type, &list,
                           &n_dependencies, &flags, &attempt, &origin, &checkpoint, &placement))
         return NULL;
     Py_ssize_t n;
@@ -97,17 +98,20 @@ PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
     if (proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 || parse_spec(spec_args, &actor) < 0 ||
         (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) || !(refs = parse_slots(p, list, 0, &n)))
         goto done;
-    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
+    if (function >= p->s.h->touched_objects || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
         arguments.len > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "host: a number is out of range");
         goto done;
     }
     actor.flags |= ACTOR_FLAG_HOSTED;
-    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = 1, .n_dependencies = n_dependencies, .n_refs = (uint32_t)n,
+    uint32_t class_number = shape->number;
+    struct task_spec spec = {.function = function, .n_returns = 1, .n_dependencies = n_dependencies, .n_refs = (uint32_t)n,
                              .refs = refs, .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len, .origin = origin,
                              .flags = (uint16_t)(flags & TASK_FLAG_ENV), .placement = placement};
     segment_lock(&p->s);
-    int error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
+    int error = resource_intern(&p->s, shape, &class_number, &spec.resource_class);
+    if (!error)
+        error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
     if (!error)
         p->s.tasks[task].attempt = (uint16_t)attempt; /* for show: the home counts */
     if (!error && saved != UINT32_MAX)
@@ -127,16 +131,18 @@ done:
 PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
 {
     PyObject *object, *list, *spec_args, *result = NULL;
-    unsigned int function, class;
-    uint32_t slot, *refs = NULL;
+    const struct resource_shape *shape;
+    unsigned int function;
+    uint32_t slot, class, *refs = NULL;
     Py_ssize_t n = 0;
     Py_buffer bytes;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "Oy*O!O!II:stand_in", &object, &bytes, &PyList_Type, &list, &PyTuple_Type, &spec_args, &function, &class))
+    if (!PyArg_ParseTuple(args, "Oy*O!O!IO&:stand_in", &object, &bytes, &PyList_Type, &list, &PyTuple_Type, &spec_args, &function, parse_shape, &shape))
         return NULL;
     if (proxy_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || parse_spec(spec_args, &actor) < 0 || !(refs = parse_slots(p, list, 0, &n)))
         goto done;
-    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes) {
+    uint32_t class_number = shape->number;
+    if (function >= p->s.h->touched_objects) {
         PyErr_Format(PyExc_ValueError, "stand_in: a number is out of range");
         goto done;
     }
@@ -147,7 +153,9 @@ PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
     bool sealed = object_seal_arena(&p->s, slot, OBJECT_READY, chunk, (uint64_t)bytes.len, (uint32_t)n);
     if (!sealed)
         arena_free(&p->s.h->arena, p->s.base, chunk);
-    int error = sealed ? proxy_stand_in(&p->s, &actor, slot, function, class) : OBJSTORE_OK;
+    int error = sealed ? resource_intern(&p->s, shape, &class_number, &class) : OBJSTORE_OK;
+    if (sealed && !error)
+        error = proxy_stand_in(&p->s, &actor, slot, function, class);
     uint32_t actor_1 = sealed && !error ? p->s.objects[slot].u.arena.actor_1 : 0;
     task_release_waiting(&p->s, slot);
     segment_unlock(&p->s);

@@ -29,6 +29,7 @@ PyObject *list_of(const uint32_t *slots, Py_ssize_t n);
 PyObject *describe_tasks(ProxyObject *proxy, const uint32_t *tasks, uint32_t n);
 PyObject *proxy_take_tasks(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_kept(ProxyObject *proxy, PyObject *resource_class);
+PyObject *proxy_shape(ProxyObject *proxy, PyObject *resource_class);
 PyObject *proxy_results(ProxyObject *proxy, PyObject *task);
 PyObject *proxy_finish(ProxyObject *proxy, PyObject *args);
 PyObject *proxy_began(ProxyObject *proxy, PyObject *args);

@@ -13,7 +13,7 @@ static PyObject *describe_task(ProxyObject *p, uint32_t task)
     struct task_slot *t = &p->s.tasks[task];
     int object = t->actor_1 ? (int)p->s.actors[t->actor_1 - 1].object_1 - 1 : -1;
     unsigned flags = t->flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STREAM);
-    return Py_BuildValue("(IKIIy#NIIiIIIKiiI)", task, (unsigned long long)t->seq, (unsigned)t->resource_class,
+    return Py_BuildValue("(IKIIy#NIIiIIIKiiI)", task, (unsigned long long)t->seq, resource_number(&p->s, t->resource_class),
                          t->function, (const char *)task_arguments(&p->s, t), (Py_ssize_t)t->arguments_size,
                          list_of(task_refs(&p->s, t), t->n_refs), t->n_dependencies, (unsigned)t->n_returns,
                          (int)t->max_retries, flags, (unsigned)t->attempt, t->origin, (unsigned long long)t->parent,
@@ -27,10 +27,9 @@ PyObject *proxy_take_tasks(ProxyObject *p, PyObject *args)
     uint32_t tasks[MOST_TASKS], n = 0;
     if (!PyArg_ParseTuple(args, "IIp:take", &class, &most, &by_place) || proxy_usable(p) < 0)
         return NULL;
-    if (class >= p->s.h->n_classes)
-        return PyErr_Format(PyExc_ValueError, "unknown resource class %u", class);
     segment_lock(&p->s);
-    n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, by_place, tasks);
+    if (resource_numbered(&p->s, class, &class)) /* else it was given up, as none wait */
+        n = proxy_take(&p->s, class, most < MOST_TASKS ? most : MOST_TASKS, by_place, tasks);
     segment_unlock(&p->s);
     return describe_tasks(p, tasks, n);
 }
@@ -132,28 +131,48 @@ PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
     return found;
 }
 
+/* Of a class that has been given up, one that asks for nothing. */
+static int look_at_shape(ProxyObject *p, PyObject *number, struct resource_shape *shape)
+{
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    uint32_t class;
+    if (PyErr_Occurred() || proxy_usable(p) < 0)
+        return -1;
+    *shape = (struct resource_shape){.place = ON_NODE, .number = UINT32_MAX};
+    segment_lock(&p->s);
+    if (n <= UINT32_MAX && resource_numbered(&p->s, (uint32_t)n, &class))
+        resource_shape_of(&p->s, class, shape);
+    segment_unlock(&p->s);
+    return 0;
+}
+
 /* What an actor of that class keeps once it has been constructed, and the environment that the class wants. */
 PyObject *proxy_kept(ProxyObject *p, PyObject *number)
 {
-    unsigned long class = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() || proxy_usable(p) < 0)
+    struct resource_shape shape;
+    if (look_at_shape(p, number, &shape) < 0)
         return NULL;
-    if (class >= p->s.h->n_classes)
-        return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", class);
-    return Py_BuildValue("(NI)", amounts_to_python(&p->s, p->s.classes[class].hold), (unsigned)p->s.classes[class].env);
+    return Py_BuildValue("(NI)", amounts_to_python(&p->s, shape.hold), (unsigned)shape.env);
+}
+
+PyObject *proxy_shape(ProxyObject *p, PyObject *number)
+{
+    struct resource_shape shape;
+    return look_at_shape(p, number, &shape) < 0 ? NULL : PyBytes_FromStringAndSize((const char *)&shape, sizeof shape);
 }
 
 /* ------------------------------------------------------------------ tasks of theirs that run here */
 
 PyObject *proxy_submit(ProxyObject *p, PyObject *args)
 {
-    unsigned int function, class, n_dependencies, n_returns, flags, origin, group = 0, placement = 0;
+    const struct resource_shape *shape;
+    unsigned int function, n_dependencies, n_returns, flags, origin, group = 0, placement = 0;
     int max_retries;
     long long limit = -1; /* of its stream */
     unsigned long long parent;
     Py_buffer arguments;
     PyObject *list, *actor = Py_None, *result = NULL;
-    if (!PyArg_ParseTuple(args, "IIy*O!IIiIIK|OILI:submit", &function, &class, &arguments, &PyList_Type, &list,
+    if (!PyArg_ParseTuple(args, "IO&y*O!IIiIIK|OILI:submit", &function, parse_shape, &shape, &arguments, &PyList_Type, &list,
                           &n_dependencies, &n_returns, &max_retries, &flags, &origin, &parent, &actor, &group, &limit, &placement))
         return NULL;
     Py_ssize_t n;
@@ -161,21 +180,24 @@ PyObject *proxy_submit(ProxyObject *p, PyObject *args)
     if ((actor != Py_None && parse_actor_object(p, actor, &actor_1) < 0) ||
         !(refs = parse_slots(p, list, n_returns + 1, &n)))
         goto done;
-    if (function >= p->s.h->touched_objects || class >= p->s.h->n_classes || n_dependencies > (size_t)n ||
+    if (function >= p->s.h->touched_objects || n_dependencies > (size_t)n ||
         n_returns > UINT16_MAX || limit < -1 || limit > UINT32_MAX || (limit >= 0 && n_returns != 1) ||
         max_retries < -1 || max_retries > INT16_MAX || group >= MAX_GROUPS || arguments.len > UINT32_MAX) {
         PyErr_SetString(PyExc_ValueError, "submit: a number is out of range");
         goto done;
     }
     flags &= TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STAYS;
-    struct task_spec spec = {.function = function, .resource_class = class, .n_returns = n_returns,
+    uint32_t class_number = shape->number;
+    struct task_spec spec = {.function = function, .n_returns = n_returns,
                              .n_dependencies = n_dependencies, .n_refs = (uint32_t)n, .refs = refs,
                              .arguments = arguments.buf, .arguments_size = (uint32_t)arguments.len, .origin = origin,
                              .parent = parent, .max_retries = (int16_t)max_retries, .actor_1 = actor_1,
                              .group = (uint16_t)group, .placement = placement, .flags = (uint16_t)flags};
     segment_lock(&p->s);
     uint32_t *made = refs + n + 1; /* behind the stream */
-    int error = limit < 0 ? task_submit(&p->s, &spec, made, &task)
+    int error = resource_intern(&p->s, shape, &class_number, &spec.resource_class);
+    if (!error)
+        error = limit < 0 ? task_submit(&p->s, &spec, made, &task)
                           : stream_submit(&p->s, &spec, refs, (uint32_t)limit, made, &stream);
     if (!error && limit >= 0)
         task = task_producing(&p->s, made[0]);

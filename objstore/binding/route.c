@@ -25,6 +25,8 @@ PyObject *amounts_to_python(const struct segment *s, const int64_t *amounts)
 
 struct row { /* the tasks of a class that wait */
     uint32_t class, n_suited, n_others, startable;
+    bool routed, feasible;
+    struct resource_shape shape;
     uint64_t bytes[MAX_CLIENTS]; /* of their large arguments, by the proxy where they lie */
     uint64_t bytes_here;
 };
@@ -65,7 +67,7 @@ static PyObject *near_to_python(const struct row *row)
 }
 
 /* [(class, tasks that wait and may run elsewhere, those that could start here now, {name: amount}, those that cannot travel, whether they wait
- * to be told where, strategy, whether they are of a placement group, {proxy, -1 for here: bytes})]; and from now on this client is woken, once, when
+ * to be told where, strategy, whether they are of a placement group, whether one would fit in here if nothing else ran, {proxy, -1 for here: bytes})]; and from now on this client is woken, once, when
  * tasks wait for which there is no room. Without classes all of whose tasks stay here by themselves. */
 PyObject *client_surplus(ClientObject *c, PyObject *unused)
 {
@@ -87,18 +89,20 @@ PyObject *client_surplus(ClientObject *c, PyObject *unused)
         int64_t fits = resource_startable(s, k, room);
         rows[n_rows].class = k;
         rows[n_rows].startable = fits > 0 ? (uint32_t)fits : 0;
+        rows[n_rows].routed = resource_is_routed(s, k);
+        rows[n_rows].feasible = resource_feasible(s, k);
+        resource_shape_of(s, k, &rows[n_rows].shape);
         look_at_class(s, &rows[n_rows++]);
     }
     segment_unlock(s);
     PyObject *list = n_rows == UINT32_MAX ? PyErr_NoMemory() : PyList_New(0);
     for (uint32_t i = 0; list && i < n_rows; i++) {
-        const struct resource_class *class = &s->classes[rows[i].class];
-        bool routed = resource_is_routed(s, rows[i].class);
-        if (!rows[i].n_suited && !routed)
+        const struct resource_shape *shape = &rows[i].shape;
+        if (!rows[i].n_suited && !rows[i].routed)
             continue;
-        PyObject *row = Py_BuildValue("(IIINIOsON)", rows[i].class, rows[i].n_suited, rows[i].startable, amounts_to_python(s, class->demand),
-                                      rows[i].n_others, routed ? Py_True : Py_False, class->place.strategy,
-                                      class->place.pool ? Py_True : Py_False, near_to_python(&rows[i]));
+        PyObject *row = Py_BuildValue("(IIINIOsOON)", shape->number, rows[i].n_suited, rows[i].startable, amounts_to_python(s, shape->demand),
+                                      rows[i].n_others, rows[i].routed ? Py_True : Py_False, shape->place.strategy,
+                                      shape->place.pool ? Py_True : Py_False, rows[i].feasible ? Py_True : Py_False, near_to_python(&rows[i]));
         if (!row || PyList_Append(list, row) < 0)
             Py_CLEAR(list);
         Py_XDECREF(row);
@@ -156,14 +160,19 @@ PyObject *client_direct(ClientObject *c, PyObject *how)
     Py_RETURN_NONE;
 }
 
-static int lock_routed(ClientObject *c, uint32_t class)
+/* 1: it is locked; 0: the class of that number has been given up, so none of its tasks wait. */
+static int lock_routed(ClientObject *c, uint32_t number, uint32_t *class)
 {
     if (lock_to_look(c) < 0)
         return -1;
-    if (class < c->s.h->n_classes && (c->s.classes[class].place.route == ROUTE_ASKS || c->s.classes[class].place.route == ROUTE_WAITS))
-        return 0;
-    segment_unlock(&c->s);
-    PyErr_Format(PyExc_ValueError, "tasks of resource class %u do not ask where to begin", class);
+    bool found = resource_numbered(&c->s, number, class);
+    uint16_t route = found ? c->s.classes[*class].place.route : ROUTE_WAITS;
+    bool asks = route == ROUTE_ASKS || route == ROUTE_WAITS;
+    if (!found || !asks)
+        segment_unlock(&c->s);
+    if (asks)
+        return found;
+    PyErr_Format(PyExc_ValueError, "tasks of resource class %u do not ask where to begin", number);
     return -1;
 }
 
@@ -180,11 +189,13 @@ PyObject *client_in_cluster(ClientObject *c, PyObject *unused)
 PyObject *client_place_here(ClientObject *c, PyObject *args)
 {
     unsigned int class, most;
-    int staying;
+    int staying, found;
     uint32_t tasks[MOST_TASKS];
     uint64_t numbers[MOST_TASKS];
-    if (!PyArg_ParseTuple(args, "IIp:place_here", &class, &most, &staying) || lock_routed(c, class) < 0)
+    if (!PyArg_ParseTuple(args, "IIp:place_here", &class, &most, &staying) || (found = lock_routed(c, class, &class)) < 0)
         return NULL;
+    if (!found)
+        return PyList_New(0);
     uint32_t n = route_place(&c->s, class, most < MOST_TASKS ? most : MOST_TASKS, staying, tasks);
     for (uint32_t i = 0; n != UINT32_MAX && i < n; i++)
         numbers[i] = c->s.tasks[tasks[i]].seq;
@@ -204,11 +215,12 @@ PyObject *client_place_here(ClientObject *c, PyObject *args)
 PyObject *client_fail_unrouted(ClientObject *c, PyObject *args)
 {
     unsigned int class;
-    int staying;
-    if (!PyArg_ParseTuple(args, "Ip:fail_unrouted", &class, &staying) || lock_routed(c, class) < 0)
+    int staying, found;
+    if (!PyArg_ParseTuple(args, "Ip:fail_unrouted", &class, &staying) || (found = lock_routed(c, class, &class)) < 0)
         return NULL;
-    uint32_t n = route_fail(&c->s, class, staying);
-    segment_unlock(&c->s);
+    uint32_t n = found ? route_fail(&c->s, class, staying) : 0;
+    if (found)
+        segment_unlock(&c->s);
     return PyLong_FromUnsignedLong(n);
 }
 
@@ -225,10 +237,15 @@ PyObject *client_recall(ClientObject *c, PyObject *args)
 
 PyObject *client_strategy(ClientObject *c, PyObject *number)
 {
-    unsigned long class = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() || client_usable(c) < 0)
+    unsigned long n = PyLong_AsUnsignedLong(number);
+    char text[STRATEGY_SIZE] = "";
+    uint32_t class;
+    if (PyErr_Occurred() || lock_to_look(c) < 0)
         return NULL;
-    return PyUnicode_FromString(class < c->s.h->n_classes ? c->s.classes[class].place.strategy : "");
+    if (n <= UINT32_MAX && resource_numbered(&c->s, (uint32_t)n, &class))
+        memcpy(text, c->s.classes[class].place.strategy, sizeof text);
+    segment_unlock(&c->s);
+    return PyUnicode_FromString(text);
 }
 
 /* Of [(task, number)] how far each is: 0 gone, 1 waits for what it was given, 2 for room, 3 runs, or has made an actor that lives, 4 sleeps until others have ended. */

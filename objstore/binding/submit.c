@@ -11,11 +11,12 @@ typedef struct {
     vectorcallfunc vectorcall;
     ClientObject *client;
     PyObject *function, *actor, *check; /* refs; check(args, kwargs) raises the TypeError of a wrong call */
+    PyObject *shape;                    /* of Client.resource_class */
     PyObject *positions, *required_names; /* keyword-able name -> position (-1: keyword only); required keyword-only names */
     Py_ssize_t n_required, n_max;       /* positional; n_max -1: any number */
     bool checked, accepts_any_keyword, streams;
     bool free;                          /* goes where the group of its caller, if that captures, wants it */
-    uint32_t resource_class, placement, n_returns, actor_1;
+    uint32_t class_number, placement, n_returns, actor_1;
     uint32_t limit;                     /* of a stream: items that its task may be ahead */
     int16_t max_retries;
     uint16_t flags, group;
@@ -265,10 +266,11 @@ static PyObject *results_to_python(ClientObject *c, const uint32_t *results, uin
     return list;
 }
 
-/* Builds the reference array and submits. `actor`: called with the lock held before and after, for constructors.
+/* Builds the reference array and submits. `class_number`: of the shape, as known. `actor`: called with the lock held before and after, for constructors.
  * `limit`: of a stream, NULL for other tasks. */
-static int submit_task(ClientObject *c, struct task_spec *spec, const Dependencies *d, const codec_out *out,
-                       const struct actor_spec *actor, uint32_t actor_object, const uint32_t *limit, uint32_t *results)
+static int submit_task(ClientObject *c, struct task_spec *spec, const struct resource_shape *shape, uint32_t *class_number,
+                       const Dependencies *d, const codec_out *out, const struct actor_spec *actor,
+                       uint32_t actor_object, const uint32_t *limit, uint32_t *results)
 {
     uint32_t small[64], *refs = small, task;
     spec->n_dependencies = d->n;
@@ -283,10 +285,13 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
     spec->arguments = out->data;
     spec->arguments_size = (uint32_t)out->size;
     int error = OBJSTORE_OK;
+    bool no_class = false;
     for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
         uint32_t index = 0;
-        if (actor)
+        error = resource_intern(&c->s, shape, class_number, &spec->resource_class);
+        no_class = error != OBJSTORE_OK;
+        if (actor && !error)
             error = actor_create(&c->s, actor, actor_object, &index);
         if (actor && !error)
             spec->actor_1 = index + 1;
@@ -302,6 +307,8 @@ static int submit_task(ClientObject *c, struct task_spec *spec, const Dependenci
     }
     if (refs != small)
         PyMem_Free(refs);
+    if (no_class && !PyErr_Occurred())
+        raise_core_error(c, error, "resource shapes");
     if (error && !PyErr_Occurred())
         raise_submit_error(c, error, spec, actor);
     return error ? -1 : 0;
@@ -325,11 +332,19 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
     dependencies_init(&d, c);
     PyObject *result = NULL;
     uint32_t few[8], *results = few;
-    struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .resource_class = f->resource_class,
-                             .actor_1 = f->actor_1, .n_returns = f->n_returns, .max_retries = f->max_retries, .flags = f->flags,
+    const struct resource_shape *shape = (const void *)PyBytes_AS_STRING(f->shape);
+    struct resource_shape captured;
+    uint32_t *class_number = &f->class_number;
+    struct task_spec spec = {.function = ((RefObject *)f->function)->slot, .actor_1 = f->actor_1, .n_returns = f->n_returns,
+                             .max_retries = f->max_retries, .flags = f->flags,
                              .group = f->group, .placement = f->placement};
-    if (f->free && placement_captures(c) && placement_capture(c, &spec) < 0)
-        return NULL;
+    if (f->free && placement_captures(c)) {
+        captured = *shape;
+        shape = &captured;
+        class_number = &captured.number;
+        if (placement_capture(c, &spec, &captured) < 0)
+            return NULL;
+    }
     if (encode_arguments(c, &out, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
@@ -337,7 +352,7 @@ static PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t na
         goto done;
     }
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &d, &out, NULL, 0, f->streams ? &f->limit : NULL, results) == 0)
+    if (submit_task(c, &spec, shape, class_number, &d, &out, NULL, 0, f->streams ? &f->limit : NULL, results) == 0)
         result = f->streams ? stream_to_python(c, results) : results_to_python(c, results, f->n_returns);
 done:
     if (results != few)
@@ -380,25 +395,27 @@ static int resolve_actor(ClientObject *c, PyObject *actor, uint32_t *actor_1)
 
 PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "resource_class", "num_returns", "max_retries", "retry_exceptions", "actor",
+    static char *names[] = {"function", "shape", "num_returns", "max_retries", "retry_exceptions", "actor",
                             "params", "check", "hidden", "env", "stream", "group", "placement", NULL};
-    PyObject *function, *actor = Py_None, *params = Py_None, *check = Py_None, *stream = Py_None;
+    PyObject *function, *given, *actor = Py_None, *params = Py_None, *check = Py_None, *stream = Py_None;
     PyObject *placement = Py_None; /* None: wherever the caller's group wants it */
-    unsigned int class = 0, n_returns = 1, group = 0;
+    const struct resource_shape *shape;
+    unsigned int n_returns = 1, group = 0;
     int max_retries = 3, retry_exceptions = 0, hidden = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!I|$IipOOOppOIO:submitter", names, c->codec.ref_type, &function, &class,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$IipOOOppOIO:submitter", names, c->codec.ref_type, &function, &given,
                                      &n_returns, &max_retries, &retry_exceptions, &actor, &params, &check, &hidden, &env, &stream,
-                                     &group, &placement))
+                                     &group, &placement) ||
+        !parse_shape(given, &shape))
         return NULL;
     unsigned long number = placement == Py_None ? 0 : PyLong_AsUnsignedLong(placement);
     unsigned long limit = stream == Py_None ? 0 : PyLong_AsUnsignedLong(stream);
     if (PyErr_Occurred() || limit > UINT32_MAX)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "submitter: stream must be None or 0..4294967295");
-    if (class >= c->s.h->n_classes || n_returns > UINT16_MAX || max_retries < -1 || max_retries > INT16_MAX ||
+    if (n_returns > UINT16_MAX || max_retries < -1 || max_retries > INT16_MAX ||
         group >= (actor == Py_None ? UINT16_MAX : MAX_GROUPS))
-        return PyErr_Format(PyExc_ValueError, "submitter: num_returns must be 0..65535, max_retries -1..32767, resource_class one of "
-                            "%u, group below %u, of a task 65535", c->s.h->n_classes, MAX_GROUPS);
+        return PyErr_Format(PyExc_ValueError, "submitter: num_returns must be 0..65535, max_retries -1..32767, group below %u, of a "
+                            "task 65535", MAX_GROUPS);
     CoreState *state = core_state(PyType_GetModule(Py_TYPE(c)));
     SubmitterObject *f = PyObject_GC_New(SubmitterObject, state->submitter_type);
     if (!f)
@@ -409,7 +426,8 @@ PyObject *client_submitter(ClientObject *c, PyObject *args, PyObject *kwargs)
     f->function = Py_NewRef(function);
     f->check = Py_NewRef(check);
     f->actor = Py_NewRef(actor);
-    f->resource_class = class;
+    f->shape = Py_NewRef(given);
+    f->class_number = shape->number;
     f->placement = (uint32_t)number;
     f->free = placement == Py_None && actor == Py_None;
     f->n_returns = n_returns;
@@ -454,6 +472,7 @@ static void submitter_dealloc(SubmitterObject *f)
     submitter_clear(f);
     Py_XDECREF(f->function);
     Py_XDECREF(f->actor);
+    Py_XDECREF(f->shape);
     Py_XDECREF(f->client);
     PyObject_GC_Del(f);
     Py_DECREF(type);
@@ -509,14 +528,15 @@ static PyObject *const *flatten(PyObject *args, PyObject *kwargs, PyObject **kwn
 
 PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "resource_class", "args", "kwargs", "meta", "name", "namespace", "max_restarts",
+    static char *names[] = {"function", "shape", "args", "kwargs", "meta", "name", "namespace", "max_restarts",
                             "max_task_retries", "max_concurrency", "ordered", "detached", "env", "max_pending", "groups", "placement", NULL};
     PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL, *placement = Py_None;
     const char *name = "", *scope = "";
-    unsigned int class, max_concurrency = 1, max_pending = 0;
+    const struct resource_shape *given;
+    unsigned int max_concurrency = 1, max_pending = 0;
     int max_restarts = 0, max_task_retries = 0, ordered = 1, detached = 0, env = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!IO!O!|$OssiiIpppIO!O:create_actor", names, c->codec.ref_type, &function, &class,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!O&O!O!|$OssiiIpppIO!O:create_actor", names, c->codec.ref_type, &function, parse_shape, &given,
                                      &PyTuple_Type, &call_args, &PyDict_Type, &call_kwargs, &meta, &name, &scope, &max_restarts,
                                      &max_task_retries, &max_concurrency, &ordered, &detached, &env, &max_pending,
                                      &PyTuple_Type, &groups, &placement))
@@ -524,18 +544,17 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
     unsigned long number = placement == Py_None ? 0 : PyLong_AsUnsignedLong(placement);
     if (PyErr_Occurred())
         return NULL;
-    if (class >= c->s.h->n_classes)
-        return PyErr_Format(PyExc_ValueError, "create_actor: unknown resource_class %u", class);
+    struct resource_shape shape = *given;
     struct actor_spec actor = {*name ? actor_name_hash(name, scope) : 0, max_restarts, max_task_retries, max_concurrency,
                                (ordered ? ACTOR_FLAG_ORDERED : 0u) | (detached ? ACTOR_FLAG_DETACHED : 0u), max_pending, {0}};
     if (groups && PyTuple_GET_SIZE(groups) > (Py_ssize_t)MAX_GROUPS)
         return PyErr_Format(PyExc_ValueError, "create_actor: at most %u groups", MAX_GROUPS);
     for (Py_ssize_t i = 0; groups && i < PyTuple_GET_SIZE(groups); i++)
         actor.group_limit[i] = (uint16_t)PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(groups, i));
-    struct task_spec spec = {.function = ((RefObject *)function)->slot, .resource_class = class, .n_returns = 1, .max_retries = 0,
+    struct task_spec spec = {.function = ((RefObject *)function)->slot, .n_returns = 1, .max_retries = 0,
                              .flags = (uint16_t)(TASK_FLAG_ACTOR_CREATION | (env ? TASK_FLAG_ENV : 0)), .placement = (uint32_t)number};
     keep_in_memory(c, spec.function);
-    if (placement == Py_None && placement_captures(c) && placement_capture(c, &spec) < 0)
+    if (placement == Py_None && placement_captures(c) && placement_capture(c, &spec, &shape) < 0)
         return NULL;
     Dependencies d;
     codec_out out;
@@ -549,7 +568,7 @@ PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *kwargs)
         !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &d, &out, &actor, slot, NULL, &result) == 0) {
+    if (submit_task(c, &spec, &shape, &shape.number, &d, &out, &actor, slot, NULL, &result) == 0) {
         constructor = c->s.objects[result].creator;
         client_drop(&c->s, &result, 1); /* nobody asks for the constructor's result; its task keeps it */
     } else {

@@ -58,7 +58,7 @@ static void check_task(struct checker *c, uint32_t i)
         return;
     expect(c, state <= TASK_HELD, "task state is known", i, state, TASK_HELD);
     expect(c, t->seq > 0 && t->seq < s->h->next_seq, "task seq was issued", i, t->seq, s->h->next_seq);
-    expect(c, t->resource_class < s->h->n_classes, "task has a class", i, t->resource_class, s->h->n_classes);
+    expect(c, resource_is_used(s, t->resource_class), "task has a class", i, t->resource_class, s->h->n_classes);
     expect(c, t->offset < s->size, "task arguments lie in the segment", i, t->offset, s->size);
     expect(c, t->next_1 <= s->h->touched_tasks && t->next_waiting_1 <= s->h->touched_tasks, "a task's links lead to tasks", i, t->next_1,
            s->h->touched_tasks);
@@ -168,6 +168,8 @@ static void check_queues(struct checker *c)
     struct segment *s = c->s;
     uint32_t total = 0;
     for (uint32_t k = 0; k < s->h->n_classes; k++) {
+        bool parts[MAX_CLASSES];
+        expect(c, !resource_is_used(s, k) || resource_is_whole(s, k, parts), "a class of several pools has its parts", k, 0, 1);
         uint32_t n_ready = 0;
         for (uint32_t i = 0; i < N_LANES; i++)
             n_ready += check_lane(c, &s->classes[k].lanes[i], k);

@@ -474,6 +474,29 @@ static void run_resources(void)
     segment_unlock(&s);
 }
 
+/* The table of shapes is full, but for tasks' all of them can go; one for several pools is made together with those for each. */
+static void every_shape(void)
+{
+    int64_t demand[MAX_KINDS] = {0};
+    uint32_t class;
+    attach();
+    segment_lock(&s);
+    CHECK(resource_class(&s, demand, demand, 0, (struct place){.pool = 1, .n_pools = 3}, &class) == OBJSTORE_OK);
+    while (s.h->n_classes < MAX_CLASSES) {
+        demand[0]++;
+        CHECK(resource_class(&s, demand, demand, 0, ON_NODE, &class) == OBJSTORE_OK);
+    }
+    segment_unlock(&s);
+}
+static void run_make_room_for_shapes(void)
+{
+    int64_t demand[MAX_KINDS] = {RESOURCE_UNIT, 0, 0, 5};
+    uint32_t class;
+    segment_lock(&s);
+    CHECK(resource_class(&s, demand, demand, 0, (struct place){.pool = 1, .n_pools = 2}, &class) == OBJSTORE_OK);
+    segment_unlock(&s);
+}
+
 /* The operations one after the other, each in the state that the others left. */
 static void run_everything(void)
 {
@@ -618,5 +641,6 @@ static const struct operation operations[] = {
     {"work in bundles", a_group_of_two_machines, run_in_bundles},
     {"a bundle's machine is lost", work_in_bundles, run_lose_bundle}, {"an open group's machine is lost", a_group_that_waits_for_room, run_lose_open_group},
     {"room comes for a bundle", a_group_that_waits_for_room, run_room_comes}, {"remove with bundles", work_in_bundles, run_remove_with_bundles},
-    {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources}};
+    {"recover", a_dead_owner, run_recover}, {"rebuild arena", some_objects, run_rebuild}, {"resources", attach, run_resources},
+    {"make room for shapes", every_shape, run_make_room_for_shapes}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

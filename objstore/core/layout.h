@@ -25,13 +25,15 @@
 #include "arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 6u
+#define LAYOUT_VERSION 7u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u      /* bits in `holders` and `waiters` */
 #define CLIENT_WORDS (MAX_CLIENTS / 64u)
 #define MAX_KINDS 16u         /* kinds of resources: CPU, GPU, memory and thirteen custom ones */
-#define MAX_CLASSES 512u      /* distinct resource shapes in a session */
+#define CLASS_BITS 9
+#define MAX_CLASSES (1u << CLASS_BITS) /* resource shapes of tasks and actors at a time */
+#define N_LASTING_CLASSES 4u  /* the first of them are never given up: whatever there is, plain tasks find theirs */
 #define N_LANES 8u            /* queues of a resource shape, by function: their tasks take turns */
 #define MAX_GPUS 32u          /* bits in a task's gpu mask */
 #define KIND_NAME_SIZE 32u
@@ -302,6 +304,8 @@ struct resource_class {
     struct lane lanes[N_LANES];
     uint32_t n_ready;        /* L  without cancelled ones */
     uint32_t env;            /*    environment of the process, 0: any that has none; see worker_suits, ENV_TRAVELS */
+    uint32_t generation;     /* L  even: given up, so that another shape may come here; see resource_number */
+    uint32_t spare;
 };
 
 #define ENV_TRAVELS 1u /* in the number of an environment: it names nothing that only this machine has */
@@ -336,7 +340,7 @@ struct header {
     uint32_t free_task_1, touched_tasks;
     uint32_t free_actor_1, touched_actors;
     uint32_t n_classes, n_kinds;
-    uint32_t n_envs;                    /* L  classes that want an environment */
+    uint32_t n_envs;                    /* L  classes ever made that want an environment */
     uint32_t context_1, context_generation; /* L  the object that says what workers find around them when they start */
     uint32_t n_live_objects, n_live_tasks;
     uint64_t n_finished;

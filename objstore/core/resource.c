@@ -1,5 +1,6 @@
 #include "resource.h"
 
+#include <stddef.h>
 #include <string.h>
 
 int resource_kind(struct segment *s, const char *name, uint32_t *kind)
@@ -21,35 +22,133 @@ int resource_kind(struct segment *s, const char *name, uint32_t *kind)
     return OBJSTORE_OK;
 }
 
+static uint32_t find(const struct segment *s, const struct resource_shape *shape)
+{
+    for (uint32_t i = 0; i < s->h->n_classes; i++) {
+        const struct resource_class *c = &s->classes[i];
+        if (c->env == shape->env && c->generation & 1 && !memcmp(c->demand, shape->demand, sizeof c->demand) &&
+            !memcmp(c->hold, shape->hold, sizeof c->hold) && !memcmp(&c->place, &shape->place, sizeof c->place))
+            return i;
+    }
+    return MAX_CLASSES;
+}
+
+bool resource_numbered(const struct segment *s, uint32_t number, uint32_t *index)
+{
+    *index = number % MAX_CLASSES;
+    return resource_is_used(s, *index) && resource_number(s, *index) == number;
+}
+
+void resource_shape_of(const struct segment *s, uint32_t index, struct resource_shape *shape)
+{
+    const struct resource_class *c = &s->classes[index];
+    *shape = (struct resource_shape){.place = c->place, .env = c->env, .number = resource_number(s, index)};
+    memcpy(shape->demand, c->demand, sizeof shape->demand);
+    memcpy(shape->hold, c->hold, sizeof shape->hold);
+}
+
+static struct resource_shape in_pool(const struct resource_shape *shape, uint32_t pool)
+{
+    struct resource_shape one = *shape;
+    one.place = (struct place){.pool = (uint16_t)pool, .n_pools = 1, .captures = shape->place.captures};
+    return one;
+}
+
+bool resource_is_whole(const struct segment *s, uint32_t index, bool parts[MAX_CLASSES])
+{
+    struct resource_shape shape;
+    bool whole = true;
+    resource_shape_of(s, index, &shape);
+    for (uint32_t p = shape.place.pool; shape.place.n_pools > 1 && p < shape.place.pool + (uint32_t)shape.place.n_pools; p++) {
+        struct resource_shape one = in_pool(&shape, p);
+        uint32_t part = find(s, &one);
+        if (part == MAX_CLASSES)
+            whole = false;
+        else
+            parts[part] = true;
+    }
+    return whole;
+}
+
+static uint32_t n_unused(const struct segment *s)
+{
+    uint32_t n = MAX_CLASSES - s->h->n_classes;
+    for (uint32_t i = 0; i < s->h->n_classes; i++)
+        n += !resource_is_used(s, i);
+    return n;
+}
+
+/* Looks for tasks instead of counting them: that costs nothing before the table is full, and cannot be wrong after a death. */
+static void give_up_unused(struct segment *s)
+{
+    bool used[MAX_CLASSES] = {false};
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        const struct task_slot *t = &s->tasks[i];
+        fetch_slot(t + FETCH_AHEAD);
+        if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_FREE)
+            used[t->resource_class % MAX_CLASSES] = true;
+    }
+    for (uint32_t i = 0; i < s->h->n_classes; i++)
+        if (used[i])
+            resource_is_whole(s, i, used);
+    for (int whole = 1; whole >= 0; whole--) /* first, so that none is ever there without its parts */
+        for (uint32_t i = N_LASTING_CLASSES; i < s->h->n_classes; i++)
+            if (!used[i] && resource_is_used(s, i) && (s->classes[i].place.n_pools > 1) == whole) {
+                s->classes[i].generation++;
+                STEP();
+            }
+}
+
+static uint32_t make(struct segment *s, const struct resource_shape *shape)
+{
+    struct header *h = s->h;
+    uint32_t i = 0;
+    while (i < h->n_classes && s->classes[i].generation & 1)
+        i++;
+    if (i == MAX_CLASSES)
+        return MAX_CLASSES;
+    struct resource_class *c = &s->classes[i];
+    memset(c, 0, offsetof(struct resource_class, generation));
+    memcpy(c->demand, shape->demand, sizeof c->demand);
+    memcpy(c->hold, shape->hold, sizeof c->hold);
+    c->env = shape->env;
+    c->place = shape->place;
+    h->n_envs += shape->env != 0; /* rather one too many than one too few: workers of it may live on */
+    STEP();
+    h->n_classes += i == h->n_classes;
+    STEP();
+    c->generation++; /* the commit */
+    return i;
+}
+
+int resource_intern(struct segment *s, const struct resource_shape *shape, uint32_t *number, uint32_t *index)
+{
+    if (resource_numbered(s, *number, index))
+        return OBJSTORE_OK;
+    const struct place *place = &shape->place;
+    uint32_t n_parts = place->n_pools > 1 ? place->n_pools : 0;
+    *index = find(s, shape);
+    if (*index == MAX_CLASSES && n_unused(s) <= n_parts)
+        give_up_unused(s); /* now, and not between the parts */
+    for (uint32_t p = place->pool; *index == MAX_CLASSES && p < place->pool + n_parts; p++) {
+        struct resource_shape one = in_pool(shape, p);
+        if (find(s, &one) == MAX_CLASSES && make(s, &one) == MAX_CLASSES)
+            return OBJSTORE_LIMIT;
+    }
+    if (*index == MAX_CLASSES && (*index = make(s, shape)) == MAX_CLASSES)
+        return OBJSTORE_LIMIT;
+    *number = resource_number(s, *index);
+    return OBJSTORE_OK;
+}
+
 int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
                    struct place place, uint32_t *index)
 {
-    struct header *h = s->h;
-    size_t bytes = sizeof(int64_t) * MAX_KINDS;
-    for (uint32_t c = 0; c < h->n_classes; c++)
-        if (!memcmp(s->classes[c].demand, demand, bytes) && !memcmp(s->classes[c].hold, hold, bytes) && s->classes[c].env == env &&
-            !memcmp(&s->classes[c].place, &place, sizeof place)) {
-            *index = c;
-            return OBJSTORE_OK;
-        }
-    for (uint16_t i = 0; place.n_pools > 1 && i < place.n_pools; i++) {
-        struct place one = {.pool = (uint16_t)(place.pool + i), .n_pools = 1, .captures = place.captures};
-        if (resource_class(s, demand, hold, env, one, index))
-            return OBJSTORE_LIMIT;
-    }
-    if (h->n_classes == MAX_CLASSES)
-        return OBJSTORE_LIMIT;
-    struct resource_class *c = &s->classes[h->n_classes];
-    memset(c, 0, sizeof *c);
-    memcpy(c->demand, demand, bytes);
-    memcpy(c->hold, hold, bytes);
-    c->env = env;
-    c->place = place;
-    *index = h->n_classes;
-    h->n_envs += env != 0; /* rather one too many than one too few */
-    STEP();
-    h->n_classes++;
-    return OBJSTORE_OK;
+    struct resource_shape shape = {.place = place, .env = env};
+    uint32_t number = UINT32_MAX; /* of none */
+    memcpy(shape.demand, demand, sizeof shape.demand); /* which may be those of a class that is given up now */
+    memcpy(shape.hold, hold, sizeof shape.hold);
+    return resource_intern(s, &shape, &number, index);
 }
 
 bool resource_feasible(const struct segment *s, uint32_t index)

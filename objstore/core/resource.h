@@ -8,10 +8,39 @@
 /* The index of a kind's name, interning it if new. OBJSTORE_LIMIT, OBJSTORE_INVALID (name too long). */
 int resource_kind(struct segment *segment, const char *name, uint32_t *kind);
 
-/* The class with this demand, hold, environment and place, interning it if new; one with several pools is made together
- * with those for each of them. OBJSTORE_LIMIT. */
+/* What a class stands for. */
+struct resource_shape {
+    int64_t demand[MAX_KINDS], hold[MAX_KINDS];
+    struct place place;
+    uint32_t env;
+    uint32_t number; /* its class's when it was last looked up */
+};
+
+/* Classes that no task is of, nor an actor's constructor, are given up once the table is full; so who keeps one in mind keeps its shape, or its
+ * number: which of the classes it is, and the how manieth one there. Fits into 31 bits. */
+static inline uint32_t resource_number(const struct segment *s, uint32_t index)
+{
+    return (s->classes[index].generation >> 1 << CLASS_BITS | index) & INT32_MAX;
+}
+static inline bool resource_is_used(const struct segment *s, uint32_t index) { return index < s->h->n_classes && s->classes[index].generation & 1; }
+
+/* The class of that number. False: it has been given up. */
+bool resource_numbered(const struct segment *segment, uint32_t number, uint32_t *index);
+
+/* The class of that shape, interning it if new; `number`, as last known, becomes its number. One with several pools is made together
+ * with those for each of them. OBJSTORE_LIMIT: there are tasks or actors of MAX_CLASSES shapes. */
+int resource_intern(struct segment *segment, const struct resource_shape *shape, uint32_t *number, uint32_t *index);
+
+/* Likewise, of the shape with this demand, hold, environment and place. */
 int resource_class(struct segment *segment, const int64_t demand[MAX_KINDS], const int64_t hold[MAX_KINDS], uint32_t env,
                    struct place place, uint32_t *index);
+
+/* What a class that is in use stands for. */
+void resource_shape_of(const struct segment *segment, uint32_t index, struct resource_shape *shape);
+
+/* Tasks of a class with several pools become, as they start, of the one for the pool where there is room. Are those for all of its pools there?
+ * Marks them. */
+bool resource_is_whole(const struct segment *segment, uint32_t index, bool parts[MAX_CLASSES]);
 
 /* May that client run tasks of the class? It can only if it has not run anything yet, or is of the class's environment. */
 static inline bool worker_suits(const struct segment *s, uint32_t client, uint32_t class)

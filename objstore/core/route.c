@@ -62,7 +62,7 @@ static void fail_one(struct segment *s, uint32_t task)
         actor_kill(s, t->actor_1 - 1, true);
         return;
     }
-    task_seal_failed(s, task, FAILURE_UNROUTED, (int32_t)t->resource_class);
+    task_seal_failed(s, task, FAILURE_UNROUTED, (int32_t)resource_number(s, t->resource_class));
     task_discard(s, task);
 }
 

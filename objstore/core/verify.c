@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "resource.h"
 #include "stream.h"
 
 struct verifier { struct segment *s; const char *wrong; uint64_t at; };
@@ -76,6 +77,8 @@ static bool header_is_sound(struct verifier *v)
     if (!pools_are_safe(v))
         return false;
     for (uint32_t c = 0; c < h->n_classes; c++) {
+        if (!resource_is_used(v->s, c))
+            continue;
         const struct place *place = &v->s->classes[c].place;
         if (!place->n_pools || place->pool + (uint32_t)place->n_pools > MAX_POOLS)
             return fail(v, "the place of resource class", c);
@@ -135,7 +138,7 @@ static bool task_is_safe(struct verifier *v, uint32_t i)
     if (t->offset ? !arena_holds(&s->h->arena, s->base, t->offset, bytes) : bytes > TASK_INLINE_SIZE)
         return fail(v, "the arguments of task", i);
     bool streams = t->flags & TASK_FLAG_STREAM, creates = t->flags & TASK_FLAG_ACTOR_CREATION;
-    if (t->n_dependencies > t->n_refs || t->cursor > t->n_dependencies || t->resource_class >= s->h->n_classes ||
+    if (t->n_dependencies > t->n_refs || t->cursor > t->n_dependencies || !resource_is_used(s, t->resource_class) ||
         (t->worker >= MAX_CLIENTS && (t->worker != UINT16_MAX || state == TASK_RUNNING || state == TASK_HELD)) ||
         t->caller > MAX_CLIENTS || (streams && !t->n_refs) || (t->n_returns && !t->result_1) || !is_slot(s, t->function))
         return fail(v, "the fields of task", i);

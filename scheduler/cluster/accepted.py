@@ -126,9 +126,9 @@ class AcceptedTasks:
                 kept = task.hold
             else:
                 place = exchange.bundles.place(task.bundle)
-                resource_class = exchange.class_of(task.demand, None, task.env, place)
+                shape = exchange.shape_of(task.demand, None, task.env, place)
                 slot, seq, results, stream = self._proxy.submit(
-                    function, resource_class, task.arguments, refs, task.n_dependencies, max(1, task.n_returns),
+                    function, shape, task.arguments, refs, task.n_dependencies, max(1, task.n_returns),
                     task.max_retries, task.flags | self._stays, self.origin_of(task), 0, actor, task.group, task.stream,
                     place.group)
                 if task.stream >= 0:

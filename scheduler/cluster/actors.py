@@ -233,8 +233,8 @@ class Actors:
         self._objects.hold_new(slot)
         try:
             self._proxy.seal(slot, READY, value.data, inner, True)
-            resource_class = exchange.class_of(task.demand, task.hold, task.env, place)
-            made = self._proxy.host(slot, _spec(value.actor), function, resource_class, task.arguments, refs,
+            shape = exchange.shape_of(task.demand, task.hold, task.env, place)
+            made = self._proxy.host(slot, _spec(value.actor), function, shape, task.arguments, refs,
                                     task.n_dependencies, task.flags, task.attempt, exchange.accepted.origin_of(task), saved,
                                     place.group)
         except BaseException:
@@ -365,7 +365,7 @@ class Actors:
             self._nothing = self._proxy.create()
             self._objects.hold_new(self._nothing)
             self._proxy.seal(self._nothing, READY, b"", [])
-        resources = self._exchange.class_of({}, {}, 0, ON_NODE)
+        resources = self._exchange.shape_of({}, {}, 0, ON_NODE)
         index = self._proxy.stand_in(slot, value.data, refs, _spec(value.actor), self._nothing, resources)
         if index is not None:
             self._there[index] = There(self._objects.origin(slot), is_stand_in=True)

@@ -51,6 +51,7 @@ SWEEP_S = 0.2         # how often to look for what is not referred to any more
 LOOK_S = 1.0          # how often at what waits at home although nobody has rung
 LATER_S = 1.0         # than the head calls a silent member dead: who cannot be reached for so long by us alone is of no use to us
 UNIT = 10_000         # of amounts in messages
+MOST_SHAPES = 1024    # of tasks of others are remembered
 
 Amounts = tuple[tuple[str, int], ...]
 
@@ -93,7 +94,7 @@ class Agent:
         self._unreachable: dict[int, float] = {}          # members -> since when
         self._refusing: set[int] = set()                  # members that have sent tasks back; until the next sweep
         self._demands: dict[int, dict[str, int]] = {}     # resource class -> what a task of it needs
-        self._classes: dict[tuple[Amounts, Amounts | None, int, Place], int] = {}
+        self._shapes: dict[tuple[Amounts, Amounts | None, int, Place], bytes] = {}
         self._by_place: set[int] = set()                  # classes some of whose tasks have large arguments
         self._directs = False                             # tasks that ask where to begin wait for the head's answer
         self._crowded: dict[int, float] = {}              # resource class -> since when its tasks find no room at home
@@ -207,7 +208,8 @@ class Agent:
         waiting = 0
         crowded = {}
         self._by_place.clear()
-        for index, n_ready, n_startable, demand, n_staying, asks, text, in_group, near in self._client.surplus():
+        self._demands.clear()
+        for index, n_ready, n_startable, demand, n_staying, asks, text, in_group, fits, near in self._client.surplus():
             self._demands[index] = demand
             if in_group:
                 self._send_to_bundles(index, n_ready)
@@ -222,7 +224,7 @@ class Agent:
             waiting += n
             if n > 0:
                 crowded[index] = since = self._crowded.get(index, now)
-                if now - since >= SETTLE_S or not self._client.feasible(index):
+                if now - since >= SETTLE_S or not fits:
                     wants.append(Demand((index, 0), demand, n, near=self._by_node(near), brings_much=self._brings_much(index)))
         self._crowded = crowded
         free, lent = self._client.room()
@@ -275,11 +277,13 @@ class Agent:
         self._directs = directs
         self._client.direct(_core.ROUTE_DIRECTED if directs else _core.ROUTE_UNDIRECTED)
 
-    def _class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> int:
+    def _shape_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> bytes:
         key = tuple(sorted(demand.items())), None if hold is None else tuple(sorted(hold.items())), env, place
-        if key not in self._classes:
-            self._classes[key] = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold), env, *place)
-        return self._classes[key]
+        if key not in self._shapes:
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[key], _ = self._client.resource_class(_amounts(demand), None if hold is None else _amounts(hold), env, *place)
+        return self._shapes[key]
 
     # ---- decisions
     def _step(self, event: member.Event) -> None:
@@ -331,7 +335,7 @@ class Agent:
         sent = 0
         if node == self.me.node:
             sent = self._here.send_tasks(index, n, lease)
-        elif exchange is not None:
+        elif exchange is not None and index in self._demands:  # else none of them wait any more
             sent = self._guarded(node, exchange.sent.send_tasks, index, n, self._demands[index], lease, index in self._by_place) or 0
         self._step(member.Sent(lease, n, sent))
         if node in self._farewells:  # the head may grant it again and again
@@ -388,7 +392,7 @@ class Agent:
                 self._congested(node, True)
 
         def begin() -> None:
-            self._exchanges[node] = Exchange(self._client, send, self._class_of, self._bring, self._lineage, self._runs, node, self._tree,
+            self._exchanges[node] = Exchange(self._client, send, self._shape_of, self._bring, self._lineage, self._runs, node, self._tree,
                                              self._exchange, lambda number: self._origins.here(node, number),
                                              lambda number: self._origins.told(node, number))
         self._guarded(node, begin)

@@ -16,6 +16,7 @@ met the loss has been made is found out on the next one, before it: everything i
 """
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Protocol
@@ -29,6 +30,7 @@ FORMAT = 1                         # of the records; bump it with any change of 
 N_ANSWERS = 1024                   # of a node, four times what it may have unanswered
 MAX_BYTES = 1 << 28                # of all entries: they lie in memory
 MAX_ENTRIES = 1_000_000
+MOST_DEAD = 100_000                # whose numbers are refused: one that comes back later than that many others have died would be taken in
 MAX_KEYS_REPLIED = 10_000
 MAX_REPLY_BYTES = 1 << 20          # of keys and values that are listed
 KEPT = {"jobs": 1000, "runs": 1000}   # of these tables the first entries go when there are more
@@ -113,8 +115,9 @@ class ControlStore:
     def _load(self) -> None:
         records = self._backend.load()
         self._tables: dict[str, dict[str, _Entry]] = {}
+        self._living_with: dict[int, set[tuple[str, str]]] = {}   # node -> entries that go with it
         self._members: dict[int, _Node] = {}
-        self._dead: dict[int, str] = {}
+        self._dead: dict[int, tuple[int, str]] = {}              # node -> the how manieth, and why; in that order
         self._answers: dict[int, dict[int, StoreReply]] = {}
         self.epoch = 0
         try:
@@ -124,6 +127,7 @@ class ControlStore:
                                    "use the version that wrote it, or begin a cluster with an empty one.")
             for key, value in records.items():
                 self._take_in(key, value)
+            self._dead = dict(sorted(self._dead.items(), key=lambda item: item[1][0]))
         except (ValueError, msgspec.DecodeError) as error:
             raise DamagedError(f"The control store holds a record that makes no sense ({error}): restore it from a "
                                "copy, or begin a cluster with an empty one.") from error
@@ -136,16 +140,31 @@ class ControlStore:
             self.epoch = int(value)
         elif kind == "entry":
             table, _, name = rest.partition("/")
-            self._tables.setdefault(table, {})[name] = msgpack.decode(value, type=_Entry)
+            self._set(table, name, msgpack.decode(value, type=_Entry))
         elif kind == "member":
             self._members[int(rest)] = msgpack.decode(value, type=_Node)
         elif kind == "dead":
-            self._dead[int(rest)] = value.decode()
+            number, _, reason = value.decode().rpartition("\0")  # none of those that an earlier version buried
+            self._dead[int(rest)] = int(number or "0"), reason
         elif kind == "answer":
             node, _, number = rest.partition("/")
             self._answers.setdefault(int(node), {})[int(number)] = StoreReply(int(number), value == b"1")
         else:
             raise ValueError(f"{key!r} is no key")
+
+    def _set(self, table: str, key: str, new: _Entry | None) -> _Entry | None:
+        """Change an entry, None: delete it; returns what it was."""
+        entries = self._tables.setdefault(table, {})
+        old = entries.pop(key, None)
+        if old is not None and old.node:
+            self._living_with[old.node].discard((table, key))
+            if not self._living_with[old.node]:
+                del self._living_with[old.node]
+        if new is not None:
+            entries[key] = new
+            if new.node:
+                self._living_with.setdefault(new.node, set()).add((table, key))
+        return old
 
     @property
     def warning(self) -> str:
@@ -168,8 +187,8 @@ class ControlStore:
 
     @property
     def dead(self) -> dict[int, str]:
-        """Every node that has been one and is none any more, and why."""
-        return dict(self._dead)
+        """The last nodes that have been one and are none any more, and why; the oldest first."""
+        return {node: reason for node, (_, reason) in self._dead.items()}
 
     def remember(self, member: Member, draining: bool) -> None:
         """A member, new or changed."""
@@ -179,17 +198,22 @@ class ControlStore:
 
     def bury(self, node: int, reason: str) -> None:
         """A node is gone for ever, and with it what lived with it."""
-        gone = [(name, key) for name, table in self._tables.items()
-                for key, entry in table.items() if entry.node == node]
-        changes: dict[str, bytes | None] = {f"member/{node}": None, f"dead/{node}": reason.encode()}
+        gone = list(self._living_with.get(node, ()))
+        number = next((number for number, _ in reversed(self._dead.values())), 0) + 1
+        forgotten = list(itertools.islice((old for old in self._dead if old != node), max(0, len(self._dead) + 1 - MOST_DEAD)))
+        changes: dict[str, bytes | None] = {f"member/{node}": None, f"dead/{node}": f"{number}\0{reason}".encode()}
+        changes |= {f"dead/{old}": None for old in forgotten}
         changes |= {_entry_key(*key): None for key in gone} | {f"answer/{node}/{n}": None
                                                                for n in self._answers.get(node, ())}
         self._commit(changes)
         for name, key in gone:
-            self._size -= _size(key, self._tables[name].pop(key))
+            self._size -= _size(key, self._set(name, key, None))
         self._members.pop(node, None)
         self._answers.pop(node, None)
-        self._dead[node] = reason
+        self._dead.pop(node, None)
+        self._dead[node] = number, reason
+        for old in forgotten:
+            del self._dead[old]
 
     # ---- what agents keep in it
     def perform(self, request: StoreRequest) -> StoreReply:
@@ -241,11 +265,8 @@ class ControlStore:
             del answers[n]
         self._size = size
         if first is not None:
-            del table[first]
-        if new is None:
-            table.pop(key, None)
-        else:
-            table[key] = new
+            self._set(request.table, first, None)
+        self._set(request.table, key, new)
         return reply
 
     def _look(self, request: StoreRequest) -> StoreReply:

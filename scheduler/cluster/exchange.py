@@ -42,7 +42,7 @@ class Exchange:
         The agent's.
     send : callable (message, frame)
         Takes what is for the other node; `frame`: bytes behind the message, or None. Never waits.
-    class_of : callable (demand, hold, environment, place) -> int
+    shape_of : callable (demand, hold, environment, place) -> bytes
         The resource class of a demand, amounts in ten-thousandths by name; raises `ValueError` for one that no task may
         have. `hold`: what an actor keeps of it; None: it is no actor's. `place`: as `Bundles.place` gives it.
     bring : callable (slot)
@@ -71,13 +71,13 @@ class Exchange:
     """
 
     def __init__(self, client: _core.Client, send: Callable[[messages.Message, bytes | None], None],
-                 class_of: Callable[[dict[str, int], dict[str, int] | None, int, Place], int], bring: Callable[[int], None],
+                 shape_of: Callable[[dict[str, int], dict[str, int] | None, int, Place], bytes], bring: Callable[[int], None],
                  lineage: Lineage, runs: _core.Runs, node: int, tree: Tree, reach: Callable[[int], Exchange | None],
                  origin_here: Callable[[int], int] = int,
                  origin_told: Callable[[int], tuple[int, bool]] = lambda number: (number, False)) -> None:
         from ...objstore import _core
         self.proxy = _core.Proxy(client, node)
-        self.class_of = class_of
+        self.shape_of = shape_of
         self._send = send
         self._lineage = lineage
         self.is_congested = False

@@ -35,6 +35,7 @@ from .messages import (CLUSTER_VERSION, MAX_ASKS, MAX_HELD, MAX_NODES, Ask, AskG
                        Registered, Report, Return, Status, StatusRequest, StoreRequest, ToHead)
 
 N_STORY = 200           # events kept for reports
+MOST_DEAD = 100_000     # remembered, as the control store does
 N_DEAD_SHOWN = 100      # of those that are gone, the latest are listed by `status`
 LEASES_PER_LIFE = 1 << 40
 BEATS_ASLEEP = 2.0      # no event for so many beats although ticks come every half: the head was stopped
@@ -132,7 +133,7 @@ class Head(Struct):
     settings: Settings
     ledger: Ledger
     nodes: dict[int, Node]
-    dead: dict[int, str]                                           # for ever; the reason
+    dead: dict[int, str]                                           # the last `MOST_DEAD`; the reason
     stepped: float                                                 # time of the last event
     ticked: float                                                  # time of the last `Tick`
     # nobody is declared dead before, as the head was asleep
@@ -158,7 +159,7 @@ def start(cluster: str, epoch: int, now: float, settings: Settings = Settings(),
     members : iterable of (Member, bool)
         Who was a member when the earlier life ended, and whether it was draining.
     dead : dict of int to str
-        Every number that was declared dead or has left, and why.
+        Numbers that were declared dead or have left, and why; the oldest first.
     """
     head = Head(cluster, epoch, settings, Ledger(epoch * LEASES_PER_LIFE), {}, dict(dead or {}), now, now, now)
     for member, draining in members:
@@ -323,6 +324,8 @@ def _lose(head: Head, number: int, reason: str, now: float, grants: Grants) -> l
     """A node is no member any more; all are told, itself too."""
     node = head.nodes.pop(number)
     head.dead[number] = reason
+    if len(head.dead) > MOST_DEAD:
+        del head.dead[next(iter(head.dead))]
     head.buried.append(node)
     told = tuple(c for c in [*(n.connection for n in head.nodes.values()), node.connection] if c is not None)
     actions: list[Action] = [Bury(number, reason),

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from ...objstore import _core
 
 MOST = 100_000
+MOST_SHAPES = 512
 
 
 class Made:
     """A task whose results lie elsewhere, and how to run it again. Lives as long as one of these results, or of what
     was made of them."""
 
-    __slots__ = ("again", "inputs", "record", "results")
+    __slots__ = ("again", "inputs", "record", "results", "shape")
 
-    def __init__(self, record: tuple[Any, ...], results: list[tuple[int, int]],
+    def __init__(self, record: tuple[Any, ...], shape: bytes, results: list[tuple[int, int]],
                  inputs: list[Input | tuple[Made, int]]) -> None:
         self.record = record
+        self.shape = shape                           # not its class: that may have been given up
         self.results = results                       # slot and generation of each
         self.inputs = inputs                         # of the function, then of each reference
         self.again: list[int] | None = None          # results of the run that makes them again
@@ -60,6 +62,7 @@ class Lineage:
         self._StoreError = _core.StoreError
         self._bring = bring
         self._made: OrderedDict[int, tuple[Made, int]] = OrderedDict()  # result's slot -> its task, and its place
+        self._shapes: dict[int, bytes] = {}
         self._held: Counter[int] = Counter()                            # why the proxy holds a slot: so many reasons
         self._let_go: list[int] = []                                    # of which these are none any more, see `sweep`
         self._coming: dict[int, int] = {}                               # result of the second run -> who waits for it
@@ -73,7 +76,15 @@ class Lineage:
         for slot in (record[3], *record[5]):
             made = self._made.get(slot)
             inputs.append(made if made is not None else self._input(slot))
-        return Made(record, [(slot, self.proxy.generation(slot)) for slot in slots], inputs)
+        return Made(record, self._shape_of(record[2]), [(slot, self.proxy.generation(slot)) for slot in slots], inputs)
+
+    def _shape_of(self, resource_class: int) -> bytes:
+        """One object for all tasks of a class."""
+        if resource_class not in self._shapes:
+            if len(self._shapes) >= MOST_SHAPES:
+                self._shapes.clear()
+            self._shapes[resource_class] = self.proxy.shape(resource_class)
+        return self._shapes[resource_class]
 
     def note(self, slot: int, made: Made, index: int) -> None:
         """The result number `index` of a task lies elsewhere."""
@@ -169,7 +180,7 @@ class Lineage:
         return self.proxy.generation(slot) == generation and self.proxy.look(slot)[5] != LOST
 
     def _submit(self, task: Made) -> list[int]:
-        (_, _, resource_class, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent,
+        (_, _, _, _, arguments, _, n_dependencies, n_returns, max_retries, flags, _, origin, parent,
          *_) = task.record
         slots = []
         for item in task.inputs:
@@ -179,7 +190,7 @@ class Lineage:
                 slots.append(item[0].again[item[1]])
             else:
                 slots.append(item[0].results[item[1]][0])
-        _, _, results, _ = self.proxy.submit(slots[0], resource_class, arguments, slots[1:], n_dependencies, n_returns,
+        _, _, results, _ = self.proxy.submit(slots[0], task.shape, arguments, slots[1:], n_dependencies, n_returns,
                                              max_retries, flags, origin, parent)
         self._held.update(results)
         return results

@@ -12,6 +12,7 @@ from ..messages import ClusterNode, ClusterReply
 from .messages import SESSION_LABEL, Member, NodeStatus, Status
 
 PATIENCE_S = 0.5     # with the head; then what is known here is told
+FIRST_PATIENCE_S = 10.0  # until it has answered once: before that this node knows of itself only
 UNASKED_S = 0.2      # between two replies that nobody has asked for: many nodes may come at once
 UNIT = 10_000        # of amounts in messages
 N_LOST = 100         # machines that are remembered
@@ -35,6 +36,7 @@ class Onlookers:
         self._open: dict[int, float] = {}            # request -> when it is answered in any case
         self._number = 0                             # of the question that the head was asked last
         self._is_asked = False                       # and has not answered
+        self._has_heard = False                      # an answer, ever
         self._rows: dict[int, NodeStatus] = {}       # as it told
         self._ready = False                          # an answer is there, for all that is open
         self._lost: dict[int, str] = {}
@@ -42,7 +44,7 @@ class Onlookers:
 
     def asked(self, request: int, now: float) -> None:
         """A driver asks; 0: nobody has, but there is news."""
-        self._open.setdefault(request, now + PATIENCE_S)
+        self._open.setdefault(request, now + (PATIENCE_S if self._has_heard else FIRST_PATIENCE_S))
 
     def question(self) -> int:
         """The number of the question that the head is to be asked now; 0: none."""
@@ -55,7 +57,7 @@ class Onlookers:
         """The head says how things are."""
         if status.number == self._number:
             self._rows = {row.member.node: row for row in status.nodes}
-            self._is_asked, self._ready = False, True
+            self._is_asked, self._ready, self._has_heard = False, True, True
 
     def lost(self, node: int, reason: str) -> None:
         """A machine is lost, whatever the head has said of it."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STREAMS = 256                       # flag of a task that yields
 HEAVY_BYTES = 1 << 20
+MOST_HEAVY = 1024
 
 
 class Sent(Struct):
@@ -92,6 +93,8 @@ class SentTasks:
             brings_much = brings_much or any(map(self._brings_much, records))
             self._objects.send_all(Tasks, (self._begin(record, lease, demand, env) if record[13] < 0 else
                                            self._begin_actor(record, lease, demand, env, kept) for record in records))
+        if len(self.heavy) > MOST_HEAVY:  # numbers of classes that have long been given up
+            self.heavy.clear()
         (self.heavy.add if brings_much else self.heavy.discard)(resource_class)
         return n
 

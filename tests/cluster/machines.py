@@ -48,8 +48,8 @@ class Machine:
         self.prefetches = True
         self.most = 64           # tasks of ours under way at each other machine
 
-    def class_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> int:
-        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold), env, *place)
+    def shape_of(self, demand: dict[str, int], hold: dict[str, int] | None, env: int, place: Place) -> bytes:
+        return self.client.resource_class(amounts(demand), None if hold is None else amounts(hold), env, *place)[0]
 
     def bring(self, slot: int) -> None:
         for exchange in self.exchanges.values():
@@ -93,7 +93,7 @@ class Machines:
         machine = self.machines[here]
         names = list(self.machines)
         machine.exchanges[there] = Exchange(machine.client, lambda message, frame: self.queue.append((here, there, message, frame or b"")),
-                                            machine.class_of, machine.bring, machine.lineage, machine.runs, 1 + names.index(there),
+                                            machine.shape_of, machine.bring, machine.lineage, machine.runs, 1 + names.index(there),
                                             machine.tree, lambda node: machine.exchanges.get(dict(enumerate(names, 1)).get(node, "")))
 
     def part(self, name: str) -> None:

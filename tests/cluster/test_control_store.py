@@ -101,6 +101,37 @@ def test_members_and_the_dead_are_kept(opener: Opener, store: ControlStore) -> N
         assert found.members == [(who(1), False), (who(2, "other"), True)] and found.dead == {3: "silent for 10 s"}
 
 
+def test_only_the_last_of_the_dead_are_kept(opener: Opener, store: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_store, "MOST_DEAD", 3)
+    for node in (12, 3, 7, 3, 5, 9):
+        store.bury(node, f"reason {node}")
+    for found in (store, opener()):
+        assert list(found.dead.items()) == [(3, "reason 3"), (5, "reason 5"), (9, "reason 9")]
+    again = opener()
+    again.begin_life()
+    again.bury(1, "reason 1")
+    assert list(opener().dead) == [5, 9, 1]
+
+
+def test_a_burial_looks_at_what_goes_with_the_node_only(store: ControlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at all there is, however much that may be: others wait."""
+    ask, mine = Client(store), Client(store, 2)
+    for i in range(50):
+        ask("put", f"for good {i}", b"x", table="names")
+    for i in range(3):
+        assert mine("claim", f"with it {i}", b"x", table="names", lives_with=True).done
+    assert mine("delete", "with it 1", table="names").done and mine("claim", "with it 1", b"y", table="names").done
+
+    class Watched(dict):  # type: ignore[type-arg]
+        def items(self):  # type: ignore[no-untyped-def]
+            raise AssertionError("it looks through a table")
+        __iter__ = values = items
+    monkeypatch.setattr(store, "_tables", {name: Watched(table) for name, table in store._tables.items()})
+    store.bury(2, "it has left")
+    names = store._tables["names"]
+    assert "with it 0" not in names and "with it 2" not in names and len(names) == 51
+
+
 def test_every_operation(opener: Opener, store: ControlStore) -> None:
     ask = Client(store)
     assert ask("get", "a") == StoreReply(1, False)

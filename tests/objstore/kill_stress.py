@@ -45,7 +45,7 @@ class Stress:
         self.client = kill_work.attach(self.fd, _core.ROLE_DRIVER)
         self.client.set_total({"CPU": N_WORKERS + 1})
         self.client.set_offload(folder, 1 << 30)
-        self.one, self.placed = self.client.resource_class({"CPU": 1}), self.client.resource_class({"CPU": 1}, {})
+        self.one, self.placed = self.client.resource_class({"CPU": 1})[0], self.client.resource_class({"CPU": 1}, {})[0]
         self.code = kill_work.export(self.client)
         self.names = {name: ref.hex() for name, ref in self.code.items()}
         self.driver = kill_work.Driver(self.client, self.code, self.one, self.placed, str(seed), self.array_length)

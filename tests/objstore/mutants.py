@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from mutation import Mutant, main  # noqa: E402
 
 CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
-TESTS = ("arena_test", "abandon_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
+TESTS = ("arena_test", "classes_test", "abandon_test", "scale_test", "stepping_test", "threads_test", "stopped_test", "crash_test")  # the quickest first
 LIMIT_S = 600   # on a machine that is busy, too
 
 COMMIT = "    atomic_store_explicit(&t->state, TASK_WAITING, memory_order_release); /* the commit */\n"
@@ -126,6 +126,13 @@ MUTANTS = [
     Mutant("a lost actor's calls are not given back", "burial.c", "            proxy_give_back(s, calls[i]);\n", "            (void)0;\n"),
     Mutant("calls of an actor elsewhere are limited here", "actor.c", " || is_elsewhere(s, a);\n}", ";\n}"),
     Mutant("what asks where to begin begins here", "resource.c", "    if (resource_is_routed(s, index))\n        return UINT32_MAX;\n", ""),
+    Mutant("a shape that tasks are of makes room for another", "resource.c", "            if (!used[i] && resource_is_used", "            if (resource_is_used"),
+    Mutant("a shape goes whose parts its tasks will need", "resource.c", "            resource_is_whole(s, i, used);\n", "            (void)0;\n"),
+    Mutant("the parts of a shape make room before it does", "resource.c", "whole = 1; whole >= 0; whole--)", "whole = 0; whole <= 1; whole++)"),
+    Mutant("a shape is there before its fields", "resource.c", "    memcpy(c->demand, shape->demand, sizeof c->demand);\n    memcpy(c->hold",
+           "    STEP();\n    h->n_classes += i == h->n_classes;\n    c->generation++;\n    STEP();\n    c->generation--;\n"
+           "    memcpy(c->demand, shape->demand, sizeof c->demand);\n    memcpy(c->hold"),
+    Mutant("a shape's old number leads to its successor", "resource.c", "resource_is_used(s, *index) && resource_number(s, *index) == number", "resource_is_used(s, *index)"),
     Mutant("a task changes its class before it leaves its queue", "task.c",
            "    queue_remove(s, task);\n    STEP();\n    s->tasks[task].resource_class = (uint16_t)class;\n",
            "    s->tasks[task].resource_class = (uint16_t)class;\n    STEP();\n    queue_remove(s, task);\n"),

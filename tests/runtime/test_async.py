@@ -8,6 +8,7 @@ from types import ModuleType
 
 import cellmesh
 import pytest
+from support import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -128,6 +129,42 @@ def test_futures(cm: ModuleType, flag) -> None:
     assert isinstance(failed.exception(20), KeyError)
     done, _ = concurrent.futures.wait([double.remote(i).future() for i in range(200)], timeout=30)
     assert sorted(future.result() for future in done) == [2 * i for i in range(200)]
+
+
+class Slow:
+    """What takes until the flag is set to be decoded."""
+
+    def __init__(self, go) -> None:
+        self.go = go
+
+    def __reduce__(self):
+        return Slow._decoded, (self.go,)
+
+    @staticmethod
+    def _decoded(go):
+        if threading.current_thread() is not threading.main_thread():  # here, and not in the worker
+            go.wait()
+        return "slow"
+
+
+@cellmesh.remote
+def slow(go):
+    return Slow(go)
+
+
+def test_who_decodes_or_calls_back_delays_nobody(cm: ModuleType, flag) -> None:
+    other = wait_for.remote(flag("other"), 3).future()
+    decoded, waiting = slow.remote(flag("decode")).future(), wait_for.remote(flag("call"), 1).future()
+    heard: list[int] = []
+    waiting.add_done_callback(lambda _: heard.append(other.result(20)))
+    flag("call").set()
+    assert waiting.result(10) == 1
+    flag("other").set()
+    assert asyncio.run(asyncio.wait_for(wait_for.remote(flag("other"), 2), 10)) == 2
+    assert other.result(10) == 3 and not decoded.done()
+    flag("decode").set()
+    assert decoded.result(10) == "slow"
+    wait_until(lambda: heard == [3])
 
 
 def test_the_end_of_the_session_reaches_who_waits(cm: ModuleType, flag) -> None:

@@ -40,7 +40,7 @@ def double(x: int) -> int:
 
 @cellmesh.remote(num_cpus=0)
 class Idle:
-    pass
+    def ping(self) -> None: ...
 
 
 def test_a_million_tasks_wait_and_are_drained_and_those_beyond_the_limit_are_refused(flag: Callable) -> None:
@@ -95,6 +95,32 @@ def test_a_full_table_of_actors_counts_actors(flag: Callable) -> None:
         del actors, actor
         go.set()
         assert cm.get(holding) is None
+
+
+def test_any_number_of_resource_shapes_one_after_the_other() -> None:
+    with running(num_cpus=2) as cm:
+        kept = double.options(num_cpus=0.5)
+        assert cm.get(kept.remote(1)) == 2
+        for i in range(1200):
+            assert cm.get(double.options(num_cpus=1 + i / 10_000).remote(i)) == 2 * i
+        assert cm.get([double.remote(2), kept.remote(3)]) == [4, 6]  # whose shape has had to make room meanwhile
+        assert session.current().client.check() == []
+
+
+def test_too_many_resource_shapes_at_once_say_so_and_plain_tasks_run(flag: Callable) -> None:
+    go = flag("go")
+    with running(num_cpus=2) as cm:
+        holding, refs = held_until.options(num_cpus=1.5).remote(go), []
+        with pytest.raises(StoreLimitError, match=r"num_cpus.*runtime_env.*512. Wait until some have ended, kill\(\)"):
+            while True:
+                refs.append(double.options(num_cpus=1 + len(refs) / 10_000).remote(len(refs)))
+        assert len(refs) > 480
+        with pytest.raises(StoreLimitError, match="at a time, 512"):
+            Idle.options(num_cpus=0.123).remote()
+        plain, actor = double.options(name="plain").remote(2), Idle.remote()
+        go.set()
+        assert cm.get([holding, plain]) == [None, 4] and cm.get(refs) == list(range(0, 2 * len(refs), 2))
+        assert cm.get(actor.ping.remote()) is None and cm.get(double.options(num_cpus=0.123).remote(4)) == 8
 
 
 def test_what_is_listed_are_the_largest_however_many_there_are() -> None:

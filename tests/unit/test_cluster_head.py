@@ -1,6 +1,7 @@
 """The global scheduler's logic: events in, actions out."""
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from cellmesh.scheduler.cluster import head as core
@@ -110,6 +111,14 @@ def test_a_silent_node_is_declared_dead_once_and_its_number_refused_for_ever() -
     assert said(head.report(2, 4), 2) == [Lost(2, "silent for 10 s")]
     later = Driven(core.start("c", 2, 500.0, members=[(who(1), False)], dead={2: "silent for 10 s"}))
     assert said(later.register(2), 2) == [Lost(2, "silent for 10 s")]
+
+
+def test_only_the_last_of_the_dead_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "MOST_DEAD", 2)
+    head = Driven().with_nodes(4, 4, 4, 4)
+    for node in (2, 3, 4):
+        head.hears(node, Leave(node))
+    assert list(head.head.dead) == [3, 4]
 
 
 def test_a_head_that_was_stopped_gives_everybody_the_whole_time_again() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from cellmesh.exceptions import SessionClosedError
-from cellmesh.notifier import Notifier
+from cellmesh.notifier import MOST_CALLERS, Notifier
 from cellmesh.scheduler.bell import Bell
 from instants import interrupted_everywhere
 from support import wait_until
@@ -132,6 +132,47 @@ def test_one_thread_for_all(store: Store, notifier: Notifier) -> None:
     for ref in range(50):
         notifier.add(ref, None, lambda: None)
     assert sum(thread.name == "cellmesh-notifier" for thread in threading.enumerate()) == 1
+
+
+def n_callers() -> int:
+    return sum(thread.name == "cellmesh-notifier-calls" for thread in threading.enumerate())
+
+
+def test_a_slow_callback_delays_nobody(store: Store, notifier: Notifier) -> None:
+    go, told = threading.Event(), []
+    notifier.add(1, None, lambda: told.append(go.wait(20)))
+    store.seal(1)
+    wait_until(lambda: n_callers() == 1)
+    notifier.add(2, None, lambda: told.append(2))
+    store.seal(2)
+    wait_until(lambda: told == [2])
+
+    async def main() -> None:
+        arrived = asyncio.get_running_loop().create_future()
+        notifier.add(3, asyncio.get_running_loop(), lambda: arrived.set_result(None))
+        store.seal(3)
+        await asyncio.wait_for(arrived, 10)
+    asyncio.run(main())
+    assert told == [2]
+    go.set()
+    wait_until(lambda: told == [2, True])
+    wait_until(lambda: not n_callers(), what="they end when there is nothing to do")
+    notifier.add(4, None, lambda: told.append(4))
+    store.seal(4)
+    wait_until(lambda: told == [2, True, 4])
+
+
+def test_callbacks_that_wait_for_each_other(store: Store) -> None:
+    """As many as there are threads; what more of them wait for comes when the session ends."""
+    notifier, come = Notifier(store), [threading.Event() for _ in range(MOST_CALLERS + 1)]  # type: ignore[arg-type]
+    for i in range(MOST_CALLERS):
+        notifier.add(i, None, lambda i=i: come[i + 1].wait(20) and come[i].set())
+        store.seal(i)
+    notifier.add(MOST_CALLERS, None, come[MOST_CALLERS].set)
+    wait_until(lambda: n_callers() == MOST_CALLERS)
+    store.seal(MOST_CALLERS)
+    notifier.close()
+    assert all(event.is_set() for event in come) and not n_callers()
 
 
 def test_what_is_discarded_is_not_told(store: Store, notifier: Notifier) -> None:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from cellmesh.scheduler.cluster.messages import SESSION_LABEL, Member, NodeStatus, Status, Usage
-from cellmesh.scheduler.cluster.onlookers import PATIENCE_S, UNASKED_S, Onlookers
+from cellmesh.scheduler.cluster.onlookers import FIRST_PATIENCE_S, PATIENCE_S, UNASKED_S, Onlookers
 
 
 def member(number: int, name: str) -> Member:
@@ -24,7 +24,7 @@ def test_one_question_for_all_who_ask_and_this_machine_first() -> None:
     lookers.asked(8, 1.1)
     number = lookers.question()
     assert number and lookers.question() == 0, "it has been asked"
-    assert lookers.due(1.2, [OTHER]) == [] and lookers.deadline == 1.0 + PATIENCE_S
+    assert lookers.due(1.2, [OTHER]) == [] and lookers.deadline == 1.0 + FIRST_PATIENCE_S
     lookers.answered(status(number))
     replies = lookers.due(1.2, [OTHER])
     assert sorted(reply.request for reply in replies) == [7, 8] and not replies[0].error
@@ -51,6 +51,18 @@ def test_without_a_head_they_hear_what_is_known_here() -> None:
     late = status(lookers.question() - 1)
     lookers.answered(late)
     assert lookers.due(3.1, []) == []
+
+
+def test_before_the_head_has_ever_answered_this_machine_is_not_all_there_is() -> None:
+    lookers = Onlookers(ME)
+    lookers.asked(1, 0.0)
+    assert lookers.due(PATIENCE_S, []) == [], "not even registered, on a busy machine"
+    assert [row.hostname for row in lookers.due(FIRST_PATIENCE_S, [])[0].nodes] == ["me"]
+    lookers.asked(2, 20.0)
+    lookers.answered(status(lookers.question()))
+    assert len(lookers.due(20.0, [OTHER])[0].nodes) == 2
+    lookers.asked(3, 30.0)
+    assert lookers.deadline == 30.0 + PATIENCE_S
 
 
 def test_news_that_nobody_has_asked_for_comes_in_pieces() -> None:

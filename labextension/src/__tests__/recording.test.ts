@@ -1,3 +1,4 @@
+import { zipSync } from 'fflate';
 import { expect, test } from 'vitest';
 import { Connection } from '../connection';
 import { decodeLogs } from '../decode';
@@ -38,6 +39,17 @@ test('it knows the cards of what failed and what was printed, and does nothing',
   const { first, lines } = decodeLogs(await transport.request({ op: 'logs', after: 1 }));
   expect([first, lines]).toEqual([1, [{ at: 4.5, row: 1, stream: 'stderr', pid: 7, text: '日本語' }]]);
   await expect(transport.request({ op: 'cancel', row: 0, force: false })).rejects.toThrow('no kernel');
+});
+
+test('what is too large as a whole is refused before it is unpacked', async () => {
+  const archive = zipSync({ 'run.json': new Uint8Array(10), 'events.arrow': new Uint8Array(10) });
+  const view = new DataView(archive.buffer, archive.byteOffset, archive.byteLength);
+  for (let at = 0; at < archive.length - 46; at++) {
+    if (view.getUint32(at, true) === 0x02014b50) {
+      view.setUint32(at + 24, 0x30000000, true); // what each says of itself is less than the limit
+    }
+  }
+  await expect(readRecording(archive, 'x')).rejects.toThrow('larger than any recording');
 });
 
 test('a damaged file is refused, wherever the damage is', async () => {
