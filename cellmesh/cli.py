@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from . import cluster_cli
 
 LISTS = ("tasks", "actors", "objects", "workers", "jobs", "runs", "nodes", "placement_groups")
 N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
+REST_S, WAKES_PER_S = 1.0, 20  # an idle process wakes less than twice a second, one that spins a thousand times
 NO_SESSION = "No cellmesh session of yours runs on this machine."
 
 
@@ -382,7 +384,10 @@ def _examinations() -> Iterator[tuple[str, str]]:
     there = shutil.which("jupyter") or find_spec("jupyterlab")
     yield "JupyterLab", "" if there else "not installed: pip install jupyterlab"
     for folder in session_dir.alive():
-        yield f"session {_id(folder)}: its tables are sound", _problem_of_session(folder)
+        problem = _problem_of_session(folder)
+        yield f"session {_id(folder)}: its tables are sound", problem
+        if not problem:
+            yield f"session {_id(folder)}: it rests while nothing is to do", _restlessness_of_session(folder)
 
 
 def _problem_of(attempt: object) -> str:
@@ -403,6 +408,26 @@ def _problem_of_session(folder: str) -> str:
         return f"it cannot be looked at: {problem}"
     n_more = len(wrong) - N_SHOWN
     return "; ".join(wrong[:N_SHOWN]) + (f"; and at least {n_more} more" if n_more > 0 else "")
+
+
+def _restlessness_of_session(folder: str) -> str:
+    """Which of the session's own processes run though no task does; of a session at work nothing can be said."""
+    from .exceptions import CellmeshError
+    from .scheduler import processes
+    from .session import running
+    try:
+        with _joined(folder):
+            client = running().client
+            if any(row["task"] for row in client.clients()) or client.workers_wanted():
+                return ""
+    except (CellmeshError, SilentSession, OSError) as problem:
+        return f"it cannot be looked at: {problem}"
+    time.sleep(REST_S)  # what joining it has set going
+    own = {pid: name for pid in processes.session_processes(_id(folder)) if (name := processes.name_of(pid)).startswith(("cellmesh-", "cm:"))}
+    before = {pid: processes.wakes(pid) for pid in own}
+    time.sleep(REST_S)
+    restless = {pid: n for pid in own if (n := processes.wakes(pid) - before[pid]) > REST_S * WAKES_PER_S}
+    return "; ".join(f"process {pid} ({own[pid]}) has run {n} times in {REST_S:g} s" for pid, n in restless.items())
 
 
 def _load_core() -> None:

@@ -111,6 +111,19 @@ def children(parent: int) -> list[int]:
     return found
 
 
+def wakes(pid: int, without_thread: int = 0) -> int:
+    """How often the process's threads have been given a CPU so far, but for one of them; 0 if it has gone."""
+    n = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            if int(thread) != without_thread:
+                with open(f"/proc/{pid}/task/{thread}/status") as file:
+                    n += sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return n
+
+
 def name_of(pid: int) -> str:
     """What the process calls itself; "" if it has gone."""
     try:

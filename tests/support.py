@@ -50,16 +50,8 @@ REST_S, WAKES_PER_S = 2.0, 2  # at rest: for so long, no process wakes more ofte
 
 def _wakes(pids: Iterable[int]) -> dict[int, int]:
     """How often each of these processes has been given a CPU, without the calling thread."""
-    counted: dict[int, int] = {}
-    for pid in pids:
-        for path in Path(f"/proc/{pid}/task").glob("*/status"):
-            try:
-                status = path.read_text().splitlines()
-            except (FileNotFoundError, ProcessLookupError):  # it has just ended
-                continue
-            if path.parent.name != str(threading.get_native_id()):
-                counted[pid] = counted.get(pid, 0) + sum(int(text.split()[1]) for text in status if "ctxt_switches" in text)
-    return counted
+    from cellmesh.scheduler.processes import wakes
+    return {pid: wakes(pid, without_thread=threading.get_native_id()) for pid in pids}
 
 
 def wait_until_at_rest(pids: Callable[[], Iterable[int]], deadline: float = 30.0) -> None:

@@ -68,6 +68,7 @@ typedef struct client_object {
     Hooks hooks;
     codec_hooks codec;
     CachedFunction *functions;
+    uint32_t n_functions_freed; /* in the session, when they were last looked through */
     PyObject *instance; /* the actor served */
     bool has_run;             /* tasks, since litter was last collected */
     int64_t no_litter_before; /* monotonic, ns */
@@ -159,7 +160,9 @@ PyObject *ref_make(void *client, uint32_t slot);              /* for codec_sourc
 int ref_slot(void *client, PyObject *ref, uint32_t *slot);
 static inline bool is_ref(const ClientObject *c, PyObject *o) { return Py_TYPE(o) == c->codec.ref_type; }
 
-/* ---- litter.c: what only reference cycles hold */
+/* ---- litter.c: what this process keeps alive although nobody asks for it */
+bool litter_drop_functions(ClientObject *c); /* what was made of functions that are gone, and what those have captured; whether there was any */
+bool litter_ask_others(ClientObject *c);     /* to drop theirs; false: no function is gone since that was last asked */
 bool litter_collect(ClientObject *c, bool at_once); /* false: it did so lately, or the collector is off */
 bool litter_is_worth_it(const ClientObject *c);
 PyObject *client_collect_litter(ClientObject *c, PyObject *unused);

@@ -371,16 +371,6 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
 
 /* ------------------------------------------------------------------ resources */
 
-static PyObject *client_feasible(ClientObject *c, PyObject *number)
-{
-    unsigned long index = PyLong_AsUnsignedLong(number);
-    if (PyErr_Occurred() || client_usable(c) < 0)
-        return NULL;
-    if (index >= c->s.h->n_classes)
-        return PyErr_Format(PyExc_ValueError, "unknown resource class %lu", index);
-    return PyBool_FromLong(resource_feasible(&c->s, (uint32_t)index));
-}
-
 static PyObject *client_set_total(ClientObject *c, PyObject *total)
 {
     int64_t amounts[MAX_KINDS];
@@ -574,7 +564,7 @@ static PyMethodDef client_methods[] = {
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},
     {"resource_class", FAST(client_resource_class), METH_VARARGS | METH_KEYWORDS,
-     "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False, route=0, strategy=\"\")\n--\n\nInterns a shape."},
+     "resource_class(demand, hold=None, env=0, placement=0, bundle=-1, captures=False, route=0, strategy=\"\")\n--\n\n(shape, whether an idle node could run it). Interns a shape."},
     {"surplus", (PyCFunction)client_surplus, METH_NOARGS,
      "surplus()\n--\n\n[(class, tasks that may run elsewhere, those that fit here, demand, tasks that cannot travel, whether they wait to be told where, "
      "strategy, bytes of large arguments by proxy, -1 for here)]; wakes this client once there are more."},
@@ -602,7 +592,6 @@ static PyMethodDef client_methods[] = {
     {"find_placement", (PyCFunction)client_find_placement, METH_VARARGS, "find_placement(name, namespace)\n--\n\nWhat describes the group, or None."},
     {"current_placement", (PyCFunction)client_current_placement, METH_NOARGS, "current_placement()\n--\n\nWhat describes the group the caller runs in, or None."},
     {"placements", (PyCFunction)client_placements, METH_NOARGS, "placements()\n--\n\nThe placement groups."},
-    {"feasible", (PyCFunction)client_feasible, METH_O, "feasible(resource_class)\n--\n\nWhether the idle node could run it."},
     {"set_total", (PyCFunction)client_set_total, METH_O, "set_total(amounts)\n--\n\nSets what the node has."},
     {"run", (PyCFunction)client_run, METH_NOARGS, "run()\n--\n\nExecutes tasks; -1: leave, otherwise an actor's constructor to run."},
     {"next", (PyCFunction)client_next, METH_O, "next(timeout)\n--\n\nTakes a task; -1: leave, -2: timed out, or wake() was called."},

@@ -1,11 +1,45 @@
 /* Values that only reference cycles hold: gone for the program, and in the store until the garbage collector comes by. It comes
  * when many Python objects have been made, and a cycle with 100 MB is one. So it is sent for where memory of the store depends
- * on it: when the store is full, and when a process has nothing to do, a moment after it had. */
+ * on it: when the store is full, and when a process has nothing to do, a moment after it had.
+ *
+ * And functions that workers have loaded, with what they have captured: they stay loaded for the next call, which cannot come once the
+ * function's object is gone. They go between two tasks, when there are none, and when the store is full. */
 #include "binding.h"
 
 #define WORTH_BYTES (16u << 20) /* in the store; for less an idle process is not bothered */
 #define REST_NS (100 * 1000 * 1000)
 enum { REST_TIMES = 20 };       /* as long as it took: so much of the time goes into it at most */
+
+bool litter_drop_functions(ClientObject *c)
+{
+    bool any = false;
+    if (c->n_functions_freed == c->s.h->n_functions_freed)
+        return false;
+    c->n_functions_freed = c->s.h->n_functions_freed;
+    for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
+        CachedFunction old = c->functions[i];
+        if (!old.callable || (c->s.objects[old.slot].generation == old.generation && object_state(&c->s.objects[old.slot]) == OBJECT_READY))
+            continue;
+        c->functions[i] = (CachedFunction){0}; /* before destructors run, which may look for a function here */
+        Py_DECREF(old.callable);
+        Py_DECREF(old.name);
+        any = true;
+    }
+    if (any)
+        flush_drops(c);
+    return any;
+}
+
+bool litter_ask_others(ClientObject *c)
+{
+    segment_lock(&c->s);
+    bool any = c->s.h->n_functions_asked != c->s.h->n_functions_freed;
+    c->s.h->n_functions_asked = c->s.h->n_functions_freed;
+    for (uint32_t w = 0; any && w < CLIENT_WORDS; w++)
+        c->s.pending_wakes[w] |= c->s.h->idle[w];
+    segment_unlock(&c->s);
+    return any;
+}
 
 bool litter_collect(ClientObject *c, bool at_once)
 {

@@ -48,6 +48,7 @@ static bool should_leave(ClientObject *c)
 /* Sleeps until there may be something to take. 0, or FAILED with an exception. */
 static int idle(ClientObject *c, uint32_t seen, int64_t ns)
 {
+    litter_drop_functions(c);
     flush_drops(c);
     int64_t slice = c->has_run ? LITTER_AFTER_NS : IDLE_SLICE_NS;
     Py_BEGIN_ALLOW_THREADS
@@ -122,6 +123,7 @@ static void step_aside(ClientObject *c, struct courtesy *m)
 /* Ends `task` and takes the next in the same critical section: a chain stays on one worker without a wake-up. */
 static int64_t finish_and_take(ClientObject *c, uint32_t task, uint32_t status, struct courtesy *m)
 {
+    litter_drop_functions(c);
     step_aside(c, m);
     segment_lock(&c->s);
     uint32_t next = UINT32_MAX;

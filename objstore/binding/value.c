@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define FULL_PATIENCE_NS (INT64_C(8) * 1000 * 1000 * 1000) /* how long a full store is waited for */
+#define ANSWER_NS (INT64_C(20) * 1000 * 1000) /* how long idle workers may take to let go of functions that are gone */
 #define FULL_PAUSE_MAX_NS (INT64_C(50) * 1000 * 1000)
 
 /* ------------------------------------------------------------------ encoding */
@@ -77,17 +78,19 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     if (offset)
         return offset;
     flush_drops(c);
-    bool collected = false;
+    litter_drop_functions(c);
+    bool collected = false, asked = litter_ask_others(c);
     char why[OFFLOAD_WHY_SIZE] = "";
     int64_t patience = c->s.clients[c->s.me].role == ROLE_PROXY ? 0 : FULL_PATIENCE_NS;
-    int64_t end = monotonic_ns() + patience, pause = 1000 * 1000;
+    int64_t end = monotonic_ns() + patience, answered = asked ? monotonic_ns() + ANSWER_NS : 0, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
     while (!(offset = try_allocate(c, size, n_refs)) && fits) {
         if (litter_collect(c, false)) { /* also while it waits: others may wait for what lies in its cycles, and it for theirs */
             collected = true;
             continue;
         }
-        int made = why[0] ? NO_ROOM : make_room(c, spare, why);
+        asked = asked && monotonic_ns() < answered;
+        int made = asked ? ROOM_SOON : why[0] ? NO_ROOM : make_room(c, spare, why);
         if (made == ROOM_FAILED)
             return 0;
         if (made == SOME_ROOM) {

@@ -364,6 +364,8 @@ struct header {
     uint32_t n_away;                    /* L  ... of so many objects */
     uint32_t away_hand;                 /* L  where to look next for what could go */
     uint64_t last_file;                 /* L  number of the file begun last */
+    uint32_t n_functions_freed;         /* L  objects that were not to be moved, as functions are; workers may keep what they made of them */
+    uint32_t n_functions_asked;         /* L  as many when workers were last asked to let go of that */
     uint64_t n_away_freed;              /* L  objects freed while they lay there: their files are to be deleted */
     uint64_t away_notice;               /* L  the scheduler wants to know once so many bytes lie there; 0: it does not */
 

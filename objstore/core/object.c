@@ -246,6 +246,7 @@ static void free_unreferenced(struct segment *s, uint32_t first)
                     todo_1 = refs[k] + 1;
                 }
             }
+            h->n_functions_freed += o->u.arena.stays;
             arena_free(&h->arena, s->base, offset);
             if (size >= OBJECT_LARGE)
                 notice_idle_memory(s);

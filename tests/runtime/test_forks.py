@@ -159,7 +159,7 @@ def test_in_a_generator(cm: ModuleType, how: str, kind: Any) -> None:
     assert get(cm, list(found)) == [EXITS[how]] * 2
 
 
-@pytest.mark.parametrize("how", ["returns", "exits"])
+@pytest.mark.parametrize("how", ["returns", "raises"])
 def test_while_arguments_are_loaded(cm: ModuleType, how: str) -> None:
     @cm.remote
     def same(value: int) -> int:

@@ -1,4 +1,4 @@
-"""Memory that runs out: a task is ended before anything else is, and the error says who used what."""
+"""Memory that runs out: a task is ended before anything else is, and the error says who used what; and what is let go of in time."""
 from __future__ import annotations
 
 import os
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import cellmesh
+import numpy as np
 import pytest
+from cellmesh import session
 from gates import Counter
 from support import wait_until
 
@@ -51,3 +53,38 @@ def test_a_task_that_takes_too_much_fails_and_says_who_used_what(short_of_memory
 def test_it_is_retried_apart_from_other_retries(short_of_memory: ModuleType, counter: Counter) -> None:
     assert short_of_memory.get(hog.options(max_retries=1).remote(counter, 2), timeout=50) == "done"
     assert wait_until(lambda: counter.value) == 3
+
+
+def test_what_functions_that_are_gone_have_captured_goes_with_them() -> None:
+    with cellmesh.init(num_cpus=2, object_store_memory=256 << 20, offload_limit=0):
+        for i in range(30):
+            ref = cellmesh.put(np.full(20 << 20, i, np.uint8))
+
+            @cellmesh.remote
+            def first() -> int:
+                return int(cellmesh.get(ref)[0])  # noqa: B023
+
+            assert cellmesh.get(first.remote(), timeout=30) == i
+            del ref, first
+
+
+def test_they_go_once_their_worker_has_nothing_to_do() -> None:
+    with cellmesh.init(num_cpus=1, object_store_memory=256 << 20):
+        ref = cellmesh.put(np.ones(20 << 20, np.uint8))
+
+        @cellmesh.remote
+        def first() -> int:
+            return int(cellmesh.get(ref)[0])
+
+        @cellmesh.remote
+        def other() -> None:
+            return None
+
+        cellmesh.get(other.remote(), timeout=30)
+        assert cellmesh.get(first.remote(), timeout=30) == 1
+        client = session.current().client
+        assert client.stats()["used_bytes"] > 20 << 20
+        del ref, first
+        client.flush()
+        cellmesh.get(other.remote(), timeout=30)
+        wait_until(lambda: client.stats()["used_bytes"] < 1 << 20, 20, "the worker lets go of the function")

@@ -1,8 +1,12 @@
 """Idle means idle: after every kind of work no process of the session runs."""
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from types import ModuleType
@@ -108,3 +112,34 @@ def test_with_tasks_that_wait_for_each_other_and_for_room(cm: ModuleType) -> Non
 
     blocked = never.remote()
     kept[:] = [blocked, waits.remote([blocked]), never.remote()]
+
+
+def test_the_doctor_tells_of_a_process_that_does_not_rest(cm: ModuleType) -> None:
+    @cm.remote
+    class Beats:
+        def __init__(self) -> None:
+            self.ends = threading.Event()
+            self.thread = threading.Thread(target=self.beat)
+            self.thread.start()
+
+        def beat(self) -> None:
+            while not self.ends.wait(0.001):
+                continue
+
+        def beats(self) -> bool:
+            return self.thread.is_alive()
+
+        def end(self) -> None:
+            self.ends.set()
+            self.thread.join()
+
+    def problems() -> list[str]:
+        said = subprocess.run([sys.executable, "-m", "cellmesh.cli", "doctor", "--json"], capture_output=True, text=True).stdout
+        return [row["problem"] for row in json.loads(said) if row["what"].endswith("nothing is to do")]
+
+    actor = Beats.remote()
+    cm.get(actor.beats.remote(), timeout=30)
+    problem, = problems()
+    assert "(cm:Beats) has run" in problem
+    cm.get(actor.end.remote(), timeout=30)
+    assert problems() == [""]
