@@ -79,6 +79,18 @@ def hold(path: str) -> int:
     return fd
 
 
+def still_held(fd: int, path: str) -> int:
+    """The descriptor by which the folder is held: another one, if the folder had been removed and has been made anew."""
+    try:
+        if os.path.samestat(os.fstat(fd), os.stat(path)):
+            return fd
+        held = hold(path)
+    except OSError:  # it is gone, and nobody has needed it since; or gone again just now
+        return fd
+    os.close(fd)
+    return held
+
+
 def remove(path: str) -> None:
     """Remove a session's folder; one that has gone, or goes at this moment, is fine."""
     import shutil  # late, as there is no hurry at the end

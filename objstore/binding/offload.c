@@ -86,6 +86,8 @@ static int carry_out(ClientObject *c, const struct away_move *m, char *why)
     Py_END_ALLOW_THREADS
     result = made ? finish(c, &f, c->s.base + m->chunk) : 0;
     segment_lock(&c->s);
+    if (f.made_folder)
+        request_attention(&c->s); /* the scheduler holds its lock */
     if (result > 0)
         error = away_leave(&c->s, m);
     else
@@ -155,26 +157,28 @@ static PyObject *raise_lost(ClientObject *c, const struct away_move *m, const ch
     return raise_store_error(c, "lost", text);
 }
 
-/* Reads the file into memory of ours. Its place, or 0 with an exception. */
+/* Reads the file into memory of ours. Its place, or 0 with an exception: that the value is lost before that there is no room for it. */
 static uint64_t read_back(ClientObject *c, const struct away_move *m)
 {
     struct disk_file f;
-    uint64_t chunk = allocate(c, m->size, 0, m->size); /* its own place on disk is free afterwards */
-    if (!chunk)
-        return 0;
+    uint64_t chunk = 0;
     bool opened;
     Py_BEGIN_ALLOW_THREADS
     opened = disk_open(&f, c->s.h->away_folder, name_of(c, m), m->size);
     Py_END_ALLOW_THREADS
-    int result = opened ? finish(c, &f, c->s.base + chunk) : 0;
-    if (result > 0)
+    int result = opened ? 1 : 0;
+    if (opened && (chunk = allocate(c, m->size, 0, m->size))) /* its own place on disk is free afterwards */
+        result = finish(c, &f, c->s.base + chunk);
+    if (chunk && result > 0)
         return chunk;
     if (result == 0)
         raise_lost(c, m, f.why);
     disk_abandon(&f);
-    segment_lock(&c->s);
-    arena_free(&c->s.h->arena, c->s.base, chunk);
-    segment_unlock(&c->s);
+    if (chunk) {
+        segment_lock(&c->s);
+        arena_free(&c->s.h->arena, c->s.base, chunk);
+        segment_unlock(&c->s);
+    }
     return 0;
 }
 

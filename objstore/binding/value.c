@@ -48,15 +48,19 @@ static bool others_work(ClientObject *c)
     return c->s.h->n_live_tasks > n_idle;
 }
 
-static void raise_full(ClientObject *c, uint64_t size, const char *why)
+/* Tries a last time, so that what it tells is of the moment in which there was no room. */
+static uint64_t allocate_or_tell(ClientObject *c, uint64_t size, uint32_t n_refs, const char *why)
 {
     const struct header *h = c->s.h;
     const struct arena *a = &h->arena;
     char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "";
     segment_lock(&c->s);
+    uint64_t offset = object_allocate(&c->s, size, n_refs);
     uint64_t largest = arena_largest_free(a, c->s.base), used = a->used_bytes, all = a->end - a->begin;
     segment_unlock(&c->s);
-    if (size < all - used)
+    if (offset)
+        return offset;
+    if (largest < size && size < all - used)
         snprintf(pieces, sizeof pieces, " What is free lies in pieces between values in use, the largest of %llu bytes, and a value lies in "
                  "one piece: make several smaller objects of it, or drop values between the pieces.", (unsigned long long)largest);
     if (why[0])
@@ -68,6 +72,7 @@ static void raise_full(ClientObject *c, uint64_t size, const char *why)
              "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use.%s%s",
              (unsigned long long)size, (unsigned long long)all, (unsigned long long)used, pieces, disk);
     raise_store_error(c, why[0] ? "disk" : "full", text);
+    return 0;
 }
 
 /* Space in the arena. What this process has let go of but not yet given back comes first, then what can go to disk; while
@@ -108,11 +113,9 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return 0;
     }
-    if (!offset && fits && !collected && litter_collect(c, true))
-        offset = try_allocate(c, size, n_refs);
-    if (!offset)
-        raise_full(c, size, why);
-    return offset;
+    if (!offset && fits && !collected)
+        litter_collect(c, true);
+    return offset ? offset : allocate_or_tell(c, size, n_refs, why);
 }
 
 static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)

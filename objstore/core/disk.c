@@ -67,11 +67,36 @@ static struct disk_header header_of(const struct disk_file *f)
 
 /* ------------------------------------------------------------------ writing */
 
+/* Ours, and open to nobody else: another user could have made it where everybody may write. */
+static bool make_private(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return false;
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() && !(st.st_mode & 077);
+}
+
+/* What cleans /tmp removes what looks old. */
+static bool make_folder(const char *folder)
+{
+    char parent[sizeof((struct disk_file *)0)->path];
+    snprintf(parent, sizeof parent, "%s", folder);
+    char *slash = strrchr(parent, '/');
+    if (slash)
+        *slash = 0;
+    return slash && make_private(parent) && make_private(folder);
+}
+
 bool disk_create(struct disk_file *f, const char *folder, struct disk_name name, uint64_t size)
 {
     *f = (struct disk_file){.fd = -1, .is_new = true, .size = size};
     name_file(f, folder, name);
-    f->fd = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    f->fd = open(f->path, flags, 0600);
+    if (f->fd < 0 && errno == ENOENT && make_folder(folder)) {
+        f->made_folder = true;
+        f->fd = open(f->path, flags, 0600);
+    }
     if (f->fd < 0)
         return fail_errno(f, "its file could not be made");
     f->was_made = true;

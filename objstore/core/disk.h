@@ -25,6 +25,7 @@ struct disk_name { uint64_t session, number; uint32_t slot, generation; };
 struct disk_file {
     int fd;
     bool is_new, was_made;
+    bool made_folder;           /* which somebody had removed, with all the files in it */
     struct disk_name name;
     uint64_t size, done;
     uint32_t checksum, expected;

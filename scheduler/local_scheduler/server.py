@@ -131,7 +131,7 @@ class Server:
         self._disk_notices = Notices()
         self._n_freed_on_disk = 0
         if self._disk is not None:
-            offload_dir.hold(config.offload_dir)        # until this process ends
+            self._held = offload_dir.hold(config.offload_dir)  # until this process ends
             self._client.notice_offload(self._disk_notices.at_bytes)
         self._share = memory_monitor.threshold()        # of the memory that may be used
         self._next_look = time.monotonic() if self._share < 1 else None
@@ -306,6 +306,7 @@ class Server:
             self._look_at_disk(self._disk, stats)
 
     def _look_at_disk(self, disk: Sweeper, stats: dict[str, Any]) -> None:
+        self._held = offload_dir.still_held(self._held, self._config.offload_dir)
         if stats["n_freed_on_disk"] != self._n_freed_on_disk:
             self._n_freed_on_disk = stats["n_freed_on_disk"]
             disk.ask()

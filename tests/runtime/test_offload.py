@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from types import ModuleType
 import cellmesh
 import numpy as np
 import pytest
+from cellmesh.scheduler import offload_dir
 from support import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -285,21 +287,43 @@ def test_a_disk_that_refuses_leaves_everything_in_memory(cm: ModuleType, folder:
     assert is_whole(cm.get(cm.put(array(9))), 9), "and it is tried again"
 
 
-def test_a_folder_that_is_removed(cm: ModuleType, folder: Path) -> None:
-    import shutil
+def test_a_folder_that_is_removed_is_made_again(cm: ModuleType, folder: Path) -> None:
     refs = fill(cm)
     on_disk = {row["id"] for row in cm.state.list_objects() if row["place"] == "disk"}
+    own, = folder.glob("*/session-*")
     for path in folder.glob("*"):
         shutil.rmtree(path)
-    with pytest.raises(cm.exceptions.OutOfDiskError, match="could not be made: No such file"):
-        for _ in range(3):
-            refs.append(cm.put(array(0)))
-    for i, ref in enumerate(refs[:N]):
+    more = [cm.put(array(i)) for i in range(N)]
+    assert files(folder) and own.stat().st_mode & 0o777 == own.parent.stat().st_mode & 0o777 == 0o700
+
+    def is_held() -> bool:
+        try:
+            os.close(offload_dir.hold(str(own)))
+        except BlockingIOError:
+            return True
+        return False
+
+    wait_until(is_held, 20, "another session sees that the folder's is alive")
+    for i, ref in enumerate(refs):
         if ref.hex() in on_disk:
-            with pytest.raises((cm.exceptions.ObjectLostError, cm.exceptions.OutOfDiskError)):
+            with pytest.raises(cm.exceptions.ObjectLostError):
                 cm.get(ref)
         else:
             assert is_whole(cm.get(ref), i)
+    assert all(is_whole(cm.get(ref), i) for i, ref in enumerate(more))
+
+
+def test_a_lost_value_is_lost_also_in_a_full_store(cm: ModuleType, folder: Path) -> None:
+    refs = fill(cm)
+    held = []
+    for ref in refs:  # what somebody looks at stays in memory
+        if next(row for row in cm.state.list_objects() if row["id"] == ref.hex())["place"] != "disk":
+            held.append(cm.get(ref))
+    lost = [ref for ref in refs if next(row for row in cm.state.list_objects() if row["id"] == ref.hex())["place"] == "disk"]
+    for path in files(folder):
+        path.unlink()
+    with pytest.raises(cm.exceptions.ObjectLostError):
+        cm.get(lost[0], timeout=60)
 
 
 def test_orphans_are_deleted(cm: ModuleType, folder: Path) -> None:
