@@ -50,6 +50,22 @@ spell_option, inputs_in_words, before_error = as_option, no_inputs, show_output
 gpu_ids: list[str] = []
 
 
+def _lacks_process(ref: Ref) -> str:
+    """What a task or call waits for that nobody can begin because every process there may be is taken; "" if it waits for something else."""
+    from .scheduler.local_scheduler.policy import MAX_WORKERS
+    client, info = ref.client, ref.client.info(ref)
+    workers = [row for row in client.clients() if row["role"] == "worker"]
+    if len(workers) < MAX_WORKERS or info["state"] != "ready" or client.idle_workers():
+        return ""
+    beginning = {row["index"] for row in client.actors() if row["state"] in ("pending", "restarting")}
+    if info["actor"] >= 0 and info["actor"] not in beginning:
+        return ""
+    n_actors = sum(row["actor"] >= 0 for row in workers)
+    others = f" {len(beginning)} actors wait to begin." if len(beginning) > 1 else ""
+    return (f"{info['name']!r} waits for a process: {len(workers)} run, as many as there may be, and {n_actors} of them are actors.{others} Each has a process "
+            "of its own until it ends: cellmesh.kill(actor), or let go of its handles; an actor with async methods serves many calls in one process")
+
+
 class Hooks:
     """The hooks of a process."""
 
@@ -169,7 +185,11 @@ class Hooks:
         """The caller has been waiting for seconds: if it might for ever, say for what resources, and who has them."""
         why = ref.client.why(ref)
         of = session.current_or_none()
-        if why is None or not why["stuck"] or of is None or of.is_worker:
+        if of is None or of.is_worker:
+            return
+        if why is None and (lacks := _lacks_process(ref)):
+            of.tell("tasks_wait", lacks)
+        if why is None or not why["stuck"]:
             return
         if of.in_cluster and any(amount > why["total"].get(name, 0.0) for name, amount in why["wanted"].items()):
             return  # nothing that ends on this machine would help; where it can be the head says

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#define PATIENCE_NS (INT64_C(5) * 1000 * 1000 * 1000) /* then it is looked at whether resources are missing, and told */
+#define PATIENCE_NS (INT64_C(4) * 1000 * 1000 * 1000) /* then it is looked at whether resources or processes are missing, and told */
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
 #define ALWAYS_NOTIFY (INT_MIN / 2)

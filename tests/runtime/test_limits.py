@@ -201,3 +201,27 @@ def test_a_call_with_too_many_small_arguments_is_refused() -> None:
         with pytest.raises(ValueError, match="a call with 300000 arguments .* pass them as one list"):
             count_them.remote(*["x" * 255] * 300_000)
         assert cm.get(count_them.remote(*["x" * 255] * 30_000)) == 30_000
+
+
+def test_more_actors_than_processes_are_told_of_and_begin_as_others_end(capfd: pytest.CaptureFixture[str]) -> None:
+    with running(num_cpus=2) as cm:
+        @cm.remote(num_cpus=0)
+        class Small:
+            def call(self) -> int:
+                return 1
+
+        actors = [Small.remote() for _ in range(245)]
+        said = ""
+
+        def is_told() -> bool:
+            nonlocal said
+            said += capfd.readouterr().err
+            return "'Small.call' waits for a process: 240 run" in said and "5 actors wait to begin" in said
+
+        refs = [actor.call.remote() for actor in actors]
+        assert cm.get(refs[:240], timeout=60) == [1] * 240
+        with pytest.raises(cm.exceptions.GetTimeoutError):
+            cm.get(refs[240:], timeout=5)
+        wait_until(is_told, 5)
+        del actors[:20]
+        assert cm.get(refs, timeout=30) == [1] * 245
