@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from .text import bytes_of, in_bytes, in_one_line, in_resources
@@ -423,11 +423,15 @@ def end_node(folder: str) -> None:
     if not session_dir.cluster_of(folder)[0]:
         return
     for pid in processes.session_processes(session_dir.id_of(folder)):
-        if processes.name_of(pid) == "cellmesh-sched":
+        try:
             pidfd = os.pidfd_open(pid)
-            processes.kill_quietly(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            continue
+        if processes.name_of(pid) == "cellmesh-sched":  # that of the descriptor: no other has its number while it has not ended
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGTERM)
             _has_ended(pidfd)
-            os.close(pidfd)
+        os.close(pidfd)
 
 
 def _has_ended(pidfd: int) -> bool:

@@ -90,6 +90,7 @@ NIGHTLY = [
     Kind("a thousand nodes", [sys.executable, "tests/cluster/scale.py"], 1800),
     Kind("store against a dict", ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"], 3600),
     Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 1800),
+    Kind("an hour of misbehaving programs", ["env", "CELLMESH_DRILLS=400", *PYTEST, "tests/runtime/test_drills.py"], 5400),
     Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
     Kind("a cluster's storms and lies", ["env", "CELLMESH_STORMS=500", "CELLMESH_LIES=300", *PYTEST, "tests/cluster/test_storms.py", "tests/cluster/test_hostile.py"], 3600),
     Kind("ten thousand spoilt bytes", ["env", "CELLMESH_FLIPS=5000", *PYTEST, "tests/cluster/test_spoilt_lines.py"], 1200),

@@ -345,6 +345,19 @@ static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
     return PyLong_FromLong(pid);
 }
 
+/* False: no client has that pid, or another process has it by now. */
+static PyObject *client_signal(ClientObject *c, PyObject *args)
+{
+    int pid, number;
+    bool sent = false;
+    if (client_usable(c) < 0 || !PyArg_ParseTuple(args, "ii:signal", &pid, &number))
+        return NULL;
+    for (uint32_t i = 0; pid > 0 && i < MAX_CLIENTS; i++)
+        if (atomic_load(&c->s.clients[i].pid) == pid && atomic_load(&c->s.clients[i].state) == CLIENT_ATTACHED)
+            sent |= process_signal(pid, atomic_load(&c->s.clients[i].start_time), number) != PROCESS_ENDED;
+    return PyBool_FromLong(sent);
+}
+
 static PyObject *client_cancel(ClientObject *c, PyObject *args)
 {
     static const char *const names[] = {"finished", "pending", "running", "put"};
@@ -560,6 +573,7 @@ static PyMethodDef client_methods[] = {
     {"submitter", FAST(client_submitter), METH_VARARGS | METH_KEYWORDS, "The callable that submits a function's tasks."},
     {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS, "Creates an actor; returns the ObjectRef of its actor object, and the number of the task that constructs it."},
     {"get_actor", (PyCFunction)client_get_actor, METH_VARARGS, "get_actor(name, namespace)\n--\n\nThe living actor of that name, or None."},
+    {"signal", (PyCFunction)client_signal, METH_VARARGS, "signal(pid, number)\n--\n\nSignals an attached process; False: it has ended."},
     {"actor_state", (PyCFunction)client_actor_state, METH_O, "actor_state(ref)\n--\n\npending, alive, restarting or dead."},
     {"kill_actor", (PyCFunction)client_kill_actor, METH_VARARGS, "kill_actor(ref, no_restart)\n--\n\nKills its process; its pid or 0."},
     {"cancel", (PyCFunction)client_cancel, METH_VARARGS, "cancel(ref, force)\n--\n\n(outcome, pid, task number)."},

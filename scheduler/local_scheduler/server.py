@@ -264,7 +264,8 @@ class Server:
             return memory_monitor.PAUSE_S
         what = "the actor" if victim.is_actor else f"the task {victim.task}"
         self._ended_for_memory[victim.pid] = memory_monitor.report(victim, what, short)
-        processes.kill_group(victim.pid)
+        if self._client.signal(victim.pid, signal.SIGKILL):
+            processes.kill_group(victim.pid)
         return memory_monitor.PAUSE_S
 
     def _tell_drivers(self, message: messages.Message, droppable: bool = False, owner_too: bool = True) -> None:
@@ -495,7 +496,7 @@ class Server:
         self._asked.setdefault(request.pid, []).append((peer, request.request))
         if pipes.stacks.deadline is None:
             pipes.stacks.expect(time.monotonic() + messages.STACK_TIMEOUT_S)
-            processes.kill_quietly(request.pid, signal.SIGUSR2)
+            self._client.signal(request.pid, signal.SIGUSR2)
 
     def _read_stack(self, pipes: WorkerPipes) -> None:
         if not pipes.stacks.read(time.monotonic()):
