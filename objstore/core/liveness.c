@@ -17,8 +17,9 @@ enum { STATE = 3, N_THREADS = 20, START_TIME = 22 }; /* fields of /proc/PID/stat
 /* False: they cannot be read. */
 static bool read_stat(int32_t pid, char *state, uint64_t *n_threads, uint64_t *start_time)
 {
-    char path[32], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    char path[48], text[512];
+    /* Not /proc/PID/stat: of its own process qemu's user mode (an image for another machine) makes up a start time that others do not see. */
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
