@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+AARCH64_ROOT = "/usr/aarch64-linux-gnu"
+AARCH64_LIBC = f"{AARCH64_ROOT}/include/stdio.h"
 
 
 def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]) -> str | None:
@@ -29,6 +31,13 @@ def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]
         if done.returncode:
             return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"
     return None if find() else f"apt-get installed {packages[0]}, but there is no {what} on PATH"
+
+
+def aarch64() -> str | None:
+    """A compiler for that machine, its C library, and qemu to run what comes out."""
+    tools = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    return install(" and ".join(tools), lambda: "both" if all(map(shutil.which, tools)) and os.path.exists(AARCH64_LIBC) else None,
+                   ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"))
 
 
 def redis_server() -> str | None:

@@ -40,6 +40,7 @@ static inline const struct chunk *chunk_seen(const unsigned char *base, uint64_t
     return (const struct chunk *)(const void *)(base + offset);
 }
 
+/* Changes under the lock alone; atomic so that a death leaves the old or the new one. */
 static inline uint64_t size_of(const struct chunk *chunk)
 {
     return atomic_load_explicit(&chunk->size, memory_order_relaxed);
@@ -50,14 +51,16 @@ static inline void set_size(struct chunk *chunk, uint64_t size)
     atomic_store_explicit(&chunk->size, size, memory_order_relaxed);
 }
 
+/* A sealer hands its chunk over without the lock, after its slot has named it; recovery, which may run meanwhile, frees a chunk that
+ * names a slot which does not name it. So the one releases, the other acquires. */
 static inline uint64_t owner_of(const struct chunk *chunk)
 {
-    return atomic_load_explicit(&chunk->owner, memory_order_relaxed);
+    return atomic_load_explicit(&chunk->owner, memory_order_acquire);
 }
 
 static inline void set_owner(struct chunk *chunk, uint64_t owner)
 {
-    atomic_store_explicit(&chunk->owner, owner, memory_order_relaxed);
+    atomic_store_explicit(&chunk->owner, owner, memory_order_release);
 }
 
 static inline bool is_free(const struct chunk *chunk)

@@ -69,7 +69,9 @@ int away_leave(struct segment *s, const struct away_move *move)
     STEP();
     if (!fits_on_disk(h, move->size, move->spare))
         return OBJSTORE_LIMIT;
-    atomic_exchange(&o->offset, OBJECT_AWAY | move->file); /* a full fence: readers' bits are looked at afterwards */
+    /* Pairs with decode_slot: the offset, then the readers' bits; there the bit, then the offset. All four are seq_cst, as one must see
+     * the other. No bit: what its reader read was before (away_end_reading releases). */
+    atomic_exchange(&o->offset, OBJECT_AWAY | move->file);
     STEP();
     if (is_read(s, move->slot)) {
         atomic_store(&o->offset, move->chunk);
@@ -123,7 +125,7 @@ void away_return(struct segment *s, const struct away_move *move, uint64_t chunk
 {
     struct object_slot *o = &s->objects[move->slot];
     bool on_disk = !object_is_elsewhere(o);
-    atomic_store(&o->offset, chunk);
+    atomic_store(&o->offset, chunk); /* pairs with the load in decode_slot: the bytes are there */
     STEP();
     arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);
     STEP();

@@ -367,6 +367,7 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
     struct client_losses losses = {0, 0, 0, false};
     if (client >= MAX_CLIENTS)
         return losses;
+    atomic_thread_fence(memory_order_seq_cst); /* as in process_look: the caller knows of the death, and what was written is read from here on */
     segment_lock(s);
     bool leaves = client == s->me && atomic_load(&s->clients[client].state) == CLIENT_ATTACHED;
     losses = bury(s, client, code);
@@ -374,7 +375,7 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         finish_others(s);
     segment_unlock(s);
     STEP();
-    if (leaves) /* not before: whoever waited for the lock would have taken its owner for dead */
+    if (leaves) /* not before, and seq_cst keeps it so: whoever waited for the lock would have taken its owner for dead */
         atomic_store(&s->clients[client].pid, 0);
     return losses;
 }

@@ -25,6 +25,7 @@ int client_attach(struct segment *s, uint32_t role)
         if ((seen != 0 && !abandoned) || !atomic_compare_exchange_strong(&c->pid, &seen, pid))
             continue;
         STEP();
+        /* seq_cst until here: the state and the lock are looked at after the number of who had the slot, and before it is ours */
         c->generation++; /* from here on whoever takes the predecessor for dead cannot get at our lock */
         STEP();
         atomic_store(&c->start_time, start_time);
@@ -38,6 +39,7 @@ int client_attach(struct segment *s, uint32_t role)
         atomic_store(&c->need, 0);
         s->me = i;
         STEP();
+        atomic_thread_fence(memory_order_release); /* pairs with owner_has_ended: who sees our word in the lock sees whose it is */
         segment_lock(s);
         STEP();
         atomic_store(&c->state, CLIENT_ATTACHED);
@@ -121,7 +123,7 @@ static bool look_first(const struct client_slot *c, uint32_t seen, _Atomic int *
     for (; now < end && now - last < LOOK_GAP_NS; now = monotonic_ns()) {
         last = now;
         for (int i = 0; i < 32; i++) {
-            if (atomic_load_explicit(&c->inbox, memory_order_acquire) != seen) {
+            if (atomic_load_explicit(&c->inbox, memory_order_acquire) != seen) { /* pairs with notify_client: the news is there */
                 learn(trust, TRUST_PAID);
                 return true;
             }
@@ -140,7 +142,7 @@ int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, _Atomic i
     if (looks && look_first(c, seen, trust))
         return 0;
     int64_t began = trust && !looks ? monotonic_ns() : 0;
-    atomic_fetch_add(&c->sleepers, 1);
+    atomic_fetch_add(&c->sleepers, 1); /* pairs with notify_client; the kernel's full barrier stands before it compares the inbox */
     STEP();
     int result = futex_wait(&c->inbox, seen, timeout_ns);
     STEP();

@@ -31,6 +31,7 @@ bool client_context(struct segment *segment, uint32_t *object); /* held by this 
 
 /* The inbox protocol. A waiter reads the inbox, looks at everything it waits for, and sleeps only while the inbox has
  * not changed; a notifier changes the inbox first and then wakes whoever is counted in `sleepers`. */
+/* Pairs with notify_client: what is looked at afterwards is at least as new as this number. */
 static inline uint32_t client_inbox(struct segment *s) { return atomic_load(&s->clients[s->me].inbox); }
 
 /* Sleeps until the inbox differs from `seen`: 0, ETIMEDOUT, EINTR. With a `trust`, which begins at TRUST_MAX and is kept from

@@ -6,7 +6,7 @@
 uint64_t event_read(struct segment *s, uint64_t *cursor, struct event_record *out, uint64_t limit, uint64_t *lost)
 {
     uint64_t capacity = s->n_events;
-    uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_acquire); /* pairs with the release in event_write */
     if (*cursor > head)
         *cursor = head;
     if (head - *cursor > capacity) {
@@ -20,7 +20,8 @@ uint64_t event_read(struct segment *s, uint64_t *cursor, struct event_record *ou
         memcpy(out + done, s->events + at, (size_t)step * sizeof *out);
         done += step;
     }
-    /* The writer may have lapped us during the copy; the record at `head` itself may be half overwritten. */
+    /* The writer may have lapped us during the copy; the record at `head` itself may be half overwritten. Pairs with the fence in
+     * event_write: the copy first, then the head. */
     atomic_thread_fence(memory_order_acquire);
     uint64_t after = atomic_load_explicit(&s->h->event_head, memory_order_relaxed) + 1;
     uint64_t torn = after > capacity && after - capacity > *cursor ? after - capacity - *cursor : 0;
@@ -43,7 +44,8 @@ int event_wait(struct segment *s, uint64_t cursor, int64_t timeout_ns)
 {
     struct header *h = s->h;
     /* The word says whether somebody sleeps. Writers clear it by exchange before they wake, so a record written
-     * between our look at the head and the futex call changes the word and the call returns at once. */
+     * between our look at the head and the futex call changes the word and the call returns at once. Pairs with the fence in
+     * segment_unlock: either we see its head, or it sees that we wait. The same with `closing`, see client_end_session. */
     atomic_store(&h->event_waiting, 1);
     int result = 0;
     if (atomic_load(&h->event_head) <= cursor && !atomic_load(&h->closing))

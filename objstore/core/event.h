@@ -35,6 +35,7 @@ static inline void event_write(struct segment *s, enum event_kind kind, uint64_t
 {
     uint64_t head = atomic_load_explicit(&s->h->event_head, memory_order_relaxed);
     struct event_record *r = &s->events[head & (s->n_events - 1)];
+    atomic_thread_fence(memory_order_release); /* pairs with the one in event_read: who has copied any of this sees `head` at least */
     r->ticks = ticks_now();
     r->seq = seq;
     r->a = a;
@@ -43,7 +44,7 @@ static inline void event_write(struct segment *s, enum event_kind kind, uint64_t
     r->d = d;
     r->kind = (uint8_t)kind;
     r->client = (uint8_t)client;
-    atomic_store_explicit(&s->h->event_head, head + 1, memory_order_release);
+    atomic_store_explicit(&s->h->event_head, head + 1, memory_order_release); /* pairs with the acquire in event_read: the record is whole */
     s->events_written = true;
 }
 

@@ -10,11 +10,24 @@
  * reference arrays of tasks and objects, and the arena's chunk headers. Derived, and rebuilt by recover.c after
  * a process died inside the lock, are: free lists, queues, mailboxes, waiting lists, pins, counts, available
  * resources, idle bits, what clients run. Hence the order of writes in every mutation: all fields first, then the state word as
- * the commit; on freeing, the state word first. Death falls between two instructions of one process and
- * retired stores always drain, so program order (a compiler fence) is enough against death; acquire and release
- * are for live peers.
+ * the commit; on freeing, the state word first. Death falls between two instructions of one process, and who
+ * knows of it finds all that was written before (liveness.h says why), so program order (a compiler fence) is enough against
+ * death; acquire and release are for live peers.
  *
- * "L" in a comment: read and written under the segment lock. "A": atomic, without it. */
+ * "L" in a comment: read and written under the segment lock, whose exchange in segment_unlock and acquire in segment_lock order it, so
+ * that the order of its own accesses tells nothing. The states of tasks and actors are such; atomic so that a death leaves the old
+ * or the new one, and for a glance without the lock by whom they belong to. "A": atomic, without it; with whom it pairs stands where
+ * it is used, or here:
+ *
+ *     client.pid, start_time, generation   client_attach writes them, then takes the lock | owner_has_ended sees that lock, then reads
+ *     client.pid, state                    client_died frees the state, then the number | client_attach reads the number, then the state
+ *     client.state                         client_attach, under the lock, last | whoever finds it attached reads the rest
+ *     client.flags                         under the lock, then a wake-up | should_leave, after reading the inbox
+ *     holders                              object_hold, while something else keeps it alive, which ends under the lock | object_drop
+ *     used, n_waits, n_awaited, trust      hints, with nothing behind them
+ *     stopped_pid, n_expelled, expelled_pid  for show; the signal goes by what process_signal sees
+ *     closing, corrupt                     written, then everybody is notified | read after the inbox, or once more a moment later
+ */
 #ifndef CELLMESH_LAYOUT_H
 #define CELLMESH_LAYOUT_H
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +12,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The fields of /proc/PID/stat from the third, the state, on; false: they cannot be read. */
-static bool read_stat(int32_t pid, char *state, uint64_t *start_time)
+enum { STATE = 3, N_THREADS = 20, START_TIME = 22 }; /* fields of /proc/PID/stat, see proc(5) */
+
+/* False: they cannot be read. */
+static bool read_stat(int32_t pid, char *state, uint64_t *n_threads, uint64_t *start_time)
 {
-    char path[32], text[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    char path[48], text[512];
+    /* Not /proc/PID/stat: of its own process qemu's user mode (an image for another machine) makes up a start time that others do not see. */
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -28,31 +32,41 @@ static bool read_stat(int32_t pid, char *state, uint64_t *start_time)
     if (!p || p[1] == 0)
         return false;
     *state = p[2];
-    int field = 2;
-    for (p += 1; *p && field < 22; p++)
-        field += *p == ' ';
+    for (int field = STATE - 1; *p && field < START_TIME;) {
+        if (*p++ == ' ' && ++field == N_THREADS)
+            *n_threads = strtoull(p, NULL, 10);
+    }
     *start_time = strtoull(p, NULL, 10);
     return *start_time != 0;
 }
 
-enum liveness process_look(int32_t pid, uint64_t start_time)
+/* The state is that of the first thread. As a zombie it waits for the others, which go on, or are about to die of the same signal. */
+static enum liveness look(int32_t pid, uint64_t start_time)
 {
     char state;
-    uint64_t began;
+    uint64_t began, n_threads = 0;
     if (pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH)) /* which needs no descriptor */
         return PROCESS_ENDED;
-    if (!read_stat(pid, &state, &began))
+    if (!read_stat(pid, &state, &n_threads, &began))
         return PROCESS_UNKNOWN;
-    if (state == 'Z' || state == 'X' || (start_time && began != start_time))
+    if (((state == 'Z' || state == 'X') && n_threads <= 1) || (start_time && began != start_time))
         return PROCESS_ENDED;
     return state == 'T' ? PROCESS_STOPPED : state == 't' ? PROCESS_TRACED : PROCESS_RUNS;
+}
+
+enum liveness process_look(int32_t pid, uint64_t start_time)
+{
+    enum liveness seen = look(pid, start_time);
+    if (seen == PROCESS_ENDED)
+        atomic_thread_fence(memory_order_seq_cst); /* pairs with the kernel's on its way out, see liveness.h: what it wrote is read from here on */
+    return seen;
 }
 
 uint64_t process_start_time(int32_t pid)
 {
     char state;
-    uint64_t began;
-    return read_stat(pid, &state, &began) && state != 'Z' && state != 'X' ? began : 0;
+    uint64_t began, n_threads;
+    return read_stat(pid, &state, &n_threads, &began) && state != 'Z' && state != 'X' ? began : 0;
 }
 
 enum liveness process_signal(int32_t pid, uint64_t start_time, int number)

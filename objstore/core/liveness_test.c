@@ -4,6 +4,7 @@
 #include "liveness.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -175,8 +176,47 @@ static void a_successor_is_not_signalled(void)
     CHECK(process_look(0, 0) == PROCESS_ENDED && process_look(-1, 0) == PROCESS_ENDED);
 }
 
+static void *wait_to_end(void *unused)
+{
+    (void)unused;
+    while (!shared->let_go)
+        usleep(100);
+    _exit(0);
+}
+
+static int state_of(pid_t pid)
+{
+    char path[32], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    CHECK(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && fclose(f) == 0);
+    return state;
+}
+
+/* The first thread of a process may end before the others, and does where a signal ends all: it is a zombie, and they still write. */
+static void a_process_lives_as_long_as_any_of_its_threads(void)
+{
+    make_segment();
+    pid_t pid = fork();
+    if (pid == 0) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, wait_to_end, NULL) == 0);
+        pthread_exit(NULL);
+    }
+    CHECK(pid > 0);
+    while (state_of(pid) != 'Z')
+        usleep(100);
+    CHECK(process_look(pid, 0) == PROCESS_RUNS);
+    shared->let_go = 1;
+    siginfo_t ended;
+    CHECK(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) == 0);
+    CHECK(state_of(pid) == 'Z' && process_look(pid, 0) == PROCESS_ENDED);
+    end(pid);
+}
+
 int main(void)
 {
+    a_process_lives_as_long_as_any_of_its_threads();
     without_descriptors_a_living_owner_keeps_the_lock();
     without_descriptors_the_lock_of_who_is_gone_is_taken_over();
     the_scheduler_is_asked();

@@ -51,7 +51,8 @@ uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
 }
 
 /* One exchange publishes the state and collects HAS_WAITERS, which a waiter sets by its own read-modify-write:
- * either we see its bit, or it sees our state. */
+ * either we see its bit, or it sees our state. It releases the value to object_state, and acquires what the waiter wrote before its
+ * mark: its bit in `waiters`, and `need`. */
 static void publish(struct segment *s, uint32_t index, uint32_t state)
 {
     struct object_slot *o = &s->objects[index];
@@ -121,7 +122,7 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
     STEP();
     object_set_offset(o, offset);
     publish(s, index, state);
-    arena_set_owner(s->base, offset, ARENA_OBJECT, index); /* last: until then recovery sees our own allocation */
+    arena_set_owner(s->base, offset, ARENA_OBJECT, index); /* last, and a release: until then recovery sees our own allocation */
     STEP();
     if (size >= OBJECT_LARGE)
         notice_scarce_memory(s, size);
@@ -274,6 +275,7 @@ bool object_find(struct segment *s, uint32_t index, uint32_t generation)
 void object_drop(struct segment *s, uint32_t index, uint32_t client)
 {
     struct object_slot *o = &s->objects[index];
+    /* Who sets a bit without the lock (object_hold) has what keeps the object alive meanwhile taken away under it, and so seen here. */
     atomic_fetch_and(&o->holders[client / 64], ~(UINT64_C(1) << (client % 64)));
     STEP();
     if (o->pins == 0 && !object_held(o))
@@ -294,7 +296,7 @@ bool object_mark_waiting(struct segment *s, uint32_t index)
     struct object_slot *o = &s->objects[index];
     if (object_sealed(o))
         return false;
-    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64));
+    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64)); /* pairs with publish: before the mark, which releases it */
     STEP();
     return (atomic_fetch_or(&o->state, OBJECT_HAS_WAITERS) & OBJECT_STATE_MASK) == OBJECT_PENDING;
 }

@@ -14,7 +14,7 @@
 
 static inline uint32_t object_state(const struct object_slot *o)
 {
-    return atomic_load_explicit(&o->state, memory_order_acquire) & OBJECT_STATE_MASK;
+    return atomic_load_explicit(&o->state, memory_order_acquire) & OBJECT_STATE_MASK; /* pairs with publish: the value is there */
 }
 static inline bool object_sealed(const struct object_slot *o) { return object_state(o) >= OBJECT_READY; }
 
@@ -60,6 +60,7 @@ static inline bool object_is_elsewhere(const struct object_slot *o)
     const uint64_t both = OBJECT_AWAY | OBJECT_ELSEWHERE;
     return (atomic_load_explicit(&o->offset, memory_order_relaxed) & both) == both;
 }
+/* Under the lock, or of one that is not sealed yet: the state, or the chunk's owner, releases it. */
 static inline void object_set_offset(struct object_slot *o, uint64_t offset)
 {
     atomic_store_explicit(&o->offset, offset, memory_order_relaxed);

@@ -112,7 +112,7 @@ int segment_format(unsigned char *base, const struct segment_config *c)
     memcpy(h->kind_names[KIND_MEMORY], "memory", 7);
     start_clock(h);
     arena_init(&h->arena, base, p.arena, c->size / 64 * 64);
-    atomic_thread_fence(memory_order_release);
+    atomic_thread_fence(memory_order_release); /* no more than a courtesy: whoever maps it has got the descriptor through the kernel */
     h->magic = LAYOUT_MAGIC;
     return OBJSTORE_OK;
 }
@@ -227,6 +227,7 @@ struct vigil {
 
 static void ask_scheduler(struct segment *s)
 {
+    /* pairs with the scheduler's exchange (client_next_demand): either it sees what was written before, or we find 0 and notify it */
     if (s->h->scheduler_1 && !atomic_exchange(&s->h->attention, 1))
         notify_client(s, s->h->scheduler_1 - 1);
 }
@@ -253,7 +254,7 @@ static void expel(struct segment *s, const struct client_slot *owner, int32_t pi
 static void let_it_finish(struct segment *s, const struct client_slot *owner, int32_t pid, uint32_t word)
 {
     word &= ~LOCK_WAITERS;
-    atomic_store(&s->h->stops_again, word);
+    atomic_store(&s->h->stops_again, word); /* read in segment_unlock by an owner that passes through the kernel first: SIGCONT wakes it */
     if (process_look(pid, atomic_load(&owner->start_time)) == PROCESS_STOPPED)
         process_signal(pid, atomic_load(&owner->start_time), SIGCONT);
     else
@@ -283,6 +284,7 @@ static bool owner_has_ended(struct segment *s, uint32_t word, struct vigil *v)
     uint32_t owner = lock_owner_1(word) - 1;
     if (owner == s->me || owner >= MAX_CLIENTS)
         return owner >= MAX_CLIENTS;
+    atomic_thread_fence(memory_order_acquire); /* pairs with the release fence of client_attach: of who has this word, not of its predecessor */
     const struct client_slot *c = &s->clients[owner];
     int32_t pid = atomic_load(&c->pid);
     switch (process_look(pid, atomic_load(&c->start_time))) {
@@ -309,6 +311,7 @@ static bool owner_has_ended(struct segment *s, uint32_t word, struct vigil *v)
     return false;
 }
 
+/* The dead owner has released nothing. What it wrote is here since process_look has said that it ended. */
 static void take_over(struct segment *s)
 {
     s->h->n_takeovers++;
@@ -323,6 +326,7 @@ void segment_lock(struct segment *s)
     _Atomic uint32_t *lock = &s->h->lock;
     uint32_t mine = lock_word(s), seen = 0;
     struct vigil vigil = {0};
+    /* Every acquire below pairs with the exchange in segment_unlock: what was written under the lock is read under it. */
     if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
         return;
     for (int i = 0; i < LOCK_SPIN; i++) {
@@ -346,7 +350,7 @@ void segment_lock(struct segment *s)
         }
         if (!(seen & LOCK_WAITERS) &&
             !atomic_compare_exchange_strong_explicit(lock, &seen, seen | LOCK_WAITERS, memory_order_relaxed,
-                                                     memory_order_relaxed))
+                                                     memory_order_relaxed)) /* one word: the owner's exchange finds the bit, or we its 0 */
             continue;
         seen |= LOCK_WAITERS;
         if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_has_ended(s, seen, &vigil) &&
@@ -362,9 +366,12 @@ void notify_client(struct segment *s, uint32_t client)
 {
     if (client >= MAX_CLIENTS)
         return;
-    uint32_t shared_1 = atomic_load_explicit(&s->clients[client].inbox_of_1, memory_order_relaxed); /* of a slot that is taken anew just now */
+    /* Whoever has heard of a proxy has seen this, too (proxy_attach); of a slot that is taken anew just now it may be anything. */
+    uint32_t shared_1 = atomic_load_explicit(&s->clients[client].inbox_of_1, memory_order_relaxed);
     struct client_slot *c = &s->clients[shared_1 && shared_1 <= MAX_CLIENTS ? shared_1 - 1 : client];
     STEP();
+    /* Pairs with client_sleep: the news before, the inbox, then the sleepers; there the sleepers, then the inbox (by the kernel). Both are
+     * seq_cst, as one must see the other. */
     atomic_fetch_add(&c->inbox, 1);
     STEP();
     if (atomic_load(&c->sleepers))
@@ -387,15 +394,17 @@ void segment_unlock(struct segment *s)
     bool attention = s->pending_attention, events = s->events_written;
     s->pending_attention = s->events_written = false;
     STEP();
-    uint32_t was = atomic_exchange(&h->lock, 0); /* full fence: event_wait relies on it */
+    uint32_t was = atomic_exchange(&h->lock, 0); /* pairs with the acquire of whoever has it next */
     STEP();
     if (was & LOCK_WAITERS)
         futex_wake(&h->lock, 1);
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
         for (; wakes[w]; wakes[w] &= wakes[w] - 1)
             notify_client(s, w * 64 + (uint32_t)__builtin_ctzll(wakes[w]));
-    if (attention && h->scheduler_1 && !atomic_exchange(&h->attention, 1))
+    if (attention && h->scheduler_1 && !atomic_exchange(&h->attention, 1)) /* as in ask_scheduler */
         notify_client(s, h->scheduler_1 - 1);
+    if (events)
+        fence_after_exchange(); /* pairs with event_wait: event_head, then event_waiting; there the other way round */
     if (events && atomic_load_explicit(&h->event_waiting, memory_order_relaxed) && atomic_exchange(&h->event_waiting, 0))
         futex_wake(&h->event_waiting, INT_MAX);
     if (atomic_load_explicit(&h->stops_again, memory_order_relaxed)) /* see let_it_finish */

@@ -82,14 +82,25 @@ static inline void request_attention(struct segment *s) { s->pending_attention =
 /* Any time: bump the client's inbox, and wake its sleepers if there are any. Beyond the table there is none. */
 void notify_client(struct segment *segment, uint32_t client);
 
-/* Between any two of these a process may die. Program order is what a survivor sees, so STEP is a compiler fence;
- * in a build with CELLMESH_STEPS the test harness counts them and dies at the n-th. */
+/* Between any two of these a process may die. Program order is what a survivor sees (liveness.h says why), so STEP is a compiler fence,
+ * and orders nothing for those who live; in a build with CELLMESH_STEPS the test harness counts them and dies at the n-th. */
 #ifdef CELLMESH_STEPS
 void core_step(const char *file, int line);
 #define STEP() (atomic_signal_fence(memory_order_seq_cst), core_step(__FILE__, __LINE__))
 #else
 #define STEP() atomic_signal_fence(memory_order_seq_cst)
 #endif
+
+/* Behind an atomic read-modify-write: what was written before it is visible before anything is read from here on. On x86 that one has
+ * seen to it; on others not even a seq_cst one does, but for reads that are seq_cst themselves. */
+static inline void fence_after_exchange(void)
+{
+#if defined(__x86_64__)
+    atomic_signal_fence(memory_order_seq_cst);
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
 
 /* For walks over a whole table, which wait for memory and nothing else: brings a slot (two cache lines) that comes soon. Any address
  * is allowed, one beyond the table too. Without it a walk takes half as long again: processors do not look ahead beyond a page. */
