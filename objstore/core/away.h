@@ -27,11 +27,11 @@ struct away_move { uint32_t slot, generation; uint64_t chunk, size, file, spare;
 /* ---- reading, without the lock, while something keeps the object alive */
 static inline void away_begin_reading(struct segment *s, uint32_t slot)
 {
-    atomic_fetch_or(&s->readers[slot].clients[s->me / 64], UINT64_C(1) << (s->me % 64));
+    atomic_fetch_or(&readers_at(s, slot)->clients[s->me / 64], UINT64_C(1) << (s->me % 64));
 }
 static inline void away_end_reading(struct segment *s, uint32_t slot)
 {
-    atomic_fetch_and(&s->readers[slot].clients[s->me / 64], ~(UINT64_C(1) << (s->me % 64)));
+    atomic_fetch_and(&readers_at(s, slot)->clients[s->me / 64], ~(UINT64_C(1) << (s->me % 64)));
 }
 
 /* ---- to disk */
