@@ -1,6 +1,7 @@
 #include "away.h"
 
 #include "client.h"
+#include "recover.h"
 
 enum { SLICE = 1024 }; /* slots looked at while the lock is held: some 20 us */
 
@@ -49,13 +50,17 @@ int away_choose(struct segment *s, uint64_t spare, struct away_move *move)
             others_move |= object_state(o) == OBJECT_READY && object_chunk(o) && is_moving(s, o);
             if (!may_leave(s, slot, spare) || atomic_exchange_explicit(&o->u.arena.used, 0, memory_order_relaxed))
                 continue;
+            if (!slot_is_safe(s, SLOT_OBJECT, slot)) { /* its bytes are about to be read */
+                segment_condemn(s);
+                break;
+            }
             *move = (struct away_move){slot, o->generation, object_chunk(o), o->size, ++h->last_file, spare};
             o->u.arena.mover_1 = (uint16_t)(s->me + 1);
             STEP();
             object_hold(s, slot);
             found = true;
         }
-        more = looked < 2 * (uint64_t)n && fits_on_disk(h, OBJECT_MOVABLE, spare);
+        more = looked < 2 * (uint64_t)n && !atomic_load(&h->corrupt) && fits_on_disk(h, OBJECT_MOVABLE, spare);
         segment_unlock(s);
     }
     return found ? OBJSTORE_OK : others_move ? OBJSTORE_PENDING : OBJSTORE_NOT_FOUND;

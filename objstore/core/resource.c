@@ -135,7 +135,7 @@ int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room
     if (!c->place.pool) {
         n = count(s, room, c->demand, c->n_ready);
         for (uint32_t k = 0; k < s->h->n_kinds; k++)
-            room[k] -= n * c->demand[k];
+            room[k] -= c->demand[k] > 0 ? n * c->demand[k] : 0;
         return n;
     }
     for (uint32_t p = next_pool(s, c, c->place.pool, POOL_HERE); p != UINT32_MAX; p = next_pool(s, c, p + 1, POOL_HERE))
