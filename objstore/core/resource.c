@@ -146,11 +146,17 @@ int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room
 static void move(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask, int sign)
 {
     for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        pool->available[k] = (int64_t)((uint64_t)pool->available[k] + (uint64_t)(sign * amounts[k])); /* wraps, if overwritten */
+        pool->available[k] = (int64_t)((uint64_t)pool->available[k] + (uint64_t)sign * (uint64_t)amounts[k]); /* wraps, if overwritten */
     int64_t share = amounts[KIND_GPU] < RESOURCE_UNIT ? amounts[KIND_GPU] : RESOURCE_UNIT;
     for (uint32_t g = 0; gpu_mask && g < MAX_GPUS; g++)
         if (gpu_mask >> g & 1)
             pool->gpu_free[g] += (int32_t)(sign * share);
+}
+
+void resource_lend(struct segment *s, uint32_t index, int sign)
+{
+    int64_t amounts[MAX_KINDS] = {class_at(s, index)->demand[KIND_CPU]};
+    move(s, resource_pool(s, index), amounts, 0, sign);
 }
 
 uint32_t resource_acquire(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS])

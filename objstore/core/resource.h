@@ -53,6 +53,9 @@ void resource_release(const struct segment *segment, struct pool *pool, const in
 /* The pool that tasks of the class, of one pool, take from. */
 static inline struct pool *resource_pool(const struct segment *s, uint32_t class) { return pool_at(s, class_at(s, class)->place.pool); }
 
+/* The CPUs of a task of the class, which waits for something, come back, or with -1 are taken again. */
+void resource_lend(struct segment *segment, uint32_t index, int sign);
+
 /* Of the node. */
 void resource_set_total(struct segment *segment, const int64_t total[MAX_KINDS]);
 

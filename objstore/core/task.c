@@ -710,7 +710,7 @@ void task_block(struct segment *s, uint32_t task)
     if (!t->actor_1 && !(t->flags & TASK_FLAG_BLOCKED)) {
         t->flags |= TASK_FLAG_BLOCKED;
         STEP();
-        resource_pool(s, t->resource_class)->available[KIND_CPU] += class_at(s, t->resource_class)->demand[KIND_CPU];
+        resource_lend(s, t->resource_class, 1);
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_BLOCKED, t->seq, 0, 0, 0, 0, s->me);
         task_wake_workers(s);
@@ -726,7 +726,7 @@ void task_unblock(struct segment *s, uint32_t task)
         t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
         STEP();
         /* May go below zero for a while: it runs on at once, and nothing new starts until others have ended. */
-        resource_pool(s, t->resource_class)->available[KIND_CPU] -= class_at(s, t->resource_class)->demand[KIND_CPU];
+        resource_lend(s, t->resource_class, -1);
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_UNBLOCKED, t->seq, 0, 0, 0, 0, s->me);
     }
