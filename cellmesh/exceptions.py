@@ -239,7 +239,8 @@ class StoreLimitError(CellmeshError):
 
 
 class StoreCorruptedError(CellmeshError):
-    """Something has overwritten the store's memory, for example an array written out of bounds. The session has ended."""
+    """Something has overwritten the store's memory, for example an array written out of bounds. The session has ended, unless the
+    bytes of one value alone are damaged."""
 
 
 class UnknownArgumentError(CellmeshError, TypeError, RuntimeError):

@@ -57,19 +57,21 @@ int client_usable(ClientObject *c)
 
 int32_t pid_of_worker(const struct segment *s, uint32_t worker)
 {
-    return s->clients[worker].role == ROLE_PROXY ? 0 : atomic_load(&s->clients[worker].pid);
+    return client_at(s, worker)->role == ROLE_PROXY ? 0 : atomic_load(&client_at(s, worker)->pid);
 }
 
 int32_t signal_client(const struct segment *s, uint32_t client, int number)
 {
-    int32_t pid = atomic_load(&s->clients[client].pid);
-    process_signal(pid, atomic_load(&s->clients[client].start_time), number);
+    const struct client_slot *worker = client_at(s, client);
+    int32_t pid = atomic_load(&worker->pid);
+    if (worker->role == ROLE_WORKER) /* nobody else is ended, whoever has written this number */
+        process_signal(pid, atomic_load(&worker->start_time), number);
     return pid;
 }
 
 int32_t signal_worker(struct segment *s, uint32_t worker, int number)
 {
-    if (s->clients[worker].role != ROLE_PROXY)
+    if (client_at(s, worker)->role != ROLE_PROXY)
         return signal_client(s, worker, number);
     wake_client(s, worker);
     return 0;
@@ -281,7 +283,7 @@ static PyObject *client_get_actor(ClientObject *c, PyObject *args)
     uint32_t actor, object_1 = 0;
     if (!PyArg_ParseTuple(args, "ss:get_actor", &name, &scope) || lock_to_look(c) < 0)
         return NULL;
-    if (actor_find(&c->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK && (object_1 = c->s.actors[actor].object_1))
+    if (actor_find(&c->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK && (object_1 = actor_at(&c->s, actor)->object_1))
         object_hold(&c->s, object_1 - 1);
     segment_unlock(&c->s);
     if (!object_1)
@@ -326,7 +328,7 @@ static PyObject *client_actor_state(ClientObject *c, PyObject *ref)
     uint32_t actor;
     if (client_usable(c) < 0 || parse_actor(c, ref, &actor) < 0)
         return NULL;
-    return PyUnicode_FromString(names[atomic_load(&c->s.actors[actor].state) % 5]);
+    return PyUnicode_FromString(names[atomic_load(&actor_at(&c->s, actor)->state) % 5]);
 }
 
 static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
@@ -338,7 +340,7 @@ static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
         return NULL;
     segment_lock(&c->s);
     uint32_t client = actor_kill(&c->s, actor, no_restart);
-    int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&c->s.clients[client].pid);
+    int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&client_at(&c->s, client)->pid);
     if (pid > 0 && pid != c->pid) /* whoever ends its own actor leaves by itself: here it would die inside the lock */
         signal_client(&c->s, client, SIGKILL);
     segment_unlock(&c->s);
@@ -371,9 +373,10 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
     if (producer != UINT32_MAX && !slot_is_safe(&c->s, SLOT_TASK, producer) && end_look(c, false) < 0)
         return NULL;
     enum cancel_outcome outcome = task_cancel(&c->s, ((RefObject *)ref)->slot, &task, &worker);
-    const struct task_slot *t = &c->s.tasks[task];
+    const struct task_slot *t = task_at(&c->s, task);
     bool call = outcome == CANCEL_RUNNING && t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
-    bool concurrent = call && (c->s.actors[t->actor_1 - 1].max_concurrency > 1 || !(c->s.actors[t->actor_1 - 1].flags & ACTOR_FLAG_ORDERED));
+    const struct actor_slot *a = call ? actor_at(&c->s, t->actor_1 - 1) : NULL;
+    bool concurrent = a && (a->max_concurrency > 1 || !(a->flags & ACTOR_FLAG_ORDERED));
     int32_t pid = 0;
     if (outcome == CANCEL_RUNNING && worker < MAX_CLIENTS) /* its handler looks at the flags (an asynchronous actor's: which coroutines are meant) */
         pid = signal_worker(&c->s, worker, force && !call ? SIGKILL : SIGINT);

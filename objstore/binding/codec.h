@@ -91,7 +91,8 @@ typedef struct codec_source {
 } codec_source;
 
 /* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all
- * arrays in the codec's own form are read-only. ValueError if the bytes are damaged. */
+ * arrays in the codec's own form are read-only. codec_damage, a ValueError, if the bytes are damaged. */
+extern PyObject *codec_damage; /* made by codec_init */
 PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source);
 
 /* A decoded argument list, ready for PyObject_Vectorcall(f, values, n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,

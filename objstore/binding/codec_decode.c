@@ -5,9 +5,11 @@
 #define MAX_READ_DEPTH (MAX_DEPTH + 2)
 #define SMALL_PICKLE (64 * 1024) /* below this a copy costs less than a view */
 
+PyObject *codec_damage;
+
 int codec_damaged(void)
 {
-    PyErr_SetString(PyExc_ValueError, "the encoded value is damaged");
+    PyErr_SetString(codec_damage, "the encoded value is damaged");
     return -1;
 }
 

@@ -122,5 +122,6 @@ int codec_init(PyObject *module)
     if (buffer_init(module) < 0 || PyModule_AddFunctions(module, functions) < 0)
         return -1;
     ref_at_function = PyObject_GetAttrString(module, "_ref_at");
-    return ref_at_function == NULL ? -1 : 0;
+    codec_damage = PyErr_NewException("cellmesh.objstore.DamagedValueError", PyExc_ValueError, NULL);
+    return ref_at_function == NULL || codec_damage == NULL ? -1 : 0;
 }

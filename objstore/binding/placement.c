@@ -116,9 +116,9 @@ static uint32_t class_around(const ClientObject *c)
 {
     uint32_t task_1 = current_task_of(c);
     const struct segment *s = &c->s;
-    if (task_1 && s->tasks[task_1 - 1].actor_1)
-        task_1 = s->actors[s->tasks[task_1 - 1].actor_1 - 1].task_1;
-    return task_1 ? s->tasks[task_1 - 1].resource_class : MAX_CLASSES;
+    if (task_1 && task_at(s, task_1 - 1)->actor_1)
+        task_1 = actor_at(s, task_at(s, task_1 - 1)->actor_1 - 1)->task_1;
+    return task_1 ? task_at(s, task_1 - 1)->resource_class : MAX_CLASSES;
 }
 
 bool placement_captures(const ClientObject *c)
@@ -314,7 +314,7 @@ static PyObject *machine_of(const struct segment *s, const struct pool *head, co
 {
     if (!placement_holds(head) || bundle->client_1 > MAX_CLIENTS)
         Py_RETURN_NONE;
-    return PyLong_FromUnsignedLong(bundle->client_1 ? s->clients[bundle->client_1 - 1].node : 0);
+    return PyLong_FromUnsignedLong(bundle->client_1 ? client_at(s, bundle->client_1 - 1)->node : 0);
 }
 
 LOOK(placements)
@@ -374,7 +374,7 @@ PyObject *client_groups(ClientObject *c, PyObject *unused)
     for (uint32_t p = 0; copy && p < n; p++) {
         copy[p] = s->h->pools[p];
         uint32_t owner_1 = copy[p].owner_1;
-        bool is_ours = p && copy[p].head == p && placement_lives(&copy[p]) && !(owner_1 && s->clients[owner_1 - 1].role == ROLE_PROXY);
+        bool is_ours = p && copy[p].head == p && placement_lives(&copy[p]) && !(owner_1 && client_at(s, owner_1 - 1)->role == ROLE_PROXY);
         copy[p].number = is_ours && (copy[p].routed || placement_is_open(&s->h->pools[p])) ? copy[p].number : 0;
         any |= copy[p].number != 0;
     }

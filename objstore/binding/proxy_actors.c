@@ -7,7 +7,7 @@
 
 static int parse_actor(ProxyObject *p, unsigned int actor)
 {
-    if (actor < p->s.h->touched_actors && atomic_load(&p->s.actors[actor].state) != ACTOR_FREE)
+    if (actor < p->s.h->touched_actors && atomic_load(&actor_at(&p->s, actor)->state) != ACTOR_FREE)
         return 0;
     PyErr_Format(PyExc_ValueError, "there is no actor %u", actor);
     return -1;
@@ -15,7 +15,7 @@ static int parse_actor(ProxyObject *p, unsigned int actor)
 
 uint32_t proxy_actor_of(const ProxyObject *p, uint32_t slot)
 {
-    const struct object_slot *o = &p->s.objects[slot];
+    const struct object_slot *o = object_at(&p->s, slot);
     return object_state(o) == OBJECT_READY && object_chunk(o) && !object_is_stream(o) ? o->u.arena.actor_1 : 0;
 }
 
@@ -40,7 +40,7 @@ PyObject *proxy_actor(ProxyObject *p, PyObject *number)
     uint32_t actor_1 = proxy_actor_of(p, slot);
     if (!actor_1 || actor_1 > p->s.h->touched_actors)
         Py_RETURN_NONE;
-    const struct actor_slot *a = &p->s.actors[actor_1 - 1];
+    const struct actor_slot *a = actor_at(&p->s, actor_1 - 1);
     PyObject *limits = PyTuple_New(MAX_GROUPS);
     for (uint32_t i = 0; limits && i < MAX_GROUPS; i++) {
         PyObject *limit = PyLong_FromLong(a->group_limit[i]);
@@ -76,7 +76,7 @@ static int parse_spec(PyObject *args, struct actor_spec *spec)
 /* An actor's value, sealed and in the arena, of which nobody has made an actor yet. */
 static int check_value(ProxyObject *p, uint32_t slot)
 {
-    const struct object_slot *o = &p->s.objects[slot];
+    const struct object_slot *o = object_at(&p->s, slot);
     if (object_state(o) == OBJECT_READY && object_chunk(o) && !object_is_stream(o) && !o->u.arena.actor_1)
         return 0;
     PyErr_Format(PyExc_ValueError, "object %u cannot become an actor", slot);
@@ -113,14 +113,14 @@ PyObject *proxy_host_actor(ProxyObject *p, PyObject *args)
     if (!error)
         error = proxy_host(&p->s, &actor, slot, &spec, &made, &task);
     if (!error)
-        p->s.tasks[task].attempt = (uint16_t)attempt; /* for show: the home counts */
+        task_at(&p->s, task)->attempt = (uint16_t)attempt; /* for show: the home counts */
     if (!error && saved != UINT32_MAX)
-        actor_checkpoint(&p->s, p->s.tasks[task].actor_1 - 1, saved);
+        actor_checkpoint(&p->s, task_at(&p->s, task)->actor_1 - 1, saved);
     segment_unlock(&p->s);
     if (error)
         raise_core_error(p->client, error, "an actor of another machine");
     else
-        result = Py_BuildValue("(IKN)", task, (unsigned long long)p->s.tasks[task].seq, list_of(&made, 1));
+        result = Py_BuildValue("(IKN)", task, (unsigned long long)task_at(&p->s, task)->seq, list_of(&made, 1));
 done:
     PyMem_Free(refs);
     PyBuffer_Release(&arguments);
@@ -156,7 +156,7 @@ PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
     int error = sealed ? resource_intern(&p->s, shape, &class_number, &class) : OBJSTORE_OK;
     if (sealed && !error)
         error = proxy_stand_in(&p->s, &actor, slot, function, class);
-    uint32_t actor_1 = sealed && !error ? p->s.objects[slot].u.arena.actor_1 : 0;
+    uint32_t actor_1 = sealed && !error ? object_at(&p->s, slot)->u.arena.actor_1 : 0;
     task_release_waiting(&p->s, slot);
     segment_unlock(&p->s);
     if (error)
@@ -174,11 +174,11 @@ static PyObject *end_constructor(ProxyObject *p, PyObject *number, void (*end)(s
     uint32_t task;
     if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
         return NULL;
-    if (!(p->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION))
+    if (!(task_at(&p->s, task)->flags & TASK_FLAG_ACTOR_CREATION))
         return PyErr_Format(PyExc_ValueError, "task %u constructs no actor", task);
     segment_lock(&p->s);
     task_release_results(&p->s, task);
-    end(&p->s, p->s.tasks[task].actor_1 - 1, task);
+    end(&p->s, task_at(&p->s, task)->actor_1 - 1, task);
     segment_unlock(&p->s);
     Py_RETURN_NONE;
 }
@@ -233,7 +233,7 @@ PyObject *proxy_calls(ProxyObject *p, PyObject *args)
     uint32_t tasks[MOST_TASKS], n = 0;
     if (!PyArg_ParseTuple(args, "II:calls", &actor, &most) || proxy_usable(p) < 0 || parse_actor(p, actor) < 0)
         return NULL;
-    if (p->s.actors[actor].worker_1 != p->s.me + 1)
+    if (actor_at(&p->s, actor)->worker_1 != p->s.me + 1)
         return PyErr_Format(PyExc_ValueError, "actor %u does not live on that machine", actor);
     segment_lock(&p->s);
     n = proxy_take_calls(&p->s, actor, most < MOST_TASKS ? most : MOST_TASKS, tasks);
@@ -264,7 +264,7 @@ PyObject *proxy_find_actor(ProxyObject *p, PyObject *args)
         return NULL;
     segment_lock(&p->s);
     if (actor_find(&p->s, actor_name_hash(name, scope), &actor) == OBJSTORE_OK)
-        object_1 = p->s.actors[actor].object_1;
+        object_1 = actor_at(&p->s, actor)->object_1;
     segment_unlock(&p->s);
     if (!object_1)
         Py_RETURN_NONE;
@@ -289,7 +289,7 @@ PyObject *client_serve(ClientObject *c, PyObject *args)
     if (!error)
         error = proxy_stand_in(&c->s, &spec, object, function, class);
     if (!error)
-        c->s.clients[c->s.me].actor_1 = c->s.objects[object].u.arena.actor_1;
+        c->s.clients[c->s.me].actor_1 = object_at(&c->s, object)->u.arena.actor_1;
     segment_unlock(&c->s);
     Py_DECREF(function_ref); /* the constructor keeps it */
     if (!error)
@@ -347,7 +347,7 @@ PyObject *proxy_checkpoints(ProxyObject *p, PyObject *objects)
     PyObject *list = slots ? PyList_New(n) : NULL;
     for (Py_ssize_t i = 0; list && i < n; i++) {
         uint32_t actor_1 = proxy_actor_of(p, slots[i]);
-        PyObject *checkpoint = PyLong_FromLong(actor_1 ? (long)p->s.actors[actor_1 - 1].checkpoint_1 - 1 : -1);
+        PyObject *checkpoint = PyLong_FromLong(actor_1 ? (long)actor_at(&p->s, actor_1 - 1)->checkpoint_1 - 1 : -1);
         if (!checkpoint)
             Py_CLEAR(list);
         else

@@ -17,7 +17,7 @@ PyObject *proxy_host_group(ProxyObject *p, PyObject *args)
         if (!PyDict_Check(PyList_GET_ITEM(bundles, i)) || parse_amounts(p->client, PyList_GET_ITEM(bundles, i), amounts[i]) < 0)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "bundles must be dicts");
     segment_lock(&p->s);
-    bool is_there = object_sealed(&p->s.objects[object]);
+    bool is_there = object_sealed(object_at(&p->s, object));
     struct placement_spec spec = {placement_number(&p->s), (uint32_t)n, (const int64_t (*)[MAX_KINDS])amounts, 0, p->s.me + 1, PLACEMENT_PACK};
     int error = is_there ? placement_create(&p->s, &spec, object) : OBJSTORE_PENDING;
     segment_unlock(&p->s);
@@ -32,8 +32,8 @@ PyObject *proxy_bundle(ProxyObject *p, PyObject *number)
     uint32_t task;
     if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
         return NULL;
-    uint32_t class = p->s.tasks[task].resource_class;
-    const struct place *place = &p->s.classes[class].place;
+    uint32_t class = task_at(&p->s, task)->resource_class;
+    const struct place *place = &class_at(&p->s, class)->place;
     if (!place->pool)
         Py_RETURN_NONE;
     const struct pool *head = placement_head(&p->s, class);
@@ -45,7 +45,7 @@ PyObject *proxy_block(ProxyObject *p, PyObject *number)
     uint32_t task;
     if (proxy_usable(p) < 0 || parse_running(p, number, &task) < 0)
         return NULL;
-    if (p->s.classes[p->s.tasks[task].resource_class].place.pool)
+    if (class_at(&p->s, task_at(&p->s, task)->resource_class)->place.pool)
         task_block(&p->s, task);
     Py_RETURN_NONE;
 }

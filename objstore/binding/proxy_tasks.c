@@ -10,12 +10,13 @@
 /* What has to be known of a task elsewhere. It is RUNNING on us: nobody else changes it but for its flags. */
 static PyObject *describe_task(ProxyObject *p, uint32_t task)
 {
-    struct task_slot *t = &p->s.tasks[task];
-    int object = t->actor_1 ? (int)p->s.actors[t->actor_1 - 1].object_1 - 1 : -1;
+    struct task_slot *t = task_at(&p->s, task);
+    const uint32_t *refs = task_refs(&p->s, t);
+    int object = t->actor_1 ? (int)actor_at(&p->s, t->actor_1 - 1)->object_1 - 1 : -1;
     unsigned flags = t->flags & (TASK_FLAG_RETRY_EXCEPTIONS | TASK_FLAG_ENV | TASK_FLAG_STREAM);
     return Py_BuildValue("(IKIIy#NIIiIIIKiiI)", task, (unsigned long long)t->seq, resource_number(&p->s, t->resource_class),
                          t->function, (const char *)task_arguments(&p->s, t), (Py_ssize_t)t->arguments_size,
-                         list_of(task_refs(&p->s, t), t->n_refs), t->n_dependencies, (unsigned)t->n_returns,
+                         list_of(refs, t->n_refs), t->n_dependencies, (unsigned)t->n_returns,
                          (int)t->max_retries, flags, (unsigned)t->attempt, t->origin, (unsigned long long)t->parent,
                          (int)t->actor_1 - 1, object, (unsigned)t->group);
 }
@@ -52,7 +53,8 @@ PyObject *proxy_results(ProxyObject *p, PyObject *number)
     uint32_t task;
     if (parse_running(p, number, &task) < 0)
         return NULL;
-    struct task_slot *t = &p->s.tasks[task];
+    struct task_slot *t = task_at(&p->s, task);
+    task_refs(&p->s, t);
     PyObject *list = PyList_New(t->n_returns);
     for (uint32_t i = 0; list && i < t->n_returns; i++)
         PyList_SET_ITEM(list, (Py_ssize_t)i, PyLong_FromUnsignedLong(task_result(&p->s, t, i)));
@@ -122,7 +124,7 @@ PyObject *proxy_cancelled(ProxyObject *p, PyObject *list)
         PyObject *number = PySequence_Fast_GET_ITEM(items, i);
         uint32_t task;
         if (parse_running(p, number, &task) < 0 ||
-            (p->s.tasks[task].flags & TASK_FLAG_CANCEL && PyList_Append(found, number) < 0))
+            (task_at(&p->s, task)->flags & TASK_FLAG_CANCEL && PyList_Append(found, number) < 0))
             Py_CLEAR(found);
     }
     if (!items)
@@ -201,7 +203,7 @@ PyObject *proxy_submit(ProxyObject *p, PyObject *args)
                           : stream_submit(&p->s, &spec, refs, (uint32_t)limit, made, &stream);
     if (!error && limit >= 0)
         task = task_producing(&p->s, made[0]);
-    uint64_t seq = error ? 0 : p->s.objects[made[0]].creator;
+    uint64_t seq = error ? 0 : object_at(&p->s, made[0])->creator;
     segment_unlock(&p->s);
     if (error)
         raise_core_error(p->client, error, "a task from another machine");
@@ -237,7 +239,7 @@ PyObject *proxy_withdraw(ProxyObject *p, PyObject *args)
     if (!PyArg_ParseTuple(args, "IK:withdraw", &task, &seq) || proxy_usable(p) < 0)
         return NULL;
     segment_lock(&p->s);
-    struct task_slot *t = task < p->s.h->touched_tasks ? &p->s.tasks[task] : NULL;
+    struct task_slot *t = task < p->s.h->touched_tasks ? task_at(&p->s, task) : NULL;
     bool waits = t && t->seq == seq && t->caller == p->s.me && atomic_load(&t->state) == TASK_READY && !t->actor_1;
     if (waits) {
         task_seal_failed(&p->s, task, FAILURE_CANCELLED, 0);

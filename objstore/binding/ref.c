@@ -4,6 +4,8 @@
 
 PyObject *ref_new(ClientObject *c, uint32_t slot, bool held)
 {
+    if (slot >= c->s.n_objects)
+        return raise_core_error(c, OBJSTORE_CORRUPT, "a reference leads outside the table of objects");
     RefObject *ref = PyObject_New(RefObject, c->codec.ref_type);
     if (!ref)
         return NULL;
@@ -15,13 +17,7 @@ PyObject *ref_new(ClientObject *c, uint32_t slot, bool held)
     return (PyObject *)ref;
 }
 
-PyObject *ref_make(void *client, uint32_t slot)
-{
-    ClientObject *c = client;
-    if (slot >= c->s.n_objects)
-        return raise_core_error(c, OBJSTORE_CORRUPT, "a reference leads outside the table of objects");
-    return ref_new(c, slot, false);
-}
+PyObject *ref_make(void *client, uint32_t slot) { return ref_new(client, slot, false); }
 
 /* A slot of another store means something else here, or nothing. */
 int ref_slot(void *client, PyObject *ref, uint32_t *slot)

@@ -33,17 +33,17 @@ struct row { /* the tasks of a class that wait */
 
 static void look_at_class(struct segment *s, struct row *row)
 {
-    const struct resource_class *c = &s->classes[row->class];
+    const struct resource_class *c = class_at(s, row->class);
     for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
-        for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = s->tasks[at_1 - 1].next_1, i++) {
-            struct task_slot *t = &s->tasks[at_1 - 1];
+        for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = task_at(s, at_1 - 1)->next_1, i++) {
+            struct task_slot *t = task_at(s, at_1 - 1);
             if (!proxy_suits(s, at_1 - 1)) {
                 row->n_others++;
                 continue;
             }
             row->n_suited++;
             for (uint32_t r = 0; r < t->n_refs; r++) {
-                const struct object_slot *o = &s->objects[task_refs(s, t)[r]];
+                const struct object_slot *o = object_at(s, task_refs(s, t)[r]);
                 if (object_state(o) != OBJECT_READY || o->size < OBJECT_MOVABLE)
                     continue;
                 uint32_t where = object_is_elsewhere(o) ? away_proxy_of(s, o) : MAX_CLIENTS;
@@ -122,20 +122,20 @@ PyObject *client_room(ClientObject *c, PyObject *unused)
     memcpy(room, s->h->pools[0].available, sizeof room);
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         const struct client_slot *client = &s->clients[i];
-        uint32_t task_1 = client->actor_1 ? s->actors[client->actor_1 - 1].task_1 : client->task_1;
+        uint32_t task_1 = client->actor_1 ? actor_at(s, client->actor_1 - 1)->task_1 : client->task_1;
         if (atomic_load(&client->state) != CLIENT_ATTACHED || client->role != ROLE_WORKER || !task_1)
             continue;
-        const struct task_slot *t = &s->tasks[task_1 - 1];
+        const struct task_slot *t = task_at(s, task_1 - 1);
         uint32_t state = atomic_load(&t->state);
-        const struct resource_class *class = &s->classes[t->resource_class];
-        bool theirs = t->caller < MAX_CLIENTS && s->clients[t->caller].role == ROLE_PROXY;
+        const struct resource_class *class = class_at(s, t->resource_class);
+        bool theirs = t->caller < MAX_CLIENTS && client_at(s, t->caller)->role == ROLE_PROXY;
         const int64_t *amounts = state == TASK_RUNNING ? task_amounts(s, t, scratch) : state == TASK_HELD ? class->hold : NULL;
         for (uint32_t k = 0; amounts && (theirs || class->place.route & ROUTE_PLACED) && !class->place.pool && k < MAX_KINDS; k++)
             lent[k] += amounts[k];
     }
     for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n)) {
         const struct pool *head = &s->h->pools[p];
-        bool theirs = head->owner_1 && s->clients[head->owner_1 - 1].role == ROLE_PROXY;
+        bool theirs = head->owner_1 && client_at(s, head->owner_1 - 1)->role == ROLE_PROXY;
         for (uint32_t i = p; placement_holds(head) && (theirs || head->routed) && i < p + head->n; i++)
             for (uint32_t k = 0; s->h->pools[i].client_1 == POOL_HERE && k < MAX_KINDS; k++)
                 lent[k] += s->h->pools[i].total[k];
@@ -166,7 +166,7 @@ static int lock_routed(ClientObject *c, uint32_t number, uint32_t *class)
     if (lock_to_look(c) < 0)
         return -1;
     bool found = resource_numbered(&c->s, number, class);
-    uint16_t route = found ? c->s.classes[*class].place.route : ROUTE_WAITS;
+    uint16_t route = found ? class_at(&c->s, *class)->place.route : ROUTE_WAITS;
     bool asks = route == ROUTE_ASKS || route == ROUTE_WAITS;
     if (!found || !asks)
         segment_unlock(&c->s);
@@ -198,7 +198,7 @@ PyObject *client_place_here(ClientObject *c, PyObject *args)
         return PyList_New(0);
     uint32_t n = route_place(&c->s, class, most < MOST_TASKS ? most : MOST_TASKS, staying, tasks);
     for (uint32_t i = 0; n != UINT32_MAX && i < n; i++)
-        numbers[i] = c->s.tasks[tasks[i]].seq;
+        numbers[i] = task_at(&c->s, tasks[i])->seq;
     segment_unlock(&c->s);
     if (n == UINT32_MAX)
         return raise_core_error(c, OBJSTORE_LIMIT, "resource shapes");
@@ -230,7 +230,7 @@ PyObject *client_recall(ClientObject *c, PyObject *args)
     unsigned long long seq;
     if (!PyArg_ParseTuple(args, "IK:recall", &task, &seq) || lock_to_look(c) < 0)
         return NULL;
-    bool back = task < c->s.h->touched_tasks && c->s.tasks[task].seq == seq && route_recall(&c->s, task);
+    bool back = task < c->s.h->touched_tasks && task_at(&c->s, task)->seq == seq && route_recall(&c->s, task);
     segment_unlock(&c->s);
     return PyBool_FromLong(back);
 }
@@ -266,7 +266,7 @@ PyObject *client_progress(ClientObject *c, PyObject *list)
             Py_CLEAR(result);
             break;
         }
-        const struct task_slot *t = task < c->s.h->touched_tasks && c->s.tasks[task].seq == seq ? &c->s.tasks[task] : NULL;
+        const struct task_slot *t = task < c->s.h->touched_tasks && task_at(&c->s, task)->seq == seq ? task_at(&c->s, task) : NULL;
         uint32_t state = t ? atomic_load(&t->state) : TASK_FREE;
         PyBytes_AS_STRING(result)[i] = state == TASK_WAITING ? 1 : state == TASK_READY ? 2 : state == TASK_HELD ? 3 : state != TASK_RUNNING ? 0 : t->flags & TASK_FLAG_BLOCKED ? 4 : 3;
     }

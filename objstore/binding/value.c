@@ -206,7 +206,7 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
+static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
@@ -223,6 +223,15 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
     PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
     end_reading(c, slot);
     return value;
+}
+
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
+{
+    PyObject *value = decode_object(c, slot, owner);
+    if (value || !PyErr_ExceptionMatches(codec_damage))
+        return value;
+    PyErr_Clear();
+    return raise_core_error(c, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
 }
 
 static const char *failure_name(uint32_t code)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "actor.h"
+#include "liveness.h"
 #include "task.h"
 
 static bool holds(const uint64_t *clients, uint32_t client)
@@ -21,7 +22,7 @@ static bool creates(const struct task_slot *t) { return t->flags & TASK_FLAG_ACT
 static bool goes_with(const struct segment *s, const struct task_slot *t, const uint64_t *makers)
 {
     uint32_t state = state_of(t);
-    bool detached = t->actor_1 && s->actors[t->actor_1 - 1].flags & ACTOR_FLAG_DETACHED;
+    bool detached = t->actor_1 && actor_at(s, t->actor_1 - 1)->flags & ACTOR_FLAG_DETACHED;
     return state != TASK_FREE && state != TASK_CANCELLED && holds(makers, t->caller) && !detached;
 }
 
@@ -29,17 +30,18 @@ static bool goes_with(const struct segment *s, const struct task_slot *t, const 
 static bool occupies_its_worker(const struct task_slot *t)
 {
     uint32_t state = state_of(t);
-    return (state == TASK_RUNNING || state == TASK_HELD) && (!t->actor_1 || creates(t));
+    return (state == TASK_RUNNING || state == TASK_HELD) && (!t->actor_1 || creates(t)) && t->worker < MAX_CLIENTS;
 }
 
-static bool is_proxy(const struct segment *s, uint32_t client) { return s->clients[client].role == ROLE_PROXY; }
+static bool is_proxy(const struct segment *s, uint32_t client) { return client_at(s, client)->role == ROLE_PROXY; }
 
 /* Under the lock its task cannot end, so it is the right one. Never this process, which buries: threads may be clients, too. */
 static void kill_worker(const struct segment *s, uint32_t worker)
 {
-    int32_t pid = atomic_load(&s->clients[worker].pid);
-    if (pid > 0 && pid != (int32_t)getpid())
-        kill(pid, SIGKILL);
+    const struct client_slot *c = client_at(s, worker);
+    int32_t pid = atomic_load(&c->pid);
+    if (c->role == ROLE_WORKER && pid != (int32_t)getpid())
+        process_signal(pid, atomic_load(&c->start_time), SIGKILL);
 }
 
 /* One of them, which waits for a task, may run that itself meanwhile: then it has several. */
@@ -47,7 +49,7 @@ static bool find_more(struct segment *s, uint64_t *makers)
 {
     bool found = false;
     for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
-        struct task_slot *t = &s->tasks[i];
+        struct task_slot *t = task_at(s, i);
         fetch_slot(&s->tasks[i + FETCH_AHEAD]);
         if (!goes_with(s, t, makers) || !occupies_its_worker(t))
             continue;
@@ -77,7 +79,7 @@ void abandon_find(struct segment *s, uint32_t driver, uint64_t makers[CLIENT_WOR
 
 bool abandon_task(struct segment *s, uint32_t task, const uint64_t makers[CLIENT_WORDS])
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (!goes_with(s, t, makers))
         return false;
     if (occupies_its_worker(t))

@@ -4,19 +4,20 @@
 
 #include "event.h"
 #include "placement.h"
+#include "recover.h"
 
 static uint32_t actor_state(const struct actor_slot *a) { return atomic_load_explicit(&a->state, memory_order_relaxed); }
 
 static void set_state(struct segment *s, uint32_t actor, uint32_t state)
 {
     STEP();
-    atomic_store_explicit(&s->actors[actor].state, state, memory_order_release);
+    atomic_store_explicit(&actor_at(s, actor)->state, state, memory_order_release);
     STEP();
-    const struct actor_slot *a = &s->actors[actor];
-    if (a->task_1 && s->tasks[a->task_1 - 1].flags & TASK_FLAG_HIDDEN)
+    const struct actor_slot *a = actor_at(s, actor);
+    if (a->task_1 && task_at(s, a->task_1 - 1)->flags & TASK_FLAG_HIDDEN)
         return; /* a stand-in */
     bool ended = state == ACTOR_DEAD && !(a->flags & ACTOR_FLAG_UNPLACED);
-    uint32_t how = ended ? (uint32_t)s->actors[actor].death_detail : 0;
+    uint32_t how = ended ? (uint32_t)actor_at(s, actor)->death_detail : 0;
     event_write(s, EVENT_ACTOR_STATE, 0, actor, state - ACTOR_PENDING, how, 0, s->me);
 }
 
@@ -25,7 +26,7 @@ static void set_state(struct segment *s, uint32_t actor, uint32_t state)
 int actor_find(struct segment *s, uint64_t name_hash, uint32_t *actor)
 {
     for (uint32_t i = 0; i < s->h->touched_actors; i++) {
-        const struct actor_slot *a = &s->actors[i];
+        const struct actor_slot *a = actor_at(s, i);
         uint32_t state = actor_state(a);
         if (a->name_hash == name_hash && state != ACTOR_FREE && state != ACTOR_DEAD &&
             !(a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED))) {
@@ -44,14 +45,18 @@ int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t obje
         return OBJSTORE_EXISTS;
     if (h->free_actor_1) {
         i = h->free_actor_1 - 1;
+        if (i >= s->n_actors || actor_state(&s->actors[i]) != ACTOR_FREE) {
+            segment_condemn(s);
+            return OBJSTORE_CORRUPT;
+        }
         h->free_actor_1 = s->actors[i].next_free_1;
-    } else if (h->touched_actors < h->n_actors) {
+    } else if (h->touched_actors < s->n_actors) {
         i = h->touched_actors++;
     } else {
         return OBJSTORE_LIMIT;
     }
     STEP();
-    struct actor_slot *a = &s->actors[i];
+    struct actor_slot *a = actor_at(s, i);
     uint32_t generation = a->generation;
     memset((unsigned char *)a + sizeof a->state, 0, sizeof *a - sizeof a->state);
     a->generation = generation;
@@ -66,7 +71,7 @@ int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t obje
     STEP();
     atomic_store_explicit(&a->state, ACTOR_PENDING, memory_order_release);
     STEP();
-    s->objects[object].u.arena.actor_1 = i + 1;
+    object_at(s, object)->u.arena.actor_1 = i + 1;
     if (spec->flags & ACTOR_FLAG_DETACHED)
         object_pin(s, object);
     *out = i;
@@ -75,14 +80,14 @@ int actor_create(struct segment *s, const struct actor_spec *spec, uint32_t obje
 
 void actor_constructed_by(struct segment *s, uint32_t actor, uint32_t task)
 {
-    s->actors[actor].task_1 = task + 1;
-    if (!(s->tasks[task].flags & TASK_FLAG_HIDDEN))
-        event_write(s, EVENT_ACTOR_CREATED, s->tasks[task].seq, actor, s->actors[actor].object_1 - 1, 0, 0, s->me);
+    actor_at(s, actor)->task_1 = task + 1;
+    if (!(task_at(s, task)->flags & TASK_FLAG_HIDDEN))
+        event_write(s, EVENT_ACTOR_CREATED, task_at(s, task)->seq, actor, actor_at(s, actor)->object_1 - 1, 0, 0, s->me);
 }
 
 static void free_slot(struct segment *s, uint32_t actor)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     uint32_t death_object_1 = a->death_object_1;
     a->generation++;
     STEP();
@@ -97,9 +102,9 @@ static void free_slot(struct segment *s, uint32_t actor)
 
 void actor_discard(struct segment *s, uint32_t actor)
 {
-    uint32_t object_1 = s->actors[actor].object_1;
-    s->objects[object_1 - 1].u.arena.actor_1 = 0;
-    if (s->actors[actor].flags & ACTOR_FLAG_DETACHED)
+    uint32_t object_1 = actor_at(s, actor)->object_1;
+    object_at(s, object_1 - 1)->u.arena.actor_1 = 0;
+    if (actor_at(s, actor)->flags & ACTOR_FLAG_DETACHED)
         object_unpin(s, object_1 - 1);
     free_slot(s, actor);
 }
@@ -108,9 +113,9 @@ void actor_discard(struct segment *s, uint32_t actor)
 
 static void unlink_call(struct segment *s, struct actor_slot *a, uint32_t previous_1, uint32_t task)
 {
-    uint32_t next_1 = s->tasks[task].next_1;
+    uint32_t next_1 = task_at(s, task)->next_1;
     if (previous_1)
-        s->tasks[previous_1 - 1].next_1 = next_1;
+        task_at(s, previous_1 - 1)->next_1 = next_1;
     else
         a->head_1 = next_1;
     if (!next_1)
@@ -122,7 +127,7 @@ static void unlink_call(struct segment *s, struct actor_slot *a, uint32_t previo
 /* A cancelled call may stand in the mailbox and in a waiting list; the second that meets it releases it. */
 static void drop_cancelled(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (t->flags & TASK_FLAG_LOOSE)
         task_release(s, task);
     else
@@ -132,13 +137,14 @@ static void drop_cancelled(struct segment *s, uint32_t task)
 /* Its constructor has run on another machine, where its calls run, too: as many at a time as that machine sees fit. */
 static bool is_elsewhere(const struct segment *s, const struct actor_slot *a)
 {
-    return a->task_1 && s->tasks[a->task_1 - 1].flags & TASK_FLAG_ELSEWHERE;
+    return a->task_1 && task_at(s, a->task_1 - 1)->flags & TASK_FLAG_ELSEWHERE;
 }
 
 static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     uint32_t code = a->flags & ACTOR_FLAG_HOSTED ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
+    task_refs(s, t);
     for (uint32_t i = 0; i < t->n_returns; i++) {
         uint32_t result = task_result(s, t, i);
         if (a->death_object_1)
@@ -150,14 +156,14 @@ static void seal_dead(struct segment *s, const struct actor_slot *a, uint32_t ta
 
 bool actor_admits(const struct segment *s, uint32_t actor)
 {
-    const struct actor_slot *a = &s->actors[actor];
+    const struct actor_slot *a = actor_at(s, actor);
     return !a->max_pending || a->n_pending + a->n_running < a->max_pending || actor_state(a) == ACTOR_DEAD;
 }
 
 void actor_count(struct segment *s, const struct task_slot *call, bool runs)
 {
-    struct actor_slot *a = &s->actors[call->actor_1 - 1];
-    uint16_t *of_group = &a->group_running[call->group];
+    struct actor_slot *a = actor_at(s, call->actor_1 - 1);
+    uint16_t *of_group = &a->group_running[call->group < MAX_GROUPS ? call->group : 0];
     if (runs) {
         a->n_running++;
         (*of_group)++;
@@ -174,17 +180,17 @@ static bool has_room(const struct segment *s, const struct actor_slot *a, uint32
 
 bool actor_post(struct segment *s, uint32_t actor, uint32_t task)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     object_pin(s, a->object_1 - 1);
     if (actor_state(a) == ACTOR_DEAD) {
         seal_dead(s, a, task);
-        if (!(s->tasks[task].flags & TASK_FLAG_HIDDEN))
-            event_write(s, EVENT_FINISHED, s->tasks[task].seq, s->tasks[task].result_1 - 1, EVENT_ERROR, 0, 0, s->me);
+        if (!(task_at(s, task)->flags & TASK_FLAG_HIDDEN))
+            event_write(s, EVENT_FINISHED, task_at(s, task)->seq, task_at(s, task)->result_1 - 1, EVENT_ERROR, 0, 0, s->me);
         task_release(s, task);
         return false;
     }
     if (a->tail_1)
-        s->tasks[a->tail_1 - 1].next_1 = task + 1;
+        task_at(s, a->tail_1 - 1)->next_1 = task + 1;
     else
         a->head_1 = task + 1;
     a->tail_1 = task + 1;
@@ -195,17 +201,17 @@ bool actor_post(struct segment *s, uint32_t actor, uint32_t task)
 
 void actor_return(struct segment *s, uint32_t actor, uint32_t task)
 {
-    struct actor_slot *a = &s->actors[actor];
-    struct task_slot *t = &s->tasks[task];
-    uint32_t previous_1 = 0, next_1 = a->head_1;
-    while (next_1 && s->tasks[next_1 - 1].seq < t->seq) {
+    struct actor_slot *a = actor_at(s, actor);
+    struct task_slot *t = task_at(s, task);
+    uint32_t previous_1 = 0, next_1 = a->head_1, walked = 0;
+    while (next_1 && task_at(s, next_1 - 1)->seq < t->seq && !walk_is_over(s, &walked, s->n_tasks)) {
         previous_1 = next_1;
-        next_1 = s->tasks[next_1 - 1].next_1;
+        next_1 = task_at(s, next_1 - 1)->next_1;
     }
     t->next_1 = next_1;
     STEP();
     if (previous_1)
-        s->tasks[previous_1 - 1].next_1 = task + 1;
+        task_at(s, previous_1 - 1)->next_1 = task + 1;
     else
         a->head_1 = task + 1;
     if (!next_1)
@@ -216,7 +222,7 @@ void actor_return(struct segment *s, uint32_t actor, uint32_t task)
 
 void actor_wake(struct segment *s, uint32_t actor)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     if (a->worker_1 && (a->flags & ACTOR_FLAG_IDLE)) {
         a->flags &= ~(uint32_t)ACTOR_FLAG_IDLE;
         wake_client(s, a->worker_1 - 1);
@@ -225,14 +231,18 @@ void actor_wake(struct segment *s, uint32_t actor)
 
 uint32_t actor_take(struct segment *s, uint32_t actor)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     uint64_t blocked[CLIENT_WORDS + 1] = {0}; /* the dead are one caller */
     bool ordered = a->flags & ACTOR_FLAG_ORDERED;
-    uint32_t previous_1 = 0, next_1;
-    for (uint32_t at_1 = a->head_1; at_1; at_1 = next_1) {
+    uint32_t previous_1 = 0, next_1, walked = 0;
+    for (uint32_t at_1 = a->head_1; at_1 && !walk_is_over(s, &walked, s->n_tasks); at_1 = next_1) {
         uint32_t task = at_1 - 1;
-        struct task_slot *t = &s->tasks[task];
+        struct task_slot *t = task_at(s, task);
         next_1 = t->next_1;
+        if (t->caller > MAX_CLIENTS || t->group >= MAX_GROUPS) {
+            segment_condemn(s);
+            return UINT32_MAX;
+        }
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
         uint64_t *word = &blocked[t->caller / 64], bit = UINT64_C(1) << (t->caller % 64);
         if (state == TASK_CANCELLED) {
@@ -257,9 +267,9 @@ uint32_t actor_take(struct segment *s, uint32_t actor)
 
 void actor_bind(struct segment *s, uint32_t actor, uint32_t task)
 {
-    struct actor_slot *a = &s->actors[actor];
-    struct task_slot *t = &s->tasks[task];
-    struct resource_class *class = &s->classes[t->resource_class];
+    struct actor_slot *a = actor_at(s, actor);
+    struct task_slot *t = task_at(s, task);
+    struct resource_class *class = class_at(s, t->resource_class);
     int64_t scratch[MAX_KINDS];
     uint32_t mask = t->gpu_mask;
     struct pool *pool = resource_pool(s, t->resource_class);
@@ -295,11 +305,11 @@ static void set_checkpoint(struct segment *s, struct actor_slot *a, uint32_t obj
 
 void actor_checkpoint(struct segment *s, uint32_t actor, uint32_t object)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     if (actor_state(a) == ACTOR_DEAD || !a->task_1)
         return;
     set_checkpoint(s, a, object + 1);
-    uint32_t host = s->tasks[a->task_1 - 1].caller;
+    uint32_t host = task_at(s, a->task_1 - 1)->caller;
     if (a->flags & ACTOR_FLAG_HOSTED && host < MAX_CLIENTS)
         wake_client(s, host); /* its home wants to have it */
 }
@@ -307,14 +317,14 @@ void actor_checkpoint(struct segment *s, uint32_t actor, uint32_t object)
 /* What the actor, or its constructor in flight, holds goes back; its constructor's task ends. */
 static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
 {
-    struct actor_slot *a = &s->actors[actor];
-    uint32_t task = a->task_1 - 1, class = s->tasks[task].resource_class, code = actor_failure(a);
-    struct task_slot *t = &s->tasks[task];
+    struct actor_slot *a = actor_at(s, actor);
+    uint32_t task = a->task_1 - 1, class = task_at(s, task)->resource_class, code = actor_failure(a);
+    struct task_slot *t = task_at(s, task);
     a->task_1 = 0;
     switch (atomic_load_explicit(&t->state, memory_order_relaxed)) {
     case TASK_HELD:
         if (!task_holds_nothing(s, t))
-            resource_release(s, resource_pool(s, class), s->classes[class].hold, t->gpu_mask);
+            resource_release(s, resource_pool(s, class), class_at(s, class)->hold, t->gpu_mask);
         task_release(s, task);
         placement_left(s, class);
         break;
@@ -330,7 +340,7 @@ static void end_constructor(struct segment *s, uint32_t actor, int32_t detail)
 
 void actor_die(struct segment *s, uint32_t actor, int32_t detail)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
         return;
     if (!(a->flags & ACTOR_FLAG_UNPLACED))
@@ -341,7 +351,7 @@ void actor_die(struct segment *s, uint32_t actor, int32_t detail)
 
 void actor_bury(struct segment *s, uint32_t actor)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     uint32_t object = a->object_1 ? a->object_1 - 1 : UINT32_MAX;
     if (object != UINT32_MAX)
         object_pin(s, object); /* the calls that fail below may be all that kept it */
@@ -349,9 +359,10 @@ void actor_bury(struct segment *s, uint32_t actor)
         end_constructor(s, actor, a->death_detail);
     a->worker_1 = 0;
     set_checkpoint(s, a, 0);
-    while (a->head_1) {
+    uint32_t walked = 0;
+    while (a->head_1 && !walk_is_over(s, &walked, s->n_tasks)) {
         uint32_t task = a->head_1 - 1;
-        struct task_slot *t = &s->tasks[task];
+        struct task_slot *t = task_at(s, task);
         unlink_call(s, a, 0, task);
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
         if (state != TASK_CANCELLED) {
@@ -377,8 +388,8 @@ void actor_bury(struct segment *s, uint32_t actor)
 
 void actor_construction_failed(struct segment *s, uint32_t actor, uint32_t task)
 {
-    struct actor_slot *a = &s->actors[actor];
-    uint32_t result = s->tasks[task].result_1 - 1;
+    struct actor_slot *a = actor_at(s, actor);
+    uint32_t result = task_at(s, task)->result_1 - 1;
     object_pin(s, result);
     a->death_object_1 = result + 1;
     a->task_1 = 0;
@@ -388,7 +399,7 @@ void actor_construction_failed(struct segment *s, uint32_t actor, uint32_t task)
 
 bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     if (actor_state(a) == ACTOR_DEAD || actor_state(a) == ACTOR_FREE)
         return false;
     if ((a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED)) || a->restarts_left == 0 || !a->task_1) {
@@ -397,13 +408,13 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
     }
     if (a->restarts_left > 0)
         a->restarts_left--;
-    struct task_slot *t = &s->tasks[a->task_1 - 1];
+    struct task_slot *t = task_at(s, a->task_1 - 1);
     a->worker_1 = 0;
     a->flags &= ~(uint32_t)(ACTOR_FLAG_IDLE | ACTOR_FLAG_KILL);
     int64_t scratch[MAX_KINDS];
     bool held = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_HELD;
     if (!task_holds_nothing(s, t))
-        resource_release(s, resource_pool(s, t->resource_class), held ? s->classes[t->resource_class].hold : task_amounts(s, t, scratch), t->gpu_mask);
+        resource_release(s, resource_pool(s, t->resource_class), held ? class_at(s, t->resource_class)->hold : task_amounts(s, t, scratch), t->gpu_mask);
     t->gpu_mask = 0;
     t->flags &= (uint16_t) ~(TASK_FLAG_BLOCKED | TASK_FLAG_CANCEL | TASK_FLAG_ELSEWHERE);
     task_count_attempt(t);
@@ -418,16 +429,16 @@ bool actor_worker_died(struct segment *s, uint32_t actor, int32_t detail)
 
 uint32_t actor_kill(struct segment *s, uint32_t actor, bool no_restart)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     uint32_t state = actor_state(a);
     if (state == ACTOR_DEAD || state == ACTOR_FREE)
         return UINT32_MAX;
     if (no_restart)
         a->flags |= ACTOR_FLAG_KILLED;
-    struct task_slot *t = a->task_1 ? &s->tasks[a->task_1 - 1] : NULL;
+    struct task_slot *t = a->task_1 ? task_at(s, a->task_1 - 1) : NULL;
     bool is_constructed = t && atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_RUNNING;
     uint32_t client = a->worker_1 ? a->worker_1 - 1 : is_constructed ? t->worker : UINT32_MAX;
-    if (client < MAX_CLIENTS && s->clients[client].role == ROLE_PROXY) {
+    if (client < MAX_CLIENTS && client_at(s, client)->role == ROLE_PROXY) {
         a->flags |= ACTOR_FLAG_KILL;
         wake_client(s, client);
         return UINT32_MAX;
@@ -439,7 +450,7 @@ uint32_t actor_kill(struct segment *s, uint32_t actor, bool no_restart)
 
 void actor_unplace(struct segment *s, uint32_t actor, uint32_t number)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     if (!(a->flags & ACTOR_FLAG_UNPLACED)) {
         a->death_detail = (int32_t)number;
         STEP();
@@ -451,7 +462,7 @@ void actor_unplace(struct segment *s, uint32_t actor, uint32_t number)
 
 void actor_unreferenced(struct segment *s, uint32_t actor)
 {
-    struct actor_slot *a = &s->actors[actor];
+    struct actor_slot *a = actor_at(s, actor);
     a->object_1 = 0;
     a->flags |= ACTOR_FLAG_TERMINATE;
     uint32_t state = actor_state(a);
@@ -459,13 +470,13 @@ void actor_unreferenced(struct segment *s, uint32_t actor)
         free_slot(s, actor);
     else if (a->worker_1)
         wake_client(s, a->worker_1 - 1);
-    else if (!a->task_1 || atomic_load_explicit(&s->tasks[a->task_1 - 1].state, memory_order_relaxed) != TASK_RUNNING)
+    else if (!a->task_1 || atomic_load_explicit(&task_at(s, a->task_1 - 1)->state, memory_order_relaxed) != TASK_RUNNING)
         actor_die(s, actor, 0);
 }
 
 bool actor_ended(const struct segment *s, uint32_t actor)
 {
-    const struct actor_slot *a = &s->actors[actor];
+    const struct actor_slot *a = actor_at(s, actor);
     return (a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED)) && !a->head_1 && !a->n_running;
 }
 
@@ -473,7 +484,7 @@ uint32_t actors_detached(const struct segment *s)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->h->touched_actors; i++) {
-        const struct actor_slot *a = &s->actors[i];
+        const struct actor_slot *a = actor_at(s, i);
         n += actor_state(a) != ACTOR_FREE && actor_state(a) != ACTOR_DEAD && a->flags & ACTOR_FLAG_DETACHED;
     }
     return n;

@@ -35,7 +35,20 @@
 #define SHORT_LOOK 4 /* chunks of the own class tried before going to a larger one */
 #define LONG_LOOK 1024 /* ... before giving up */
 
+/* What leads nowhere was overwritten. Each operation ends where it meets it: the caller gives the arena up. */
+static bool breaks(struct arena *arena)
+{
+    arena->broken = 1;
+    return false;
+}
+
 /* --- free lists --- */
+
+/* A link of a free list: to a free chunk, or to none. */
+static bool is_link(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    return offset == 0 || is_free_chunk(arena, base, offset);
+}
 
 /* Where in the list: in front, unless both are large and the present head lies lower. */
 static bool goes_second(uint64_t head, uint64_t offset, uint64_t size)
@@ -43,12 +56,16 @@ static bool goes_second(uint64_t head, uint64_t offset, uint64_t size)
     return head != 0 && size >= LARGE_SIZE && head < offset;
 }
 
-static void link_free(struct arena *arena, unsigned char *base, uint64_t offset)
+static bool link_free(struct arena *arena, unsigned char *base, uint64_t offset)
 {
     struct chunk *chunk = chunk_at(base, offset);
     struct size_class class = class_of(size_of(chunk));
     uint64_t *head = &arena->heads[class.level][class.sublevel];
+    if (!is_link(arena, base, *head))
+        return breaks(arena);
     if (goes_second(*head, offset, size_of(chunk))) {
+        if (!is_link(arena, base, chunk_at(base, *head)->next_free))
+            return breaks(arena);
         chunk->previous_free = *head;
         chunk->next_free = chunk_at(base, *head)->next_free;
         chunk_at(base, *head)->next_free = offset;
@@ -61,6 +78,7 @@ static void link_free(struct arena *arena, unsigned char *base, uint64_t offset)
         chunk_at(base, chunk->next_free)->previous_free = offset;
     arena->sublevels[class.level] |= (uint16_t)(1U << class.sublevel);
     arena->levels |= UINT64_C(1) << class.level;
+    return true;
 }
 
 static void set_head(struct arena *arena, struct size_class class, uint64_t offset)
@@ -74,44 +92,49 @@ static void set_head(struct arena *arena, struct size_class class, uint64_t offs
 }
 
 /* Takes a free chunk out of its list, or away from the top. Its size must still be that of its class. */
-static void unlink_free(struct arena *arena, unsigned char *base, uint64_t offset)
+static bool unlink_free(struct arena *arena, unsigned char *base, uint64_t offset)
 {
     if (offset == arena->top) {
         arena->top = 0;
-        return;
+        return true;
     }
     struct chunk *chunk = chunk_at(base, offset);
+    if (!is_link(arena, base, chunk->next_free) || !is_link(arena, base, chunk->previous_free))
+        return breaks(arena);
     if (chunk->next_free != 0)
         chunk_at(base, chunk->next_free)->previous_free = chunk->previous_free;
     if (chunk->previous_free != 0)
         chunk_at(base, chunk->previous_free)->next_free = chunk->next_free;
     else
         set_head(arena, class_of(size_of(chunk)), chunk->next_free);
+    return true;
 }
 
 /* The place of a free chunk: top if it is the last, else a list. */
-static void shelve(struct arena *arena, unsigned char *base, uint64_t offset)
+static bool shelve(struct arena *arena, unsigned char *base, uint64_t offset)
 {
-    if (end_of(chunk_at(base, offset), offset) == arena->end)
-        arena->top = offset;
-    else
-        link_free(arena, base, offset);
+    if (end_of(chunk_at(base, offset), offset) != arena->end)
+        return link_free(arena, base, offset);
+    arena->top = offset;
+    return true;
 }
 
 /* --- finding --- */
+
+#define NOWHERE 1 /* no chunk's offset */
 
 /* Among the first `n_looks` chunks of the wanted size's own class, not all of which fit. */
 static uint64_t find_in_own_class(const struct arena *arena, unsigned char *base, uint64_t size, int n_looks)
 {
     struct size_class class = class_of(size);
     uint64_t offset = arena->heads[class.level][class.sublevel];
-    for (; offset != 0 && n_looks > 0; n_looks--) {
+    for (; n_looks > 0 && is_free_chunk(arena, base, offset); n_looks--) {
         const struct chunk *chunk = chunk_at(base, offset);
         if (size_of(chunk) >= size)
             return offset;
         offset = chunk->next_free;
     }
-    return 0;
+    return n_looks > 0 ? offset : 0; /* what leads nowhere, if not 0: see find_free */
 }
 
 static uint64_t find_in_larger_classes(const struct arena *arena, uint64_t size)
@@ -125,20 +148,24 @@ static uint64_t find_in_larger_classes(const struct arena *arena, uint64_t size)
         if (levels == 0)
             return 0;
         class.level = (unsigned)__builtin_ctzll(levels);
-        sublevels = arena->sublevels[class.level];
+        sublevels = class.level < ARENA_N_LEVELS ? arena->sublevels[class.level] : 0;
+        if (sublevels == 0)
+            return NOWHERE;
     }
     return arena->heads[class.level][__builtin_ctz(sublevels)];
 }
 
-static uint64_t find_free(const struct arena *arena, unsigned char *base, uint64_t size)
+static uint64_t find_free(struct arena *arena, unsigned char *base, uint64_t size)
 {
     uint64_t offset = find_in_own_class(arena, base, size, SHORT_LOOK);
     if (offset == 0)
         offset = find_in_larger_classes(arena, size);
-    if (offset == 0 && arena->top != 0 && size_of(chunk_at(base, arena->top)) >= size)
+    if (offset == 0 && arena->top != 0 && (!is_free_chunk(arena, base, arena->top) || size_of(chunk_at(base, arena->top)) >= size))
         offset = arena->top;
     if (offset == 0)
         offset = find_in_own_class(arena, base, size, LONG_LOOK);
+    if (offset != 0 && (!is_free_chunk(arena, base, offset) || size_of(chunk_at(base, offset)) < size))
+        return breaks(arena);
     return offset;
 }
 
@@ -163,12 +190,12 @@ static void tell_next(const struct arena *arena, unsigned char *base, uint64_t o
 }
 
 /* Cuts a free chunk that is in no list down to `size`, and shelves the rest if that can be a chunk. */
-static void split(struct arena *arena, unsigned char *base, uint64_t offset, uint64_t size)
+static bool split(struct arena *arena, unsigned char *base, uint64_t offset, uint64_t size)
 {
     struct chunk *chunk = chunk_at(base, offset);
     uint64_t surplus = size_of(chunk) - size;
     if (surplus < MIN_CHUNK)
-        return;
+        return true;
     uint64_t rest = offset + ARENA_UNIT + size;
     uint64_t front = size + ARENA_UNIT;
     write_header(base, rest, surplus - ARENA_UNIT, offset, chunk->warm > front ? chunk->warm - front : 0);
@@ -178,7 +205,7 @@ static void split(struct arena *arena, unsigned char *base, uint64_t offset, uin
     ARENA_STEP();
     tell_next(arena, base, rest);
     ARENA_STEP();
-    shelve(arena, base, rest);
+    return shelve(arena, base, rest);
 }
 
 /* Makes a chunk swallow the one behind it. Neither is in a list. */
@@ -195,20 +222,24 @@ static void merge_next(const struct arena *arena, unsigned char *base, uint64_t 
     tell_next(arena, base, offset);
 }
 
-/* Joins a free chunk that is in no list with its free neighbours; returns the header's offset of the whole. */
+/* Joins a free chunk that is in no list with its free neighbours; returns the header's offset of the whole, 0: one of them is none. */
 static uint64_t coalesce(struct arena *arena, unsigned char *base, uint64_t offset)
 {
     struct chunk *chunk = chunk_at(base, offset);
-    uint64_t next = end_of(chunk, offset);
+    uint64_t next = end_of(chunk, offset), previous = chunk->previous;
+    if ((next != arena->end && !is_chunk(arena, base, next)) ||
+        (previous != 0 && (!is_chunk(arena, base, previous) || end_of(chunk_at(base, previous), previous) != offset)))
+        return breaks(arena);
     if (next != arena->end && is_free(chunk_at(base, next))) {
-        unlink_free(arena, base, next);
+        if (!unlink_free(arena, base, next))
+            return 0;
         ARENA_STEP();
         merge_next(arena, base, offset);
     }
-    uint64_t previous = chunk->previous;
     if (previous == 0 || !is_free(chunk_at(base, previous)))
         return offset;
-    unlink_free(arena, base, previous);
+    if (!unlink_free(arena, base, previous))
+        return 0;
     ARENA_STEP();
     merge_next(arena, base, previous);
     return previous;
@@ -268,9 +299,11 @@ uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, ui
     if (offset == 0)
         return 0;
     struct chunk *chunk = chunk_at(base, offset);
-    unlink_free(arena, base, offset);
+    if (!unlink_free(arena, base, offset))
+        return 0;
     ARENA_STEP();
-    split(arena, base, offset, size);
+    if (!split(arena, base, offset, size))
+        return 0;
     ARENA_STEP();
     take(arena, base, offset);
     ARENA_STEP();
@@ -279,15 +312,14 @@ uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, ui
 }
 
 /* Cuts `gap` bytes, at least MIN_CHUNK, off the front of a free chunk that is in no list. Returns the offset of what is left,
- * in no list either. */
+ * in no list either; 0: a list led nowhere. */
 static uint64_t cut_front(struct arena *arena, unsigned char *base, uint64_t offset, uint64_t gap)
 {
-    split(arena, base, offset, gap - ARENA_UNIT);
+    bool cut = split(arena, base, offset, gap - ARENA_UNIT);
     ARENA_STEP();
-    unlink_free(arena, base, offset + gap);
-    shelve(arena, base, offset);
+    cut = cut && unlink_free(arena, base, offset + gap) && shelve(arena, base, offset);
     ARENA_STEP();
-    return offset + gap;
+    return cut ? offset + gap : 0;
 }
 
 /* Cuts a free chunk that is in no list so that its payload begins a unit before a page. */
@@ -308,15 +340,16 @@ uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t si
     uint64_t offset = find_free(arena, base, size + slack);
     if (offset == 0 || warm_bytes_of(base, offset) < size + slack)
         return 0;
-    unlink_free(arena, base, offset);
+    if (!unlink_free(arena, base, offset))
+        return 0;
     ARENA_STEP();
     offset = cut_to_page(arena, base, offset);
-    struct chunk *chunk = chunk_at(base, offset);
-    split(arena, base, offset, size);
+    if (offset == 0 || !split(arena, base, offset, size))
+        return 0;
     ARENA_STEP();
     take(arena, base, offset);
     ARENA_STEP();
-    set_owner(chunk, pack_owner(owner_kind, owner));
+    set_owner(chunk_at(base, offset), pack_owner(owner_kind, owner));
     return offset + ARENA_UNIT;
 }
 
@@ -337,8 +370,7 @@ static int free_chunk(struct arena *arena, unsigned char *base, uint64_t payload
     ARENA_STEP();
     offset = coalesce(arena, base, offset);
     ARENA_STEP();
-    shelve(arena, base, offset);
-    return OBJSTORE_OK;
+    return offset != 0 && shelve(arena, base, offset) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
 }
 
 int arena_free(struct arena *arena, unsigned char *base, uint64_t payload)
@@ -431,12 +463,14 @@ uint64_t arena_take_idle(struct arena *arena, unsigned char *base, uint64_t most
         return 0;
     uint64_t size = round_up(warm_bytes_of(base, offset)), high_bytes = arena->high_bytes;
     most = most < IDLE_SIZE ? IDLE_SIZE : most > ARENA_MAX_SIZE ? ARENA_MAX_SIZE : round_up(most);
-    unlink_free(arena, base, offset);
+    bool taken = unlink_free(arena, base, offset);
     ARENA_STEP();
-    split(arena, base, offset, size);
+    taken = taken && split(arena, base, offset, size);
     ARENA_STEP();
-    if (size > most + IDLE_SIZE)
+    if (taken && size > most + IDLE_SIZE)
         offset = cut_front(arena, base, offset, size - most);
+    if (!taken || offset == 0)
+        return 0;
     ARENA_STEP();
     take(arena, base, offset);
     arena->high_bytes = high_bytes; /* this is no demand */
@@ -563,7 +597,7 @@ int arena_rebuild(struct arena *arena, unsigned char *base, arena_keep_fn keep, 
         return OBJSTORE_CORRUPT;
     if (arena->touched_end < arena->begin || arena->touched_end > arena->end)
         arena->touched_end = arena->begin;
-    arena->used_bytes = arena->cold_bytes = arena->levels = arena->top = 0;
+    arena->used_bytes = arena->cold_bytes = arena->levels = arena->top = arena->broken = 0;
     memset(arena->sublevels, 0, sizeof arena->sublevels);
     memset(arena->heads, 0, sizeof arena->heads);
     ARENA_STEP();

@@ -48,7 +48,8 @@ struct arena {
     uint64_t top;         /* header offset of the last chunk if that is free (then it is in no list), else 0 */
     uint64_t levels;      /* bit l: some list of level l is not empty */
     uint16_t sublevels[ARENA_N_LEVELS];              /* bit s: heads[l][s] is not empty */
-    uint16_t spare[2];                               /* pads to a multiple of 8 bytes */
+    uint16_t broken;                                 /* a link was met that leads nowhere: the arena is of no use any more */
+    uint16_t spare;                                  /* pads to a multiple of 8 bytes */
     uint64_t heads[ARENA_N_LEVELS][ARENA_N_SUBLEVELS]; /* header offset of a list's first free chunk, 0 = empty */
 };
 
@@ -56,6 +57,9 @@ struct arena {
  * offset 0 means "none". A range too small for a chunk is allowed: it is always full. `base` must be aligned to
  * ARENA_UNIT. */
 void arena_init(struct arena *arena, unsigned char *base, uint64_t begin, uint64_t end);
+
+/* What is read from the segment may have been overwritten, so arena_alloc and its like, and arena_free and its like, follow only what
+ * leads to a chunk of the arena. Where it does not, they set `broken` and give 0 or OBJSTORE_CORRUPT. */
 
 /* Returns the payload's offset, or 0 if no chunk fits, size > ARENA_MAX_SIZE or owner_kind is ARENA_FREE.
  * The payload holds what was there before (zeros if never used). Size 0 gives one unit. */
@@ -65,7 +69,7 @@ uint64_t arena_alloc(struct arena *arena, unsigned char *base, uint64_t size, ui
  * in these pages, and the first is aligned to ARENA_PAGE (in an aligned mapping). `size` does not count the unit. */
 uint64_t arena_alloc_pages(struct arena *arena, unsigned char *base, uint64_t size, uint32_t owner_kind, uint32_t owner);
 
-/* Frees a chunk. OBJSTORE_OK, or OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use. */
+/* Frees a chunk. OBJSTORE_OK, OBJSTORE_INVALID (and nothing done) if `payload` is no chunk in use, or OBJSTORE_CORRUPT. */
 int arena_free(struct arena *arena, unsigned char *base, uint64_t payload);
 
 /* The payload of the largest free chunk, 0: there is none. Takes as long as there are chunks of nearly that size. */

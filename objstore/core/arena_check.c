@@ -82,11 +82,6 @@ int arena_check(const struct arena *arena, const unsigned char *base)
     return lists_are_sound(arena, base, tally.n_listed - (top != 0)) ? OBJSTORE_OK : OBJSTORE_CORRUPT;
 }
 
-static bool is_free_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
-{
-    return is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset));
-}
-
 /* Whether every list that is marked, and no other, begins with a free chunk of its class. */
 static bool heads_are_sound(const struct arena *arena, const unsigned char *base)
 {

@@ -131,6 +131,11 @@ static inline bool is_chunk(const struct arena *arena, const unsigned char *base
            size <= arena->end - offset - ARENA_UNIT;
 }
 
+static inline bool is_free_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    return is_chunk(arena, base, offset) && is_free(chunk_seen(base, offset));
+}
+
 static inline bool range_is_sound(const struct arena *arena)
 {
     return arena->begin % ARENA_UNIT == 0 && arena->end % ARENA_UNIT == 0 && arena->begin != 0 &&

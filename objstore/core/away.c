@@ -1,6 +1,7 @@
 #include "away.h"
 
 #include "client.h"
+#include "recover.h"
 
 enum { SLICE = 1024 }; /* slots looked at while the lock is held: some 20 us */
 
@@ -8,14 +9,14 @@ static bool is_read(const struct segment *s, uint32_t slot)
 {
     uint64_t any = 0;
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
-        any |= atomic_load(&s->readers[slot].clients[w]);
+        any |= atomic_load(&readers_at(s, slot)->clients[w]);
     return any != 0;
 }
 
 static bool is_moving(const struct segment *s, const struct object_slot *o)
 {
     uint32_t mover_1 = o->u.arena.mover_1;
-    return mover_1 && mover_1 <= MAX_CLIENTS && atomic_load(&s->clients[mover_1 - 1].state) == CLIENT_ATTACHED;
+    return mover_1 && mover_1 <= MAX_CLIENTS && atomic_load(&client_at(s, mover_1 - 1)->state) == CLIENT_ATTACHED;
 }
 
 static bool fits_on_disk(const struct header *h, uint64_t size, uint64_t spare)
@@ -28,7 +29,7 @@ static bool fits_on_disk(const struct header *h, uint64_t size, uint64_t spare)
 
 static bool may_leave(const struct segment *s, uint32_t slot, uint64_t spare)
 {
-    const struct object_slot *o = &s->objects[slot];
+    const struct object_slot *o = object_at(s, slot);
     return object_state(o) == OBJECT_READY && object_chunk(o) && o->size >= OBJECT_MOVABLE && !o->u.arena.n_refs &&
            !o->u.arena.actor_1 && !o->u.arena.stays && fits_on_disk(s->h, o->size, spare) && !is_moving(s, o) && !is_read(s, slot);
 }
@@ -44,18 +45,22 @@ int away_choose(struct segment *s, uint64_t spare, struct away_move *move)
         uint32_t n = h->touched_objects;
         for (uint32_t k = 0; k < SLICE && looked < 2 * (uint64_t)n && !found; k++, looked++) {
             uint32_t slot = h->away_hand < n ? h->away_hand : 0;
-            struct object_slot *o = &s->objects[slot];
+            struct object_slot *o = object_at(s, slot);
             h->away_hand = slot + 1;
             others_move |= object_state(o) == OBJECT_READY && object_chunk(o) && is_moving(s, o);
             if (!may_leave(s, slot, spare) || atomic_exchange_explicit(&o->u.arena.used, 0, memory_order_relaxed))
                 continue;
+            if (!slot_is_safe(s, SLOT_OBJECT, slot)) { /* its bytes are about to be read */
+                segment_condemn(s);
+                break;
+            }
             *move = (struct away_move){slot, o->generation, object_chunk(o), o->size, ++h->last_file, spare};
             o->u.arena.mover_1 = (uint16_t)(s->me + 1);
             STEP();
             object_hold(s, slot);
             found = true;
         }
-        more = looked < 2 * (uint64_t)n && fits_on_disk(h, OBJECT_MOVABLE, spare);
+        more = looked < 2 * (uint64_t)n && !atomic_load(&h->corrupt) && fits_on_disk(h, OBJECT_MOVABLE, spare);
         segment_unlock(s);
     }
     return found ? OBJSTORE_OK : others_move ? OBJSTORE_PENDING : OBJSTORE_NOT_FOUND;
@@ -64,7 +69,7 @@ int away_choose(struct segment *s, uint64_t spare, struct away_move *move)
 int away_leave(struct segment *s, const struct away_move *move)
 {
     struct header *h = s->h;
-    struct object_slot *o = &s->objects[move->slot];
+    struct object_slot *o = object_at(s, move->slot);
     o->u.arena.mover_1 = 0;
     STEP();
     if (!fits_on_disk(h, move->size, move->spare))
@@ -94,14 +99,14 @@ int away_leave(struct segment *s, const struct away_move *move)
 uint32_t away_proxy_of(const struct segment *s, const struct object_slot *o)
 {
     uint64_t proxy = atomic_load(&o->offset) & ~(OBJECT_AWAY | OBJECT_ELSEWHERE), index = proxy & 0xffff;
-    const struct client_slot *c = &s->clients[index % MAX_CLIENTS];
+    const struct client_slot *c = client_at(s, index % MAX_CLIENTS);
     bool serves = index < MAX_CLIENTS && atomic_load(&c->state) == CLIENT_ATTACHED && c->generation == proxy >> 16;
     return serves ? (uint32_t)index : MAX_CLIENTS;
 }
 
 int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
 {
-    struct object_slot *o = &s->objects[slot];
+    struct object_slot *o = object_at(s, slot);
     if (!object_is_away(o))
         return OBJSTORE_EXISTS;
     if (is_moving(s, o))
@@ -123,7 +128,7 @@ int away_claim(struct segment *s, uint32_t slot, struct away_move *move)
 
 void away_return(struct segment *s, const struct away_move *move, uint64_t chunk)
 {
-    struct object_slot *o = &s->objects[move->slot];
+    struct object_slot *o = object_at(s, move->slot);
     bool on_disk = !object_is_elsewhere(o);
     atomic_store(&o->offset, chunk); /* pairs with the load in decode_slot: the bytes are there */
     STEP();
@@ -138,10 +143,10 @@ void away_return(struct segment *s, const struct away_move *move, uint64_t chunk
 
 void away_give_up(struct segment *s, uint32_t slot)
 {
-    s->objects[slot].u.arena.mover_1 = 0;
+    object_at(s, slot)->u.arena.mover_1 = 0;
     STEP();
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) /* among them are those who wait for it */
-        if ((atomic_load(&s->readers[slot].clients[i / 64]) >> (i % 64)) & 1)
+        if ((atomic_load(&readers_at(s, slot)->clients[i / 64]) >> (i % 64)) & 1)
             wake_client(s, i);
 }
 
@@ -151,14 +156,14 @@ bool away_file_is_wanted(const struct segment *s, uint32_t slot, uint32_t genera
 {
     if (slot >= s->n_objects)
         return false;
-    const struct object_slot *o = &s->objects[slot];
+    const struct object_slot *o = object_at(s, slot);
     return object_state(o) == OBJECT_READY && o->generation == generation && atomic_load(&o->offset) != 0 &&
            (atomic_load(&o->offset) == (OBJECT_AWAY | file) || is_moving(s, o));
 }
 
 void away_keep(struct segment *s, uint32_t slot)
 {
-    struct object_slot *o = &s->objects[slot];
+    struct object_slot *o = object_at(s, slot);
     if (object_state(o) == OBJECT_READY && atomic_load(&o->offset))
         o->u.arena.stays = 1;
 }
@@ -182,7 +187,7 @@ void away_count(struct segment *s, const struct object_slot *o)
 static int take_back(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
 {
     struct segment *s = ctx;
-    struct object_slot *o = &s->objects[owner];
+    struct object_slot *o = object_at(s, owner);
     if (kind == ARENA_OBJECT && owner < s->h->touched_objects && object_state(o) == OBJECT_READY && object_is_away(o) && o->size <= size)
         atomic_store(&o->offset, payload);
     return 0;
@@ -192,11 +197,11 @@ void away_take_back(struct segment *s) { arena_walk(&s->h->arena, s->base, take_
 
 void away_forget_client(struct segment *s, uint32_t slot, uint32_t client)
 {
-    struct object_slot *o = &s->objects[slot];
+    struct object_slot *o = object_at(s, slot);
     uint32_t state = object_state(o);
     if ((state != OBJECT_READY && state != OBJECT_ERROR) || o->size < OBJECT_MOVABLE)
         return;
     if (o->u.arena.mover_1 == client + 1)
         o->u.arena.mover_1 = 0;
-    atomic_fetch_and(&s->readers[slot].clients[client / 64], ~(UINT64_C(1) << (client % 64)));
+    atomic_fetch_and(&readers_at(s, slot)->clients[client / 64], ~(UINT64_C(1) << (client % 64)));
 }

@@ -28,12 +28,12 @@ struct away_move { uint32_t slot, generation; uint64_t chunk, size, file, spare;
 static inline void away_begin_reading(struct segment *s, uint32_t slot)
 {
     /* Pairs with away_leave, and so does the load of the offset that has to follow, seq_cst as well. */
-    atomic_fetch_or(&s->readers[slot].clients[s->me / 64], UINT64_C(1) << (s->me % 64));
+    atomic_fetch_or(&readers_at(s, slot)->clients[s->me / 64], UINT64_C(1) << (s->me % 64));
 }
 static inline void away_end_reading(struct segment *s, uint32_t slot)
 {
     /* Pairs with is_read: all reads lie before. */
-    atomic_fetch_and(&s->readers[slot].clients[s->me / 64], ~(UINT64_C(1) << (s->me % 64)));
+    atomic_fetch_and(&readers_at(s, slot)->clients[s->me / 64], ~(UINT64_C(1) << (s->me % 64)));
 }
 
 /* ---- to disk */

@@ -34,7 +34,7 @@ static void see_object(struct burial *b, uint32_t object)
 {
     struct segment *s = b->s;
     object_fetch_ahead(s, object);
-    const struct object_slot *o = &s->objects[object];
+    const struct object_slot *o = object_at(s, object);
     b->is_sound = b->is_sound && slot_is_safe(s, SLOT_OBJECT, object) &&
                   (object_state(o) == OBJECT_FREE || o->first_waiting_1 <= s->h->touched_tasks);
 }
@@ -65,11 +65,11 @@ static bool may_retry(struct task_slot *t, int32_t code)
 /* A task was running on a client that is gone. */
 static void lose_task(struct segment *s, uint32_t task, int32_t code, struct client_losses *losses)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     bool call = t->actor_1 != 0; /* whether its actor goes on, the actor tells: its fate may have been settled by one who died since */
-    bool actor_restarts = call && atomic_load(&s->actors[t->actor_1 - 1].state) != ACTOR_DEAD;
+    bool actor_restarts = call && atomic_load(&actor_at(s, t->actor_1 - 1)->state) != ACTOR_DEAD;
     if (task_is_sealed(s, t)) { /* it died between sealing and finishing: the work is done */
-        task_finish(s, task, object_state(&s->objects[t->result_1 - 1]) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
+        task_finish(s, task, object_state(object_at(s, t->result_1 - 1)) == OBJECT_READY ? EVENT_OK : EVENT_ERROR);
     } else if (t->flags & TASK_FLAG_CANCEL) {
         task_seal_failed(s, task, FAILURE_CANCELLED, 0);
         task_finish(s, task, EVENT_CANCELLED);
@@ -82,7 +82,7 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
         task_retry(s, task);
     } else {
         losses->failed++;
-        const struct actor_slot *a = call ? &s->actors[t->actor_1 - 1] : NULL;
+        const struct actor_slot *a = call ? actor_at(s, t->actor_1 - 1) : NULL;
         bool elsewhere = t->flags & TASK_FLAG_ELSEWHERE;
         uint32_t reason = !call ? elsewhere ? FAILURE_NODE_DIED : FAILURE_WORKER_CRASHED : actor_restarts ? FAILURE_ACTOR_UNAVAILABLE : actor_failure(a);
         bool memory = code == DIED_OF_MEMORY;
@@ -95,7 +95,7 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
 
 static bool runs(const struct segment *s, uint32_t task, uint32_t client)
 {
-    const struct task_slot *t = &s->tasks[task];
+    const struct task_slot *t = task_at(s, task);
     uint32_t state = atomic_load(&t->state);
     return (state == TASK_RUNNING || state == TASK_HELD) && t->worker == client;
 }
@@ -105,11 +105,11 @@ static bool runs(const struct segment *s, uint32_t task, uint32_t client)
 static void bury_constructor(struct burial *b, uint32_t task)
 {
     struct segment *s = b->s;
-    struct client_slot *c = &s->clients[b->client];
-    if (!runs(s, task, b->client) || !(s->tasks[task].flags & TASK_FLAG_ACTOR_CREATION))
+    struct client_slot *c = client_at(s, b->client);
+    if (!runs(s, task, b->client) || !(task_at(s, task)->flags & TASK_FLAG_ACTOR_CREATION))
         return;
-    uint32_t actor = s->tasks[task].actor_1 - 1;
-    if (s->actors[actor].flags & ACTOR_FLAG_KILLED)
+    uint32_t actor = task_at(s, task)->actor_1 - 1;
+    if (actor_at(s, actor)->flags & ACTOR_FLAG_KILLED)
         c->end_code = 0; /* on purpose: how the process ended tells nothing */
     STEP();
     b->losses.actor_restarts = actor_worker_died(s, actor, c->end_code == DIED_OF_MEMORY ? -SIGKILL : c->end_code);
@@ -119,13 +119,13 @@ void actor_lost(struct segment *s, uint32_t actor, int32_t code, bool for_good, 
 {
     struct client_losses losses = {0, 0, 0, false};
     if (for_good)
-        s->actors[actor].flags |= ACTOR_FLAG_KILLED;
+        actor_at(s, actor)->flags |= ACTOR_FLAG_KILLED;
     STEP();
-    if (s->actors[actor].flags & ACTOR_FLAG_KILLED)
+    if (actor_at(s, actor)->flags & ACTOR_FLAG_KILLED)
         code = 0; /* on purpose, see bury_constructor */
     bool restarts = actor_worker_died(s, actor, code);
     for (uint32_t i = 0; i < n; i++)
-        if (i >= n_begun && restarts && !(s->tasks[calls[i]].flags & TASK_FLAG_CANCEL))
+        if (i >= n_begun && restarts && !(task_at(s, calls[i])->flags & TASK_FLAG_CANCEL))
             proxy_give_back(s, calls[i]);
         else
             lose_task(s, calls[i], code, &losses);
@@ -134,10 +134,10 @@ void actor_lost(struct segment *s, uint32_t actor, int32_t code, bool for_good, 
 static void bury_task(struct burial *b, uint32_t task)
 {
     struct segment *s = b->s;
-    if (atomic_load(&s->tasks[task].state) != TASK_FREE && s->tasks[task].caller == b->client)
-        s->tasks[task].caller = MAX_CLIENTS;
-    if (runs(s, task, b->client) && atomic_load(&s->tasks[task].state) == TASK_RUNNING)
-        lose_task(s, task, s->clients[b->client].end_code, &b->losses);
+    if (atomic_load(&task_at(s, task)->state) != TASK_FREE && task_at(s, task)->caller == b->client)
+        task_at(s, task)->caller = MAX_CLIENTS;
+    if (runs(s, task, b->client) && atomic_load(&task_at(s, task)->state) == TASK_RUNNING)
+        lose_task(s, task, client_at(s, b->client)->end_code, &b->losses);
 }
 
 /* ------------------------------------------------------------------ its objects and its memory */
@@ -145,7 +145,7 @@ static void bury_task(struct burial *b, uint32_t task)
 static void bury_references(struct burial *b, uint32_t object)
 {
     struct segment *s = b->s;
-    struct object_slot *o = &s->objects[object];
+    struct object_slot *o = object_at(s, object);
     uint64_t bit = UINT64_C(1) << (b->client % 64);
     uint32_t w = b->client / 64;
     if (object_state(o) == OBJECT_FREE)
@@ -228,7 +228,7 @@ static bool bury_stage(struct burial *b, uint32_t *left)
 
 static enum stage next_stage(const struct burial *b)
 {
-    if (b->stage == SEES_ARENA && b->s->clients[b->client].role != ROLE_DRIVER && b->s->clients[b->client].role != ROLE_PROXY)
+    if (b->stage == SEES_ARENA && client_at(b->s, b->client)->role != ROLE_DRIVER && client_at(b->s, b->client)->role != ROLE_PROXY)
         return ACTOR; /* what a worker has made, others may want */
     return b->stage == ABANDONS && b->again ? FINDS : b->stage + 1;
 }
@@ -276,7 +276,7 @@ static void forget(struct segment *s, uint32_t client)
 
 static void begin_burial(struct segment *s, uint32_t client, int32_t code)
 {
-    struct client_slot *c = &s->clients[client];
+    struct client_slot *c = client_at(s, client);
     forget(s, client);
     if (c->role == ROLE_WORKER)
         event_write(s, EVENT_WORKER_DIED, 0, client, (uint32_t)(code == DIED_OF_MEMORY ? -SIGKILL : code), 0, 0, s->me);
@@ -290,7 +290,7 @@ static void begin_burial(struct segment *s, uint32_t client, int32_t code)
 
 static void end_burial(struct segment *s, uint32_t client)
 {
-    struct client_slot *c = &s->clients[client];
+    struct client_slot *c = client_at(s, client);
     atomic_store(&c->state, CLIENT_FREE);
     STEP();
     if (client != s->me)
@@ -329,7 +329,7 @@ static void let_others_in(struct segment *s)
 static struct client_losses bury(struct segment *s, uint32_t client, int32_t code)
 {
     struct burial b = {.s = s, .client = client, .is_sound = true};
-    const struct client_slot *c = &s->clients[client];
+    const struct client_slot *c = client_at(s, client);
     const uint32_t generation = c->generation;
     if (atomic_load(&c->state) == CLIENT_FREE || !survives_a_look(s, code))
         return b.losses;
@@ -349,7 +349,7 @@ static struct client_losses bury(struct segment *s, uint32_t client, int32_t cod
 
 static bool has_ended(const struct segment *s, uint32_t client)
 {
-    const struct client_slot *c = &s->clients[client];
+    const struct client_slot *c = client_at(s, client);
     return client != s->me && atomic_load(&c->state) != CLIENT_FREE &&
            process_look(atomic_load(&c->pid), atomic_load(&c->start_time)) == PROCESS_ENDED;
 }
@@ -369,14 +369,14 @@ struct client_losses client_died(struct segment *s, uint32_t client, int32_t cod
         return losses;
     atomic_thread_fence(memory_order_seq_cst); /* as in process_look: the caller knows of the death, and what was written is read from here on */
     segment_lock(s);
-    bool leaves = client == s->me && atomic_load(&s->clients[client].state) == CLIENT_ATTACHED;
+    bool leaves = client == s->me && atomic_load(&client_at(s, client)->state) == CLIENT_ATTACHED;
     losses = bury(s, client, code);
     if (!leaves)
         finish_others(s);
     segment_unlock(s);
     STEP();
     if (leaves) /* not before, and seq_cst keeps it so: whoever waited for the lock would have taken its owner for dead */
-        atomic_store(&s->clients[client].pid, 0);
+        atomic_store(&client_at(s, client)->pid, 0);
     return losses;
 }
 

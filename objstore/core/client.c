@@ -65,16 +65,16 @@ void clients_attached(const struct segment *s, uint64_t clients[CLIENT_WORDS])
 
 bool client_look(struct segment *s, uint32_t client, struct client_view *v)
 {
-    const struct client_slot *c = &s->clients[client];
+    const struct client_slot *c = client_at(s, client);
     if (atomic_load(&c->state) != CLIENT_ATTACHED)
         return false;
     *v = (struct client_view){.role = c->role, .origin = c->last_origin, .pid = atomic_load(&c->pid),
                               .idle = s->h->idle[client / 64] >> (client % 64) & 1, .n_finished = c->n_finished, .last_seq = c->last_seq};
     if (c->actor_1 <= s->n_actors)
         v->actor_1 = c->actor_1;
-    const struct task_slot *t = c->task_1 && c->task_1 <= s->n_tasks ? &s->tasks[c->task_1 - 1] : NULL;
-    uint32_t made_by_1 = v->actor_1 ? s->actors[v->actor_1 - 1].task_1 : 0;
-    const struct task_slot *made_by = made_by_1 && made_by_1 <= s->n_tasks ? &s->tasks[made_by_1 - 1] : NULL;
+    const struct task_slot *t = c->task_1 && c->task_1 <= s->n_tasks ? task_at(s, c->task_1 - 1) : NULL;
+    uint32_t made_by_1 = v->actor_1 ? actor_at(s, v->actor_1 - 1)->task_1 : 0;
+    const struct task_slot *made_by = made_by_1 && made_by_1 <= s->n_tasks ? task_at(s, made_by_1 - 1) : NULL;
     if (t && atomic_load(&t->state) == TASK_RUNNING && t->worker == client) {
         v->seq = t->seq;
         v->parent = t->parent;
@@ -84,7 +84,7 @@ bool client_look(struct segment *s, uint32_t client, struct client_view *v)
     }
     if (made_by && made_by->function < s->n_objects) {
         v->function_1 = made_by->function + 1;
-        v->generation = s->objects[made_by->function].generation;
+        v->generation = object_at(s, made_by->function)->generation;
     }
     return true;
 }
@@ -167,7 +167,7 @@ void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
 void client_set_context(struct segment *s, uint32_t object)
 {
     segment_lock(s);
-    s->h->context_generation = s->objects[object].generation;
+    s->h->context_generation = object_at(s, object)->generation;
     s->h->context_1 = object + 1;
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         struct client_slot *c = &s->clients[i];
@@ -187,8 +187,8 @@ bool client_context(struct segment *s, uint32_t *object)
 {
     segment_lock(s);
     *object = s->h->context_1 - 1;
-    bool there = s->h->context_1 && object_state(&s->objects[*object]) == OBJECT_READY &&
-                 s->objects[*object].generation == s->h->context_generation;
+    bool there = s->h->context_1 && object_state(object_at(s, *object)) == OBJECT_READY &&
+                 object_at(s, *object)->generation == s->h->context_generation;
     if (there)
         object_hold(s, *object);
     segment_unlock(s);

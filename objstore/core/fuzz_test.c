@@ -1,6 +1,6 @@
 /* A scribbled segment: copies of a live one with bytes overwritten, as a stray write of any attached process would. What the local
- * scheduler does with it (attach, check, recover, report deaths, look at tasks and events) may find it corrupt, and must neither
- * leave the segment nor go round in circles.
+ * scheduler does with it (attach, check, recover, report deaths, look at tasks and events), and what drivers and workers do who know of
+ * nothing, may find it corrupt, and must neither leave the segment nor go round in circles.
  *
  *   fuzz_test [n]            n scribbled copies, 5,000 by default
  *   fuzz_test n first        ... beginning with the one of that number, as a failure reports it */
@@ -122,6 +122,139 @@ static void look_after(void)
     segment_unlock(&s);
 }
 
+/* ------------------------------------------------------------------ what drivers and workers do */
+
+static uint32_t worker;
+
+static uint32_t some_held(void) { return held[below(n_held)]; }
+
+static void go_on_dropping(void)
+{
+    uint32_t i = (uint32_t)below(n_held), object = held[i];
+    held[i] = held[n_held - 1];
+    n_held -= n_held > 1;
+    drop(object);
+}
+static void go_on_putting(void)
+{
+    uint32_t refs[2] = {some_held(), some_held()};
+    drop(put_inline());
+    drop(put_arena(200 + (uint32_t)below(3000), refs, 2));
+}
+static void go_on_submitting(void)
+{
+    uint32_t refs[3] = {some_held(), some_held(), some_held()}, n = (uint32_t)below(4);
+    submit(refs, (struct shape){n, n, (uint32_t)below(200), 1 + (uint32_t)below(3), below(3) ? 0 : drivers_actor_1}, results);
+    if (below(2))
+        drop(results[0]);
+}
+static void go_on_reading(void)
+{
+    const struct object_slot *o = &s.objects[some_held()];
+    if (object_state(o) == OBJECT_READY && o->size >= OBJECT_MOVABLE)
+        choose_and_move_away(some_held());
+    read_item(drivers_stream);
+    object_mark_waiting(&s, some_held());
+}
+static void go_on_with_actors(void)
+{
+    uint32_t object, actor = submit_actor((int32_t)below(3) - 1, below(2) ? ACTOR_FLAG_DETACHED : 0, &object);
+    submit_one(70, actor);
+    segment_lock(&s);
+    if (below(2))
+        actor_kill(&s, actor - 1, below(2));
+    segment_unlock(&s);
+    drop(object);
+}
+static void go_on_cancelling(void) { cancel(some_held()); }
+static void go_on_streaming(void)
+{
+    b = submit_stream(&a);
+    run_read_ahead();
+    drop(a);
+}
+static void go_on_with_groups(void)
+{
+    uint32_t group;
+    segment_lock(&s);
+    if (s.h->touched_pools > 1 && (group = placement_next(&s, 1)) < MAX_POOLS)
+        placement_remove(&s, group);
+    placement_grant(&s);
+    segment_unlock(&s);
+    run_resources();
+}
+static void go_on_working(void)
+{
+    s.me = worker;
+    for (int i = 0; i < 4 && !s.h->corrupt; i++) {
+        task = pop();
+        if (task == UINT32_MAX)
+            break;
+        if (below(4) == 0) {
+            run_block();
+            run_retry();
+            continue;
+        }
+        seal_results(task);
+        finish(task);
+    }
+}
+static void go_on_claiming(void)
+{
+    s.me = worker;
+    task = pop();
+    segment_lock(&s);
+    uint32_t claimed = task != UINT32_MAX ? task_claim(&s, some_held(), task) : UINT32_MAX;
+    if (claimed != UINT32_MAX) {
+        task_seal_failed(&s, claimed, FAILURE_WORKER_CRASHED, 1);
+        task_finish(&s, claimed, EVENT_CRASHED);
+    }
+    segment_unlock(&s);
+}
+static void go_on_routing(void)
+{
+    uint32_t class = (uint32_t)below(s.h->n_classes ? s.h->n_classes : 1), placed[4];
+    segment_lock(&s);
+    task_workers_wanted(&s);
+    route_direct(&s, ROUTE_DIRECTED);
+    route_place(&s, class, 4, below(2), placed);
+    route_fail(&s, class, below(2));
+    segment_unlock(&s);
+}
+static void go_on_as_proxy(void)
+{
+    uint32_t taken[4], n;
+    struct segment driver = s;
+    CHECK(proxy_attach(&s, &driver, 7) == OBJSTORE_OK);
+    segment_lock(&s);
+    n = proxy_take(&s, class_small, 4, below(2), taken);
+    for (uint32_t i = 0; i < n; i++)
+        if (below(2))
+            proxy_give_back(&s, taken[i]);
+    segment_unlock(&s);
+    client_died(&s, s.me, 0);
+}
+
+static void go_on(void)
+{
+    static void (*const ways[])(void) = {go_on_dropping, go_on_dropping, go_on_putting, go_on_submitting, go_on_submitting, go_on_reading,
+                                         go_on_with_actors, go_on_cancelling, go_on_streaming, go_on_with_groups, go_on_working,
+                                         go_on_working, go_on_claiming, go_on_routing, go_on_as_proxy};
+    uint32_t was_held[MAX_HELD], n_was_held = n_held;
+    memcpy(was_held, held, sizeof held);
+    nothing_is_certain = true;
+    for (volatile int i = 0; i < 30 && !is_corrupt(); i++)
+        if (sigsetjmp(uncertain, 0) == 0) {
+            s.me = DRIVER;
+            ways[below(sizeof ways / sizeof *ways)]();
+        } else {
+            atomic_store(&s.h->lock, 0); /* it may have been in the middle of anything */
+        }
+    nothing_is_certain = false;
+    n_held = n_was_held;
+    memcpy(held, was_held, sizeof held);
+}
+
 static void batch(long first, long end)
 {
     alarm(BATCH_S);
@@ -130,7 +263,10 @@ static void batch(long first, long end)
         random_state = (uint64_t)n * UINT64_C(0x9e3779b97f4a7c15) + 1;
         memcpy(memory, image, WORLD_SIZE);
         CHECK(segment_use(&s, memory, WORLD_SIZE) == OBJSTORE_OK);
+        s.clients[worker].pid = (int32_t)getpid(); /* it is this process, which nobody kills, rather than the one that made the image */
         scribble();
+        if (below(2))
+            go_on();
         look_after();
     }
     _exit(0);
@@ -145,6 +281,7 @@ static void make_image(void)
     CHECK(client_attach(&s, ROLE_WORKER) == OBJSTORE_OK);
     work();
     pop();
+    worker = s.me;
     memcpy(image, memory, WORLD_SIZE);
     arena_begin = s.h->arena.begin;
 }

@@ -5,6 +5,7 @@
 #include "actor.h"
 #include "away.h"
 #include "event.h"
+#include "recover.h"
 #include "stream.h"
 
 int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t *index)
@@ -13,15 +14,19 @@ int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t
     uint32_t i;
     if (h->free_object_1) {
         i = h->free_object_1 - 1;
+        if (i >= s->n_objects || object_state(&s->objects[i]) != OBJECT_FREE) {
+            segment_condemn(s);
+            return OBJSTORE_CORRUPT;
+        }
         h->free_object_1 = s->objects[i].first_waiting_1;
-    } else if (h->touched_objects < h->n_objects) {
+    } else if (h->touched_objects < s->n_objects) {
         i = h->touched_objects;
         h->touched_objects = i + 1;
     } else {
         return OBJSTORE_LIMIT;
     }
     STEP();
-    struct object_slot *o = &s->objects[i];
+    struct object_slot *o = object_at(s, i);
     o->first_waiting_1 = 0;
     o->pins = 0;
     object_set_offset(o, 0);
@@ -55,7 +60,7 @@ uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
  * mark: its bit in `waiters`, and `need`. */
 static void publish(struct segment *s, uint32_t index, uint32_t state)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     STEP();
     uint32_t old = atomic_exchange(&o->state, state);
     STEP();
@@ -67,7 +72,7 @@ static void publish(struct segment *s, uint32_t index, uint32_t state)
         for (; bits; bits &= bits - 1) {
             uint32_t client = w * 64 + (uint32_t)__builtin_ctzll(bits);
             /* Errors end a get of many at once, so they are news whatever the count says. */
-            if (atomic_fetch_sub(&s->clients[client].need, 1) <= 1 || state != OBJECT_READY)
+            if (atomic_fetch_sub(&client_at(s, client)->need, 1) <= 1 || state != OBJECT_READY)
                 notify_client(s, client);
         }
     }
@@ -75,7 +80,7 @@ static void publish(struct segment *s, uint32_t index, uint32_t state)
 
 bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const void *data, uint32_t size)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
     if (size)
@@ -100,19 +105,19 @@ static void notice_scarce_memory(struct segment *s, uint64_t bytes)
 
 static void begin_value(struct segment *s, uint32_t index, uint64_t size, uint32_t n_refs)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     o->u.arena.n_refs = n_refs;
     o->u.arena.actor_1 = 0;
     o->u.arena.mover_1 = o->u.arena.stays = 0;
     atomic_store_explicit(&o->u.arena.used, 0, memory_order_relaxed);
     for (uint32_t w = 0; size >= OBJECT_MOVABLE && w < CLIENT_WORDS; w++)
-        atomic_store_explicit(&s->readers[index].clients[w], 0, memory_order_relaxed);
+        atomic_store_explicit(&readers_at(s, index)->clients[w], 0, memory_order_relaxed);
     o->size = size;
 }
 
 bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64_t offset, uint64_t size, uint32_t n_refs)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
     const uint32_t *refs = object_refs_at(s, offset, size);
@@ -133,12 +138,12 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
 
 static uint64_t elsewhere_at(const struct segment *s, uint32_t proxy)
 {
-    return OBJECT_AWAY | OBJECT_ELSEWHERE | (uint64_t)s->clients[proxy].generation << 16 | proxy;
+    return OBJECT_AWAY | OBJECT_ELSEWHERE | (uint64_t)client_at(s, proxy)->generation << 16 | proxy;
 }
 
 bool object_seal_elsewhere(struct segment *s, uint32_t index, uint64_t size)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
     begin_value(s, index, size, 0);
@@ -150,16 +155,16 @@ bool object_seal_elsewhere(struct segment *s, uint32_t index, uint64_t size)
 
 void object_move_elsewhere(struct segment *s, uint32_t index, bool lost)
 {
-    if (!object_is_elsewhere(&s->objects[index]))
+    if (!object_is_elsewhere(object_at(s, index)))
         return;
-    atomic_store(&s->objects[index].offset, lost ? ELSEWHERE_NOWHERE : elsewhere_at(s, s->me));
+    atomic_store(&object_at(s, index)->offset, lost ? ELSEWHERE_NOWHERE : elsewhere_at(s, s->me));
     STEP();
     away_give_up(s, index); /* readers look again */
 }
 
 bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_t detail, uint64_t seq)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
     object_set_offset(o, 0);
@@ -173,9 +178,12 @@ bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_
 
 void object_seal_like(struct segment *s, uint32_t index, uint32_t source)
 {
-    struct object_slot *from = &s->objects[source];
+    struct object_slot *from = object_at(s, source);
     if (object_state(from) == OBJECT_FAILED) {
         object_seal_failed(s, index, from->u.failure.code, from->u.failure.detail, from->u.failure.seq);
+    } else if (!slot_is_safe(s, SLOT_OBJECT, source) || !object_sealed(from) || object_is_away(from)) {
+        segment_condemn(s);
+        object_seal_failed(s, index, FAILURE_OBJECT_LOST, 0, from->creator);
     } else if (!object_chunk(from)) {
         object_seal_inline(s, index, OBJECT_ERROR, from->u.inline_data, (uint32_t)from->size);
     } else {
@@ -223,13 +231,19 @@ static void free_unreferenced(struct segment *s, uint32_t first)
 {
     struct header *h = s->h;
     uint32_t todo_1 = first + 1;
-    s->objects[first].first_waiting_1 = 0;
+    object_at(s, first)->first_waiting_1 = 0;
     while (todo_1) {
         uint32_t i = todo_1 - 1;
-        struct object_slot *o = &s->objects[i];
+        struct object_slot *o = object_at(s, i);
         todo_1 = o->first_waiting_1;
-        uint64_t offset = object_chunk(o), creator = o->creator, size = o->size;
-        bool away = object_is_away(o), on_disk = away && !object_is_elsewhere(o);
+        uint32_t state = object_state(o);
+        if (state == OBJECT_FREE || !slot_is_safe(s, SLOT_OBJECT, i)) {
+            segment_condemn(s);
+            return;
+        }
+        bool has_bytes = state == OBJECT_READY || state == OBJECT_ERROR;
+        uint64_t offset = has_bytes ? object_chunk(o) : 0, creator = o->creator, size = o->size;
+        bool away = has_bytes && object_is_away(o), on_disk = away && !object_is_elsewhere(o);
         uint32_t n_refs = object_n_refs(s, o);
         uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
         o->generation++;
@@ -266,7 +280,7 @@ static void free_unreferenced(struct segment *s, uint32_t first)
 
 bool object_find(struct segment *s, uint32_t index, uint32_t generation)
 {
-    if (index >= s->n_objects || s->objects[index].generation != generation || object_state(&s->objects[index]) == OBJECT_FREE)
+    if (index >= s->n_objects || object_at(s, index)->generation != generation || object_state(object_at(s, index)) == OBJECT_FREE)
         return false;
     object_hold(s, index);
     return true;
@@ -274,7 +288,7 @@ bool object_find(struct segment *s, uint32_t index, uint32_t generation)
 
 void object_drop(struct segment *s, uint32_t index, uint32_t client)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     /* Who sets a bit without the lock (object_hold) has what keeps the object alive meanwhile taken away under it, and so seen here. */
     atomic_fetch_and(&o->holders[client / 64], ~(UINT64_C(1) << (client % 64)));
     STEP();
@@ -286,14 +300,14 @@ void object_drop(struct segment *s, uint32_t index, uint32_t client)
 
 void object_unpin(struct segment *s, uint32_t index)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (--o->pins == 0 && !object_held(o))
         free_unreferenced(s, index);
 }
 
 bool object_mark_waiting(struct segment *s, uint32_t index)
 {
-    struct object_slot *o = &s->objects[index];
+    struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
     atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64)); /* pairs with publish: before the mark, which releases it */

@@ -107,7 +107,7 @@ void object_seal_like(struct segment *segment, uint32_t index, uint32_t source);
  * for several reasons counts them itself. */
 static inline void object_hold(struct segment *s, uint32_t index)
 {
-    atomic_fetch_or(&s->objects[index].holders[s->me / 64], UINT64_C(1) << (s->me % 64));
+    atomic_fetch_or(&object_at(s, index)->holders[s->me / 64], UINT64_C(1) << (s->me % 64));
 }
 
 /* The same for somebody who has heard of the object: holds it if it is still there. False: it has gone, or never was. Under the lock. */
@@ -117,7 +117,7 @@ bool object_find(struct segment *segment, uint32_t index, uint32_t generation);
  * contained, iteratively. */
 void object_drop(struct segment *segment, uint32_t index, uint32_t client);
 void object_unpin(struct segment *segment, uint32_t index);
-static inline void object_pin(struct segment *s, uint32_t index) { s->objects[index].pins++; }
+static inline void object_pin(struct segment *s, uint32_t index) { object_at(s, index)->pins++; }
 
 /* Whether any client holds it; under the lock, or it may be over. */
 bool object_held(const struct object_slot *object);

@@ -18,7 +18,13 @@ uint32_t placement_next(const struct segment *s, uint32_t pool)
 {
     while (pool < s->h->touched_pools && s->h->pools[pool].state == POOL_FREE)
         pool++;
-    return pool < s->h->touched_pools ? pool : MAX_POOLS;
+    if (pool >= s->h->touched_pools)
+        return MAX_POOLS;
+    uint32_t n = s->h->pools[pool].n;
+    if (n && n <= MAX_POOLS - pool)
+        return pool;
+    segment_stray(s); /* who asks goes through so many pools, and on behind them */
+    return MAX_POOLS;
 }
 
 int placement_find(const struct segment *s, uint32_t number, uint32_t *head)
@@ -222,9 +228,9 @@ static void clear_group(struct segment *s, uint32_t head)
     struct pool *group = &s->h->pools[head];
     bool in_use = false;
     for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
-        struct task_slot *t = &s->tasks[i];
+        struct task_slot *t = task_at(s, i);
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
-        if (state == TASK_FREE || state == TASK_CANCELLED || s->h->pools[s->classes[t->resource_class].place.pool].head != head)
+        if (state == TASK_FREE || state == TASK_CANCELLED || resource_pool(s, t->resource_class)->head != head)
             continue;
         if (t->flags & TASK_FLAG_ACTOR_CREATION) {
             actor_unplace(s, t->actor_1 - 1, group->number);
@@ -256,7 +262,7 @@ void placement_doomed(struct segment *s, uint64_t clients[CLIENT_WORDS])
     for (uint32_t p = placement_next(s, 1); p < MAX_POOLS; p = placement_next(s, p + s->h->pools[p].n))
         any |= s->h->pools[p].state == POOL_REMOVED;
     for (uint32_t i = 0; any && i < s->h->touched_tasks; i++) {
-        struct task_slot *t = &s->tasks[i];
+        struct task_slot *t = task_at(s, i);
         if (!slot_is_safe(s, SLOT_TASK, i)) {
             segment_condemn(s);
             return;
@@ -296,8 +302,8 @@ void placement_machine_died(struct segment *s, uint32_t client)
 
 void placement_settle(struct segment *s, uint32_t pool)
 {
-    uint32_t head = s->h->pools[pool].head;
-    if (s->h->pools[head].state == POOL_REMOVED)
+    uint32_t head = pool_at(s, pool)->head;
+    if (pool_at(s, head)->state == POOL_REMOVED)
         clear_group(s, head);
 }
 

@@ -39,7 +39,7 @@ uint32_t placement_next(const struct segment *segment, uint32_t pool); /* the fi
 
 static inline const struct pool *placement_head(const struct segment *s, uint32_t class)
 {
-    return &s->h->pools[resource_pool(s, class)->head];
+    return pool_at(s, resource_pool(s, class)->head);
 }
 static inline bool placement_lives(const struct pool *head) { return head->state == POOL_PENDING || head->state == POOL_RESERVED; }
 
@@ -52,7 +52,7 @@ bool placement_is_open(const struct pool *head);
 /* Is the class's place in the living group of that number? 0: in the node. */
 static inline bool placement_is(const struct segment *s, uint32_t class, uint32_t number)
 {
-    const struct place *place = &s->classes[class].place;
+    const struct place *place = &class_at(s, class)->place;
     if (!place->pool)
         return !number;
     const struct pool *head = placement_head(s, class);
@@ -81,8 +81,8 @@ void placement_machine_died(struct segment *segment, uint32_t client);
 void placement_settle(struct segment *segment, uint32_t pool);
 static inline void placement_left(struct segment *s, uint32_t class) /* a task or actor of it has ended */
 {
-    if (s->classes[class].place.pool)
-        placement_settle(s, s->classes[class].place.pool);
+    if (class_at(s, class)->place.pool)
+        placement_settle(s, class_at(s, class)->place.pool);
 }
 
 /* ---- for recover.c: before tasks are placed, and after */

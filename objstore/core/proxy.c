@@ -30,22 +30,23 @@ int proxy_create_object(struct segment *s, uint32_t *object)
 
 bool proxy_suits_object(const struct segment *s, uint32_t object)
 {
-    const struct object_slot *o = &s->objects[object];
+    const struct object_slot *o = object_at(s, object);
     bool large_actor = object_state(o) == OBJECT_READY && object_chunk(o) && o->u.arena.actor_1 && o->size > PROXY_MOST_ACTOR;
     return !object_is_stream(o) && !large_actor;
 }
 
 bool proxy_suits(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
-    const struct resource_class *c = &s->classes[t->resource_class];
+    struct task_slot *t = task_at(s, task);
+    const struct resource_class *c = class_at(s, t->resource_class);
     if (t->flags & TASK_FLAG_STAYS || (c->env && !(c->env & ENV_TRAVELS)) || c->place.route == ROUTE_HERE || c->place.route & ROUTE_PLACED)
         return false;
-    if (t->actor_1 && (!s->actors[t->actor_1 - 1].object_1 || !proxy_suits_object(s, s->actors[t->actor_1 - 1].object_1 - 1)))
+    if (t->actor_1 && (!actor_at(s, t->actor_1 - 1)->object_1 || !proxy_suits_object(s, actor_at(s, t->actor_1 - 1)->object_1 - 1)))
         return false;
-    uint32_t n_refs = t->n_refs - !!(t->flags & TASK_FLAG_STREAM); /* its own stream does not travel */
-    for (uint32_t i = 0; i < n_refs; i++)
-        if (!proxy_suits_object(s, task_refs(s, t)[i]))
+    const uint32_t *refs = task_refs(s, t);
+    uint32_t n_own = !!(t->flags & TASK_FLAG_STREAM); /* its own stream does not travel */
+    for (uint32_t i = 0; i + n_own < t->n_refs; i++)
+        if (!proxy_suits_object(s, refs[i]))
             return false;
     return true;
 }
@@ -55,7 +56,7 @@ static uint32_t first_that_suits(struct segment *s, const struct lane *l)
 {
     uint32_t at_1 = l->head_1;
     for (uint32_t i = 0; at_1 && i < N_LOOKED_THROUGH && !proxy_suits(s, at_1 - 1); i++)
-        at_1 = s->tasks[at_1 - 1].next_1;
+        at_1 = task_at(s, at_1 - 1)->next_1;
     return at_1 && proxy_suits(s, at_1 - 1) ? at_1 : 0;
 }
 
@@ -67,7 +68,7 @@ static uint32_t take_by_place(struct segment *s, const struct resource_class *c,
         for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
             for (uint32_t at_1 = l->head_1, next_1, i = 0; at_1 && n < most && i < N_WEIGHED; at_1 = next_1, i++) {
                 uint64_t there, others = route_bytes(s, at_1 - 1, s->me, &there);
-                next_1 = s->tasks[at_1 - 1].next_1;
+                next_1 = task_at(s, at_1 - 1)->next_1;
                 if ((rank ? !others : there > 0) && proxy_suits(s, at_1 - 1)) {
                     tasks[n++] = at_1 - 1;
                     task_send(s, at_1 - 1, 0);
@@ -78,7 +79,7 @@ static uint32_t take_by_place(struct segment *s, const struct resource_class *c,
 
 uint32_t proxy_take(struct segment *s, uint32_t class, uint32_t most, bool by_place, uint32_t *tasks)
 {
-    struct resource_class *c = &s->classes[class];
+    struct resource_class *c = class_at(s, class);
     uint32_t n = by_place && !c->place.pool ? take_by_place(s, c, most, tasks) : 0;
     while (n < most) {
         struct lane *best = NULL;
@@ -124,7 +125,7 @@ int proxy_stand_in(struct segment *s, const struct actor_spec *spec, uint32_t ob
     if (error)
         return error;
     task_send(s, task, 0);
-    actor_bind(s, s->tasks[task].actor_1 - 1, task);
+    actor_bind(s, task_at(s, task)->actor_1 - 1, task);
     return OBJSTORE_OK;
 }
 
@@ -140,12 +141,12 @@ void proxy_give_back(struct segment *s, uint32_t task)
 {
     task_retry(s, task);
     STEP();
-    s->tasks[task].attempt--; /* which the retry has counted */
+    task_at(s, task)->attempt--; /* which the retry has counted */
 }
 
 void proxy_record_run(struct segment *s, uint32_t task, uint32_t pid, uint64_t began, uint64_t ended)
 {
-    const struct task_slot *t = &s->tasks[task];
+    const struct task_slot *t = task_at(s, task);
     uint16_t shift = 0;
     if (t->flags & TASK_FLAG_HIDDEN)
         return;
@@ -156,7 +157,7 @@ void proxy_record_run(struct segment *s, uint32_t task, uint32_t pid, uint64_t b
 
 static void record_transfer(struct segment *s, enum event_kind kind, uint32_t object, uint32_t a, uint64_t b, uint32_t number, bool comes)
 {
-    event_write(s, kind, s->objects[object].creator, a, (uint32_t)b, number << 1 | comes, (uint16_t)(b >> 32), s->me);
+    event_write(s, kind, object_at(s, object)->creator, a, (uint32_t)b, number << 1 | comes, (uint16_t)(b >> 32), s->me);
 }
 
 void proxy_record_transfer(struct segment *s, uint32_t object, uint64_t size, uint32_t number, bool comes)
@@ -171,7 +172,7 @@ void proxy_record_transferred(struct segment *s, uint32_t object, uint32_t numbe
 
 bool proxy_holds_alone(const struct segment *s, uint32_t object)
 {
-    const struct object_slot *o = &s->objects[object];
+    const struct object_slot *o = object_at(s, object);
     uint64_t others = 0;
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
         others |= atomic_load(&o->holders[w]) & ~(w == s->me / 64 ? UINT64_C(1) << (s->me % 64) : 0);
@@ -181,9 +182,9 @@ bool proxy_holds_alone(const struct segment *s, uint32_t object)
 bool proxy_is_wanted(const struct segment *s, uint32_t object)
 {
     uint64_t any = 0;
-    if (!object_is_elsewhere(&s->objects[object]))
+    if (!object_is_elsewhere(object_at(s, object)))
         return false;
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
-        any |= atomic_load(&s->readers[object].clients[w]);
+        any |= atomic_load(&readers_at(s, object)->clients[w]);
     return any != 0;
 }

@@ -300,13 +300,6 @@ static void free_unreferenced_objects(struct segment *s, const struct notes *not
     }
 }
 
-void segment_condemn(struct segment *s)
-{
-    atomic_store(&s->h->corrupt, 1);
-    atomic_store(&s->h->closing, 1);
-    wake_everybody(s);
-}
-
 static bool rebuild(struct segment *s, struct notes *notes)
 {
     const char *wrong;

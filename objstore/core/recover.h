@@ -28,9 +28,6 @@ bool small_tables_are_safe(struct segment *segment);
 enum slot_kind { SLOT_OBJECT, SLOT_TASK, SLOT_ACTOR };
 bool slot_is_safe(struct segment *segment, enum slot_kind kind, uint32_t index);
 
-/* Under the lock: the segment cannot be used any more. Every client is told, and raises OBJSTORE_CORRUPT from now on. */
-void segment_condemn(struct segment *segment);
-
 /* Walks the whole segment and verifies every invariant; under the lock. Calls `report` for each violation. Returns how
  * many there are. */
 /* The part of it that concerns queues, mailboxes, waiting lists and resources: what the end of a task follows. Takes time by the

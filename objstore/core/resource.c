@@ -153,10 +153,10 @@ int resource_class(struct segment *s, const int64_t demand[MAX_KINDS], const int
 
 bool resource_feasible(const struct segment *s, uint32_t index)
 {
-    const struct resource_class *c = &s->classes[index];
+    const struct resource_class *c = class_at(s, index);
     for (uint32_t p = c->place.pool; p < c->place.pool + (uint32_t)c->place.n_pools; p++) {
         uint32_t k = 0;
-        while (k < s->h->n_kinds && c->demand[k] <= s->h->pools[p].total[k])
+        while (k < s->h->n_kinds && c->demand[k] <= pool_at(s, p)->total[k])
             k++;
         if (k == s->h->n_kinds)
             return true;
@@ -188,30 +188,30 @@ bool resource_fits(const struct segment *s, const struct pool *pool, const int64
 /* The next pool of the class, from p on, that is reserved there; UINT32_MAX: there is none. */
 static uint32_t next_pool(const struct segment *s, const struct resource_class *c, uint32_t p, uint32_t client_1)
 {
-    const struct pool *pools = s->h->pools;
-    uint32_t end = pools[pools[c->place.pool].head].state == POOL_RESERVED ? c->place.pool + (uint32_t)c->place.n_pools : 0;
-    while (p < end && pools[p].client_1 != client_1)
+    bool reserved = pool_at(s, pool_at(s, c->place.pool)->head)->state == POOL_RESERVED;
+    uint32_t end = reserved ? c->place.pool + (uint32_t)c->place.n_pools : 0;
+    while (p < end && pool_at(s, p)->client_1 != client_1)
         p++;
     return p < end ? p : UINT32_MAX;
 }
 
 uint32_t resource_room_on(const struct segment *s, uint32_t index, uint32_t client_1)
 {
-    const struct resource_class *c = &s->classes[index];
+    const struct resource_class *c = class_at(s, index);
     const struct pool *pools = s->h->pools;
     if (resource_is_routed(s, index))
         return UINT32_MAX;
     if (!c->place.pool)
         return resource_fits(s, pools, c->demand) ? 0 : UINT32_MAX;
     uint32_t p = next_pool(s, c, c->place.pool, client_1);
-    while (p != UINT32_MAX && !resource_fits(s, &pools[p], c->demand))
+    while (p != UINT32_MAX && !resource_fits(s, pool_at(s, p), c->demand))
         p = next_pool(s, c, p + 1, client_1);
     return p;
 }
 
 bool resource_is_here(const struct segment *s, uint32_t index)
 {
-    const struct resource_class *c = &s->classes[index];
+    const struct resource_class *c = class_at(s, index);
     return !c->place.pool || next_pool(s, c, c->place.pool, POOL_HERE) != UINT32_MAX;
 }
 
@@ -227,30 +227,35 @@ static int64_t count(const struct segment *s, const int64_t room[MAX_KINDS], con
 
 int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room[MAX_KINDS])
 {
-    const struct resource_class *c = &s->classes[index];
-    const struct pool *pools = s->h->pools;
+    const struct resource_class *c = class_at(s, index);
     int64_t n = 0;
     if (resource_is_routed(s, index))
         return 0;
     if (!c->place.pool) {
         n = count(s, room, c->demand, c->n_ready);
         for (uint32_t k = 0; k < s->h->n_kinds; k++)
-            room[k] -= n * c->demand[k];
+            room[k] -= c->demand[k] > 0 ? n * c->demand[k] : 0;
         return n;
     }
     for (uint32_t p = next_pool(s, c, c->place.pool, POOL_HERE); p != UINT32_MAX; p = next_pool(s, c, p + 1, POOL_HERE))
-        n += count(s, pools[p].available, c->demand, c->n_ready - n);
+        n += count(s, pool_at(s, p)->available, c->demand, c->n_ready - n);
     return n;
 }
 
 static void move(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask, int sign)
 {
     for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        pool->available[k] = (int64_t)((uint64_t)pool->available[k] + (uint64_t)(sign * amounts[k])); /* wraps, if overwritten */
+        pool->available[k] = (int64_t)((uint64_t)pool->available[k] + (uint64_t)sign * (uint64_t)amounts[k]); /* wraps, if overwritten */
     int64_t share = amounts[KIND_GPU] < RESOURCE_UNIT ? amounts[KIND_GPU] : RESOURCE_UNIT;
     for (uint32_t g = 0; gpu_mask && g < MAX_GPUS; g++)
         if (gpu_mask >> g & 1)
             pool->gpu_free[g] += (int32_t)(sign * share);
+}
+
+void resource_lend(struct segment *s, uint32_t index, int sign)
+{
+    int64_t amounts[MAX_KINDS] = {class_at(s, index)->demand[KIND_CPU]};
+    move(s, resource_pool(s, index), amounts, 0, sign);
 }
 
 uint32_t resource_acquire(const struct segment *s, struct pool *pool, const int64_t amounts[MAX_KINDS])

@@ -45,14 +45,14 @@ bool resource_is_whole(const struct segment *segment, uint32_t index, bool parts
 /* May that client run tasks of the class? It can only if it has not run anything yet, or is of the class's environment. */
 static inline bool worker_suits(const struct segment *s, uint32_t client, uint32_t class)
 {
-    const struct client_slot *c = &s->clients[client];
-    return c->env == s->classes[class].env || !c->last_seq;
+    const struct client_slot *c = client_at(s, client);
+    return c->env == class_at(s, class)->env || !c->last_seq;
 }
 
 /* Do its tasks wait for the agent to say where they begin? */
 static inline bool resource_is_routed(const struct segment *s, uint32_t class)
 {
-    uint16_t route = s->classes[class].place.route;
+    uint16_t route = class_at(s, class)->place.route;
     return route == ROUTE_WAITS || (route == ROUTE_ASKS && s->h->director_1 && s->h->director_1 <= MAX_CLIENTS);
 }
 
@@ -80,7 +80,10 @@ uint32_t resource_acquire(const struct segment *segment, struct pool *pool, cons
 void resource_release(const struct segment *segment, struct pool *pool, const int64_t amounts[MAX_KINDS], uint32_t gpu_mask);
 
 /* The pool that tasks of the class, of one pool, take from. */
-static inline struct pool *resource_pool(const struct segment *s, uint32_t class) { return &s->h->pools[s->classes[class].place.pool]; }
+static inline struct pool *resource_pool(const struct segment *s, uint32_t class) { return pool_at(s, class_at(s, class)->place.pool); }
+
+/* The CPUs of a task of the class, which waits for something, come back, or with -1 are taken again. */
+void resource_lend(struct segment *segment, uint32_t index, int sign);
 
 /* Of the node. */
 void resource_set_total(struct segment *segment, const int64_t total[MAX_KINDS]);

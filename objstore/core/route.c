@@ -18,14 +18,15 @@ void route_direct(struct segment *s, enum route_directs how)
 /* The next task of a lane, from `at_1` on, + 1. */
 static uint32_t next_to_route(struct segment *s, uint32_t at_1, bool staying)
 {
-    while (at_1 && staying && proxy_suits(s, at_1 - 1))
-        at_1 = s->tasks[at_1 - 1].next_1;
+    uint32_t walked = 0;
+    while (at_1 && staying && proxy_suits(s, at_1 - 1) && !walk_is_over(s, &walked, s->n_tasks))
+        at_1 = task_at(s, at_1 - 1)->next_1;
     return at_1;
 }
 
 uint32_t route_place(struct segment *s, uint32_t class, uint32_t most, bool staying, uint32_t *tasks)
 {
-    const struct resource_class *c = &s->classes[class];
+    const struct resource_class *c = class_at(s, class);
     struct place place = c->place;
     uint32_t placed, n = 0;
     place.route = (uint16_t)(place.route | ROUTE_PLACED);
@@ -33,7 +34,7 @@ uint32_t route_place(struct segment *s, uint32_t class, uint32_t most, bool stay
         return UINT32_MAX;
     for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
         for (uint32_t at_1 = next_to_route(s, l->head_1, staying), next_1; at_1 && n < most; at_1 = next_1) {
-            next_1 = next_to_route(s, s->tasks[at_1 - 1].next_1, staying);
+            next_1 = next_to_route(s, task_at(s, at_1 - 1)->next_1, staying);
             tasks[n++] = at_1 - 1;
             task_reclass(s, at_1 - 1, placed);
         }
@@ -42,8 +43,8 @@ uint32_t route_place(struct segment *s, uint32_t class, uint32_t most, bool stay
 
 bool route_recall(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
-    const struct resource_class *c = &s->classes[t->resource_class];
+    struct task_slot *t = task_at(s, task);
+    const struct resource_class *c = class_at(s, t->resource_class);
     struct place place = c->place;
     uint32_t routed;
     if (!(place.route & ROUTE_PLACED) || atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY)
@@ -57,7 +58,7 @@ bool route_recall(struct segment *s, uint32_t task)
 
 static void fail_one(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (t->actor_1) {
         actor_kill(s, t->actor_1 - 1, true);
         return;
@@ -68,21 +69,22 @@ static void fail_one(struct segment *s, uint32_t task)
 
 uint32_t route_fail(struct segment *s, uint32_t class, bool staying)
 {
-    const struct resource_class *c = &s->classes[class];
-    uint32_t n = 0;
+    const struct resource_class *c = class_at(s, class);
+    uint32_t n = 0, walked = 0;
     for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
-        for (uint32_t at_1; (at_1 = next_to_route(s, l->head_1, staying)); n++)
+        for (uint32_t at_1; (at_1 = next_to_route(s, l->head_1, staying)) && !walk_is_over(s, &walked, s->n_tasks); n++)
             fail_one(s, at_1 - 1);
     return n;
 }
 
 uint64_t route_bytes(struct segment *s, uint32_t task, uint32_t client, uint64_t *there)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
+    const uint32_t *refs = task_refs(s, t);
     uint64_t others = 0;
     *there = 0;
     for (uint32_t i = 0; i < t->n_refs; i++) {
-        const struct object_slot *o = &s->objects[task_refs(s, t)[i]];
+        const struct object_slot *o = object_at(s, refs[i]);
         if (object_state(o) != OBJECT_READY || o->size < OBJECT_MOVABLE)
             continue;
         uint32_t where = object_is_elsewhere(o) ? away_proxy_of(s, o) : UINT32_MAX;

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client.h"
 #include "liveness.h"
 #include "recover.h"
 
@@ -167,6 +168,8 @@ int segment_use(struct segment *s, unsigned char *base, size_t size)
     s->n_tasks = h->n_tasks;
     s->n_actors = h->n_actors;
     s->n_events = h->n_events;
+    s->arena_begin = h->arena.begin;
+    s->arena_end = h->arena.end;
     s->classes = (void *)(base + p.classes);
     s->clients = (void *)(base + p.clients);
     s->actors = (void *)(base + p.actors);
@@ -214,6 +217,48 @@ void segment_unmap(struct segment *s)
     if (s->base && s->fd >= 0)
         close(s->fd);
     *s = (struct segment){.fd = -1, .me = UINT32_MAX};
+}
+
+/* ------------------------------------------------------------------ stray writes */
+
+void segment_condemn(struct segment *s)
+{
+    atomic_store(&s->h->corrupt, 1);
+    atomic_store(&s->h->closing, 1);
+    wake_everybody(s);
+}
+
+void *segment_stray(const struct segment *s)
+{
+    static _Thread_local _Alignas(64) unsigned char nowhere[sizeof(struct resource_class)]; /* the largest */
+    static_assert(sizeof nowhere >= sizeof(struct pool) && sizeof nowhere >= sizeof(struct object_slot), "every slot fits");
+    if (!atomic_load(&s->h->corrupt))
+        segment_condemn((struct segment *)(uintptr_t)s); /* whose wake-ups are its own matter: who only looks has it const */
+    return memset(nowhere, 0, sizeof nowhere);
+}
+
+static bool counts_are_sound(const struct segment *s)
+{
+    const struct header *h = s->h;
+    return h->touched_objects <= s->n_objects && h->touched_tasks <= s->n_tasks && h->touched_actors <= s->n_actors &&
+           h->n_classes <= MAX_CLASSES && h->n_kinds <= MAX_KINDS && h->touched_pools <= MAX_POOLS &&
+           h->arena.begin == s->arena_begin && h->arena.end == s->arena_end && !h->arena.broken;
+}
+
+static void look_at_counts(struct segment *s)
+{
+    struct header *h = s->h;
+    if (__builtin_expect(counts_are_sound(s), 1))
+        return;
+    segment_condemn(s);
+    h->touched_objects = h->touched_objects <= s->n_objects ? h->touched_objects : 0;
+    h->touched_tasks = h->touched_tasks <= s->n_tasks ? h->touched_tasks : 0;
+    h->touched_actors = h->touched_actors <= s->n_actors ? h->touched_actors : 0;
+    h->n_classes = h->n_classes <= MAX_CLASSES ? h->n_classes : 0;
+    h->n_kinds = h->n_kinds <= MAX_KINDS ? h->n_kinds : 0;
+    h->touched_pools = h->touched_pools <= MAX_POOLS ? h->touched_pools : 0;
+    h->arena.begin = s->arena_begin;
+    h->arena.end = s->arena_end;
 }
 
 /* ------------------------------------------------------------------ the lock */
@@ -279,11 +324,19 @@ static void watch_stopped(struct segment *s, struct vigil *v, const struct clien
         expel(s, owner, pid);
 }
 
+/* Somebody has overwritten it. A slot does not change hands while it stands in the lock. */
+static bool names_nobody(const struct segment *s, uint32_t word)
+{
+    uint32_t owner = lock_owner_1(word) - 1;
+    return owner >= MAX_CLIENTS || !atomic_load(&s->clients[owner].pid) ||
+           ((s->clients[owner].generation << LOCK_CLIENT_BITS ^ word) & ~LOCK_WAITERS) >> LOCK_CLIENT_BITS;
+}
+
 static bool owner_has_ended(struct segment *s, uint32_t word, struct vigil *v)
 {
     uint32_t owner = lock_owner_1(word) - 1;
-    if (owner == s->me || owner >= MAX_CLIENTS)
-        return owner >= MAX_CLIENTS;
+    if (owner == s->me)
+        return false;
     atomic_thread_fence(memory_order_acquire); /* pairs with the release fence of client_attach: of who has this word, not of its predecessor */
     const struct client_slot *c = &s->clients[owner];
     int32_t pid = atomic_load(&c->pid);
@@ -312,16 +365,19 @@ static bool owner_has_ended(struct segment *s, uint32_t word, struct vigil *v)
 }
 
 /* The dead owner has released nothing. What it wrote is here since process_look has said that it ended. */
-static void take_over(struct segment *s)
+static void take_over(struct segment *s, bool from_nobody)
 {
     s->h->n_takeovers++;
     atomic_store(&s->h->stopped_pid, 0);
     atomic_store(&s->h->stops_again, 0);
     STEP();
-    recover(s);
+    if (from_nobody)
+        segment_condemn(s); /* its owner may still be at work */
+    else
+        recover(s);
 }
 
-void segment_lock(struct segment *s)
+static void take_lock(struct segment *s)
 {
     _Atomic uint32_t *lock = &s->h->lock;
     uint32_t mine = lock_word(s), seen = 0;
@@ -353,13 +409,22 @@ void segment_lock(struct segment *s)
                                                      memory_order_relaxed)) /* one word: the owner's exchange finds the bit, or we its 0 */
             continue;
         seen |= LOCK_WAITERS;
-        if (futex_wait(lock, seen, lock_patience_ns) == ETIMEDOUT && owner_has_ended(s, seen, &vigil) &&
+        if (futex_wait(lock, seen, lock_patience_ns) != ETIMEDOUT)
+            continue;
+        bool from_nobody = names_nobody(s, seen);
+        if ((from_nobody || owner_has_ended(s, seen, &vigil)) &&
             atomic_compare_exchange_strong_explicit(lock, &seen, mine | LOCK_WAITERS, memory_order_acquire,
                                                     memory_order_relaxed)) {
-            take_over(s);
+            take_over(s, from_nobody);
             return;
         }
     }
+}
+
+void segment_lock(struct segment *s)
+{
+    take_lock(s);
+    look_at_counts(s);
 }
 
 void notify_client(struct segment *s, uint32_t client)

@@ -23,6 +23,7 @@ struct segment {
     struct event_record *events;
     struct object_readers *readers;
     uint32_t n_objects, n_tasks, n_actors, n_events; /* as when it was mapped: a stray write may change what the header says */
+    uint64_t arena_begin, arena_end;                 /* likewise */
     uint32_t me;                        /* client index; UINT32_MAX before client_attach */
     uint64_t pending_wakes[CLIENT_WORDS]; /* under the lock: clients to notify once it is released */
     bool pending_attention;
@@ -66,16 +67,54 @@ static inline uint32_t lock_owner_1(uint32_t word) { return word & ((1u << LOCK_
 /* The one lock. Waits in steps of 5 ms; an owner that has ended is found by pid and start time, its half-done work is rebuilt by
  * recover() and the lock taken over. An owner that was stopped (Ctrl-Z) is continued until it lets go, where it stops again. One that stays
  * stopped, in a debugger, is reported in the header, and killed after header.lock_grace_ms unless it is a driver. Never sleeps for
- * anything else, never calls out. Not recursive. */
+ * anything else, never calls out. Not recursive.
+ * A word that names no client was not written by an owner: the segment is condemned. So it is if what everybody counts by has been
+ * overwritten (numbers of slots, the arena's range); these are put right, so that whoever has the lock stays inside the tables. */
 void segment_lock(struct segment *segment);
+
+/* Under the lock: the segment cannot be used any more. Every client is told, and raises OBJSTORE_CORRUPT from now on. */
+void segment_condemn(struct segment *segment);
 
 /* Releases the lock, then notifies whoever was marked by wake_client / request_attention meanwhile. */
 void segment_unlock(struct segment *segment);
 
+/* ---- Following. Any process attached may have overwritten any word, so an index that is read from the segment is held against its
+ * table where it is followed. What leads nowhere condemns the segment, and a free slot that nobody else sees takes its place: it
+ * ends every list. */
+void *segment_stray(const struct segment *segment); /* zeros, of this thread */
+#define SLOTS(name, kind, table, n)                                                                         \
+    static inline struct kind *name(const struct segment *s, uint32_t index)                              \
+    {                                                                                                     \
+        return __builtin_expect(index < (n), 1) ? &(table)[index] : (struct kind *)segment_stray(s);      \
+    }
+SLOTS(object_at, object_slot, s->objects, s->n_objects)
+SLOTS(readers_at, object_readers, s->readers, s->n_objects)
+SLOTS(task_at, task_slot, s->tasks, s->n_tasks)
+SLOTS(actor_at, actor_slot, s->actors, s->n_actors)
+SLOTS(client_at, client_slot, s->clients, MAX_CLIENTS)
+SLOTS(class_at, resource_class, s->classes, MAX_CLASSES)
+SLOTS(pool_at, pool, s->h->pools, MAX_POOLS)
+#undef SLOTS
+
+/* May `bytes` from `offset` on be read and written? They lie in the arena, perhaps not where they belong. */
+static inline bool segment_holds(const struct segment *s, uint64_t offset, uint64_t bytes)
+{
+    return __builtin_expect(offset >= s->arena_begin && offset % ARENA_UNIT == 0 && offset < s->arena_end && bytes <= s->arena_end - offset, 1);
+}
+
+/* Whether a list that is walked, of at most `n` slots, goes round in circles; then the segment is condemned. */
+static inline bool walk_is_over(const struct segment *s, uint32_t *walked, uint32_t n)
+{
+    return __builtin_expect((*walked)++ > n, 0) && segment_stray(s);
+}
+
 /* Under the lock: notify after unlocking. */
 static inline void wake_client(struct segment *s, uint32_t client)
 {
-    s->pending_wakes[client / 64] |= UINT64_C(1) << (client % 64);
+    if (client < MAX_CLIENTS)
+        s->pending_wakes[client / 64] |= UINT64_C(1) << (client % 64);
+    else
+        segment_stray(s);
 }
 static inline void request_attention(struct segment *s) { s->pending_attention = true; }
 

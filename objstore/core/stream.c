@@ -4,19 +4,31 @@
 
 #include "event.h"
 
-static uint32_t *refs_of(struct segment *s, uint32_t object)
+/* A stream object's own bytes. Where they are none, the segment is condemned, and what is seen is a stream without references. */
+static struct stream *stream_in(const struct segment *s, uint32_t object)
 {
-    return object_refs_at(s, s->objects[object].offset, sizeof(struct stream));
+    const struct object_slot *o = object_at(s, object);
+    uint64_t chunk = object_is_stream(o) ? object_chunk(o) : 0;
+    struct stream *stream = stream_at(s, chunk);
+    bool is_sound = segment_holds(s, chunk, sizeof *stream) && stream->n <= stream->capacity &&
+                    segment_holds(s, chunk, sizeof *stream + (uint64_t)stream->capacity * 4) && stream->next >= stream->first;
+    return is_sound ? stream : segment_stray(s);
 }
 
-static uint32_t stream_of(struct segment *s, struct task_slot *t) { return task_refs(s, t)[t->n_refs - 1]; }
+static uint32_t *refs_of(const struct segment *s, uint32_t object) { return (uint32_t *)(void *)(stream_in(s, object) + 1); }
+
+static uint32_t stream_of(const struct segment *s, struct task_slot *t)
+{
+    const uint32_t *refs = task_refs(s, t);
+    return t->n_refs ? refs[t->n_refs - 1] : UINT32_MAX;
+}
 
 static bool is_forsaken(const struct object_slot *o) { return o->pins <= 1 && !object_held(o); }
 
 /* The number of the next item. Who took one and died in the middle of it has left its place without moving on. */
 static uint64_t next_of(struct segment *s, uint32_t object)
 {
-    struct stream *stream = stream_at(s, s->objects[object].offset);
+    struct stream *stream = stream_in(s, object);
     const uint32_t *refs = refs_of(s, object);
     for (uint64_t place = stream->next - stream->first + 1; place < stream->n && refs[place] == refs[0]; place++)
         stream->next++;
@@ -40,7 +52,7 @@ static int create(struct segment *s, uint32_t limit, uint32_t *object)
         arena_free(&s->h->arena, s->base, offset);
         return error;
     }
-    struct object_slot *o = &s->objects[*object];
+    struct object_slot *o = object_at(s, *object);
     *stream_at(s, offset) = (struct stream){.capacity = capacity_at(s, offset), .limit = limit};
     o->u.arena.n_refs = REFS_OF_STREAM;
     o->u.arena.actor_1 = 0;
@@ -71,7 +83,7 @@ int stream_submit(struct segment *s, struct task_spec *spec, uint32_t *refs, uin
     }
     refs_of(s, *stream)[0] = *result; /* its task may have ended by now: the result is held by us */
     STEP();
-    stream_at(s, s->objects[*stream].offset)->n = 1;
+    stream_in(s, *stream)->n = 1;
     STEP();
     object_pin(s, *result);
     return OBJSTORE_OK;
@@ -82,9 +94,11 @@ int stream_submit(struct segment *s, struct task_spec *spec, uint32_t *refs, uin
 /* Room for another reference. What has been taken is left behind where the chunk must be copied anyway. */
 static int reserve(struct segment *s, uint32_t object)
 {
-    struct object_slot *o = &s->objects[object];
+    struct object_slot *o = object_at(s, object);
     uint64_t old = o->offset;
-    const struct stream *from = stream_at(s, old);
+    const struct stream *from = stream_in(s, object);
+    if (!from->n)
+        return OBJSTORE_NOT_FOUND;
     if (from->n < from->capacity)
         return OBJSTORE_OK;
     uint32_t n_taken = (uint32_t)(next_of(s, object) - from->first), n = from->n - n_taken;
@@ -117,7 +131,7 @@ static int add_item(struct segment *s, uint32_t object, uint64_t creator, uint32
         error = object_create(s, UINT32_MAX, creator, item);
     if (error)
         return error;
-    struct stream *stream = stream_at(s, s->objects[object].offset);
+    struct stream *stream = stream_in(s, object);
     refs_of(s, object)[stream->n] = *item;
     STEP();
     stream->n++;
@@ -130,11 +144,11 @@ static int add_item(struct segment *s, uint32_t object, uint64_t creator, uint32
 
 int stream_item(struct segment *s, uint32_t task, uint64_t index, uint32_t *item)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     uint32_t object = stream_of(s, t);
-    if (is_forsaken(&s->objects[object]))
+    if (is_forsaken(object_at(s, object)))
         return OBJSTORE_CLOSED;
-    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const struct stream *stream = stream_in(s, object);
     if (index < next_of(s, object))
         return OBJSTORE_EXISTS;
     uint64_t place = index - stream->first + 1;
@@ -145,17 +159,17 @@ int stream_item(struct segment *s, uint32_t task, uint64_t index, uint32_t *item
         if (error)
             return error;
     }
-    if (object_sealed(&s->objects[*item]))
+    if (object_sealed(object_at(s, *item)))
         return OBJSTORE_EXISTS;
-    s->objects[*item].u.pending.task_1 = task + 1;
+    object_at(s, *item)->u.pending.task_1 = task + 1;
     return OBJSTORE_OK;
 }
 
 bool stream_has_room(struct segment *s, uint32_t task, uint64_t n)
 {
-    uint32_t object = stream_of(s, &s->tasks[task]);
-    struct stream *stream = stream_at(s, s->objects[object].offset);
-    if (!stream->limit || n < stream->next + stream->limit || is_forsaken(&s->objects[object]))
+    uint32_t object = stream_of(s, task_at(s, task));
+    struct stream *stream = stream_in(s, object);
+    if (!stream->limit || n < stream->next + stream->limit || is_forsaken(object_at(s, object)))
         return true;
     stream->waiting_1 = s->me + 1;
     return false;
@@ -163,11 +177,11 @@ bool stream_has_room(struct segment *s, uint32_t task, uint64_t n)
 
 void stream_end(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     uint32_t object = stream_of(s, t);
-    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const struct stream *stream = stream_in(s, object);
     const uint32_t *refs = refs_of(s, object);
-    for (uint32_t i = stream->n; i-- > 1 && !object_sealed(&s->objects[refs[i]]);)
+    for (uint32_t i = stream->n; i-- > 1 && !object_sealed(object_at(s, refs[i]));)
         object_seal_failed(s, refs[i], FAILURE_STREAM_ENDED, 0, t->seq);
 }
 
@@ -180,9 +194,9 @@ static void wake_task(struct segment *s, struct stream *stream)
 
 void stream_released(struct segment *s, uint32_t object)
 {
-    struct object_slot *o = &s->objects[object];
+    struct object_slot *o = object_at(s, object);
     if (is_forsaken(o))
-        wake_task(s, stream_at(s, o->offset));
+        wake_task(s, stream_in(s, object));
 }
 
 /* ------------------------------------------------------------------ the reader's side */
@@ -194,13 +208,13 @@ static bool marks_end(const struct object_slot *o)
 
 int stream_peek(struct segment *s, uint32_t object, uint32_t *item)
 {
-    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const struct stream *stream = stream_in(s, object);
     const uint32_t *refs = refs_of(s, object);
     if (!stream->n)
         return OBJSTORE_NOT_FOUND; /* its submitter has died in the middle of it */
-    const struct object_slot *result = &s->objects[refs[0]];
+    const struct object_slot *result = object_at(s, refs[0]);
     uint64_t place = next_of(s, object) - stream->first + 1;
-    if (place < stream->n && !marks_end(&s->objects[refs[place]])) {
+    if (place < stream->n && !marks_end(object_at(s, refs[place]))) {
         *item = refs[place];
     } else if (object_sealed(result)) {
         if (object_state(result) == OBJECT_READY || stream->error_told)
@@ -217,7 +231,7 @@ int stream_peek(struct segment *s, uint32_t object, uint32_t *item)
 
 bool stream_take(struct segment *s, uint32_t object, uint32_t item)
 {
-    struct stream *stream = stream_at(s, s->objects[object].offset);
+    struct stream *stream = stream_in(s, object);
     uint32_t *refs = refs_of(s, object);
     if (item == refs[0]) {
         bool told = stream->error_told;
@@ -225,7 +239,7 @@ bool stream_take(struct segment *s, uint32_t object, uint32_t item)
         return !told;
     }
     uint64_t place = stream->next - stream->first + 1;
-    if (place >= stream->n || refs[place] != item || !object_sealed(&s->objects[item]) || marks_end(&s->objects[item]))
+    if (place >= stream->n || refs[place] != item || !object_sealed(object_at(s, item)) || marks_end(object_at(s, item)))
         return false;
     STEP();
     refs[place] = refs[0];
@@ -241,25 +255,25 @@ bool stream_take(struct segment *s, uint32_t object, uint32_t item)
 
 int stream_ahead(struct segment *s, uint32_t object, uint64_t index, uint32_t *item)
 {
-    const struct stream *stream = stream_at(s, s->objects[object].offset);
+    const struct stream *stream = stream_in(s, object);
     const uint32_t *refs = refs_of(s, object);
     if (!stream->n || index < stream->first)
         return OBJSTORE_NOT_FOUND;
     uint64_t place = index - stream->first + 1;
-    bool ended = object_sealed(&s->objects[refs[0]]);
+    bool ended = object_sealed(object_at(s, refs[0]));
     if (place > stream->n || (place == stream->n && ended))
         return OBJSTORE_NOT_FOUND;
     if (place == stream->n)
-        return add_item(s, object, s->objects[refs[0]].creator, item);
+        return add_item(s, object, object_at(s, refs[0])->creator, item);
     *item = refs[place];
-    bool is_there = *item != refs[0] && object_sealed(&s->objects[*item]) && !marks_end(&s->objects[*item]);
+    bool is_there = *item != refs[0] && object_sealed(object_at(s, *item)) && !marks_end(object_at(s, *item));
     return is_there || !ended ? OBJSTORE_OK : OBJSTORE_NOT_FOUND;
 }
 
 void stream_advance(struct segment *s, uint32_t object, uint64_t n)
 {
     while (next_of(s, object) < n) {
-        const struct stream *stream = stream_at(s, s->objects[object].offset);
+        const struct stream *stream = stream_in(s, object);
         uint64_t place = stream->next - stream->first + 1;
         if (place >= stream->n || !stream_take(s, object, refs_of(s, object)[place]))
             return;
@@ -268,11 +282,11 @@ void stream_advance(struct segment *s, uint32_t object, uint64_t n)
 
 uint64_t stream_n_taken(struct segment *s, uint32_t task)
 {
-    uint32_t object = stream_of(s, &s->tasks[task]);
-    return is_forsaken(&s->objects[object]) ? STREAM_FORSAKEN : next_of(s, object);
+    uint32_t object = stream_of(s, task_at(s, task));
+    return is_forsaken(object_at(s, object)) ? STREAM_FORSAKEN : next_of(s, object);
 }
 
 uint32_t stream_limit(struct segment *s, uint32_t task)
 {
-    return stream_at(s, s->objects[stream_of(s, &s->tasks[task])].offset)->limit;
+    return stream_in(s, stream_of(s, task_at(s, task)))->limit;
 }

@@ -5,6 +5,7 @@
 #include "actor.h"
 #include "event.h"
 #include "placement.h"
+#include "recover.h"
 #include "resource.h"
 #include "stream.h"
 
@@ -32,18 +33,18 @@ static struct lane *lane_for(struct resource_class *c, uint32_t function)
 
 static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     struct lane *l = lane_for(c, t->function);
     if (!l->head_1 && l->turn < s->h->turn)
         l->turn = s->h->turn; /* who has been away has not saved up turns */
     t->next_1 = first ? l->head_1 : 0;
     t->next_waiting_1 = first ? 0 : l->tail_1;
     if (t->next_1)
-        s->tasks[t->next_1 - 1].next_waiting_1 = task + 1;
+        task_at(s, t->next_1 - 1)->next_waiting_1 = task + 1;
     else
         l->tail_1 = task + 1;
     if (t->next_waiting_1)
-        s->tasks[t->next_waiting_1 - 1].next_1 = task + 1;
+        task_at(s, t->next_waiting_1 - 1)->next_1 = task + 1;
     else
         l->head_1 = task + 1;
     STEP();
@@ -53,18 +54,21 @@ static void queue_push(struct segment *s, struct resource_class *c, uint32_t tas
 
 static void queue_remove(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
-    struct resource_class *c = &s->classes[t->resource_class];
+    struct task_slot *t = task_at(s, task);
+    struct resource_class *c = class_at(s, t->resource_class);
     uint32_t next_1 = t->next_1, previous_1 = t->next_waiting_1;
     struct lane *l = c->lanes;
     while ((!previous_1 && l->head_1 != task + 1) || (!next_1 && l->tail_1 != task + 1))
-        l++; /* which lane it is matters only at its ends */
+        if (++l == c->lanes + N_LANES) { /* which lane it is matters only at its ends */
+            segment_condemn(s);
+            return;
+        }
     if (next_1)
-        s->tasks[next_1 - 1].next_waiting_1 = previous_1;
+        task_at(s, next_1 - 1)->next_waiting_1 = previous_1;
     else
         l->tail_1 = previous_1;
     if (previous_1)
-        s->tasks[previous_1 - 1].next_1 = next_1;
+        task_at(s, previous_1 - 1)->next_1 = next_1;
     else
         l->head_1 = next_1;
     t->next_1 = t->next_waiting_1 = 0;
@@ -102,7 +106,7 @@ void task_wake_workers(struct segment *s)
         return;
     uint32_t worker = UINT32_MAX;
     for (uint32_t c = 0; c < h->n_classes && worker == UINT32_MAX; c++)
-        if (s->classes[c].n_ready && resource_admissible(s, c)) {
+        if (class_at(s, c)->n_ready && resource_admissible(s, c)) {
             worker = idle_for(s, c);
             if (worker == UINT32_MAX)
                 request_attention(s); /* the scheduler decides whether the pool grows */
@@ -118,12 +122,12 @@ void task_wake_workers(struct segment *s)
 
 void task_enqueue(struct segment *s, uint32_t task, bool first)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (is_call(t)) {
         actor_wake(s, t->actor_1 - 1); /* it stands in the mailbox already */
         return;
     }
-    queue_push(s, &s->classes[t->resource_class], task, first);
+    queue_push(s, class_at(s, t->resource_class), task, first);
     bool is_away = placement_head(s, t->resource_class)->routed; /* or may be */
     if (is_away || (resource_is_routed(s, t->resource_class) && s->h->director_1 != NO_DIRECTOR))
         task_tell_agent(s);
@@ -136,17 +140,17 @@ void task_reclass(struct segment *s, uint32_t task, uint32_t class)
 {
     queue_remove(s, task);
     STEP();
-    s->tasks[task].resource_class = (uint16_t)class;
+    task_at(s, task)->resource_class = (uint16_t)class;
     STEP();
     task_enqueue(s, task, false);
 }
 
 void task_advance(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     const uint32_t *refs = task_refs(s, t);
     for (; t->cursor < t->n_dependencies; t->cursor++) {
-        struct object_slot *o = &s->objects[refs[t->cursor]];
+        struct object_slot *o = object_at(s, refs[t->cursor]);
         if (!object_sealed(o)) {
             t->next_waiting_1 = o->first_waiting_1;
             STEP();
@@ -163,20 +167,20 @@ void task_advance(struct segment *s, uint32_t task)
 /* A result is sealed: the tasks that wait for it move on, in the order in which they came. */
 void task_release_waiting(struct segment *s, uint32_t object)
 {
-    struct object_slot *o = &s->objects[object];
-    uint32_t list_1 = o->first_waiting_1, in_order_1 = 0;
+    struct object_slot *o = object_at(s, object);
+    uint32_t list_1 = o->first_waiting_1, in_order_1 = 0, walked = 0;
     o->first_waiting_1 = 0;
-    while (list_1) { /* the list is last in, first out */
-        struct task_slot *t = &s->tasks[list_1 - 1];
+    while (list_1 && !walk_is_over(s, &walked, s->n_tasks)) { /* the list is last in, first out */
+        struct task_slot *t = task_at(s, list_1 - 1);
         uint32_t next_1 = t->next_waiting_1;
         t->next_waiting_1 = in_order_1;
         in_order_1 = list_1;
         list_1 = next_1;
     }
     STEP();
-    while (in_order_1) {
+    for (walked = 0; in_order_1 && !walk_is_over(s, &walked, s->n_tasks);) {
         uint32_t task = in_order_1 - 1;
-        struct task_slot *t = &s->tasks[task];
+        struct task_slot *t = task_at(s, task);
         in_order_1 = t->next_waiting_1;
         t->next_waiting_1 = 0;
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
@@ -196,8 +200,12 @@ static int take_slot(struct segment *s, uint32_t *task)
     struct header *h = s->h;
     if (h->free_task_1) {
         *task = h->free_task_1 - 1;
+        if (*task >= s->n_tasks || atomic_load_explicit(&s->tasks[*task].state, memory_order_relaxed) != TASK_FREE) {
+            segment_condemn(s);
+            return OBJSTORE_CORRUPT;
+        }
         h->free_task_1 = s->tasks[*task].next_1;
-    } else if (h->touched_tasks < h->n_tasks) {
+    } else if (h->touched_tasks < s->n_tasks) {
         *task = h->touched_tasks;
         h->touched_tasks = *task + 1;
     } else {
@@ -209,7 +217,7 @@ static int take_slot(struct segment *s, uint32_t *task)
 
 static void give_slot(struct segment *s, uint32_t task)
 {
-    s->tasks[task].next_1 = s->h->free_task_1;
+    task_at(s, task)->next_1 = s->h->free_task_1;
     s->h->free_task_1 = task + 1;
 }
 
@@ -218,11 +226,11 @@ static void record_submitted(struct segment *s, const struct task_slot *t, const
     if (t->flags & TASK_FLAG_HIDDEN)
         return;
     event_write(s, EVENT_SUBMITTED, t->seq, t->function, t->origin, t->actor_1,
-                (uint16_t)s->objects[t->function].generation, s->me);
+                (uint16_t)object_at(s, t->function)->generation, s->me);
     if (t->parent)
         event_write(s, EVENT_PARENT, t->seq, (uint32_t)t->parent, (uint32_t)(t->parent >> 32), 0, 0, s->me);
     for (uint32_t i = 0; i < t->n_dependencies; i++) {
-        uint64_t creator = s->objects[refs[i]].creator;
+        uint64_t creator = object_at(s, refs[i])->creator;
         event_write(s, EVENT_DEPENDS, t->seq, (uint32_t)creator, (uint32_t)(creator >> 32), refs[i], 0, s->me);
     }
 }
@@ -236,7 +244,7 @@ static int create_results(struct segment *s, uint32_t n, uint64_t seq, uint32_t 
                 object_drop(s, results[i], s->me);
             return error;
         }
-        s->objects[results[i]].u.pending.task_1 = task + 1;
+        object_at(s, results[i])->u.pending.task_1 = task + 1;
     }
     return OBJSTORE_OK;
 }
@@ -252,7 +260,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     int error = take_slot(s, &task);
     if (error)
         return error;
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     uint64_t bytes = ((uint64_t)spec->n_refs + n_more) * 4 + spec->arguments_size, offset = 0, seq = h->next_seq++;
     if (bytes > TASK_INLINE_SIZE && !(offset = arena_alloc(&h->arena, s->base, bytes, ARENA_BUILDING, s->me)))
         error = OBJSTORE_FULL;
@@ -284,7 +292,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     t->offset = offset;
     t->seq = seq;
     t->parent = spec->parent;
-    uint32_t *refs = task_refs(s, t);
+    uint32_t *refs = (uint32_t *)(void *)(offset ? s->base + offset : t->inline_data);
     if (spec->n_refs)
         memcpy(refs, spec->refs, spec->n_refs * sizeof *refs);
     for (uint32_t i = 0; i < n_more; i++)
@@ -319,7 +327,7 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
     struct header *h = s->h;
     struct lane *best = NULL;
     for (uint32_t c = 0; c < h->n_classes; c++) {
-        struct resource_class *class = &s->classes[c];
+        struct resource_class *class = class_at(s, c);
         if (!class->n_ready || (h->n_envs && !worker_suits(s, s->me, c)))
             continue;
         uint32_t room = resource_room(s, c);
@@ -327,7 +335,7 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
             continue;
         for (struct lane *l = class->lanes; l < class->lanes + N_LANES; l++)
             if (l->head_1 && (!best || l->turn < best->turn ||
-                              (l->turn == best->turn && s->tasks[l->head_1 - 1].seq < s->tasks[best->head_1 - 1].seq))) {
+                              (l->turn == best->turn && task_at(s, l->head_1 - 1)->seq < task_at(s, best->head_1 - 1)->seq))) {
                 best = l;
                 *pool = room;
             }
@@ -338,26 +346,35 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
 /* It takes its resources from that pool, of those it may be in. */
 static uint32_t acquire(struct segment *s, uint32_t task, uint32_t pool)
 {
-    struct task_slot *t = &s->tasks[task];
-    const struct resource_class *c = &s->classes[t->resource_class];
+    struct task_slot *t = task_at(s, task);
+    const struct resource_class *c = class_at(s, t->resource_class);
     if (c->place.n_pools > 1) {
         uint32_t class;
         resource_class(s, c->demand, c->hold, c->env, (struct place){.pool = (uint16_t)pool, .n_pools = 1, .captures = c->place.captures}, &class); /* exists */
         t->resource_class = (uint16_t)class;
     }
-    return resource_acquire(s, &s->h->pools[pool], c->demand);
+    return resource_acquire(s, pool_at(s, pool), c->demand);
+}
+
+/* Whether what stands first in a queue is a task that may begin. */
+static bool can_start(struct segment *s, uint32_t task)
+{
+    if (task < s->n_tasks && atomic_load_explicit(&s->tasks[task].state, memory_order_relaxed) == TASK_READY)
+        return true;
+    segment_condemn(s);
+    return false;
 }
 
 static void start(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     t->worker = (uint16_t)s->me;
     STEP();
     atomic_store_explicit(&t->state, TASK_RUNNING, memory_order_relaxed);
     STEP();
     struct client_slot *me = &s->clients[s->me];
     if (!me->last_seq)
-        me->env = s->classes[t->resource_class].env;
+        me->env = class_at(s, t->resource_class)->env;
     me->task_1 = task + 1;
     me->last_seq = t->seq;
     me->last_origin = t->origin;
@@ -376,7 +393,7 @@ static uint32_t pop_plain(struct segment *s)
         placement_grant(s);
     uint32_t pool = 0;
     struct lane *lane = h->n_ready ? next_lane(s, &pool) : NULL;
-    if (!lane) {
+    if (!lane || !can_start(s, lane->head_1 - 1)) {
         s->clients[s->me].task_1 = 0;
         *idle |= my_bit;
         if (h->n_envs)
@@ -386,8 +403,8 @@ static uint32_t pop_plain(struct segment *s)
     uint32_t task = lane->head_1 - 1;
     h->turn = lane->turn++;
     queue_remove(s, task);
-    s->tasks[task].flags &= (uint16_t) ~(TASK_FLAG_LENT | TASK_FLAG_ELSEWHERE); /* of somebody who died before it had begun */
-    s->tasks[task].gpu_mask = acquire(s, task, pool);
+    task_at(s, task)->flags &= (uint16_t) ~(TASK_FLAG_LENT | TASK_FLAG_ELSEWHERE); /* of somebody who died before it had begun */
+    task_at(s, task)->gpu_mask = acquire(s, task, pool);
     STEP();
     start(s, task);
     task_wake_workers(s);
@@ -397,8 +414,8 @@ static uint32_t pop_plain(struct segment *s)
 /* Does the task fit into what the waiting one holds and does not use while it waits? */
 static bool can_lend(const struct segment *s, uint32_t waiter, uint32_t class)
 {
-    const int64_t *own = s->classes[s->tasks[waiter].resource_class].demand, *demand = s->classes[class].demand;
-    if (s->tasks[waiter].flags & TASK_FLAG_BLOCKED)
+    const int64_t *own = class_at(s, task_at(s, waiter)->resource_class)->demand, *demand = class_at(s, class)->demand;
+    if (task_at(s, waiter)->flags & TASK_FLAG_BLOCKED)
         return false;
     for (uint32_t k = 0; k < s->h->n_kinds; k++)
         if (k == KIND_CPU ? demand[k] > own[k] : demand[k] > 0)
@@ -411,16 +428,16 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
     uint32_t task = task_producing(s, object);
     if (task == UINT32_MAX)
         return UINT32_MAX;
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     /* A stream would be run to its end, and perhaps wait for its reader beneath it on the stack. */
     if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 ||
-        (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || s->classes[t->resource_class].demand[KIND_GPU])
+        (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || class_at(s, t->resource_class)->demand[KIND_GPU])
         return UINT32_MAX;
     if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
         return UINT32_MAX;
     if (resource_is_routed(s, t->resource_class) || !resource_is_here(s, t->resource_class))
         return UINT32_MAX;
-    if (placement_head(s, t->resource_class) != placement_head(s, s->tasks[waiter].resource_class))
+    if (placement_head(s, t->resource_class) != placement_head(s, task_at(s, waiter)->resource_class))
         return UINT32_MAX; /* the end of the group of one of them would be the other's too */
     uint32_t pool = resource_room(s, t->resource_class);
     bool lent = can_lend(s, waiter, t->resource_class);
@@ -439,7 +456,7 @@ uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
 
 void task_send(struct segment *s, uint32_t task, uint32_t pool)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     queue_remove(s, task);
     if (pool)
         t->gpu_mask = acquire(s, task, pool);
@@ -468,7 +485,7 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
 {
     if (is_call(t))
         return NULL; /* calls run on what their actor holds */
-    const int64_t *demand = s->classes[t->resource_class].demand;
+    const int64_t *demand = class_at(s, t->resource_class)->demand;
     if (task_holds_nothing(s, t))
         return memset(scratch, 0, sizeof(int64_t) * MAX_KINDS);
     if (!(t->flags & (TASK_FLAG_BLOCKED | TASK_FLAG_LENT)))
@@ -481,16 +498,23 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
     return scratch;
 }
 
+void task_empty(const struct segment *s, struct task_slot *t)
+{
+    segment_stray(s);
+    t->offset = 0;
+    t->n_refs = t->n_dependencies = t->cursor = t->arguments_size = t->n_returns = 0;
+}
+
 void task_release(struct segment *s, uint32_t task)
 {
     struct header *h = s->h;
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
+    const uint32_t *refs = task_refs(s, t);
     uint64_t offset = t->offset;
     uint32_t function = t->function, actor_1 = t->actor_1, n_refs = t->n_refs, n_returns = t->n_returns;
     uint32_t first_result_1 = t->result_1;
     bool creation = t->flags & TASK_FLAG_ACTOR_CREATION;
     uint32_t inline_copy[TASK_INLINE_SIZE / 4];
-    const uint32_t *refs = task_refs(s, t);
     if (!offset) {
         memcpy(inline_copy, t->inline_data, sizeof inline_copy);
         refs = inline_copy;
@@ -511,13 +535,13 @@ void task_release(struct segment *s, uint32_t task)
     h->n_live_tasks--;
     STEP();
     give_slot(s, task);
-    if (actor_1 && !creation && s->actors[actor_1 - 1].object_1)
-        object_unpin(s, s->actors[actor_1 - 1].object_1 - 1); /* every call keeps its actor */
+    if (actor_1 && !creation && actor_at(s, actor_1 - 1)->object_1)
+        object_unpin(s, actor_at(s, actor_1 - 1)->object_1 - 1); /* every call keeps its actor */
 }
 
 static void give_back(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     int64_t scratch[MAX_KINDS];
     const int64_t *amounts = task_amounts(s, t, scratch);
     if (amounts)
@@ -530,7 +554,8 @@ static void give_back(struct segment *s, uint32_t task)
 
 void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t detail)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
+    task_refs(s, t);
     for (uint32_t i = 0; i < t->n_returns; i++)
         object_seal_failed(s, task_result(s, t, i), code, detail, t->seq);
 }
@@ -538,16 +563,17 @@ void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t d
 /* The result's slot, size and how it ended, for the record. */
 void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
 {
-    const struct task_slot *t = &s->tasks[task];
+    const struct task_slot *t = task_at(s, task);
     if (t->flags & TASK_FLAG_HIDDEN)
         return;
-    uint64_t size = t->result_1 ? s->objects[t->result_1 - 1].size : 0;
+    uint64_t size = t->result_1 ? object_at(s, t->result_1 - 1)->size : 0;
     event_write(s, EVENT_FINISHED, t->seq, t->result_1 - 1, status, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX, 0, s->me);
 }
 
 void task_release_results(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
+    task_refs(s, t);
     if (t->flags & TASK_FLAG_STREAM)
         stream_end(s, task);
     for (uint32_t i = 0; i < t->n_returns; i++)
@@ -556,13 +582,13 @@ void task_release_results(struct segment *s, uint32_t task)
 
 void task_finish(struct segment *s, uint32_t task, uint32_t status)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     give_back(s, task);
     task_release_results(s, task);
     task_record_finished(s, task, status);
     s->h->n_finished++;
     if (t->worker < MAX_CLIENTS)
-        s->clients[t->worker].n_finished++;
+        client_at(s, t->worker)->n_finished++;
     uint32_t class = t->resource_class;
     task_release(s, task);
     placement_left(s, class);
@@ -581,14 +607,14 @@ uint32_t task_finish_and_pop(struct segment *s, uint32_t task, uint32_t status)
 
 void task_retry(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     const struct pool *group = placement_head(s, t->resource_class);
     if (!placement_lives(group)) {
         task_seal_failed(s, task, FAILURE_UNPLACED, (int32_t)group->number);
         task_finish(s, task, EVENT_ERROR);
         return;
     }
-    const struct client_slot *there = t->worker < MAX_CLIENTS ? &s->clients[t->worker] : NULL;
+    const struct client_slot *there = t->worker < MAX_CLIENTS ? client_at(s, t->worker) : NULL;
     give_back(s, task);
     task_note_results(s, task);
     task_count_attempt(t);
@@ -613,19 +639,20 @@ static uint32_t producer_hint(const struct object_slot *o) { return o->u.pending
 
 uint32_t task_producing(const struct segment *s, uint32_t object)
 {
-    const struct object_slot *o = &s->objects[object];
+    const struct object_slot *o = object_at(s, object);
     uint32_t task = producer_hint(o);
     if (object_state(o) != OBJECT_PENDING || task >= s->h->touched_tasks)
         return UINT32_MAX;
-    const struct task_slot *t = &s->tasks[task];
+    const struct task_slot *t = task_at(s, task);
     return atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_FREE && t->seq == o->creator ? task : UINT32_MAX;
 }
 
 void task_note_results(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
+    task_refs(s, t);
     for (uint32_t i = 0; i < t->n_returns; i++) {
-        struct object_slot *o = &s->objects[task_result(s, t, i)];
+        struct object_slot *o = object_at(s, task_result(s, t, i));
         if (!object_sealed(o))
             o->u.pending.task_1 = task + 1;
     }
@@ -633,7 +660,7 @@ void task_note_results(struct segment *s, uint32_t task)
 
 enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *task, uint32_t *worker)
 {
-    struct object_slot *o = &s->objects[object];
+    struct object_slot *o = object_at(s, object);
     if (o->creator & PUT_BIT)
         return CANCEL_NO_TASK;
     *task = task_producing(s, object);
@@ -641,7 +668,7 @@ enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *ta
         *task = 0;
         return CANCEL_FINISHED;
     }
-    struct task_slot *t = &s->tasks[*task];
+    struct task_slot *t = task_at(s, *task);
     uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
     if (state == TASK_RUNNING) {
         t->flags |= TASK_FLAG_CANCEL;
@@ -657,7 +684,7 @@ enum cancel_outcome task_cancel(struct segment *s, uint32_t object, uint32_t *ta
 
 void task_discard(struct segment *s, uint32_t task)
 {
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     bool ready = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY, call = is_call(t);
     STEP();
     atomic_store_explicit(&t->state, TASK_CANCELLED, memory_order_relaxed);
@@ -679,11 +706,11 @@ void task_discard(struct segment *s, uint32_t task)
 void task_block(struct segment *s, uint32_t task)
 {
     segment_lock(s);
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (!t->actor_1 && !(t->flags & TASK_FLAG_BLOCKED)) {
         t->flags |= TASK_FLAG_BLOCKED;
         STEP();
-        resource_pool(s, t->resource_class)->available[KIND_CPU] += s->classes[t->resource_class].demand[KIND_CPU];
+        resource_lend(s, t->resource_class, 1);
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_BLOCKED, t->seq, 0, 0, 0, 0, s->me);
         task_wake_workers(s);
@@ -694,12 +721,12 @@ void task_block(struct segment *s, uint32_t task)
 void task_unblock(struct segment *s, uint32_t task)
 {
     segment_lock(s);
-    struct task_slot *t = &s->tasks[task];
+    struct task_slot *t = task_at(s, task);
     if (t->flags & TASK_FLAG_BLOCKED) {
         t->flags &= (uint16_t)~TASK_FLAG_BLOCKED;
         STEP();
         /* May go below zero for a while: it runs on at once, and nothing new starts until others have ended. */
-        resource_pool(s, t->resource_class)->available[KIND_CPU] -= s->classes[t->resource_class].demand[KIND_CPU];
+        resource_lend(s, t->resource_class, -1);
         if (!(t->flags & TASK_FLAG_HIDDEN))
             event_write(s, EVENT_UNBLOCKED, t->seq, 0, 0, 0, 0, s->me);
     }

@@ -100,9 +100,15 @@ static inline bool task_may_retry(const struct task_slot *t)
     return t->max_retries < 0 || t->attempt - (t->flags >> TASK_OOM_SHIFT) < t->max_retries;
 }
 
-/* Where refs, further returns and arguments lie. */
-static inline uint32_t *task_refs(struct segment *s, struct task_slot *t)
+/* Where refs, further returns and arguments lie. To be called before they are counted: of a task whose words lead out of the arena
+ * it condemns the segment, and leaves none. */
+void task_empty(const struct segment *segment, struct task_slot *task);
+static inline uint32_t *task_refs(const struct segment *s, struct task_slot *t)
 {
+    uint64_t bytes = ((uint64_t)t->n_refs + t->n_returns) * 4 + t->arguments_size; /* where there are returns, one of them is in the slot */
+    bytes -= t->n_returns ? 4 : 0;
+    if (__builtin_expect(t->n_dependencies > t->n_refs || (t->offset ? !segment_holds(s, t->offset, bytes) : bytes > TASK_INLINE_SIZE), 0))
+        task_empty(s, t);
     return (uint32_t *)(void *)(t->offset ? s->base + t->offset : t->inline_data);
 }
 static inline uint32_t *task_more_results(struct segment *s, struct task_slot *t) { return task_refs(s, t) + t->n_refs; }
@@ -118,8 +124,9 @@ static inline uint32_t task_result(struct segment *s, struct task_slot *t, uint3
 /* It has results, and they are there: it is about to finish, or was about to be cancelled. */
 static inline bool task_is_sealed(struct segment *s, struct task_slot *t)
 {
+    task_refs(s, t);
     for (uint32_t i = 0; i < t->n_returns; i++)
-        if (!object_sealed(&s->objects[task_result(s, t, i)]))
+        if (!object_sealed(object_at(s, task_result(s, t, i))))
             return false;
     return t->n_returns > 0;
 }
@@ -135,7 +142,7 @@ void task_wake_workers(struct segment *segment);
 /* Runs on another machine, in none of the bundles that are counted here. */
 static inline bool task_holds_nothing(const struct segment *s, const struct task_slot *t)
 {
-    return t->flags & TASK_FLAG_ELSEWHERE && !s->classes[t->resource_class].place.pool;
+    return t->flags & TASK_FLAG_ELSEWHERE && !class_at(s, t->resource_class)->place.pool;
 }
 const int64_t *task_amounts(struct segment *segment, const struct task_slot *task, int64_t scratch[MAX_KINDS]); /* held while running */
 
