@@ -186,6 +186,19 @@ def inbox(mutant: str) -> tuple[Variables, Threads, Holds]:
     return {"inbox": 0, "news": 0, "sleepers": 0, "asleep": False}, {"notifier": notifier, "waiter": waiter}, lambda v: v["found later"] == 1
 
 
+def attention(mutant: str) -> tuple[Variables, Threads, Holds]:
+    """segment_unlock, client_next_demand: the scheduler sees what somebody wants of it, or will look again. One of two tells it for both."""
+    def asks(me: str) -> list[Do]:
+        was, first = f"was {me}", lambda v: not v[f"was {me}"]
+        return [store(f"news {me}", 1), change("attention", lambda v: 1, seq_cst_unless(mutant == "the notice releases nothing", "acquire"), was),
+                change("inbox", lambda v: v["inbox"] + 1, uses=(was,), when=first), wake((was,), first)]
+    scheduler = [load("inbox", "seen", "seq_cst"), load("attention", "due", "seq_cst"),
+                 sleep(lambda v: v["inbox"] == v["seen"], ("seen", "due"), lambda v: not v["due"]),
+                 change("attention", lambda v: 0, seq_cst_unless(mutant == "the notice is taken without acquiring")), load("news a", "found a"), load("news b", "found b")]
+    return ({"inbox": 0, "attention": 0, "news a": 0, "news b": 0, "asleep": False}, {"a": asks("a"), "b": asks("b"), "scheduler": scheduler},
+            lambda v: v["attention"] == 1 or v["found a"] == v["found b"] == 1)
+
+
 def event_wait(mutant: str) -> tuple[Variables, Threads, Holds]:
     """event_write, segment_unlock, event_wait: nobody sleeps on a record."""
     writer = [store("head", 1, "release"), change("lock", lambda v: 0), *fence("" if mutant == "no fence behind the unlock" else "seq_cst"),
@@ -309,6 +322,7 @@ class Death:
 PROTOCOLS: dict[str, Protocol | Death] = {protocol.name: protocol for protocol in (
     Protocol("weak: lock", lock, ("the lock acquires nothing", "the unlock releases nothing")),
     Protocol("weak: inbox", inbox, ("the inbox releases nothing", "the sleepers are looked for too early", "the news is looked for before the inbox")),
+    Protocol("weak: attention", attention, ("the notice releases nothing", "the notice is taken without acquiring")),
     Protocol("weak: event wait", event_wait, ("no fence behind the unlock", "the reader looks too early"), ("no fence behind the unlock on x86",)),
     Protocol("weak: ring", ring, ("no fence before the record", "no fence behind the copy", "the head releases nothing", "the head is read late"),
              ("no fence before the record on x86",)),
