@@ -12,7 +12,8 @@ thread that come before it in every execution, and for no others; so the checker
  - a read-modify-write loads and stores, with no store of others in between; its load acquires, its store releases. So what follows
    may come before its store, which is what aarch64 does (ldaxr, stlxr).
 
-That is C11, but for its values out of thin air, and a little weaker than aarch64. On x86 only a load may come before an earlier store, and a
+That is C11, on a machine with one memory that all processors see alike (aarch64, not POWER), and without values out of thin air. It is a
+little weaker than aarch64. On x86 only a load may come before an earlier store, and a
 read-modify-write or a seq_cst store is in order with everything.
 
 Each protocol stands here with the orders of the core. Its mutants have one order too few; those that the core once had are sound on x86.
@@ -186,6 +187,24 @@ def inbox(mutant: str) -> tuple[Variables, Threads, Holds]:
     return {"inbox": 0, "news": 0, "sleepers": 0, "asleep": False}, {"notifier": notifier, "waiter": waiter}, lambda v: v["found later"] == 1
 
 
+def attention(mutant: str) -> tuple[Variables, Threads, Holds]:
+    """segment_unlock, client_next_demand: the scheduler sees what somebody wants of it, or will look again. One of two tells it for both."""
+    def asks(me: str) -> list[Do]:
+        was = f"was {me}"
+
+        def first(v: Variables) -> bool:
+            return not v[was]
+        return [store(f"news {me}", 1), change("attention", lambda v: 1, seq_cst_unless(mutant == "the notice releases nothing", "acquire"), was),
+                change("inbox", lambda v: v["inbox"] + 1, uses=(was,), when=first), wake((was,), first)]
+    scheduler = [load("inbox", "seen", "seq_cst"), load("attention", "due", "seq_cst"),
+                 sleep(lambda v: v["inbox"] == v["seen"], ("seen", "due"), lambda v: not v["due"]),
+                 change("attention", lambda v: 0, seq_cst_unless(mutant == "the notice is taken without acquiring")),
+                 load("news a", "found a"), load("news b", "found b")]
+    return ({"inbox": 0, "attention": 0, "news a": 0, "news b": 0, "asleep": False},
+            {"a": asks("a"), "b": asks("b"), "scheduler": scheduler},
+            lambda v: v["attention"] == 1 or v["found a"] == v["found b"] == 1)
+
+
 def event_wait(mutant: str) -> tuple[Variables, Threads, Holds]:
     """event_write, segment_unlock, event_wait: nobody sleeps on a record."""
     writer = [store("head", 1, "release"), change("lock", lambda v: 0), *fence("" if mutant == "no fence behind the unlock" else "seq_cst"),
@@ -215,20 +234,26 @@ def readers(mutant: str) -> tuple[Variables, Threads, Holds]:
     """away_leave, decode_slot: nobody reads what is not the object."""
     mover = [change("offset", lambda v: "away"), load("bit", "is read", seq_cst_unless(mutant == "the mover looks too early")),
              store("place", "other", uses=("is read",), when=lambda v: not v["is read"])]
-    reader = [change("bit", lambda v: 1), load("offset", "seen", seq_cst_unless(mutant == "the reader looks too early", "acquire")), load("place", "read"),
+    reader = [change("bit", lambda v: 1), load("offset", "seen", seq_cst_unless(mutant == "the reader looks too early", "acquire")),
+              load("place", "read"),
               change("bit", lambda v: 0, seq_cst_unless(mutant == "the bit is taken back while it reads", "acquire"))]
-    return {"offset": "here", "bit": 0, "place": "object"}, {"mover": mover, "reader": reader}, lambda v: v["seen"] == "away" or v["read"] == "object"
+    return ({"offset": "here", "bit": 0, "place": "object"}, {"mover": mover, "reader": reader},
+            lambda v: v["seen"] == "away" or v["read"] == "object")
 
 
 def seal(mutant: str) -> tuple[Variables, Threads, Holds]:
     """publish, object_mark_waiting, wait_loop: nobody sleeps while what it waits for is sealed, and who sees it sealed sees the value."""
-    sealer = [store("value", 1), change("state", lambda v: v["state"] + "sealed", seq_cst_unless(mutant == "the state releases nothing", "acquire"), "was"),
+    def waited_for(v: Variables) -> bool:
+        return "marked" in v["was"] and v["had"]
+
+    sealer = [store("value", 1),
+              change("state", lambda v: v["state"] + "sealed", seq_cst_unless(mutant == "the state releases nothing", "acquire"), "was"),
               change("bit", lambda v: 0, "seq_cst", "had", ("was",), lambda v: "marked" in v["was"]),
-              change("need", lambda v: v["need"] - 1, "seq_cst", "left", ("was", "had"), lambda v: "marked" in v["was"] and v["had"]),
-              call(lambda v: v.update(inbox=1, asleep=False), ("was", "had", "left"), lambda v: "marked" in v["was"] and v["had"] and v["left"] <= 1)]
+              change("need", lambda v: v["need"] - 1, "seq_cst", "left", ("was", "had"), waited_for),
+              call(lambda v: v.update(inbox=1, asleep=False), ("was", "had", "left"), lambda v: waited_for(v) and v["left"] <= 1)]
+    marks = seq_cst_unless(mutant == "the mark releases nothing")
     waiter = [load("inbox", "seen", "seq_cst"), store("need", 0, "seq_cst"), load("state", "found", "acquire"),
-              change("bit", lambda v: 1, "relaxed" if mutant == "the mark releases nothing" else "seq_cst"),
-              change("state", lambda v: v["state"] + "marked", seq_cst_unless(mutant == "the mark releases nothing"), "marks"), load("value", "value seen"),
+              change("bit", lambda v: 1, marks), change("state", lambda v: v["state"] + "marked", marks, "marks"), load("value", "value seen"),
               change("need", lambda v: v["need"] + 1, "seq_cst", uses=("marks",), when=lambda v: "sealed" not in v["marks"]),
               sleep(lambda v: v["inbox"] == v["seen"], ("seen", "marks"), lambda v: "sealed" not in v["marks"])]
     return ({"value": 0, "state": "", "bit": 0, "need": 5, "inbox": 0, "asleep": False}, {"sealer": sealer, "waiter": waiter},
@@ -237,10 +262,13 @@ def seal(mutant: str) -> tuple[Variables, Threads, Holds]:
 
 def hand_over(mutant: str) -> tuple[Variables, Threads, Holds]:
     """object_seal_arena, keep_chunk: recovery, which takes place beside a sealer that lives, frees no chunk of its."""
-    owner = "the owner releases nothing", "the owner acquires nothing", "the owner is relaxed"
-    sealer = [store("offset", 1), change("state", lambda v: "ready"), store("owner", "object", "relaxed" if mutant in (owner[0], owner[2]) else "release")]
-    survivor = [load("owner", "named", "relaxed" if mutant in owner[1:] else "acquire"), load("offset", "names")]
-    return {"offset": 0, "state": "pending", "owner": "sealer"}, {"sealer": sealer, "survivor": survivor}, lambda v: v["named"] == "sealer" or v["names"] == 1
+    both = "the owner is relaxed"
+    releases = "relaxed" if mutant in (both, "the owner releases nothing") else "release"
+    acquires = "relaxed" if mutant in (both, "the owner acquires nothing") else "acquire"
+    sealer = [store("offset", 1), change("state", lambda v: "ready"), store("owner", "object", releases)]
+    survivor = [load("owner", "named", acquires), load("offset", "names")]
+    return ({"offset": 0, "state": "pending", "owner": "sealer"}, {"sealer": sealer, "survivor": survivor},
+            lambda v: v["named"] == "sealer" or v["names"] == 1)
 
 
 def newcomer(mutant: str) -> tuple[Variables, Threads, Holds]:
@@ -308,7 +336,9 @@ class Death:
 
 PROTOCOLS: dict[str, Protocol | Death] = {protocol.name: protocol for protocol in (
     Protocol("weak: lock", lock, ("the lock acquires nothing", "the unlock releases nothing")),
-    Protocol("weak: inbox", inbox, ("the inbox releases nothing", "the sleepers are looked for too early", "the news is looked for before the inbox")),
+    Protocol("weak: inbox", inbox,
+             ("the inbox releases nothing", "the sleepers are looked for too early", "the news is looked for before the inbox")),
+    Protocol("weak: attention", attention, ("the notice releases nothing", "the notice is taken without acquiring")),
     Protocol("weak: event wait", event_wait, ("no fence behind the unlock", "the reader looks too early"), ("no fence behind the unlock on x86",)),
     Protocol("weak: ring", ring, ("no fence before the record", "no fence behind the copy", "the head releases nothing", "the head is read late"),
              ("no fence before the record on x86",)),

@@ -130,7 +130,8 @@ void away_return(struct segment *s, const struct away_move *move, uint64_t chunk
 {
     struct object_slot *o = object_at(s, move->slot);
     bool on_disk = !object_is_elsewhere(o);
-    atomic_store(&o->offset, chunk); /* pairs with the load in decode_slot: the bytes are there */
+    /* Pairs with the load in decode_slot: the bytes are there. */
+    atomic_store(&o->offset, chunk);
     STEP();
     arena_set_owner(s->base, chunk, ARENA_OBJECT, move->slot);
     STEP();

@@ -142,7 +142,8 @@ int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, _Atomic i
     if (looks && look_first(c, seen, trust))
         return 0;
     int64_t began = trust && !looks ? monotonic_ns() : 0;
-    atomic_fetch_add(&c->sleepers, 1); /* pairs with notify_client; the kernel's full barrier stands before it compares the inbox */
+    /* Pairs with notify_client; the kernel has a full barrier before it compares the inbox. */
+    atomic_fetch_add(&c->sleepers, 1);
     STEP();
     int result = futex_wait(&c->inbox, seen, timeout_ns);
     STEP();

@@ -9,7 +9,7 @@
  *    been carried out, what lies behind has not, and no store becomes visible on speculation.
  *  - On the dying thread's processor the kernel has a full barrier between its last instruction outside and the moment from which others
  *    can learn that it has ended. exit_mm names it ("a memory barrier after accessing user-space memory, before clearing tsk->mm",
- *    since 5.10), and exit_notify, which makes it a zombie, comes later. In older kernels locks lie in between, each of which is let go by
+ *    since 5.11), and exit_notify, which makes it a zombie, comes later. In older kernels locks lie in between, each of which is let go by
  *    a release and had by an acquire.
  *  - A process has ended when its last thread has. Its first one may be a zombie before: the number of threads tells, and neither waitpid
  *    nor a pidfd speaks before.

@@ -310,7 +310,8 @@ bool object_mark_waiting(struct segment *s, uint32_t index)
     struct object_slot *o = object_at(s, index);
     if (object_sealed(o))
         return false;
-    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64)); /* pairs with publish: before the mark, which releases it */
+    /* Pairs with publish: our bit before the mark, which releases it. */
+    atomic_fetch_or(&o->waiters[s->me / 64], UINT64_C(1) << (s->me % 64));
     STEP();
     return (atomic_fetch_or(&o->state, OBJECT_HAS_WAITERS) & OBJECT_STATE_MASK) == OBJECT_PENDING;
 }
