@@ -146,7 +146,7 @@ PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
     segment_lock(&p->s);
     bool sealed = object_seal_arena(&p->s, slot, OBJECT_READY, chunk, (uint64_t)bytes.len, (uint32_t)n);
     if (!sealed)
-        arena_free(&p->s.h->arena, p->s.base, chunk);
+        arena_free(segment_arena(&p->s), p->s.base, chunk);
     int error = sealed ? proxy_stand_in(&p->s, &actor, slot, function, class) : OBJSTORE_OK;
     uint32_t actor_1 = sealed && !error ? object_at(&p->s, slot)->u.arena.actor_1 : 0;
     task_release_waiting(&p->s, slot);

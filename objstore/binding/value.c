@@ -50,7 +50,7 @@ static bool others_work(ClientObject *c)
 static void raise_full(ClientObject *c, uint64_t size, const char *why)
 {
     const struct header *h = c->s.h;
-    const struct arena *a = &h->arena;
+    const struct arena *a = segment_arena(&c->s);
     char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "";
     segment_lock(&c->s);
     uint64_t largest = arena_largest_free(a, c->s.base), used = a->used_bytes, all = a->end - a->begin;
@@ -107,7 +107,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     }
     if (!offset && fits && !collected && litter_collect(c, true))
         offset = try_allocate(c, size, n_refs);
-    if (!offset)
+    if (!offset && client_usable(c) == 0)
         raise_full(c, size, why);
     return offset;
 }
@@ -120,7 +120,7 @@ static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded
     write_payload(c, offset, e);
     segment_lock(&c->s);
     if (!object_seal_arena(&c->s, slot, state, offset, e->size, e->out.n_refs))
-        arena_free(&c->s.h->arena, c->s.base, offset);
+        arena_free(segment_arena(&c->s), c->s.base, offset);
     segment_unlock(&c->s);
     return 0;
 }

@@ -44,10 +44,10 @@ static bool breaks(struct arena *arena)
 
 /* --- free lists --- */
 
-/* A link of a free list: to a free chunk, or to none. */
+/* A link of a free list: to none, or to a free chunk, of which only the header is touched. */
 static bool is_link(const struct arena *arena, const unsigned char *base, uint64_t offset)
 {
-    return offset == 0 || is_free_chunk(arena, base, offset);
+    return offset == 0 || (is_header(arena, base, offset) && is_free(chunk_seen(base, offset)));
 }
 
 /* Where in the list: in front, unless both are large and the present head lies lower. */
@@ -128,13 +128,12 @@ static uint64_t find_in_own_class(const struct arena *arena, unsigned char *base
 {
     struct size_class class = class_of(size);
     uint64_t offset = arena->heads[class.level][class.sublevel];
-    for (; n_looks > 0 && is_free_chunk(arena, base, offset); n_looks--) {
-        const struct chunk *chunk = chunk_at(base, offset);
-        if (size_of(chunk) >= size)
+    for (; offset != 0 && n_looks > 0; n_looks--) {
+        if (!is_header(arena, base, offset) || size_of(chunk_at(base, offset)) >= size)
             return offset;
-        offset = chunk->next_free;
+        offset = chunk_at(base, offset)->next_free;
     }
-    return n_looks > 0 ? offset : 0; /* what leads nowhere, if not 0: see find_free */
+    return 0;
 }
 
 static uint64_t find_in_larger_classes(const struct arena *arena, uint64_t size)

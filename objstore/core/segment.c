@@ -241,8 +241,7 @@ static bool counts_are_sound(const struct segment *s)
 {
     const struct header *h = s->h;
     return h->touched_objects <= s->n_objects && h->touched_tasks <= s->n_tasks && h->touched_actors <= s->n_actors &&
-           h->n_classes <= MAX_CLASSES && h->n_kinds <= MAX_KINDS && h->touched_pools <= MAX_POOLS &&
-           h->arena.begin == s->arena_begin && h->arena.end == s->arena_end && !h->arena.broken;
+           h->n_classes <= MAX_CLASSES && h->n_kinds <= MAX_KINDS && h->touched_pools <= MAX_POOLS;
 }
 
 static void look_at_counts(struct segment *s)
@@ -257,8 +256,13 @@ static void look_at_counts(struct segment *s)
     h->n_classes = h->n_classes <= MAX_CLASSES ? h->n_classes : 0;
     h->n_kinds = h->n_kinds <= MAX_KINDS ? h->n_kinds : 0;
     h->touched_pools = h->touched_pools <= MAX_POOLS ? h->touched_pools : 0;
-    h->arena.begin = s->arena_begin;
-    h->arena.end = s->arena_end;
+}
+
+void segment_give_up_arena(const struct segment *s)
+{
+    segment_stray(s);
+    s->h->arena.begin = s->arena_begin;
+    s->h->arena.end = s->arena_end;
 }
 
 /* ------------------------------------------------------------------ the lock */
