@@ -219,13 +219,18 @@ static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
     return value;
 }
 
+__attribute__((cold, noinline)) static PyObject *tell_damage(ClientObject *c)
+{
+    if (!PyErr_ExceptionMatches(codec_damage))
+        return NULL;
+    PyErr_Clear();
+    return raise_core_error(c, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
+}
+
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     PyObject *value = decode_object(c, slot, owner);
-    if (value || !PyErr_ExceptionMatches(codec_damage))
-        return value;
-    PyErr_Clear();
-    return raise_core_error(c, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
+    return __builtin_expect(value != NULL, 1) ? value : tell_damage(c);
 }
 
 static const char *failure_name(uint32_t code)

@@ -44,10 +44,10 @@ static bool breaks(struct arena *arena)
 
 /* --- free lists --- */
 
-/* A link of a free list: to none, or to a free chunk, of which only the header is touched. */
+/* A link of a free list: to none, or to a chunk, of which only the header is touched. */
 static bool is_link(const struct arena *arena, const unsigned char *base, uint64_t offset)
 {
-    return offset == 0 || (is_header(arena, base, offset) && is_free(chunk_seen(base, offset)));
+    return offset == 0 || is_header(arena, base, offset);
 }
 
 /* Where in the list: in front, unless both are large and the present head lies lower. */
@@ -226,17 +226,20 @@ static uint64_t coalesce(struct arena *arena, unsigned char *base, uint64_t offs
 {
     struct chunk *chunk = chunk_at(base, offset);
     uint64_t next = end_of(chunk, offset), previous = chunk->previous;
-    if ((next != arena->end && !is_chunk(arena, base, next)) ||
-        (previous != 0 && (!is_chunk(arena, base, previous) || end_of(chunk_at(base, previous), previous) != offset)))
-        return breaks(arena);
     if (next != arena->end && is_free(chunk_at(base, next))) {
+        if (!is_chunk(arena, base, next))
+            return breaks(arena);
         if (!unlink_free(arena, base, next))
             return 0;
         ARENA_STEP();
         merge_next(arena, base, offset);
     }
+    if (!is_link(arena, base, previous))
+        return breaks(arena);
     if (previous == 0 || !is_free(chunk_at(base, previous)))
         return offset;
+    if (end_of(chunk_at(base, previous), previous) != offset)
+        return breaks(arena);
     if (!unlink_free(arena, base, previous))
         return 0;
     ARENA_STEP();
