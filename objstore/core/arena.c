@@ -36,7 +36,7 @@
 #define LONG_LOOK 1024 /* ... before giving up */
 
 /* What leads nowhere was overwritten. Each operation ends where it meets it: the caller gives the arena up. */
-static bool breaks(struct arena *arena)
+__attribute__((cold, noinline)) static bool breaks(struct arena *arena)
 {
     arena->broken = 1;
     return false;
