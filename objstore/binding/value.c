@@ -181,6 +181,8 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event
 
 /* ------------------------------------------------------------------ reading */
 
+void tell_damage(void *client) { raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes"); }
+
 static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
 {
     codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes};
@@ -200,7 +202,7 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
-static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
@@ -217,20 +219,6 @@ static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
     PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
     end_reading(c, slot);
     return value;
-}
-
-__attribute__((cold, noinline)) static PyObject *tell_damage(ClientObject *c)
-{
-    if (!PyErr_ExceptionMatches(codec_damage))
-        return NULL;
-    PyErr_Clear();
-    return raise_core_error(c, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
-}
-
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
-{
-    PyObject *value = decode_object(c, slot, owner);
-    return __builtin_expect(value != NULL, 1) ? value : tell_damage(c);
 }
 
 static const char *failure_name(uint32_t code)
