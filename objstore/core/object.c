@@ -262,7 +262,8 @@ static void free_unreferenced(struct segment *s, uint32_t first)
                     todo_1 = refs[k] + 1;
                 }
             }
-            arena_free(segment_arena(s), s->base, offset);
+            if (arena_free(segment_arena(s), s->base, offset) != OBJSTORE_OK)
+                segment_condemn(s);
             if (size >= OBJECT_LARGE)
                 notice_idle_memory(s);
         }

@@ -530,8 +530,8 @@ void task_release(struct segment *s, uint32_t task)
     if (first_result_1)
         object_unpin(s, first_result_1 - 1);
     STEP();
-    if (offset)
-        arena_free(segment_arena(s), s->base, offset);
+    if (offset && arena_free(segment_arena(s), s->base, offset) != OBJSTORE_OK)
+        segment_condemn(s);
     h->n_live_tasks--;
     STEP();
     give_slot(s, task);
