@@ -84,6 +84,7 @@ NIGHTLY = [
     Kind("deaths at every instruction", c_tests("TESTS=stepping_test", "ARGS=again", "DEADLINE_S=3400"), 3600),
     Kind("deaths in a full store", c_tests("TESTS=scale_test", "ARGS=1000000 150", "DEADLINE_S=900"), 1200),
     Kind("scribbled segments", c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"), 1800),
+    Kind("stray writes", [sys.executable, "tests/runtime/stray_writes.py", "0", "300"], 3600),
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 7200),
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/mutants.py"], 3600),
     Kind("a cluster's faults, many seeds", [sys.executable, "tests/cluster/simulation.py", "2000", "62000"], 5400),
