@@ -83,6 +83,7 @@ NIGHTLY = [
     Kind("deaths at every instruction", c_tests("TESTS=stepping_test", "ARGS=again", "DEADLINE_S=3400"), 3600),
     Kind("deaths in a full store", c_tests("TESTS=scale_test", "ARGS=1000000 150", "DEADLINE_S=900"), 1200),
     Kind("scribbled segments", c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"), 1800),
+    Kind("stray writes", [sys.executable, "tests/runtime/stray_writes.py", "0", "300"], 3600),
     # Its compiler, its futexes and its atomics. What a weak order of memory does shows in models/weak.py alone: qemu runs on what is here.
     Kind("c for aarch64", c_tests("CC=aarch64-linux-gnu-gcc", f"RUN=qemu-aarch64 -L {apt.AARCH64_ROOT}", "WITHOUT=stepping_test", "DEADLINE_S=1200"), 1800, apt.aarch64),
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 7200),

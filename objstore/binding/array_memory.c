@@ -71,7 +71,7 @@ static void *take(size_t size)
 {
     struct segment *s = &memory.client->s;
     segment_lock(s);
-    uint64_t payload = arena_alloc_pages(&s->h->arena, s->base, size, ARENA_ARRAY, s->me);
+    uint64_t payload = arena_alloc_pages(segment_arena(s), s->base, size, ARENA_ARRAY, s->me);
     memory.n_arrays += payload != 0;
     took |= payload != 0;
     segment_unlock(s);
@@ -91,7 +91,7 @@ static void give_back(void *data)
         memory.forked[i] = memory.forked[--memory.n_forked];
     }
     segment_lock(s);
-    arena_free(&s->h->arena, s->base, payload);
+    arena_free(segment_arena(s), s->base, payload);
     memory.n_arrays--;
     segment_unlock(s);
 }
@@ -168,7 +168,7 @@ static void before_fork(void)
         return;
     struct segment *s = &memory.client->s;
     segment_lock(s);
-    arena_walk(&s->h->arena, s->base, make_private, NULL);
+    arena_walk(segment_arena(s), s->base, make_private, NULL);
     segment_unlock(s);
 }
 

@@ -181,6 +181,7 @@ int encode_value(ClientObject *c, Encoded *e, PyObject *value);
 void encoded_clear(Encoded *e);
 PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena); /* a Ref */
 int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
+void tell_damage(void *client);                         /* for codec_hooks */
 PyObject *load_value(ClientObject *c, RefObject *ref);                /* value, or raises what it describes */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
 PyObject *error_description(ClientObject *c, RefObject *ref);         /* tuple for make_error */

@@ -148,6 +148,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     c->store_error_type = Py_NewRef(state->store_error);
     c->codec.ref_type = state->ref_type;
     c->codec.ref_slot = ref_slot;
+    c->codec.damaged = tell_damage;
     c->codec.ctx = c;
     c->closed = true;
     if (load_hooks(c, hooks) < 0)

@@ -29,7 +29,8 @@ typedef struct codec_hooks {
     PyObject *unpickle;     /* unpickle(bytes or Buffer, list of read-only buffers) -> value */
     PyTypeObject *ref_type; /* the exact type of refs */
     int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
-    void *ctx;              /* of ref_slot */
+    void (*damaged)(void *ctx); /* raises what codec_decode is to raise where the bytes are damaged; NULL: ValueError */
+    void *ctx;
 } codec_hooks;
 
 typedef void (*codec_copy_fn)(void *ctx, void *to, const void *from, size_t size);
@@ -91,8 +92,7 @@ typedef struct codec_source {
 } codec_source;
 
 /* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all
- * arrays in the codec's own form are read-only. codec_damage, a ValueError, if the bytes are damaged. */
-extern PyObject *codec_damage; /* made by codec_init */
+ * arrays in the codec's own form are read-only. ValueError if the bytes are damaged, see codec_hooks. */
 PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source);
 
 /* A decoded argument list, ready for PyObject_Vectorcall(f, values, n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,

@@ -379,9 +379,12 @@ PyObject *codec_decode_value(reader *r)
 PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source)
 {
     reader r;
-    if (codec_reader_init(&r, hooks, data, size, source) < 0)
-        return NULL;
-    return codec_decode_value(&r);
+    PyObject *value = codec_reader_init(&r, hooks, data, size, source) < 0 ? NULL : codec_decode_value(&r);
+    if (value == NULL && hooks->damaged != NULL && PyErr_ExceptionMatches(codec_damage)) {
+        PyErr_Clear();
+        hooks->damaged(hooks->ctx);
+    }
+    return value;
 }
 
 const char *codec_encoding_name(const unsigned char *data, size_t size)

@@ -157,7 +157,8 @@ typedef struct body {
     bool out_of_band;
 } body;
 
-int codec_damaged(void); /* sets codec_damage, returns -1 */
+extern PyObject *codec_damage; /* a ValueError, made by codec_init */
+int codec_damaged(void);       /* sets it, returns -1 */
 
 /* Understands the frame header if there is one. */
 int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *data, size_t size,

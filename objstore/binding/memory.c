@@ -11,7 +11,7 @@ PyObject *client_idle_memory(ClientObject *c, PyObject *unused)
     (void)unused;
     if (client_usable(c) < 0)
         return NULL;
-    struct arena *a = &c->s.h->arena;
+    struct arena *a = segment_arena(&c->s);
     segment_lock(&c->s);
     uint64_t idle = arena_idle_bytes(a, c->s.base), needed = a->high_bytes > a->used_bytes ? a->high_bytes - a->used_bytes : 0;
     a->high_bytes = a->used_bytes;
@@ -42,7 +42,7 @@ static void drop_pages(struct segment *s, uint64_t begin, uint64_t end)
 /* Taken out of the arena meanwhile, so that nobody waits for the system call and nobody else is given the pages. */
 static uint64_t give_back_some(struct segment *s, uint64_t most)
 {
-    struct arena *a = &s->h->arena;
+    struct arena *a = segment_arena(s);
     segment_lock(s);
     uint64_t payload = arena_take_idle(a, s->base, most, ARENA_BUILDING, s->me);
     uint64_t size = payload ? arena_chunk_size(s->base, payload) : 0;
@@ -60,7 +60,7 @@ static uint64_t give_back_some(struct segment *s, uint64_t most)
 static bool arena_is_sound(struct segment *s)
 {
     segment_lock(s);
-    if (!atomic_load(&s->h->corrupt) && arena_check(&s->h->arena, s->base) != OBJSTORE_OK)
+    if (!atomic_load(&s->h->corrupt) && arena_check(segment_arena(s), s->base) != OBJSTORE_OK)
         recover(s);
     bool sound = !atomic_load(&s->h->corrupt);
     segment_unlock(s);
@@ -105,7 +105,7 @@ PyObject *client_prepare(ClientObject *c, PyObject *bytes)
     if (PyErr_Occurred() || client_usable(c) < 0)
         return NULL;
     struct segment *s = &c->s;
-    struct arena *a = &s->h->arena;
+    struct arena *a = segment_arena(s);
     segment_lock(s);
     uint64_t size = s->h->ahead_bytes < most ? s->h->ahead_bytes : most;
     s->h->ahead_bytes = 0;

@@ -176,7 +176,7 @@ static uint64_t read_back(ClientObject *c, const struct away_move *m)
     disk_abandon(&f);
     if (chunk) {
         segment_lock(&c->s);
-        arena_free(&c->s.h->arena, c->s.base, chunk);
+        arena_free(segment_arena(&c->s), c->s.base, chunk);
         segment_unlock(&c->s);
     }
     return 0;

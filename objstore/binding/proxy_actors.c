@@ -152,7 +152,7 @@ PyObject *proxy_make_stand_in(ProxyObject *p, PyObject *args)
     segment_lock(&p->s);
     bool sealed = object_seal_arena(&p->s, slot, OBJECT_READY, chunk, (uint64_t)bytes.len, (uint32_t)n);
     if (!sealed)
-        arena_free(&p->s.h->arena, p->s.base, chunk);
+        arena_free(segment_arena(&p->s), p->s.base, chunk);
     int error = sealed ? resource_intern(&p->s, shape, &class_number, &class) : OBJSTORE_OK;
     if (sealed && !error)
         error = proxy_stand_in(&p->s, &actor, slot, function, class);

@@ -88,7 +88,7 @@ PyObject *proxy_seal(ProxyObject *p, PyObject *args)
         segment_lock(&p->s);
         sealed = object_seal_arena(&p->s, slot, state, chunk, (uint64_t)bytes.len, (uint32_t)n);
         if (!sealed)
-            arena_free(&p->s.h->arena, p->s.base, chunk);
+            arena_free(segment_arena(&p->s), p->s.base, chunk);
         task_release_waiting(&p->s, slot);
         segment_unlock(&p->s);
     }
@@ -349,7 +349,7 @@ PyObject *proxy_end(ProxyObject *p, PyObject *args)
         away_return(&p->s, &move, chunk);
     } else {
         away_give_up(&p->s, slot);
-        arena_free(&p->s.h->arena, p->s.base, chunk);
+        arena_free(segment_arena(&p->s), p->s.base, chunk);
     }
     segment_unlock(&p->s);
     Py_RETURN_NONE;

@@ -52,7 +52,7 @@ static bool others_work(ClientObject *c)
 static uint64_t allocate_or_tell(ClientObject *c, uint64_t size, uint32_t n_refs, const char *why)
 {
     const struct header *h = c->s.h;
-    const struct arena *a = &h->arena;
+    const struct arena *a = segment_arena(&c->s);
     char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "";
     segment_lock(&c->s);
     uint64_t offset = object_allocate(&c->s, size, n_refs);
@@ -115,7 +115,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
     }
     if (!offset && fits && !collected)
         litter_collect(c, true);
-    return offset ? offset : allocate_or_tell(c, size, n_refs, why);
+    return offset || client_usable(c) < 0 ? offset : allocate_or_tell(c, size, n_refs, why);
 }
 
 static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
@@ -126,7 +126,7 @@ static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded
     write_payload(c, offset, e);
     segment_lock(&c->s);
     if (!object_seal_arena(&c->s, slot, state, offset, e->size, e->out.n_refs))
-        arena_free(&c->s.h->arena, c->s.base, offset);
+        arena_free(segment_arena(&c->s), c->s.base, offset);
     segment_unlock(&c->s);
     return 0;
 }
@@ -187,6 +187,8 @@ PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event
 
 /* ------------------------------------------------------------------ reading */
 
+void tell_damage(void *client) { raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes"); }
+
 static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
 {
     codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes};
@@ -206,7 +208,7 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
-static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
@@ -223,15 +225,6 @@ static PyObject *decode_object(ClientObject *c, uint32_t slot, PyObject *owner)
     PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
     end_reading(c, slot);
     return value;
-}
-
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
-{
-    PyObject *value = decode_object(c, slot, owner);
-    if (value || !PyErr_ExceptionMatches(codec_damage))
-        return value;
-    PyErr_Clear();
-    return raise_core_error(c, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
 }
 
 static const char *failure_name(uint32_t code)

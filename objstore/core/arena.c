@@ -36,7 +36,7 @@
 #define LONG_LOOK 1024 /* ... before giving up */
 
 /* What leads nowhere was overwritten. Each operation ends where it meets it: the caller gives the arena up. */
-static bool breaks(struct arena *arena)
+__attribute__((cold, noinline)) static bool breaks(struct arena *arena)
 {
     arena->broken = 1;
     return false;
@@ -44,10 +44,10 @@ static bool breaks(struct arena *arena)
 
 /* --- free lists --- */
 
-/* A link of a free list: to a free chunk, or to none. */
+/* A link of a free list: to none, or to a chunk, of which only the header is touched. */
 static bool is_link(const struct arena *arena, const unsigned char *base, uint64_t offset)
 {
-    return offset == 0 || is_free_chunk(arena, base, offset);
+    return offset == 0 || is_header(arena, base, offset);
 }
 
 /* Where in the list: in front, unless both are large and the present head lies lower. */
@@ -128,13 +128,12 @@ static uint64_t find_in_own_class(const struct arena *arena, unsigned char *base
 {
     struct size_class class = class_of(size);
     uint64_t offset = arena->heads[class.level][class.sublevel];
-    for (; n_looks > 0 && is_free_chunk(arena, base, offset); n_looks--) {
-        const struct chunk *chunk = chunk_at(base, offset);
-        if (size_of(chunk) >= size)
+    for (; offset != 0 && n_looks > 0; n_looks--) {
+        if (!is_header(arena, base, offset) || size_of(chunk_at(base, offset)) >= size)
             return offset;
-        offset = chunk->next_free;
+        offset = chunk_at(base, offset)->next_free;
     }
-    return n_looks > 0 ? offset : 0; /* what leads nowhere, if not 0: see find_free */
+    return 0;
 }
 
 static uint64_t find_in_larger_classes(const struct arena *arena, uint64_t size)
@@ -227,17 +226,20 @@ static uint64_t coalesce(struct arena *arena, unsigned char *base, uint64_t offs
 {
     struct chunk *chunk = chunk_at(base, offset);
     uint64_t next = end_of(chunk, offset), previous = chunk->previous;
-    if ((next != arena->end && !is_chunk(arena, base, next)) ||
-        (previous != 0 && (!is_chunk(arena, base, previous) || end_of(chunk_at(base, previous), previous) != offset)))
-        return breaks(arena);
     if (next != arena->end && is_free(chunk_at(base, next))) {
+        if (!is_chunk(arena, base, next))
+            return breaks(arena);
         if (!unlink_free(arena, base, next))
             return 0;
         ARENA_STEP();
         merge_next(arena, base, offset);
     }
+    if (!is_link(arena, base, previous))
+        return breaks(arena);
     if (previous == 0 || !is_free(chunk_at(base, previous)))
         return offset;
+    if (end_of(chunk_at(base, previous), previous) != offset)
+        return breaks(arena);
     if (!unlink_free(arena, base, previous))
         return 0;
     ARENA_STEP();

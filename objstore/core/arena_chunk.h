@@ -118,17 +118,20 @@ static inline struct size_class class_that_fits(uint64_t size)
 
 /* --- from chunk to chunk --- */
 
+/* Whether there is a header, whatever it says. */
+static inline bool is_header(const struct arena *arena, const unsigned char *base, uint64_t offset)
+{
+    return offset % ARENA_UNIT == 0 && offset - arena->begin < arena->end - arena->begin &&
+           chunk_seen(base, offset)->check == (CHUNK_CHECK ^ offset);
+}
+
 /* Whether a header may be believed: it says so itself and does not point beyond the end. */
 static inline bool is_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)
 {
-    if (offset % ARENA_UNIT != 0 || offset < arena->begin || offset >= arena->end)
+    if (!is_header(arena, base, offset))
         return false;
-    if (arena->end - offset < MIN_CHUNK)
-        return false;
-    const struct chunk *chunk = chunk_seen(base, offset);
-    uint64_t size = size_of(chunk);
-    return chunk->check == (CHUNK_CHECK ^ offset) && size % ARENA_UNIT == 0 && size != 0 &&
-           size <= arena->end - offset - ARENA_UNIT;
+    uint64_t size = size_of(chunk_seen(base, offset));
+    return size % ARENA_UNIT == 0 && size - 1 < arena->end - offset - ARENA_UNIT; /* nor is it 0 */
 }
 
 static inline bool is_free_chunk(const struct arena *arena, const unsigned char *base, uint64_t offset)

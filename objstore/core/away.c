@@ -83,7 +83,7 @@ int away_leave(struct segment *s, const struct away_move *move)
         STEP();
         return OBJSTORE_PENDING;
     }
-    arena_free(&h->arena, s->base, move->chunk); /* from here on it does not come back */
+    arena_free(segment_arena(s), s->base, move->chunk); /* from here on it does not come back */
     STEP();
     away_count(s, o);
     STEP();
@@ -194,7 +194,7 @@ static int take_back(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload,
     return 0;
 }
 
-void away_take_back(struct segment *s) { arena_walk(&s->h->arena, s->base, take_back, s); }
+void away_take_back(struct segment *s) { arena_walk(segment_arena(s), s->base, take_back, s); }
 
 void away_forget_client(struct segment *s, uint32_t slot, uint32_t client)
 {

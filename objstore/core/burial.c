@@ -222,7 +222,7 @@ static bool bury_stage(struct burial *b, uint32_t *left)
         return bury_slots(b, s->h->touched_objects, left, bury_references);
     default:
         *left = 0;
-        return arena_sweep(&s->h->arena, s->base, &b->at, most, is_not_its, b) != OBJSTORE_PENDING;
+        return arena_sweep(segment_arena(s), s->base, &b->at, most, is_not_its, b) != OBJSTORE_PENDING;
     }
 }
 

@@ -52,7 +52,10 @@ uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
     uint64_t bytes = ((size + 3) & ~UINT64_C(3)) + (uint64_t)n_refs * 4;
     if (bytes >= OBJECT_LARGE)
         bytes += 3 * ARENA_PAGE; /* so that, once free, it serves an array of this size too, see arena_alloc_pages */
-    return arena_alloc(&s->h->arena, s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
+    uint64_t offset = arena_alloc(segment_arena(s), s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
+    if (!offset)
+        segment_arena(s); /* which may be why */
+    return offset;
 }
 
 /* One exchange publishes the state and collects HAS_WAITERS, which a waiter sets by its own read-modify-write:
@@ -97,7 +100,7 @@ static int64_t idle_bytes(const struct arena *a) { return (int64_t)(a->end - a->
 /* Who makes a large object may soon make another, and pages are better fetched between than meanwhile. */
 static void notice_scarce_memory(struct segment *s, uint64_t bytes)
 {
-    if (idle_bytes(&s->h->arena) >= (int64_t)bytes)
+    if (idle_bytes(segment_arena(s)) >= (int64_t)bytes)
         return;
     s->h->ahead_bytes = bytes;
     request_attention(s);
@@ -194,7 +197,7 @@ void object_seal_like(struct segment *s, uint32_t index, uint32_t source)
         }
         memcpy(s->base + copy, s->base + object_chunk(from), from->size);
         if (!object_seal_arena(s, index, OBJECT_ERROR, copy, from->size, 0))
-            arena_free(&s->h->arena, s->base, copy);
+            arena_free(segment_arena(s), s->base, copy);
     }
 }
 
@@ -208,7 +211,7 @@ bool object_held(const struct object_slot *o)
 
 static void notice_idle_memory(struct segment *s)
 {
-    if (!s->h->idle_notice || idle_bytes(&s->h->arena) < (int64_t)s->h->idle_notice)
+    if (!s->h->idle_notice || idle_bytes(segment_arena(s)) < (int64_t)s->h->idle_notice)
         return;
     s->h->idle_notice = 0;
     request_attention(s);
@@ -237,14 +240,18 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         struct object_slot *o = object_at(s, i);
         todo_1 = o->first_waiting_1;
         uint32_t state = object_state(o);
-        if (state == OBJECT_FREE || !slot_is_safe(s, SLOT_OBJECT, i)) {
-            segment_condemn(s);
-            return;
-        }
         bool has_bytes = state == OBJECT_READY || state == OBJECT_ERROR;
         uint64_t offset = has_bytes ? object_chunk(o) : 0, creator = o->creator, size = o->size;
         bool away = has_bytes && object_is_away(o), on_disk = away && !object_is_elsewhere(o);
+        if (state == OBJECT_FREE || (offset && !segment_holds(s, offset, size))) {
+            segment_condemn(s);
+            return;
+        }
         uint32_t n_refs = object_n_refs(s, o);
+        if (n_refs && !segment_holds(s, offset, size + 3 + (uint64_t)n_refs * 4)) {
+            segment_condemn(s);
+            return;
+        }
         uint32_t actor_1 = offset ? o->u.arena.actor_1 : 0;
         o->generation++;
         STEP();
@@ -255,14 +262,15 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         if (offset) {
             const uint32_t *refs = object_refs_at(s, offset, size);
             for (uint32_t k = 0; k < n_refs; k++) {
-                struct object_slot *inner = &s->objects[refs[k]];
+                struct object_slot *inner = object_at(s, refs[k]);
                 if (--inner->pins == 0 && !object_held(inner)) {
                     inner->first_waiting_1 = todo_1;
                     todo_1 = refs[k] + 1;
                 }
             }
             h->n_functions_freed += o->u.arena.stays;
-            arena_free(&h->arena, s->base, offset);
+            if (arena_free(segment_arena(s), s->base, offset) != OBJSTORE_OK)
+                segment_condemn(s);
             if (size >= OBJECT_LARGE)
                 notice_idle_memory(s);
         }

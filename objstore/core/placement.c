@@ -16,9 +16,10 @@ static void set_state(struct pool *head, uint32_t state)
 
 uint32_t placement_next(const struct segment *s, uint32_t pool)
 {
-    while (pool < s->h->touched_pools && s->h->pools[pool].state == POOL_FREE)
+    uint32_t end = s->h->touched_pools < MAX_POOLS ? s->h->touched_pools : MAX_POOLS;
+    while (pool < end && s->h->pools[pool].state == POOL_FREE)
         pool++;
-    if (pool >= s->h->touched_pools)
+    if (pool >= end)
         return MAX_POOLS;
     uint32_t n = s->h->pools[pool].n;
     if (n && n <= MAX_POOLS - pool)

@@ -237,28 +237,30 @@ void *segment_stray(const struct segment *s)
     return memset(nowhere, 0, sizeof nowhere);
 }
 
-static bool counts_are_sound(const struct segment *s)
+/* No branch for each: everybody passes here all the time. A number beyond its limit makes a difference below zero. */
+static inline bool counts_are_sound(const struct segment *s)
 {
     const struct header *h = s->h;
-    return h->touched_objects <= s->n_objects && h->touched_tasks <= s->n_tasks && h->touched_actors <= s->n_actors &&
-           h->n_classes <= MAX_CLASSES && h->n_kinds <= MAX_KINDS && h->touched_pools <= MAX_POOLS &&
-           h->arena.begin == s->arena_begin && h->arena.end == s->arena_end && !h->arena.broken;
+    return (((int64_t)s->n_objects - h->touched_objects) | ((int64_t)s->n_tasks - h->touched_tasks) |
+            ((int64_t)s->n_actors - h->touched_actors) | ((int64_t)MAX_CLASSES - h->n_classes) | ((int64_t)MAX_KINDS - h->n_kinds)) >= 0;
 }
 
-static void look_at_counts(struct segment *s)
+__attribute__((cold, noinline)) static void give_up_counts(struct segment *s)
 {
     struct header *h = s->h;
-    if (__builtin_expect(counts_are_sound(s), 1))
-        return;
     segment_condemn(s);
     h->touched_objects = h->touched_objects <= s->n_objects ? h->touched_objects : 0;
     h->touched_tasks = h->touched_tasks <= s->n_tasks ? h->touched_tasks : 0;
     h->touched_actors = h->touched_actors <= s->n_actors ? h->touched_actors : 0;
     h->n_classes = h->n_classes <= MAX_CLASSES ? h->n_classes : 0;
     h->n_kinds = h->n_kinds <= MAX_KINDS ? h->n_kinds : 0;
-    h->touched_pools = h->touched_pools <= MAX_POOLS ? h->touched_pools : 0;
-    h->arena.begin = s->arena_begin;
-    h->arena.end = s->arena_end;
+}
+
+void segment_give_up_arena(const struct segment *s)
+{
+    segment_stray(s);
+    s->h->arena.begin = s->arena_begin;
+    s->h->arena.end = s->arena_end;
 }
 
 /* ------------------------------------------------------------------ the lock */
@@ -377,14 +379,11 @@ static void take_over(struct segment *s, bool from_nobody)
         recover(s);
 }
 
-static void take_lock(struct segment *s)
+__attribute__((noinline)) static void wait_for_lock(struct segment *s)
 {
     _Atomic uint32_t *lock = &s->h->lock;
-    uint32_t mine = lock_word(s), seen = 0;
+    uint32_t mine = lock_word(s), seen;
     struct vigil vigil = {0};
-    /* Every acquire below pairs with the exchange in segment_unlock: what was written under the lock is read under it. */
-    if (atomic_compare_exchange_strong_explicit(lock, &seen, mine, memory_order_acquire, memory_order_relaxed))
-        return;
     for (int i = 0; i < LOCK_SPIN; i++) {
         cpu_relax();
         seen = 0;
@@ -423,8 +422,12 @@ static void take_lock(struct segment *s)
 
 void segment_lock(struct segment *s)
 {
-    take_lock(s);
-    look_at_counts(s);
+    uint32_t seen = 0;
+    /* Every acquire here and above pairs with the exchange in segment_unlock: what was written under the lock is read under it. */
+    if (!atomic_compare_exchange_strong_explicit(&s->h->lock, &seen, lock_word(s), memory_order_acquire, memory_order_relaxed))
+        wait_for_lock(s);
+    if (__builtin_expect(!counts_are_sound(s), 0))
+        give_up_counts(s);
 }
 
 void notify_client(struct segment *s, uint32_t client)

@@ -68,8 +68,8 @@ static inline uint32_t lock_owner_1(uint32_t word) { return word & ((1u << LOCK_
  * recover() and the lock taken over. An owner that was stopped (Ctrl-Z) is continued until it lets go, where it stops again. One that stays
  * stopped, in a debugger, is reported in the header, and killed after header.lock_grace_ms unless it is a driver. Never sleeps for
  * anything else, never calls out. Not recursive.
- * A word that names no client was not written by an owner: the segment is condemned. So it is if what everybody counts by has been
- * overwritten (numbers of slots, the arena's range); these are put right, so that whoever has the lock stays inside the tables. */
+ * A word that names no client was not written by an owner: the segment is condemned. So it is if the numbers of slots, by which everybody
+ * counts, have been overwritten; these are put right, so that whoever has the lock stays inside the tables. */
 void segment_lock(struct segment *segment);
 
 /* Under the lock: the segment cannot be used any more. Every client is told, and raises OBJSTORE_CORRUPT from now on. */
@@ -81,7 +81,7 @@ void segment_unlock(struct segment *segment);
 /* ---- Following. Any process attached may have overwritten any word, so an index that is read from the segment is held against its
  * table where it is followed. What leads nowhere condemns the segment, and a free slot that nobody else sees takes its place: it
  * ends every list. */
-void *segment_stray(const struct segment *segment); /* zeros, of this thread */
+void *segment_stray(const struct segment *segment) __attribute__((cold)); /* zeros, of this thread */
 #define SLOTS(name, kind, table, n)                                                                         \
     static inline struct kind *name(const struct segment *s, uint32_t index)                              \
     {                                                                                                     \
@@ -95,6 +95,17 @@ SLOTS(client_at, client_slot, s->clients, MAX_CLIENTS)
 SLOTS(class_at, resource_class, s->classes, MAX_CLASSES)
 SLOTS(pool_at, pool, s->h->pools, MAX_POOLS)
 #undef SLOTS
+
+/* To be used, under the lock. If its range has been overwritten, or it has met a link that leads nowhere, the segment is condemned, and
+ * what is used lies in the mapping all the same. */
+void segment_give_up_arena(const struct segment *segment) __attribute__((cold));
+static inline struct arena *segment_arena(const struct segment *s)
+{
+    struct arena *a = &s->h->arena;
+    if (__builtin_expect(a->begin != s->arena_begin || a->end != s->arena_end || a->broken, 0))
+        segment_give_up_arena(s);
+    return a;
+}
 
 /* May `bytes` from `offset` on be read and written? They lie in the arena, perhaps not where they belong. */
 static inline bool segment_holds(const struct segment *s, uint64_t offset, uint64_t bytes)

@@ -49,7 +49,7 @@ static int create(struct segment *s, uint32_t limit, uint32_t *object)
         return OBJSTORE_FULL;
     int error = object_create(s, s->me, s->h->next_seq++ | PUT_BIT, object);
     if (error) {
-        arena_free(&s->h->arena, s->base, offset);
+        arena_free(segment_arena(s), s->base, offset);
         return error;
     }
     struct object_slot *o = object_at(s, *object);
@@ -118,7 +118,7 @@ static int reserve(struct segment *s, uint32_t object)
     STEP();
     arena_set_owner(s->base, offset, ARENA_OBJECT, object);
     STEP();
-    arena_free(&s->h->arena, s->base, old);
+    arena_free(segment_arena(s), s->base, old);
     for (uint32_t i = 0; i < n_taken; i++)
         object_unpin(s, result);
     return OBJSTORE_OK;

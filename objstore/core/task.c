@@ -262,11 +262,11 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
         return error;
     struct task_slot *t = task_at(s, task);
     uint64_t bytes = ((uint64_t)spec->n_refs + n_more) * 4 + spec->arguments_size, offset = 0, seq = h->next_seq++;
-    if (bytes > TASK_INLINE_SIZE && !(offset = arena_alloc(&h->arena, s->base, bytes, ARENA_BUILDING, s->me)))
+    if (bytes > TASK_INLINE_SIZE && !(offset = arena_alloc(segment_arena(s), s->base, bytes, ARENA_BUILDING, s->me)))
         error = OBJSTORE_FULL;
     STEP();
     if (!error && (error = create_results(s, spec->n_returns, seq, task, results)) && offset)
-        arena_free(&h->arena, s->base, offset);
+        arena_free(segment_arena(s), s->base, offset);
     if (error) {
         give_slot(s, task);
         return error;
@@ -530,8 +530,8 @@ void task_release(struct segment *s, uint32_t task)
     if (first_result_1)
         object_unpin(s, first_result_1 - 1);
     STEP();
-    if (offset)
-        arena_free(&h->arena, s->base, offset);
+    if (offset && arena_free(segment_arena(s), s->base, offset) != OBJSTORE_OK)
+        segment_condemn(s);
     h->n_live_tasks--;
     STEP();
     give_slot(s, task);

@@ -192,6 +192,7 @@ bool slot_is_safe(struct segment *s, enum slot_kind kind, uint32_t i)
     static bool (*const is_safe[])(struct verifier *, uint32_t) = {object_is_safe, task_is_safe, actor_is_safe};
     const uint32_t n[] = {s->n_objects, s->n_tasks, s->n_actors};
     struct verifier v = {s, NULL, 0};
+    segment_arena(s);
     return i < n[kind] && is_safe[kind](&v, i);
 }
 

@@ -11,7 +11,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import cellmesh
 import pytest
@@ -25,9 +27,10 @@ from support import wait_until
 pytestmark = pytest.mark.timeout(90)
 
 # Offsets in objstore/core/layout.h.
-HEADER_SIGNATURE, HEADER_CLIENTS, HEADER_TASKS = 12, 56, 80
+HEADER_SIGNATURE, HEADER_CLIENTS, HEADER_OBJECTS, HEADER_TASKS, HEADER_LOCK = 12, 56, 72, 80, 128
 HEADER_N_LIVE_OBJECTS, HEADER_N_LIVE_TASKS = 244, 248
 CLIENT_ACTOR_1, CLIENT_TASK_1, CLIENT_SIZE = 88, 96, 128
+OBJECT_OFFSET, OBJECT_INLINE, OBJECT_N_REFS, OBJECT_SIZE = 16, 96, 96, 128
 TASK_FUNCTION, TASK_RESOURCE_CLASS, TASK_N_REFS, TASK_SIZE = 16, 24, 32, 128
 STRAY = 0xFFFFFFF0
 
@@ -38,6 +41,7 @@ class Segment:
     def __init__(self) -> None:
         self._fd = running().node.fd
         self._clients, = struct.unpack("<Q", self._word(HEADER_CLIENTS, 8))
+        self._objects, = struct.unpack("<Q", self._word(HEADER_OBJECTS, 8))
         self._tasks, = struct.unpack("<Q", self._word(HEADER_TASKS, 8))
 
     def _word(self, offset: int, size: int, new: bytes | None = None) -> bytes:
@@ -51,6 +55,9 @@ class Segment:
 
     def write_client(self, index: int, field: int, value: int) -> None:
         self.write(self._clients + CLIENT_SIZE * index + field, value)
+
+    def write_object(self, ref: Any, field: int, value: int) -> None:
+        self.write(self._objects + OBJECT_SIZE * ref.slot + field, value)
 
     def write_task_of(self, index: int, field: int, value: int) -> None:
         """In the slot of the task that client `index` runs."""
@@ -83,6 +90,36 @@ def test_a_stray_word_in_the_header_ends_the_session_at_the_next_demand(cm: Modu
         wait_until(lambda: cm.get([identity.remote(i) for i in range(10)]) is None, 20)
     wait_until(lambda: [event for event in heard if isinstance(event, NodeEvent) and event.kind == "session_ends"
                         and "has overwritten" in event.text], 20, "the scheduler says why it ends")
+
+
+@pytest.mark.parametrize("field", [OBJECT_OFFSET, OBJECT_N_REFS])
+def test_a_driver_that_drops_a_value_which_leads_nowhere_is_told(cm: ModuleType, field: int) -> None:
+    ref = cm.put([cm.put("x" * 1000)])
+    Segment().write_object(ref, field, STRAY)
+    del ref
+    with pytest.raises(StoreCorruptedError, match="has overwritten"):
+        wait_until(lambda: cm.get([identity.remote(i) for i in range(100)]) is None, 20)
+
+
+def test_a_lock_in_nobody_s_name_ends_the_session(cm: ModuleType) -> None:
+    assert cm.get(identity.remote(1)) == 1
+    Segment().write(HEADER_LOCK, STRAY)
+    with pytest.raises(StoreCorruptedError, match="has overwritten"):
+        wait_until(lambda: cm.put(1) is None, 20)
+
+
+def test_a_damaged_value_is_an_error_of_its_own(cm: ModuleType) -> None:
+    ref = cm.put(5)
+    Segment().write_object(ref, OBJECT_INLINE, STRAY)
+    with pytest.raises(StoreCorruptedError, match="has overwritten an object's bytes"):
+        cm.get(ref)
+    assert cm.get(identity.remote(6), timeout=60) == 6
+
+
+def test_a_driver_lives_whatever_is_overwritten() -> None:
+    program = Path(__file__).with_name("stray_writes.py")
+    done = subprocess.run([sys.executable, str(program), "0", "3"], capture_output=True, text=True, timeout=80)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 LOOKS = {
