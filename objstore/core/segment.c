@@ -297,12 +297,12 @@ static void expel(struct segment *s, const struct client_slot *owner, int32_t pi
 }
 
 /* Ctrl-Z and its like stop a process anywhere. The owner goes on to the end of its change, and stops again when it lets go. If somebody
- * else has just continued it, it shall not. */
+ * else has just continued it, it shall not; and one that had let go before it was stopped is left alone. */
 static void let_it_finish(struct segment *s, const struct client_slot *owner, int32_t pid, uint32_t word)
 {
     word &= ~LOCK_WAITERS;
     atomic_store(&s->h->stops_again, word); /* read in segment_unlock by an owner that passes through the kernel first: SIGCONT wakes it */
-    if (process_look(pid, atomic_load(&owner->start_time)) == PROCESS_STOPPED)
+    if (process_look(pid, atomic_load(&owner->start_time)) == PROCESS_STOPPED && (atomic_load(&s->h->lock) & ~LOCK_WAITERS) == word)
         process_signal(pid, atomic_load(&owner->start_time), SIGCONT);
     else
         atomic_compare_exchange_strong(&s->h->stops_again, &word, 0);
