@@ -72,7 +72,9 @@ def ends_well(driver: subprocess.Popen[str]) -> str:
 def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
     here, there, head = cluster
     with machines(Machine()) as (mine,):
-        driver = program(mine, head, here.run("token"), """
+        driver = program(mine, head, here.run("token"), f"""
+            folders = {[here.folder, there.folder, mine.folder]}
+        """ + """
             @cm.remote
             def inner(i):
                 print("says-inner", i)
@@ -80,6 +82,9 @@ def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(cluster: tu
             @cm.remote
             def speak(i):
                 print("says-outer", i, os.environ["XDG_RUNTIME_DIR"])
+                open(os.environ["XDG_RUNTIME_DIR"] + "/spoke", "w").close()
+                while not all(os.path.exists(folder + "/spoke") for folder in folders):  # however fast one of them is
+                    time.sleep(0.01)
                 cm.get(inner.remote(i))
                 return i
 
