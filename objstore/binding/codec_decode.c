@@ -376,15 +376,22 @@ PyObject *codec_decode_value(reader *r)
     }
 }
 
-PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source)
+__attribute__((cold, noinline)) static PyObject *tell_user(const codec_hooks *hooks)
 {
-    reader r;
-    PyObject *value = codec_reader_init(&r, hooks, data, size, source) < 0 ? NULL : codec_decode_value(&r);
-    if (value == NULL && hooks->damaged != NULL && PyErr_ExceptionMatches(codec_damage)) {
+    if (hooks->damaged != NULL && PyErr_ExceptionMatches(codec_damage)) {
         PyErr_Clear();
         hooks->damaged(hooks->ctx);
     }
-    return value;
+    return NULL;
+}
+
+PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source)
+{
+    reader r;
+    if (codec_reader_init(&r, hooks, data, size, source) < 0)
+        return tell_user(hooks);
+    PyObject *value = codec_decode_value(&r);
+    return value != NULL ? value : tell_user(hooks);
 }
 
 const char *codec_encoding_name(const unsigned char *data, size_t size)

@@ -353,14 +353,14 @@ LOOK(actors)
     }
     PyObject *list = PyList_New(0);
     bool ok = list;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) { /* to the end: all are held */
         const struct actor_slot *a = &copy[i];
         PyObject *ref = a->object_1 ? ref_new(c, a->object_1 - 1, true) : Py_NewRef(Py_None);
-        PyObject *meta = ref && ref != Py_None ? decode_slot(c, a->object_1 - 1, ref) : Py_NewRef(Py_None);
-        PyObject *id = ref && ref != Py_None ? PyObject_CallMethod(ref, "hex", NULL) : PyUnicode_FromString("");
+        PyObject *meta = !ok || !ref ? NULL : ref != Py_None ? decode_slot(c, a->object_1 - 1, ref) : Py_NewRef(Py_None);
+        PyObject *id = !meta ? NULL : ref != Py_None ? PyObject_CallMethod(ref, "hex", NULL) : PyUnicode_FromString("");
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
-        if (ok && meta && id && state != ACTOR_FREE)
+        if (meta && id && state != ACTOR_FREE)
             ok = add(list, Py_BuildValue("{sIsOsisssisIsIsIsisOsO}", "index", i, "id", id, "slot", (int)a->object_1 - 1, "state", states[state % 5], "pid",
                                          a->worker_1 ? (int)pid_of_worker(&c->s, a->worker_1 - 1) : 0, "node",
                                          a->worker_1 ? c->s.clients[a->worker_1 - 1].node : 0u, "pending_calls",

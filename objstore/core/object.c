@@ -243,12 +243,9 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         bool has_bytes = state == OBJECT_READY || state == OBJECT_ERROR;
         uint64_t offset = has_bytes ? object_chunk(o) : 0, creator = o->creator, size = o->size;
         bool away = has_bytes && object_is_away(o), on_disk = away && !object_is_elsewhere(o);
-        if (state == OBJECT_FREE || (offset && !segment_holds(s, offset, size))) {
-            segment_condemn(s);
-            return;
-        }
-        uint32_t n_refs = object_n_refs(s, o);
-        if (n_refs && !segment_holds(s, offset, size + 3 + (uint64_t)n_refs * 4)) {
+        bool in_place = !offset || segment_holds(s, offset, size);
+        uint32_t n_refs = in_place ? object_n_refs(s, o) : 0;
+        if (state == OBJECT_FREE || !in_place || (n_refs && !segment_holds(s, offset, size + 3 + (uint64_t)n_refs * 4))) {
             segment_condemn(s);
             return;
         }

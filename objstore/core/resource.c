@@ -273,7 +273,7 @@ void resource_set_total(struct segment *s, const int64_t total[MAX_KINDS])
 {
     struct pool *node = &s->h->pools[0];
     for (uint32_t k = 0; k < MAX_KINDS; k++) {
-        node->available[k] += total[k] - node->total[k];
+        node->available[k] = (int64_t)((uint64_t)node->available[k] + (uint64_t)total[k] - (uint64_t)node->total[k]); /* wraps, if overwritten */
         node->total[k] = total[k];
     }
     for (uint32_t g = 0; g < MAX_GPUS; g++)

@@ -102,7 +102,7 @@ void segment_give_up_arena(const struct segment *segment) __attribute__((cold));
 static inline struct arena *segment_arena(const struct segment *s)
 {
     struct arena *a = &s->h->arena;
-    if (__builtin_expect(a->begin != s->arena_begin || a->end != s->arena_end || a->broken, 0))
+    if (__builtin_expect(((a->begin ^ s->arena_begin) | (a->end ^ s->arena_end) | a->broken) != 0, 0))
         segment_give_up_arena(s);
     return a;
 }
@@ -110,7 +110,8 @@ static inline struct arena *segment_arena(const struct segment *s)
 /* May `bytes` from `offset` on be read and written? They lie in the arena, perhaps not where they belong. */
 static inline bool segment_holds(const struct segment *s, uint64_t offset, uint64_t bytes)
 {
-    return __builtin_expect(offset >= s->arena_begin && offset % ARENA_UNIT == 0 && offset < s->arena_end && bytes <= s->arena_end - offset, 1);
+    uint64_t at = offset - s->arena_begin, room = s->arena_end - s->arena_begin;
+    return __builtin_expect(offset % ARENA_UNIT == 0 && at < room && bytes <= room - at, 1);
 }
 
 /* Whether a list that is walked, of at most `n` slots, goes round in circles; then the segment is condemned. */

@@ -105,8 +105,7 @@ static inline bool task_may_retry(const struct task_slot *t)
 void task_empty(const struct segment *segment, struct task_slot *task);
 static inline uint32_t *task_refs(const struct segment *s, struct task_slot *t)
 {
-    uint64_t bytes = ((uint64_t)t->n_refs + t->n_returns) * 4 + t->arguments_size; /* where there are returns, one of them is in the slot */
-    bytes -= t->n_returns ? 4 : 0;
+    uint64_t n_more = t->n_returns ? t->n_returns - 1u : 0, bytes = (t->n_refs + n_more) * 4 + t->arguments_size;
     if (__builtin_expect(t->n_dependencies > t->n_refs || (t->offset ? !segment_holds(s, t->offset, bytes) : bytes > TASK_INLINE_SIZE), 0))
         task_empty(s, t);
     return (uint32_t *)(void *)(t->offset ? s->base + t->offset : t->inline_data);

@@ -150,6 +150,10 @@ def drive(seed: int, mode: str) -> None:
             if len(kept) > 1:
                 del kept[rng.randrange(1, len(kept))]
 
+    def read_stream() -> list[int]:
+        items = count.remote(5)
+        return [cm.get(items.next(WAIT_S), timeout=WAIT_S) for _ in range(5)]
+
     ways: list[tuple[str, Any, Callable[[], Any]]] = [
         ("put", 5, lambda: cm.get(cm.put(5), timeout=WAIT_S)),
         ("put array", values[3], lambda: cm.get(cm.put(values[3]), timeout=WAIT_S)),
@@ -164,7 +168,7 @@ def drive(seed: int, mode: str) -> None:
         ("drop", None, drop),
         ("call", None, lambda: cm.get(counter.add.remote(), timeout=WAIT_S)),
         ("actor", 1, lambda: cm.get(Counter.remote().add.remote(), timeout=WAIT_S)),
-        ("stream", None, lambda: [cm.get(ref, timeout=WAIT_S) for ref in itertools.islice(count.remote(5), 5)] if seen["late"] == 0 else None),
+        ("stream", list(range(5)), read_stream),
         ("objects", None, state.list_objects), ("tasks", None, state.list_tasks), ("actors", None, state.list_actors),
         ("memory", None, state.memory), ("check", None, lambda: running().client.check()),
     ]
