@@ -295,7 +295,9 @@ void object_drop(struct segment *s, uint32_t index, uint32_t client)
 {
     struct object_slot *o = object_at(s, index);
     /* Who sets a bit without the lock (object_hold) has what keeps the object alive meanwhile taken away under it, and so seen here. */
-    atomic_fetch_and(&o->holders[client / 64], ~(UINT64_C(1) << (client % 64)));
+    uint64_t bit = UINT64_C(1) << (client % 64);
+    if (!(atomic_fetch_and(&o->holders[client / 64], ~bit) & bit))
+        return; /* whoever has been buried while it lived lets go of what has gone with it, and may be another's by now */
     STEP();
     if (o->pins == 0 && !object_held(o))
         free_unreferenced(s, index);
