@@ -29,7 +29,7 @@ MODES = ("task", "driver")
 WAIT_S, LIMIT_S, N_AT_ONCE, N_WRITES = 3.0, 120.0, 2, 18
 
 # objstore/core/layout.h: where the header says that a table begins, and how many of its slots were used; bytes of a slot.
-CLASSES, CLIENTS, ACTORS, OBJECTS, TASKS = (48, 224, 712), (56, None, 128), (64, 220, 128), (72, 204, 128), (80, 212, 128)
+CLASSES, CLIENTS, ACTORS, OBJECTS, TASKS = (48, 224, 720), (56, None, 128), (64, 220, 128), (72, 204, 128), (80, 212, 128)
 LOCK, ARENA, HEADER_USED = 128, 872, 1200
 UNIT = 64
 
