@@ -43,6 +43,15 @@ typedef struct {
     uint32_t n_calls;   /* of those after some of which the worker leaves */
 } CachedFunction;
 
+/* The place is empty before destructors run, which may look for a function there. */
+static inline void forget_function(CachedFunction *place)
+{
+    CachedFunction old = *place;
+    *place = (CachedFunction){0};
+    Py_XDECREF(old.callable);
+    Py_XDECREF(old.name);
+}
+
 typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
         *should_retry, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle, *make_stream, *iterate, *waits_long;
@@ -135,7 +144,6 @@ uint32_t actor_of_ref(ClientObject *c, PyObject *ref);
 /* Under the lock, so that what runs there cannot end before: for another machine's client its agent is told, which looks at the flags. */
 int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: what it runs runs on another machine */
 int32_t signal_worker(struct segment *s, uint32_t worker, int number);
-int32_t signal_client(const struct segment *s, uint32_t client, int number); /* its pid, or 0; what has its number by now is not signalled */
 int end_look(ClientObject *c, bool sound); /* gives the lock back; -1 with StoreError "corrupt": what was seen leads nowhere */
 PyObject *raise_store_error(ClientObject *c, const char *code, const char *detail);
 PyObject *raise_core_error(ClientObject *c, int error, const char *what);

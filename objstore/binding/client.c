@@ -60,19 +60,10 @@ int32_t pid_of_worker(const struct segment *s, uint32_t worker)
     return client_at(s, worker)->role == ROLE_PROXY ? 0 : atomic_load(&client_at(s, worker)->pid);
 }
 
-int32_t signal_client(const struct segment *s, uint32_t client, int number)
-{
-    const struct client_slot *worker = client_at(s, client);
-    int32_t pid = atomic_load(&worker->pid);
-    if (worker->role == ROLE_WORKER) /* nobody else is ended, whoever has written this number */
-        process_signal(pid, atomic_load(&worker->start_time), number);
-    return pid;
-}
-
 int32_t signal_worker(struct segment *s, uint32_t worker, int number)
 {
     if (client_at(s, worker)->role != ROLE_PROXY)
-        return signal_client(s, worker, number);
+        return client_signal_worker(s, worker, number);
     wake_client(s, worker);
     return 0;
 }
@@ -184,12 +175,8 @@ failed:
 
 static void clear_functions(ClientObject *c)
 {
-    for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
-        CachedFunction old = c->functions[i];
-        c->functions[i] = (CachedFunction){0};
-        Py_XDECREF(old.callable);
-        Py_XDECREF(old.name);
-    }
+    for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++)
+        forget_function(&c->functions[i]);
 }
 
 static int client_clear(ClientObject *c)
@@ -343,7 +330,7 @@ static PyObject *client_kill_actor(ClientObject *c, PyObject *args)
     uint32_t client = actor_kill(&c->s, actor, no_restart);
     int32_t pid = client == UINT32_MAX ? 0 : atomic_load(&client_at(&c->s, client)->pid);
     if (pid > 0 && pid != c->pid) /* whoever ends its own actor leaves by itself: here it would die inside the lock */
-        signal_client(&c->s, client, SIGKILL);
+        client_signal_worker(&c->s, client, SIGKILL);
     segment_unlock(&c->s);
     return PyLong_FromLong(pid);
 }

@@ -17,12 +17,11 @@ bool litter_drop_functions(ClientObject *c)
         return false;
     c->n_functions_freed = c->s.h->n_functions_freed;
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++) {
-        CachedFunction old = c->functions[i];
-        if (!old.callable || (c->s.objects[old.slot].generation == old.generation && object_state(&c->s.objects[old.slot]) == OBJECT_READY))
+        CachedFunction *f = &c->functions[i];
+        const struct object_slot *o = object_at(&c->s, f->slot);
+        if (!f->callable || (o->generation == f->generation && object_state(o) == OBJECT_READY))
             continue;
-        c->functions[i] = (CachedFunction){0}; /* before destructors run, which may look for a function here */
-        Py_DECREF(old.callable);
-        Py_DECREF(old.name);
+        forget_function(f);
         any = true;
     }
     if (any)

@@ -235,7 +235,7 @@ static bool kill_doomed(ClientObject *c)
     placement_doomed(&c->s, doomed);
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         if (i != c->s.me && doomed[i / 64] >> (i % 64) & 1)
-            signal_client(&c->s, i, SIGKILL);
+            client_signal_worker(&c->s, i, SIGKILL);
     }
     return doomed[c->s.me / 64] >> (c->s.me % 64) & 1;
 }

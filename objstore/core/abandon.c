@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "actor.h"
-#include "liveness.h"
+#include "client.h"
 #include "task.h"
 
 static bool holds(const uint64_t *clients, uint32_t client)
@@ -38,10 +38,8 @@ static bool is_proxy(const struct segment *s, uint32_t client) { return client_a
 /* Under the lock its task cannot end, so it is the right one. Never this process, which buries: threads may be clients, too. */
 static void kill_worker(const struct segment *s, uint32_t worker)
 {
-    const struct client_slot *c = client_at(s, worker);
-    int32_t pid = atomic_load(&c->pid);
-    if (c->role == ROLE_WORKER && pid != (int32_t)getpid())
-        process_signal(pid, atomic_load(&c->start_time), SIGKILL);
+    if (atomic_load(&client_at(s, worker)->pid) != (int32_t)getpid())
+        client_signal_worker(s, worker, SIGKILL);
 }
 
 /* One of them, which waits for a task, may run that itself meanwhile: then it has several. */

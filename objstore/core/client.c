@@ -54,6 +54,15 @@ int client_attach(struct segment *s, uint32_t role)
     return OBJSTORE_LIMIT;
 }
 
+int32_t client_signal_worker(const struct segment *s, uint32_t client, int number)
+{
+    const struct client_slot *c = client_at(s, client);
+    int32_t pid = atomic_load(&c->pid);
+    if (c->role == ROLE_WORKER)
+        process_signal(pid, atomic_load(&c->start_time), number);
+    return pid;
+}
+
 /* ------------------------------------------------------------------ looking */
 
 void clients_attached(const struct segment *s, uint64_t clients[CLIENT_WORDS])

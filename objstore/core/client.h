@@ -5,8 +5,11 @@
 #include "task.h"
 
 /* Takes a client slot for this process and sets segment->me. `role` is a client_role; a store without tasks has drivers only.
- * OBJSTORE_LIMIT: there are MAX_CLIENTS. Takes the lock. */
+ * OBJSTORE_LIMIT: there are MAX_CLIENTS; OBJSTORE_SYSTEM, and errno says why: it cannot be read when this process began. Takes the lock. */
 int client_attach(struct segment *segment, uint32_t role);
+
+/* Signals a worker. Whoever is none, though its number was written somewhere, and whoever has got its pid since are left alone. Its pid, or 0. */
+int32_t client_signal_worker(const struct segment *segment, uint32_t client, int number);
 
 /* One bit for each client that is attached, or dying: what others are referred to by is nobody's. */
 void clients_attached(const struct segment *segment, uint64_t clients[CLIENT_WORDS]);
