@@ -73,7 +73,7 @@ lab: install
 
 # ---- tests
 test: install-test
-	$(run) scripts/run_tests.py
+	$(run) scripts/run_tests.py $(ARGS)
 
 nightly: install-test
 	$(run) scripts/run_tests.py --nightly

@@ -2,6 +2,7 @@
 
     python scripts/run_tests.py                     # what `make test` runs
     python scripts/run_tests.py --only panel,c      # some kinds
+    python scripts/run_tests.py --busy 8            # beside eight busy processes, with the limits that this takes
     python scripts/run_tests.py --nightly           # sanitizers, torture, everything three times, notebooks at full length; one by one
 
 A kind that cannot run here (no Chromium and no way to install it) is reported and skipped; with CI=true it is a failure.
@@ -16,9 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
@@ -113,6 +115,26 @@ NIGHTLY = [
 ]
 
 
+def beside(kind: Kind, busy: int) -> Kind:
+    """The same kind with the time it may need beside `busy` processes that never wait."""
+    slower = 1 + busy / (os.cpu_count() or 1)
+    command = [re.sub(r"(?<=^DEADLINE_S=)\d+$", lambda limit: str(round(int(limit[0]) * slower)), word) for word in kind.command]
+    return replace(kind, command=command, limit_s=round(kind.limit_s * slower))
+
+
+@contextmanager
+def busy_processes(n: int) -> Iterator[None]:
+    """`n` processes that compute all the time. Each ends with us, whichever way we end."""
+    spin = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(1_000_000))"
+    processes = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 @dataclass
 class Outcome:
     kind: Kind
@@ -197,6 +219,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="comma-separated kinds: " + ", ".join(k.name for k in KINDS))
     parser.add_argument("--nightly", action="store_true")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="run beside N busy processes, to find tests that need a quick machine")
     opt = parser.parse_args()
     kinds = NIGHTLY if opt.nightly else KINDS
     if opt.only:
@@ -204,8 +227,9 @@ def main() -> int:
         if unknown := set(wanted) - {k.name for k in kinds}:
             parser.error(f"unknown kind: {', '.join(sorted(unknown))}")
         kinds = [k for k in kinds if k.name in wanted]
+    kinds = [beside(kind, opt.busy) for kind in kinds]
     n = 1 if opt.nightly or len(kinds) == 1 else 2
-    with ThreadPoolExecutor(n) as pool:
+    with busy_processes(opt.busy), ThreadPoolExecutor(n) as pool:
         return summarize(list(pool.map(lambda kind: run(kind, not opt.nightly, n == 1), kinds)))
 
 
