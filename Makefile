@@ -16,17 +16,19 @@ pip := $(py) -m pip --disable-pip-version-check --quiet
 run := PYTHONSAFEPATH=1 $(py)
 sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -name node_modules -prune -o \
     -name __pycache__ -prune -o -path objstore/core/out -prune -o -path labextension/built -prune -o \
-    -path kernel_ext/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
+    -path kernel_ext/panel/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
     $(wildcard package.json package-lock.json)
 
-.PHONY: help venv install install-test lab test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench bench-cluster bench-panel \
+.PHONY: help venv install install-test tree-tools lab lint check test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench check-ray bench-cluster bench-libraries bench-panel \
     screenshots frontend browser clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make lab              set everything up and open JupyterLab on copies of notebooks/, in build/notebooks (LAB_ARGS=...)'
+	@echo 'make check            static checks and all quick tests, in some minutes: the loop to work in'
 	@echo 'make test             set everything up and run every test; at the end it says what could not be run'
 	@echo
+	@echo 'make lint             static checks alone: rules, types and formats of Python, C and TypeScript, documents, generated pages'
 	@echo 'make test-c           the C core alone                     make test-ts    the TypeScript units'
 	@echo 'make test-py          Python, with ARGS for pytest         make test-ui    the panel in JupyterLab and Chromium'
 	@echo 'make test-notebooks   every notebook in a real kernel      make nightly    sanitizers, torture, repeats (an hour)'
@@ -34,7 +36,8 @@ help:
 	@echo 'make dev              editable install: Python edits count at once; run it again after C or TypeScript edits'
 	@echo 'make devtree          build/dev for PYTHONPATH: no pip, no CMake, C rebuilt in seconds'
 	@echo 'make frontend         build the panel and the widget again'
-	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines'
+	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL'
+	@echo 'make check-ray        programs of Ray, on Ray and on compat.ray: the same output, the same exceptions (ARGS: names, --record)'
 	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
 	@echo 'make clean            remove what was built; PYTHON=... and VENV=... choose the interpreter and the environment'
 
@@ -60,11 +63,25 @@ $(VENV)/.installed: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources
 
 $(VENV)/.test-tools: pyproject.toml | $(VENV)/.build-tools
 	@echo 'Installing the test tools ...'
+	@$(pip) install torch==2.13.0  # by itself, so that nothing else has a say in which one it is
 	@$(pip) install $$($(py) scripts/build_backend.py --extra test)
 	@touch $@
 
+# What cellmesh and its notebooks depend on, without cellmesh: enough for build/dev (scripts/devtree.py).
+$(VENV)/.dependencies: pyproject.toml | $(VENV)/.build-tools
+	@echo 'Installing what cellmesh depends on ...'
+	@$(pip) install $$($(py) scripts/build_backend.py --dependencies) $$($(py) scripts/build_backend.py --extra notebooks)
+	@touch $@
+
+$(VENV)/.lint-tools: pyproject.toml | $(VENV)/.build-tools
+	@echo 'Installing the tools for static checks ...'
+	@$(pip) install $$($(py) scripts/build_backend.py --extra lint)
+	@touch $@
+
 install: $(VENV)/.installed
-install-test: $(VENV)/.installed $(VENV)/.test-tools
+install-test: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.lint-tools
+# For the tree in build/dev: nothing is installed again after an edit.
+tree-tools: $(VENV)/.dependencies $(VENV)/.test-tools $(VENV)/.lint-tools
 
 lab: install
 	@mkdir -p build/notebooks && cp -n notebooks/*.ipynb build/notebooks/  # one's own copies: running them changes them
@@ -72,6 +89,13 @@ lab: install
 	    --LabApp.default_url=/lab/tree/01-quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_ARGS)
 
 # ---- tests
+lint: tree-tools
+	$(run) scripts/run_tests.py --lint $(ARGS)
+
+check: tree-tools
+	$(run) scripts/run_tests.py --check $(ARGS)
+
+# The static checks first: what they find need not be found by a test.
 test: install-test
 	$(run) scripts/run_tests.py $(ARGS)
 
@@ -110,7 +134,7 @@ devtree: $(VENV)/.build-tools
 	$(py) scripts/devtree.py
 
 screenshots: install-test browser
-	$(run) scripts/screenshots.py
+	$(run) docs/tools/screenshots.py
 
 # ---- benchmarks. Ray needs an environment of its own: its dependencies must not mix with what users get.
 .venv-bench-ray/bin/ray:
@@ -124,12 +148,20 @@ $(VENV)/.bench-tools: pyproject.toml | $(VENV)/.build-tools
 bench: $(VENV)/.installed $(VENV)/.bench-tools .venv-bench-ray/bin/ray
 	$(py) benchmarks/bench.py --only '$(W)' $(ARGS)
 
+# What programs of Ray print and raise, on Ray and here: ARGS='actors/*' for some of them, ARGS=--record after adding one.
+check-ray: $(VENV)/.installed .venv-bench-ray/bin/ray
+	$(run) tests/compat/check_ray.py $(ARGS)
+
 bench-cluster: $(VENV)/.installed
 	$(py) benchmarks/cluster.py $(ARGS)
+
+bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray
+	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray[tune]==2.60.0' scikit-learn
+	$(run) benchmarks/libraries/bench.py $(ARGS)
 
 bench-panel: install-test browser
 	$(py) benchmarks/panel.py $(ARGS)
 
 clean:
-	rm -rf build dist labextension/built labextension/lib kernel_ext/static objstore/core/out $(VENV)/.installed
+	rm -rf build dist labextension/built labextension/lib kernel_ext/panel/static objstore/core/out $(VENV)/.installed
 	find . -name __pycache__ -not -path './.venv*' -not -path './node_modules/*' -prune -exec rm -rf {} +

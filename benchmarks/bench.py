@@ -3,6 +3,7 @@
 Writes benchmarks/results/<date>-<what>.json (every sample) and .md (the table and the machine). A figure without its
 peer in the same run means little on a machine that others use, so nothing here measures cellmesh alone.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,10 +25,19 @@ APIS = "ray,cellmesh,pool_api,loky_api"
 
 def machine() -> str:
     """The machine in one line."""
-    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), platform.machine())
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, Linux {platform.release()}, Python {platform.python_version()}"
+    return (
+        f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, Linux {platform.release()}, Python "
+        f"{platform.python_version()}"
+    )
 
 
 def commit() -> str:
@@ -43,12 +53,21 @@ def worst_foreign(runs: dict) -> float:
 def summary(runs: dict, opt: argparse.Namespace, day: str) -> str:
     versions = ", ".join(f"{report.label(a)} {r.get('version', '?')}" for a, r in runs.items())
     left = {report.label(a): r["left_behind"] for a, r in runs.items() if r.get("left_behind")}
-    return "\n".join([
-        f"# {opt.only}, {day}", "",
-        f"- machine: {machine()}", f"- commit: {commit()}", f"- versions: {versions}",
-        f"- command: `make bench W='{opt.only}'`, {opt.rounds} alternating rounds; medians of all samples",
-        f"- other processes used up to {worst_foreign(runs):.0%} of the machine during a sample",
-        f"- processes left behind: {left or 'none'}", "", report.table(runs, markdown=True), ""])
+    return "\n".join(
+        [
+            f"# {opt.only}, {day}",
+            "",
+            f"- machine: {machine()}",
+            f"- commit: {commit()}",
+            f"- versions: {versions}",
+            f"- command: `make bench W='{opt.only}'`, {opt.rounds} alternating rounds; medians of all samples",
+            f"- other processes used up to {worst_foreign(runs):.0%} of the machine during a sample",
+            f"- processes left behind: {left or 'none'}",
+            "",
+            report.table(runs, markdown=True),
+            "",
+        ]
+    )
 
 
 def main() -> None:
@@ -64,9 +83,24 @@ def main() -> None:
     results = HERE / "results"
     results.mkdir(exist_ok=True)
     out = results / f"{day}-{what}.json"
-    opt = compare.parser().parse_args([
-        "--apis", own.apis, "--only", own.only, "--skip", own.skip, "--rounds", str(own.rounds), "--out", str(out),
-        "--python", f"ray={RAY_PYTHON}", "--args", f"--time {own.time}"])
+    opt = compare.parser().parse_args(
+        [
+            "--apis",
+            own.apis,
+            "--only",
+            own.only,
+            "--skip",
+            own.skip,
+            "--rounds",
+            str(own.rounds),
+            "--out",
+            str(out),
+            "--python",
+            f"ray={RAY_PYTHON}",
+            "--args",
+            f"--time {own.time}",
+        ]
+    )
     runs = compare.run(opt)
     out.with_suffix(".md").write_text(summary(runs, opt, day))
     print(report.table(runs))

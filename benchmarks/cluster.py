@@ -1,11 +1,13 @@
-"""Three machines: what a task costs that runs elsewhere, a flood of them, large values beside one TCP stream, and what is left when a machine is lost.
+"""Three machines: what a task costs that runs elsewhere, a flood of them, large values beside one TCP stream, and what
+is left when a machine is lost.
 
     python benchmarks/cluster.py            a table; `make bench-cluster`
     python benchmarks/cluster.py --json     the same for programs
 
-As root each machine has a network namespace of its own, with a bridge between them; else all are on loopback, and the table says so. The
-driver's machine has no CPU, so everything runs on the two others.
+As root each machine has a network namespace of its own, with a bridge between them; else all are on loopback, and the
+table says so. The driver's machine has no CPU, so everything runs on the two others.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 if TYPE_CHECKING:
-    from real_machines import Machine
+    from support.real_machines import Machine
 
 STORE = ("--num-cpus", "1", "--object-store-memory", str(1 << 30))
 N_REPEATS = 3
@@ -77,7 +79,8 @@ for _ in range(REPEATS):
 print(json.dumps(found), flush=True)
 """
 
-# Eight tasks at a time on two machines, of which one is killed, with values that have to be made again. Times are of the clock that all processes share.
+# Eight tasks at a time on two machines, of which one is killed, with values that have to be made again. Times are of
+# the clock that all processes share.
 LOSS = """
 import sys, threading
 from cellmesh.util import NodeAffinitySchedulingStrategy as On
@@ -140,7 +143,8 @@ for _ in range(int(sys.argv[4])):
 @contextlib.contextmanager
 def three_machines() -> Iterator[tuple[tuple[Machine, Machine, Machine], str]]:
     """They, and how they are connected."""
-    from real_machines import Machine, Network, cannot_make_networks, machines
+    from support.real_machines import Machine, Network, cannot_make_networks, machines
+
     why = cannot_make_networks()
     if why:
         with machines(Machine(), Machine(), Machine()) as them:
@@ -156,15 +160,18 @@ def tcp(sender: Machine, receiver: Machine) -> list[float]:
     with receiver.python("-c", RECEIVE, receiver.address, str(SIZE), str(N_REPEATS)) as listening:
         assert listening.stdout is not None
         port = listening.stdout.readline().strip()
-        subprocess.run(sender.command(sys.executable, "-c", SEND, receiver.address, port, str(SIZE), str(N_REPEATS)), check=True)
+        subprocess.run(
+            sender.command(sys.executable, "-c", SEND, receiver.address, port, str(SIZE), str(N_REPEATS)), check=True
+        )
         return [float(line) for line in listening.stdout]
 
 
 def lose(machine: Machine, mine: Machine, driver: subprocess.Popen[str]) -> dict[str, list[float]]:
-    """Kill a machine under load: seconds from when that is known to the first value that has been made again, and the rate of tasks after that as a
-    share of what one machine of two can do."""
-    from real_machines import kill_sessions, logs_of
-    from support import wait_until
+    """Kill a machine under load: seconds from when that is known to the first value that has been made again, and the
+    rate of tasks after that as a share of what one machine of two can do."""
+    from support.real_machines import kill_sessions, logs_of
+    from support.waiting import wait_until
+
     assert driver.stdin is not None and driver.stdout is not None
     assert driver.stdout.readline() == "steady\n", driver.communicate()
     begun = time.monotonic()
@@ -179,8 +186,13 @@ def lose(machine: Machine, mine: Machine, driver: subprocess.Popen[str]) -> dict
 
     def rate(since: float, until: float) -> float:
         return sum(since <= at < until for at in found["ended"]) / (until - since)
+
     before = rate(begun + 1, killed)
-    return {"loss_known_s": [known - killed], "first_again_s": [min(at for at in found["again"] if at > known) - known], "share_left": [rate(known + 2, known + 8) / (before / 2)]}
+    return {
+        "loss_known_s": [known - killed],
+        "first_again_s": [min(at for at in found["again"] if at > known) - known],
+        "share_left": [rate(known + 2, known + 8) / (before / 2)],
+    }
 
 
 def measure() -> dict[str, Any]:
@@ -191,13 +203,21 @@ def measure() -> dict[str, Any]:
         token = Path(mine.folder, "token")
         token.write_text(here.run("token"))
         token.chmod(0o600)
-        body = f"REPEATS, FLOOD, SIZE = {N_REPEATS}, {N_FLOOD}, {SIZE}\n{textwrap.dedent(DRIVER)}{textwrap.dedent(LOSS)}"
+        body = (
+            f"REPEATS, FLOOD, SIZE = {N_REPEATS}, {N_FLOOD}, {SIZE}\n{textwrap.dedent(DRIVER)}{textwrap.dedent(LOSS)}"
+        )
         driver = mine.python("-c", body, HEAD=head["address"], CELLMESH_TOKEN_FILE=str(token), THERE=joined["session"])
         assert driver.stdout is not None
         out = driver.stdout.readline()
         if not out:
             sys.exit(f"the driver has failed:\n{driver.communicate()[1]}")
-        return {"network": how, "load": os.getloadavg()[0], **json.loads(out), **lose(there, mine, driver), "tcp_gb_per_s": tcp(here, mine)}
+        return {
+            "network": how,
+            "load": os.getloadavg()[0],
+            **json.loads(out),
+            **lose(there, mine, driver),
+            "tcp_gb_per_s": tcp(here, mine),
+        }
 
 
 def main() -> int:
@@ -215,8 +235,11 @@ def main() -> int:
     print(f"three machines, {found['network']}; load of this machine {found['load']:.1f}; medians of {N_REPEATS}")
     print(f"a no-op task elsewhere, there and back   {medians['latency_us'] / 1000:.2f} ms     goal 1 ms")
     print(f"{N_FLOOD:,} no-op tasks on two machines    {medians['flood_per_s']:,.0f}/s  goal 20,000/s")
-    print(f"a value of {SIZE >> 20} MB                        {medians['value_gb_per_s']:.2f} GB/s, {medians['value_gb_per_s'] / medians['tcp_gb_per_s']:.2f} of one "
-          f"TCP stream's {medians['tcp_gb_per_s']:.2f}  goal 0.8")
+    print(
+        f"a value of {SIZE >> 20} MB                        {medians['value_gb_per_s']:.2f} GB/s, "
+        f"{medians['value_gb_per_s'] / medians['tcp_gb_per_s']:.2f} of one TCP stream's {medians['tcp_gb_per_s']:.2f}  "
+        "goal 0.8"
+    )
     print(f"a machine is killed: known after         {medians['loss_known_s']:.1f} s")
     print(f"the first value made again after that    {medians['first_again_s']:.2f} s     goal 1 s")
     print(f"tasks a second of the machine left       {medians['share_left']:.2f} of its half before  goal 0.9")

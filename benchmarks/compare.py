@@ -6,6 +6,7 @@
 Each group of workloads is run for one API, then the next (ABAB over the rounds), each in a fresh process, so the
 peers are never far apart in time on a noisy machine; the samples of all rounds are pooled. A ratio is how many times
 better (faster, smaller) one API is than another; its range comes from the rounds' own medians."""
+
 import argparse
 import json
 import os
@@ -28,8 +29,11 @@ def run_one(api, python, env, args, limit, out):
     if os.path.exists(out):
         os.remove(out)
     mark = new_marker()
-    p = subprocess.Popen([python, WORKLOADS, "--api", api, "--out", out, *args],
-                         env={**os.environ, **env, MARKER: mark}, start_new_session=True)
+    p = subprocess.Popen(
+        [python, WORKLOADS, "--api", api, "--out", out, *args],
+        env={**os.environ, **env, MARKER: mark},
+        start_new_session=True,
+    )
     try:
         p.wait(limit)
         time.sleep(0.5)
@@ -89,8 +93,9 @@ def merge(into, d):
 
 def matching_groups(python, only, skip, groups):
     """The groups with a workload to run, in the order of workloads.py."""
-    listing = subprocess.run([python, WORKLOADS, "--list", "--only", only, "--skip", skip], capture_output=True, text=True,
-                             check=True)
+    listing = subprocess.run(
+        [python, WORKLOADS, "--list", "--only", only, "--skip", skip], capture_output=True, text=True, check=True
+    )
     found = list(dict.fromkeys(line[:26].strip() for line in listing.stdout.splitlines()))
     return [g for g in found if g in groups.split(",")] if groups else found
 

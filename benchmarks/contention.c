@@ -1,6 +1,6 @@
 /* What the segment's lock costs when two cores use it: contention.py runs this and reckons what more cores would see.
- * Prints one "name value" a line; nanoseconds a time, medians of WINDOWS windows. Two threads on two CPUs, each a client with a
- * view of its own, as two processes are. */
+ * Prints one "name value" a line; nanoseconds a time, medians of WINDOWS windows. Two threads on two CPUs, each a
+ * client with a view of its own, as two processes are. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -9,21 +9,28 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "arena.h"
-#include "client.h"
-#include "event.h"
-#include "object.h"
-#include "placement.h"
-#include "resource.h"
-#include "task.h"
+#include "clients/client.h"
+#include "memory/arena.h"
+#include "memory/event.h"
+#include "objects/object.h"
+#include "tasks/placement.h"
+#include "tasks/resource.h"
+#include "tasks/task.h"
 
 enum { WINDOWS = 21, N = 20000, MAX_LINES = 16, AHEAD = 512 };
 #define SIZE (UINT64_C(64) << 20)
 static unsigned char *base;
 static uint32_t class_small, function;
 
-static void must(int ok) { if (!ok) abort(); }
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+static int by_value(const void *a, const void *b)
+{
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
 static void show(const char *name, double *v)
 {
     qsort(v, WINDOWS, sizeof *v, by_value);
@@ -38,7 +45,12 @@ static void on_cpu(int cpu)
 }
 
 /* ---- cache lines: the turn goes to and fro, and with it so many lines that are written */
-static struct { _Alignas(64) _Atomic uint32_t turn; struct { _Alignas(64) volatile uint32_t n; } line[MAX_LINES]; } shared;
+static struct {
+    _Alignas(64) _Atomic uint32_t turn;
+    struct {
+        _Alignas(64) volatile uint32_t n;
+    } line[MAX_LINES];
+} shared;
 static uint32_t n_lines;
 
 static void *other_side(void *arg)
@@ -78,7 +90,10 @@ static double handovers(uint32_t lines)
 static void submit(struct segment *s, uint32_t *result)
 {
     uint32_t task;
-    struct task_spec spec = {.function = function, .resource_class = class_small, .n_returns = 1, .arguments = "arguments",
+    struct task_spec spec = {.function = function,
+                             .resource_class = class_small,
+                             .n_returns = 1,
+                             .arguments = "arguments",
                              .arguments_size = 9};
     segment_lock(s);
     must(task_submit(s, &spec, result, &task) == OBJSTORE_OK);
@@ -178,7 +193,8 @@ static void parts(struct segment *s, double *of_slot, double *of_chunk)
         }
         int64_t t1 = monotonic_ns();
         for (int i = 0; i < N; i++)
-            must(arena_free(&s->h->arena, s->base, arena_alloc(&s->h->arena, s->base, 200, ARENA_BUILDING, s->me)) == OBJSTORE_OK);
+            must(arena_free(&s->h->arena, s->base, arena_alloc(&s->h->arena, s->base, 200, ARENA_BUILDING, s->me)) ==
+                 OBJSTORE_OK);
         of_slot[w] = (double)(t1 - t0) / N;
         of_chunk[w] = (double)(monotonic_ns() - t1) / N;
     }
@@ -197,7 +213,8 @@ int main(void)
     }
     base = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(base != MAP_FAILED);
-    struct segment_config config = {.size = SIZE, .n_objects = 65536, .n_tasks = 65536, .n_actors = 16, .n_events = 4096};
+    struct segment_config config = {
+        .size = SIZE, .n_objects = 65536, .n_tasks = 65536, .n_actors = 16, .n_events = 4096};
     must(segment_format(base, &config) == OBJSTORE_OK);
     struct segment driver, worker;
     attach(&driver, ROLE_DRIVER);

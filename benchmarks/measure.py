@@ -1,5 +1,6 @@
 """How a workload is measured: samples over a fixed time, the CPU that every process of the runtime used, and what
 foreign load there was meanwhile."""
+
 import signal
 import time
 
@@ -46,16 +47,18 @@ class Bench:
             share = foreign / (t * NCPU)
             clean += share <= self.opt.foreign
             got.append({"value": value, "ops": ops, "foreign": round(share, 3), "cpu": by, "extra": extra})
-        got = sorted(got, key=lambda s: s["foreign"])[:self.opt.repeats]
+        got = sorted(got, key=lambda s: s["foreign"])[: self.opt.repeats]
         ops = sum(s["ops"] for s in got) or 1
         by: dict[str, float] = {}
         for s in got:
             for k, v in s["cpu"].items():
                 by[k] = by.get(k, 0) + v * 1e6 / ops
         self.result.update(
-            samples=[s["value"] for s in got], foreign=[s["foreign"] for s in got],
+            samples=[s["value"] for s in got],
+            foreign=[s["foreign"] for s in got],
             cpu_us_per_op=round(sum(by.values()), 2),
-            cpu_us_by={k: round(v, 2) for k, v in sorted(by.items(), key=lambda kv: -kv[1])})
+            cpu_us_by={k: round(v, 2) for k, v in sorted(by.items(), key=lambda kv: -kv[1])},
+        )
         if got[0]["extra"]:
             self.result["extra"] = {k: sorted(s["extra"][k] for s in got)[len(got) // 2] for k in got[0]["extra"]}
 
@@ -74,6 +77,7 @@ class Bench:
                     fn()
                 n += step
             return per_call * n * scale / t, per_call * n, None
+
         self._take(sample)
 
     def latency(self, fn, warm=True, per_call=1):
@@ -90,19 +94,22 @@ class Bench:
                 own = fn()
                 ts.append(own if isinstance(own, float) else now() - a)
             ts.sort()
-            q = lambda p: ts[min(len(ts) - 1, int(p * len(ts)))] * 1e6  # noqa: E731
+            q = lambda p: ts[min(len(ts) - 1, int(p * len(ts)))] * 1e6
             v = len(ts) / sum(ts) if self.result["unit"].endswith("/s") else sum(ts) / len(ts) * 1e3
             if self.result["unit"] == "ms":
-                v = q(.5) / 1e3
-            extra = {"p50_us": round(q(.5), 1), "p90_us": round(q(.9), 1), "p99_us": round(q(.99), 1)}
+                v = q(0.5) / 1e3
+            extra = {"p50_us": round(q(0.5), 1), "p90_us": round(q(0.9), 1), "p99_us": round(q(0.99), 1)}
             return v, len(ts) * per_call, extra
+
         self._take(sample)
 
     def once(self, fn):
         """fn returns (value, extra) itself."""
+
         def sample():
             v, extra = fn()
             return v, 1, extra
+
         self._take(sample)
 
 

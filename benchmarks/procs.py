@@ -3,6 +3,7 @@ that belongs to this benchmark run (the driver, its daemons and workers), and of
 
 A process belongs to the run if it descends from the driver, shares its session, or carries the run's
 marker in its environment (so daemons that detach themselves are counted too)."""
+
 import os
 import time
 
@@ -40,12 +41,20 @@ def _stat(pid: int):
             s = f.read().decode("utf-8", "replace")
     except OSError:
         return None
-    comm = s[s.index("(") + 1:s.rindex(")")]
-    r = s[s.rindex(")") + 2:].split()
+    comm = s[s.index("(") + 1 : s.rindex(")")]
+    r = s[s.rindex(")") + 2 :].split()
     # r[0] is field 3 (state): ppid 4, session 6, utime 14 .. cstime 17, threads 20, start time 22
-    return {"pid": pid, "comm": comm, "ppid": int(r[1]), "sid": int(r[3]),
-            "own": (int(r[11]) + int(r[12])) / TICK, "reaped": (int(r[13]) + int(r[14])) / TICK,
-            "threads": int(r[17]), "start": int(r[19]), "state": r[0]}
+    return {
+        "pid": pid,
+        "comm": comm,
+        "ppid": int(r[1]),
+        "sid": int(r[3]),
+        "own": (int(r[11]) + int(r[12])) / TICK,
+        "reaped": (int(r[13]) + int(r[14])) / TICK,
+        "threads": int(r[17]),
+        "start": int(r[19]),
+        "state": r[0],
+    }
 
 
 def _carries_marker(p) -> bool:
@@ -166,5 +175,9 @@ def footprint() -> dict:
     for p in ps:
         b = _field(f"/proc/{p['pid']}/smaps_rollup", ("Pss",))
         by[label(p)] = round(by.get(label(p), 0) + b / 1e6, 1)
-    return {"processes": len(ps), "threads": sum(p["threads"] for p in ps), "pss_mb": round(sum(by.values()), 1),
-            "pss_mb_by": by}
+    return {
+        "processes": len(ps),
+        "threads": sum(p["threads"] for p in ps),
+        "pss_mb": round(sum(by.values()), 1),
+        "pss_mb_by": by,
+    }

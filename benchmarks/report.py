@@ -1,4 +1,5 @@
 """Tables of saved results, with how many times better cellmesh is than each peer (or each API than the first one)."""
+
 from __future__ import annotations
 
 LABELS = {"pool_api": "ProcessPoolExecutor", "loky_api": "loky", "dask_api": "Dask", "ipp_api": "ipyparallel"}
@@ -27,7 +28,9 @@ def ratio(result: dict, base: dict) -> str:
         return x / y if result["better"] == "higher" else y / x
 
     text = f"{times(result['median'], base['median']):.2f}x"
-    each = sorted(times(x, y) for x, y in zip(result.get("rounds", []), base.get("rounds", [])) if x and y)
+    each = sorted(
+        times(x, y) for x, y in zip(result.get("rounds", []), base.get("rounds", []), strict=False) if x and y
+    )
     return text + (f" ({each[0]:.2f}..{each[-1]:.2f})" if len(each) > 1 else "")
 
 
@@ -40,12 +43,21 @@ def rows(runs: dict[str, dict]) -> list[list[str]]:
     apis = list(runs)
     ours = "cellmesh"
     pairs = [(ours, a) for a in apis if a != ours] if ours in apis else [(a, apis[0]) for a in apis[1:]]
-    out = [["workload", "unit", *(f"{label(a)}: median (min..max)" for a in apis),
-            *(f"{label(a)}: CPU us/op" for a in apis), *(f"{label(a)} / {label(b)}" for a, b in pairs)]]
+    out = [
+        [
+            "workload",
+            "unit",
+            *(f"{label(a)}: median (min..max)" for a in apis),
+            *(f"{label(a)}: CPU us/op" for a in apis),
+            *(f"{label(a)} / {label(b)}" for a, b in pairs),
+        ]
+    ]
     for name in dict.fromkeys(n for a in apis for n in runs[a]["results"]):
         of = {a: runs[a]["results"].get(name, {}) for a in apis}
         unit = next(r["unit"] for r in of.values() if r)
-        out.append([name, unit, *map(value, of.values()), *map(cpu, of.values()), *(ratio(of[a], of[b]) for a, b in pairs)])
+        out.append(
+            [name, unit, *map(value, of.values()), *map(cpu, of.values()), *(ratio(of[a], of[b]) for a, b in pairs)]
+        )
     return out
 
 

@@ -1,4 +1,5 @@
 """Runs workloads of one API in this process and writes what they measured; workloads.py is the program."""
+
 import argparse
 import fnmatch
 import gc
@@ -20,8 +21,14 @@ now = time.perf_counter
 
 # What a plain `init(num_cpus=2)` should be given so that peers are alike: no web UI, no log relaying.
 INIT = {"ray": {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}}
-ENV = {"ray": {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-               "RAY_DISABLE_IMPORT_WARNING": "1"}}
+ENV = {
+    "ray": {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_DISABLE_IMPORT_WARNING": "1",
+    }
+}
 
 
 class TooLong(Exception):
@@ -46,8 +53,17 @@ def cold(opt, suite: ModuleType) -> None:
     t4 = now()
     api.shutdown()
     t5 = now()
-    print(json.dumps({"import_s": round(t1 - t0, 4), "init_s": round(t2 - t1, 4), "first_task_s": round(t3 - t2, 4),
-                      "next_tasks_s": round(t4 - t3, 4), "shutdown_s": round(t5 - t4, 4)}))
+    print(
+        json.dumps(
+            {
+                "import_s": round(t1 - t0, 4),
+                "init_s": round(t2 - t1, 4),
+                "first_task_s": round(t3 - t2, 4),
+                "next_tasks_s": round(t4 - t3, 4),
+                "shutdown_s": round(t5 - t4, 4),
+            }
+        )
+    )
 
 
 def describe(result: dict) -> str:
@@ -80,8 +96,16 @@ def run_workload(name: str, workload: dict, bench: Bench) -> None:
 
 def run(opt, suite: ModuleType, names: list[str]) -> None:
     api = suite.ray = importlib.import_module(opt.api)
-    out = {"api": opt.api, "version": getattr(api, "__version__", "?"), "python": platform.python_version(),
-           "cpus": os.cpu_count(), "num_cpus": opt.num_cpus, "time_s": opt.time, "repeats": opt.repeats, "results": {}}
+    out = {
+        "api": opt.api,
+        "version": getattr(api, "__version__", "?"),
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+        "num_cpus": opt.num_cpus,
+        "time_s": opt.time,
+        "repeats": opt.repeats,
+        "results": {},
+    }
     signal.signal(signal.SIGALRM, _alarm)
     started = False
 
@@ -129,10 +153,15 @@ def main(suite: ModuleType) -> None:
     p.add_argument("--warmup", type=float, default=0.5)
     p.add_argument("--repeats", type=int, default=3)
     p.add_argument("--extra", type=int, default=4, help="samples more, at most, while the machine is noisy")
-    p.add_argument("--foreign", type=float, default=0.08,
-                   help="share of the machine others may use during a clean sample")
-    p.add_argument("--patience", type=float, default=0,
-                   help="seconds a workload may wait, in all, for the rest of the machine to fall quiet")
+    p.add_argument(
+        "--foreign", type=float, default=0.08, help="share of the machine others may use during a clean sample"
+    )
+    p.add_argument(
+        "--patience",
+        type=float,
+        default=0,
+        help="seconds a workload may wait, in all, for the rest of the machine to fall quiet",
+    )
     p.add_argument("--num-cpus", type=int, default=2)
     p.add_argument("--init", type=json.loads, help="JSON of init()'s other arguments")
     p.add_argument("--no-shutdown", action="store_true")
@@ -148,11 +177,15 @@ def main(suite: ModuleType) -> None:
     if opt.cold:
         cold(opt, suite)
         return
+
     def matches(name: str, patterns: str) -> bool:
         return any(fnmatch.fnmatch(name, x) for x in patterns.split(",") if x)
 
-    names = [n for n, w in suite.WORKLOADS.items() if matches(n, opt.only) and matches(w["group"], opt.groups)
-             and not matches(n, opt.skip)]
+    names = [
+        n
+        for n, w in suite.WORKLOADS.items()
+        if matches(n, opt.only) and matches(w["group"], opt.groups) and not matches(n, opt.skip)
+    ]
     if opt.list:
         for n in names:
             w = suite.WORKLOADS[n]

@@ -9,6 +9,7 @@ the same (sizes are cut down to two cores and a second or two). Every figure is 
 --time seconds; a sample taken while other processes used more than --foreign of the machine is taken again
 (a few times at most), so the choice never looks at the speed itself. Beside the rate each workload reports
 the CPU microseconds per operation over all processes of the runtime: on few cores that is the real price."""
+
 import asyncio
 import gc
 import json
@@ -155,8 +156,25 @@ REMOTE = {}
 
 def declare():
     """The remote functions, made once as a user's decorators would make them."""
-    for f in (noop, noop_arg, ten_args, add1, add, one, echo, fails, first_element, make_array, put_100_small,
-              put_10_large, spawn_noops, many_refs, call_actors, victim, busy):
+    for f in (
+        noop,
+        noop_arg,
+        ten_args,
+        add1,
+        add,
+        one,
+        echo,
+        fails,
+        first_element,
+        make_array,
+        put_100_small,
+        put_10_large,
+        spawn_noops,
+        many_refs,
+        call_actors,
+        victim,
+        busy,
+    ):
         globals()["r_" + f.__name__] = REMOTE[f.__name__] = ray.remote(f)
 
 
@@ -166,11 +184,19 @@ GROUP = ""  # a group's workloads share one process and one init() in compare.py
 
 def workload(unit, ray_perf=None, better=None, init=True, limit=90):
     """Registers a workload; `ray_perf` is its name in `ray microbenchmark`, `limit` seconds end it."""
+
     def wrap(f):
-        WORKLOADS[f.__name__] = {"fn": f, "unit": unit, "ray_perf": ray_perf, "init": init, "limit": limit,
-                                 "group": GROUP or f.__name__,
-                                 "better": better or ("higher" if unit.endswith("/s") else "lower")}
+        WORKLOADS[f.__name__] = {
+            "fn": f,
+            "unit": unit,
+            "ray_perf": ray_perf,
+            "init": init,
+            "limit": limit,
+            "group": GROUP or f.__name__,
+            "better": better or ("higher" if unit.endswith("/s") else "lower"),
+        }
         return f
+
     return wrap
 
 
@@ -181,14 +207,25 @@ GROUP = "start"
 @workload("s", init=False, limit=180)
 def init_cold(b):
     """Interpreter start to the first task's result, in a fresh process: import + init + first task."""
+
     def go():
         t0 = now()
-        command = [sys.executable, os.path.abspath(__file__), "--api", b.opt.api, "--num-cpus", str(b.opt.num_cpus),
-                   "--init", json.dumps(b.opt.init), "--cold"]
+        command = [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--api",
+            b.opt.api,
+            "--num-cpus",
+            str(b.opt.num_cpus),
+            "--init",
+            json.dumps(b.opt.init),
+            "--cold",
+        ]
         p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=100)
         wall = now() - t0
         d = json.loads(p.stdout.decode().strip().splitlines()[-1])
         return d["import_s"] + d["init_s"] + d["first_task_s"], {**d, "process_total_s": round(wall, 3)}
+
     b.once(go)
 
 
@@ -196,6 +233,7 @@ def init_cold(b):
 def footprint(b):
     """Memory of all the runtime's processes (PSS) once a task has run, and their CPU use while idle."""
     import procs
+
     ray.get([r_noop.remote() for _ in range(20)])
     time.sleep(1.5)
 
@@ -208,6 +246,7 @@ def footprint(b):
         b.result["by_process"] = f.pop("pss_mb_by")
         idle = round(100 * sum(by.values()) / t, 2)
         return f["pss_mb"], {"processes": f["processes"], "threads": f["threads"], "idle_cpu_percent": idle}
+
     b.once(go)
 
 
@@ -260,6 +299,7 @@ def put_large_fresh(b):
         t0 = now()
         kept.append(ray.put(a))
         return a.nbytes / 1e9 / (now() - t0)
+
     put()
     b.once(lambda: (sorted(put() for _ in range(5))[2], None))
 
@@ -299,6 +339,7 @@ def put_large_multi(b):
 def get_large(b):
     """First get of a 100 MB array that another process put; zero_copy: the driver's own memory did not grow."""
     from procs import rss_anon
+
     a = b.actor(Actor)
     grown = []
 
@@ -312,6 +353,7 @@ def get_large(b):
         grown.append(rss_anon() - m0)
         b.result["writeable"] = bool(v.flags.writeable)
         return t
+
     b.latency(go)
     b.result["grown_mb"] = round(sorted(grown)[len(grown) // 2] / 1e6, 2)
     b.result["zero_copy"] = b.result["grown_mb"] < 10
@@ -327,11 +369,13 @@ def get_large_again(b):
 @workload("ms")
 def task_result_100mb(b):
     """A task makes and returns a 100 MB array: submit to first element read."""
+
     def go():
         t0 = now()
         v = ray.get(r_make_array.remote(100_000_000))
         v[0]
         return now() - t0
+
     b.latency(go)
 
 
@@ -366,6 +410,7 @@ def tasks_sync_error(b):
         except ValueError:
             return
         raise AssertionError("no ValueError")
+
     b.latency(go)
 
 
@@ -377,12 +422,14 @@ def tasks_async(b):
 @workload("tasks/s")
 def tasks_submit(b):
     """Only the submitting part of tasks_async."""
+
     def go():
         t0 = now()
         refs = [r_noop.remote() for _ in range(1000)]
         t = now() - t0
         ray.get(refs)
         return t / 1000
+
     b.latency(go, per_call=1000)
 
 
@@ -422,22 +469,26 @@ GROUP = "graphs"
 @workload("tasks/s")
 def chain_1000(b):
     """1000 tasks, each taking the former's ref; get the last."""
+
     def go():
         r = 0
         for _ in range(1000):
             r = r_add1.remote(r)
         assert ray.get(r) == 1000
+
     b.rate(go, 1000)
 
 
 @workload("tasks/s")
 def tree_reduce_1024(b):
     """1024 leaves summed pairwise: 2047 tasks."""
+
     def go():
         rs = [r_one.remote() for _ in range(1024)]
         while len(rs) > 1:
-            rs = [r_add.remote(x, y) for x, y in zip(rs[::2], rs[1::2])]
+            rs = [r_add.remote(x, y) for x, y in zip(rs[::2], rs[1::2], strict=True)]
         assert ray.get(rs[0]) == 1024
+
     b.rate(go, 2047)
 
 
@@ -455,12 +506,14 @@ def fanout_10k(b):
 @workload("round/s", "single client wait 1k refs")
 def wait_1k(b):
     """1000 tasks, then wait for one at a time until none is left."""
+
     def go():
         todo = [r_noop.remote() for _ in range(1000)]
         fetch = True
         while todo:
             _, todo = ray.wait(todo, fetch_local=fetch)
             fetch = False
+
     b.rate(go)
 
 
@@ -560,10 +613,12 @@ GROUP = "actor life"
 @workload("actors/s", limit=150)
 def actor_create(b):
     """Four actors created, called once each, killed."""
+
     def go():
         actors = [b.actor(Actor) for _ in range(4)]
         ray.get([a.small_value.remote() for a in actors])
         b.close()
+
     b.rate(go, 4, warm=False)
 
 
@@ -591,6 +646,7 @@ def _wait_file(path, limit=30):
 @workload("ms", limit=150)
 def kill_worker_retry(b):
     """kill -9 of a worker in a task with retries left: until the second attempt's result."""
+
     def go():
         with tempfile.TemporaryDirectory() as d:
             ref = r_victim.options(max_retries=3).remote(d + "/started")
@@ -599,12 +655,14 @@ def kill_worker_retry(b):
             os.kill(pid, signal.SIGKILL)
             assert ray.get(ref) == "again"
             return (now() - t0) * 1e3, None
+
     b.once(go)
 
 
 @workload("ms", limit=150)
 def kill_actor_restart(b):
     """kill -9 of an idle restartable actor's process: until the next call's result."""
+
     def go():
         a = b.actor(Actor, max_restarts=2, max_task_retries=2)
         pid = ray.get(a.pid.remote())
@@ -615,6 +673,7 @@ def kill_actor_restart(b):
         t = now() - t0
         b.close()
         return t * 1e3, None
+
     b.once(go)
 
 
@@ -633,6 +692,7 @@ def _cancel(b, fn, limit):
                     raise AssertionError(f"still running {limit} s after cancel") from None
                 return (now() - t0) * 1e3, None
             raise AssertionError("not cancelled")
+
     b.once(go)
 
 
@@ -651,6 +711,7 @@ def cancel_sleeping(b):
 @workload("ms")
 def cancel_forced(b):
     """cancel(force=True) of a task inside one long time.sleep: until get raises."""
+
     def go():
         with tempfile.TemporaryDirectory() as d:
             ref = r_victim.options(max_retries=0).remote(d + "/started")
@@ -664,6 +725,7 @@ def cancel_forced(b):
                     raise
                 return (now() - t0) * 1e3, None
             raise AssertionError("not cancelled")
+
     b.once(go)
 
 
@@ -685,8 +747,10 @@ def refs_put_memory(b):
 @workload("bytes/ref", limit=150)
 def refs_outstanding_memory(b):
     """Driver memory for each of 10,000 tasks submitted behind blockers that hold every CPU."""
+
     def make():
         return [r_noop.remote() for _ in range(10000)]
+
     with tempfile.TemporaryDirectory() as d:
         blockers = [r_victim.options(max_retries=0).remote(f"{d}/b{i}") for i in range(b.opt.num_cpus)]
         for i in range(b.opt.num_cpus):
@@ -699,6 +763,7 @@ def refs_outstanding_memory(b):
 
 def _refs(b, make, finish=False):
     from procs import rss_anon, tree_anon
+
     ray.get([r_noop.remote() for _ in range(1000)])
     kept, ds, alls = [], [], []
     for _ in range(b.opt.repeats):  # kept to the end, so freed memory is not used again
@@ -711,10 +776,12 @@ def _refs(b, make, finish=False):
         ds.append((rss_anon() - m0) / len(refs))
         alls.append((tree_anon() - a0) / len(refs))
         kept.append(refs)
-    b.result.update(samples=[round(x, 1) for x in ds],
-                    extra={"all_processes_bytes_per_ref": round(sorted(alls)[len(alls) // 2], 1)})
+    b.result.update(
+        samples=[round(x, 1) for x in ds], extra={"all_processes_bytes_per_ref": round(sorted(alls)[len(alls) // 2], 1)}
+    )
 
 
 if __name__ == "__main__":  # the functions above stay in __main__, where a notebook's are: peers pickle them by value
     import runner
+
     runner.main(sys.modules["__main__"])

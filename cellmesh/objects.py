@@ -1,23 +1,77 @@
-"""`get` and `put`, which notebooks call most, so that a call costs little more than what it is for. `get` of a ref of the running
-session is all in C; the rest of it is here."""
+"""`get` and `put`, which notebooks call most, so that a call costs little more than what it is for. `get` of a ref of
+the running session is all in C; the rest of it is here."""
+
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from .objstore._core import make_get
 from .refs import ObjectRef
-from .session import current, process
+from .session.current import current, process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .typed import T0, T1, T2, K, ListOf, Nested
+
+T = TypeVar("T")
 
 
-def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
-    """The value of a ref, or the list of values of a list of refs; waits for what is not there yet.
+@overload
+def get(refs: ObjectRef[T], timeout: float | None = None) -> T: ...
+@overload
+def get(refs: tuple[ObjectRef[T0], ObjectRef[T1]], timeout: float | None = None) -> tuple[T0, T1]: ...
+@overload
+def get(
+    refs: tuple[ObjectRef[T0], ObjectRef[T1], ObjectRef[T2]], timeout: float | None = None
+) -> tuple[T0, T1, T2]: ...
+@overload
+def get(refs: tuple[ObjectRef[T], ...], timeout: float | None = None) -> tuple[T, ...]: ...
+@overload
+def get(refs: ListOf[ObjectRef[T]], timeout: float | None = None) -> list[T]: ...
+@overload
+def get(refs: Sequence[ObjectRef[T]], timeout: float | None = None) -> Sequence[T]: ...
+@overload
+def get(refs: Mapping[K, ObjectRef[T]], timeout: float | None = None) -> dict[K, T]: ...
+@overload
+def get(refs: Mapping[K, Sequence[ObjectRef[T]]], timeout: float | None = None) -> dict[K, list[T]]: ...
+@overload
+def get(refs: Sequence[Sequence[ObjectRef[T]]], timeout: float | None = None) -> list[list[T]]: ...
+@overload
+def get(refs: ObjectRef[T], timeout: float | None = None, *, return_exceptions: bool) -> T | BaseException: ...
+@overload
+def get(
+    refs: tuple[ObjectRef[T], ...], timeout: float | None = None, *, return_exceptions: bool
+) -> tuple[T | BaseException, ...]: ...
+@overload
+def get(
+    refs: ListOf[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+) -> list[T | BaseException]: ...
+@overload
+def get(
+    refs: Sequence[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+) -> Sequence[T | BaseException]: ...
+@overload
+def get(
+    refs: Mapping[K, ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+) -> dict[K, T | BaseException]: ...
+@overload
+def get(refs: Nested, timeout: float | None = None, *, return_exceptions: bool = False) -> Any: ...
+
+
+def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = False) -> Any:
+    """The value of a ref, or the values of the refs in a container; waits for what is not there yet.
 
     Parameters
     ----------
-    refs : ObjectRef or list of ObjectRef
+    refs : ObjectRef, list, tuple or dict
+        A container of refs, or of containers of them: the same comes back, with values in place of refs.
     timeout : float, seconds, >= 0, optional
-        How long to wait; 0 only looks.
+        How long to wait, for all together; 0 only looks.
+    return_exceptions : bool
+        Whether errors of tasks are returned in place of their values, when all tasks have ended, as by
+        `asyncio.gather`.
 
     Returns
     -------
@@ -26,21 +80,29 @@ def get(refs: ObjectRef | list[ObjectRef], timeout: float | None = None) -> Any:
     Raises
     ------
     TaskError
-        A task raised; also an instance of that exception's class. A list raises at its first failure, without waiting
-        for the rest.
+        A task raised; also an instance of that exception's class. A container raises at its first failure, without
+        waiting for the rest.
     GetTimeoutError
         The time is up.
     CellmeshError
         What else can become of a task; see `cellmesh.exceptions`.
+    TypeError
+        Something in `refs` is no ref, or is a set.
     """
-    return current().client.get(refs, timeout)
+    client = current().client
+    if type(refs) is ObjectRef:  # of a session that has ended
+        return client.get(refs, timeout, return_exceptions=return_exceptions)
+    from .tasks.containers import filled, refs_of
+
+    values = client.get(refs_of(refs, "get", ordered=True), timeout, return_exceptions=return_exceptions)
+    return filled(refs, iter(values))
 
 
 if not TYPE_CHECKING:
-    get = make_get(get, f"get(refs, timeout=None)\n--\n\n{inspect.getdoc(get)}")
+    get = make_get(get, f"get(refs, timeout=None, *, return_exceptions=False)\n--\n\n{inspect.getdoc(get)}")
 
 
-def put(value: Any) -> ObjectRef:
+def put(value: T) -> ObjectRef[T]:
     """Store a value once, for any number of tasks; returns its ref.
 
     Raises
@@ -52,6 +114,8 @@ def put(value: Any) -> ObjectRef:
     """
     client = (process.session or current()).client
     if type(value) is ObjectRef:
-        raise TypeError("put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as "
-                        "a value, put it into a list, put([ref])")
+        raise TypeError(
+            "put() stores values, and this is an ObjectRef already: pass it on as it is; to store a ref as "
+            "a value, put it into a list, put([ref])"
+        )
     return client.put(value)

@@ -1,60 +1,61 @@
-"""Listings of what a session holds: tasks, actors, objects, workers, nodes; and who uses it. They look once, start no session, and stop
-nothing.
+"""Listings of what a session holds: tasks, actors, objects, workers, nodes; and who uses it. They look once, start no
+session, and stop nothing.
 
     cm.state.list_tasks(filters=[("state", "=", "failed")])
     cm.state.summarize_tasks()
     cm.state.memory()
 """
+
 from __future__ import annotations
 
-import html
-import operator
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
 
-from . import api, attached, machines
-from .history import PUT_BIT, read_history
-from .holders import Places, holders
-from .scheduler.messages import DESK_NAMESPACE
-from .session import running
-from .stacks import stack_of
-from .text import in_bytes
+from .ids import short_id
+from .objstore._core import PUT_BIT
+from .observe import nodes, processes, states
+from .observe.history import names_of, read_history
+from .observe.holders import Places, holders
+from .observe.named_holders import of_others
+from .observe.objects import PAGE, largest_objects
+from .observe.selecting import Filter, check_filters, counted_by_state, passes, select
+from .observe.stacks import stack_of
+from .observe.states import State
+from .observe.tables import Row, Rows
+from .scheduler.ipc.messages import AGENT_NAMESPACE
+from .session.current import running
+from .text import Shown, in_bytes, in_limits, in_one_line
 
 if TYPE_CHECKING:
-    from .objstore._core import Client
+    pass
 
-Row = dict[str, Any]
-Filter = tuple[str, str, Any]
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
-SHOWN = 50  # rows that a display shows
+__all__ = [
+    "get_log",
+    "list_actors",
+    "list_jobs",
+    "list_logs",
+    "list_nodes",
+    "list_objects",
+    "list_placement_groups",
+    "list_runs",
+    "list_tasks",
+    "list_workers",
+    "memory",
+    "metrics",
+    "running_stacks",
+    "stacks",
+    "summarize_actors",
+    "summarize_objects",
+    "summarize_tasks",
+]
+
 EVERY = 2**31 - 1  # as `limit`: more than there can be of anything
-PAGE = 4096  # objects looked at in one go
 
 
-class Rows(list[Row]):
-    """A list of dicts that displays itself as a table."""
-
-    def __repr__(self) -> str:
-        if not self:
-            return "nothing"
-        names = list(self[0])
-        table = [names, *([str(row.get(name, "")) for name in names] for row in self[:SHOWN])]
-        widths = [max(len(line[i]) for line in table) for i in range(len(names))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table]
-        return "\n".join([*lines, *([f"... {len(self) - SHOWN} more"] if len(self) > SHOWN else [])])
-
-    def _repr_html_(self) -> str:
-        if not self:
-            return "<em>nothing</em>"
-        names = list(self[0])
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(str(row.get(name, str())))}</td>' for name in names)}</tr>"
-                       for row in self[:SHOWN])
-        more = f"<p>... {len(self) - SHOWN} more</p>" if len(self) > SHOWN else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+def __dir__() -> list[str]:
+    return __all__
 
 
 def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
@@ -70,129 +71,197 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     Returns
     -------
     Rows
-        With task, name, state (waiting, ready, running, blocked, finished, failed, cancelled, crashed), attempt, node (the
-        machine where it runs, ran last or was sent), pid (there), origin (number of the cell), parent (task), actor (index, -1 for
-        none), seconds (of its last run).
+        With task, name, state (waiting, queued, retrying, running, finished, failed, cancelled), detail (of one that
+        runs "blocked", if it sleeps in get() or wait(); of one that has failed "crashed", if its process has ended),
+        waits_for (of one that is queued and that its `max_in_flight` or `rate_limit` keeps from beginning: how; else
+        ""), attempt, node (the machine where it runs, ran last or was sent), pid (there), origin (number of the cell),
+        parent (task), actor (index, -1 for none), seconds (of its last run), retry_in_seconds (how long it waits for
+        its next attempt, where that has a retry_delay).
     """
-    client, node_name = running().client, machines.namer(running())
+    client, node_name = running().client, nodes.namer(running())
     # The living first: a task that ends between the two looks is then found by both, not by neither.
     rows: dict[int, Row] = {
-        t["seq"]: _task_row(t["seq"], t["name"], t["state"], t["attempt"], node_name(t["node"]) if t["worker"] >= 0 else "", t["pid"],
-                            t["origin"], t["parent"], t["actor"], None) for t in client.tasks(min(10 * limit, EVERY))}
+        t["seq"]: _task_row(
+            t["seq"],
+            t["name"],
+            t["state"],
+            in_limits(t, t["name"]),
+            t["attempt"],
+            node_name(t["node"]) if t["worker"] >= 0 else "",
+            t["pid"],
+            t["origin"],
+            t["parent"],
+            t["actor"],
+            None,
+            t["waits_s"],
+        )
+        for t in client.tasks(min(10 * limit, EVERY))
+    }
     for task in read_history(client):
         if task.state in ("pending", "running"):  # the segment knows better, above
-            if task.node and task.seq in rows and rows[task.seq]["state"] == "running":
-                rows[task.seq]["pid"] = task.pid  # but for what runs elsewhere
+            if task.node and task.seq in rows and rows[task.seq]["state"] == State.RUNNING.word:
+                rows[task.seq]["pid"] = task.pid  # but for what runs on another machine
             continue
-        rows[task.seq] = _task_row(task.seq, task.name, task.state, task.attempt, node_name(task.node) if task.started_at else "", task.pid,
-                                   task.origin, task.parent, task.actor, task.seconds)
-    return _select((rows[seq] for seq in sorted(rows, reverse=True)), filters, limit)
+        rows[task.seq] = _task_row(
+            task.seq,
+            task.name,
+            task.state,
+            "",
+            task.attempt,
+            node_name(task.node) if task.started_at else "",
+            task.pid,
+            task.origin,
+            task.parent,
+            task.actor,
+            task.seconds,
+        )
+    return select((rows[seq] for seq in sorted(rows, reverse=True)), filters, limit, states.TASKS)
 
 
-def _task_row(seq: int, name: str, state: str, attempt: int, node: str, pid: int, origin: int, parent: int,
-              actor: int, seconds: float | None) -> Row:
-    return {"task": seq, "name": name, "state": state, "attempt": attempt, "node": node, "pid": pid, "origin": origin,
-            "parent": parent, "actor": actor, "seconds": None if seconds is None else round(seconds, 6)}
+def _task_row(
+    seq: int,
+    name: str,
+    state: str,
+    waits_for: str,
+    attempt: int,
+    node: str,
+    pid: int,
+    origin: int,
+    parent: int,
+    actor: int,
+    seconds: float | None,
+    retry_in_s: float = 0.0,
+) -> Row:
+    state, detail = states.in_listing(state)
+    return {
+        "task": seq,
+        "name": name,
+        "state": state,
+        "detail": detail,
+        "waits_for": waits_for,
+        "attempt": attempt,
+        "node": node,
+        "pid": pid,
+        "origin": origin,
+        "parent": parent,
+        "actor": actor,
+        "seconds": None if seconds is None else round(seconds, 6),
+        "retry_in_seconds": round(retry_in_s, 3) or None,
+    }
 
 
 def list_actors(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Actors, dead ones that still have handles included: index, id, class_name, name, namespace, state, node (the machine where it
-    lives), pid (there; 0 on another machine), calls, restarts left, whether detached."""
-    node_name = machines.namer(running())
+    """Actors, dead ones that still have handles included: index, id, class_name, name, namespace, state, node (the
+    machine where it lives), pid (there; 0 on another machine), calls, restarts left, whether detached."""
+    node_name = nodes.namer(running())
 
     def row(actor: Row) -> Row:
         class_name, name, namespace, *_ = actor["meta"] or ("", "", "")
-        return {"actor": actor["index"], "id": actor["id"], "class_name": class_name, "name": name,
-                "namespace": namespace, "state": actor["state"],
-                "node": node_name(actor["node"]) if actor["pid"] or actor["node"] else "", "pid": actor["pid"],
-                "pending_calls": actor["pending_calls"], "restarts_left": actor["restarts_left"],
-                "detached": actor["detached"]}
-    return _select((shown for shown in map(row, running().client.actors()) if shown["namespace"] != DESK_NAMESPACE), filters, limit)
+        return {
+            "actor": actor["index"],
+            "id": actor["id"],
+            "class_name": class_name,
+            "name": name,
+            "namespace": namespace,
+            "state": actor["state"],
+            "node": node_name(actor["node"]) if actor["pid"] or actor["node"] else "",
+            "pid": actor["pid"],
+            "pending_calls": actor["pending_calls"],
+            "restarts_left": actor["restarts_left"],
+            "detached": actor["detached"],
+        }
+
+    return select(
+        (shown for shown in map(row, running().client.actors()) if shown["namespace"] != AGENT_NAMESPACE),
+        filters,
+        limit,
+        states.ACTORS,
+    )
 
 
 def list_objects(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Living objects, the largest first: id, state, bytes, place (memory, disk, slot: too small for either), made by,
-    the pids that hold refs, uses by tasks and other objects."""
+    """Living objects, the largest first: id, state, size in bytes, place (memory; shared: memory that stays writable;
+    disk; slot: too small for either), made by which task or put, the name of that task as long as it is known, the
+    pids that hold refs, uses by tasks and other objects."""
     return Rows(row for row, _ in _largest_rows(filters, limit))
 
 
 def _largest_rows(filters: Sequence[Filter], limit: int, place: str = "") -> list[tuple[Row, Row]]:
     """Rows of the largest objects that pass, and what the client tells of each."""
-    _check(filters, limit)
+    check_filters(filters, limit, states.OBJECTS)
     client = running().client
     pids = {c["index"]: c["pid"] for c in client.clients()}
 
     def row(o: Row) -> Row:
         made_by = f"{'put' if o['creator'] & PUT_BIT else 'task'} {o['creator'] & ~PUT_BIT}"
-        return {"id": o["id"], "state": o["state"], "size": o["size"], "place": o["place"], "made_by": made_by,
-                "held_by": [pids.get(i, 0) for i in o["holders"]], "used_by": o["pins"]}
-    found = largest_objects(client, limit, place, lambda o: all(_passes(row(o), *each) for each in filters))
+        return {
+            "id": o["id"],
+            "state": o["state"],
+            "size": o["size"],
+            "place": o["place"],
+            "made_by": made_by,
+            "name": names.get(o["creator"], ""),
+            "held_by": [pids.get(i, 0) for i in o["holders"]],
+            "used_by": o["pins"],
+        }
+
+    asks_names = any(len(condition) and condition[0] == "name" for condition in filters)
+    names = {task.seq: task.name for task in read_history(client)} if asks_names else {}
+    found = largest_objects(client, limit, place, lambda o: all(passes(row(o), *each) for each in filters))
+    names = names_of(client, {o["creator"] for o in found if not o["creator"] & PUT_BIT})
     return [(row(o), o) for o in found]
-
-
-def largest_objects(client: Client, limit: int, place: str = "", passes: Callable[[Row], bool] = lambda o: True) -> list[Row]:
-    """What the client tells of the largest objects that pass. Of ten million no list is made: a page at a time, and once
-    there are `limit` of them only larger ones are asked for."""
-    kept: list[Row] = []
-    first = at_least = 0
-    while page := client.objects(PAGE, at_least, first, place):
-        first = page[-1]["slot"] + 1
-        kept += filter(passes, page)
-        if len(kept) >= 2 * limit:
-            kept = nlargest(limit, kept, key=_size)
-            at_least = _size(kept[-1]) + 1
-    return nlargest(limit, kept, key=_size)
-
-
-def _size(o: Row) -> int:
-    return o["size"]
 
 
 def list_workers(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """The processes of the session: index, role, pid, state (idle, busy, blocked, actor), task, actor, tasks
     finished, name of what it runs."""
-    return _select(attached.rows(running().client), filters, limit)
+    return select(processes.rows(running().client), filters, limit, states.WORKERS)
 
 
 def list_jobs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """The programs that use the session: pid of the driver, program (its command line), notebook (if it is a kernel), node, state, started, ended.
+    """The programs that use the session: pid of the driver, program (its command line), notebook (if it is a kernel),
+    node, state, started, ended.
 
-    In a cluster those of all its machines, the latest first, and of those that have left the last 1,000: state is running, ended, or lost
-    with its machine. Times are this machine's local time, by the clock of the driver's.
+    In a cluster those of all its machines, the latest first, and of those that have left the last 1,000: state is
+    running, ended, or lost with its machine. Times are this machine's local time, by the clock of the driver's.
 
     Raises
     ------
     ClusterError
         The head of the cluster does not answer.
     """
-    from . import drivers
-    return _select(drivers.jobs(running()), filters, limit)
+    from .observe import drivers
+
+    return select(drivers.jobs(running()), filters, limit, states.JOBS)
 
 
 def list_runs(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """What drivers have done, the latest first: program (or notebook), node, state, started, seconds, tasks (with calls of actors: those that
-    had ended in its session when it left), how many of them elsewhere, peak_bytes (the most that the object store has held).
+    """What drivers have done, the latest first: program (or notebook), node, state, started, seconds, tasks (with calls
+    of actors: those that had ended in its session when it left), how many of them elsewhere, peak_bytes (the most that
+    the object store has held).
 
-    In a cluster the last 1,000 of all its machines, as of a minute ago at most, see `list_jobs`; without one nothing outlives its session, and only what
-    goes on is listed.
+    In a cluster the last 1,000 of all its machines, as of a minute ago at most, see `list_jobs`; without one nothing
+    outlives its session, and only what goes on is listed.
 
     Raises
     ------
     ClusterError
         The head of the cluster does not answer.
     """
-    from . import drivers
-    return _select(drivers.runs(running()), filters, limit)
+    from .observe import drivers
+
+    return select(drivers.runs(running()), filters, limit, states.JOBS)
 
 
 def list_nodes(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     """The machines that the session's tasks can run on, as `cellmesh.nodes` has them."""
-    return _select(api.nodes(), filters, limit)
+    return select(nodes.rows(running()), filters, limit, states.NODES)
 
 
 def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
-    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, what of each is available, on which
-    machine it is, "" as long as it is reserved nowhere, and at home, the machine whose tasks may run in it.
+    """Placement groups: id, name, namespace, strategy, state (pending, reserved, removed), bundles, what of each is
+    available, on which machine it is, "" as long as it is reserved nowhere, and at home, the machine whose tasks may
+    run in it.
 
     In a cluster those of all its machines, as of a second ago; what is available is known of this machine's only.
 
@@ -201,8 +270,9 @@ def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) 
     ClusterError
         The head of the cluster does not answer.
     """
-    from . import placement
-    return _select(placement.listing(running()), filters, limit)
+    from .observe import placement_groups
+
+    return select(placement_groups.listing(running()), filters, limit, states.PLACEMENT_GROUPS)
 
 
 def list_logs() -> Rows:
@@ -213,11 +283,14 @@ def list_logs() -> Rows:
     ValueError
         The session keeps none, as `init` was not given a `log_dir`.
     """
-    from . import logs
+    from .observe import logs
+
     return Rows(logs.files(running().config.log_dir))
 
 
-def get_log(task: int | None = None, *, actor: int | str | None = None, pid: int | None = None, tail: int = 1000) -> str:
+def get_log(
+    task: int | None = None, *, actor: int | str | None = None, pid: int | None = None, tail: int = 1000
+) -> str:
     """What a task, an actor or a worker has printed, from the files of `init(log_dir=...)`.
 
     Parameters
@@ -234,21 +307,38 @@ def get_log(task: int | None = None, *, actor: int | str | None = None, pid: int
     Raises
     ------
     ValueError
-        The session keeps no files; not just one of the three is given; there is no such actor; the task ran on another machine.
+        The session keeps no files; not just one of the three is given; there is no such actor; the task ran on another
+        machine.
     """
-    from . import logs
+    from .observe import logs
+
     if sum(value is not None for value in (task, actor, pid)) != 1:
-        raise ValueError("get_log() needs one of task=, actor= and pid=, as list_tasks(), list_actors() and list_workers() have them")
+        raise ValueError(
+            "get_log() needs one of task=, actor= and pid=, as list_tasks(), list_actors() and list_workers() have them"
+        )
     tasks = None if task is None else range(task, task + 1)
-    away = next((found for found in read_history(running().client) if found.seq == task and found.node), None) if task is not None else None
-    if away is not None:
-        raise ValueError(f"get_log({task}): the task ran on {machines.namer(running())(away.node)}, in process {away.pid} there, and the files of "
-                         "what it printed are there, if its node was started with any; the panel's Logs view has what came home of it")
+    remote = (
+        next((found for found in read_history(running().client) if found.seq == task and found.node), None)
+        if task is not None
+        else None
+    )
+    if remote is not None:
+        raise ValueError(
+            f"get_log({task}): the task ran on {nodes.namer(running())(remote.node)}, in process {remote.pid} there, "
+            "and the files of what it printed are there, if its node was started with any; the panel's Logs view has "
+            "what came home of it"
+        )
     if actor is not None:
-        rows = [row for row in list_actors(limit=EVERY) if row["pid"] and actor in (row["actor"], row["id"], row["name"] or None)]
+        rows = [
+            row
+            for row in list_actors(limit=EVERY)
+            if row["pid"] and actor in (row["actor"], row["id"], row["name"] or None)
+        ]
         if not rows:
-            raise ValueError(f"get_log(actor={actor!r}): no living actor has that index, name or id; pid= gives what one that has "
-                             "ended had printed")
+            raise ValueError(
+                f"get_log(actor={actor!r}): no living actor has that index, name or id; pid= gives what one that has "
+                "ended had printed"
+            )
         pid = rows[0]["pid"]
         calls = list_tasks(filters=[("actor", "=", rows[0]["actor"])], limit=EVERY)
         # From the constructor on its process serves nothing else.
@@ -257,20 +347,47 @@ def get_log(task: int | None = None, *, actor: int | str | None = None, pid: int
 
 
 def metrics() -> Rows:
-    """What the programs of the session count and measure with `cellmesh.util.metrics`: name, kind, tags, value (of a histogram the
-    sum), count and buckets of histograms, description."""
-    from .metrics import rows
+    """What the programs of the session count and measure with `cellmesh.util.metrics`: name, kind, tags, value (of a
+    histogram the sum), count and buckets of histograms, description."""
+    from .observe.metrics import rows
+
     return Rows(rows())
 
 
 def summarize_tasks() -> Rows:
-    """How many tasks of each name are in each state."""
-    return _summary(list_tasks(limit=EVERY), "name")
+    """Tasks by name, what took longest first: how many are in each state, and of those that have run how long they did,
+    in seconds: on average, 95 % of them at most, all together, and as a share of all tasks. Unfinished tasks, and those
+    that ended lately."""
+    return summary_of(list_tasks(limit=EVERY))
+
+
+def summary_of(tasks: Sequence[Row]) -> Rows:
+    """What `summarize_tasks` makes of rows of `list_tasks`."""
+    seconds: dict[str, list[float]] = {}
+    for row in tasks:
+        if row["seconds"] is not None:
+            seconds.setdefault(row["name"], []).append(row["seconds"])
+    everything = sum(map(sum, seconds.values()))
+    rows = []
+    for counted in counted_by_state(tasks, "name"):
+        ran = sorted(seconds.get(counted["name"], ()))
+        total = sum(ran)
+        times = (
+            (round(total / len(ran), 6), ran[ceil(0.95 * len(ran)) - 1], round(total, 6)) if ran else (None, None, None)
+        )
+        rows.append(
+            {
+                **counted,
+                **dict(zip(("mean_seconds", "p95_seconds", "total_seconds"), times, strict=True)),
+                "share": round(total / everything, 4) if ran and everything else None,
+            }
+        )
+    return Rows(sorted(rows, key=lambda row: -(row["total_seconds"] or 0.0)))
 
 
 def summarize_actors() -> Rows:
     """How many actors of each class are in each state."""
-    return _summary(list_actors(limit=EVERY), "class_name")
+    return counted_by_state(list_actors(limit=EVERY), "class_name")
 
 
 def summarize_objects() -> Rows:
@@ -301,71 +418,94 @@ def stacks(pids: Iterable[int] = ()) -> dict[int, str]:
     dict of pid to text
         A stack for each thread; or why there is none.
     """
-    of = running()
-    workers = {row["pid"]: row["state"] for row in of.client.clients() if row["role"] == "worker"}
-    asked = list(pids) or [pid for pid, state in workers.items() if state != "idle"]
-    texts = {}
-    for pid in asked:
-        try:
-            if pid not in workers:
-                raise LookupError(f"process {pid} is no worker of this session (any more)")
-            texts[pid] = stack_of(of.node.link, pid) or "It waits for work."
-        except LookupError as reason:
-            texts[pid] = str(reason)
-    return texts
+    workers = {row["pid"]: row for row in processes.rows(running().client) if row["role"] == "worker"}
+    asked = list(pids) or [pid for pid, row in workers.items() if row["state"] != "idle"]
+    return {pid: _stack(pid, workers) for pid in asked}
 
 
-def memory(limit: int = 20, place: str = "") -> str:
+def running_stacks(what: Sequence[str] = ()) -> Rows:
+    """Where tasks are that run now, and actors: pid, name (of the task, or the actor's class), task (its number, 0 for
+    an actor that has nothing to do), seconds since it began, where that is known, and the stack.
+
+    Parameters
+    ----------
+    what : sequence of str
+        Names of tasks or actors, with or without what stands before the last dot, numbers of tasks, or pids; none: all.
+    """
+    client = running().client
+    workers = {row["pid"]: row for row in processes.rows(client) if row["role"] == "worker"}
+    actors = {row["actor"]: row for row in list_actors(limit=EVERY)}
+    now = time.time()
+    begun = {task.seq: task.started_at for task in read_history(client) if task.state == "running"}
+    found = Rows()
+    for pid, row in workers.items():
+        actor = actors.get(row["actor"], {})
+        names = {row["name"], row["name"].rpartition(".")[2], actor.get("name"), actor.get("class_name")} - {"", None}
+        if (what and not {*names, str(pid), str(row["task"] or "")} & set(what)) or (
+            not what and row["state"] == "idle"
+        ):
+            continue
+        since = begun.get(row["task"])
+        found.append(
+            {
+                "pid": pid,
+                "name": row["name"],
+                "task": row["task"],
+                "actor": actor.get("name") or "",
+                "seconds": max(0.0, now - since) if since is not None else None,
+                "stack": _stack(pid, workers),
+            }
+        )
+    return found
+
+
+def _stack(pid: int, workers: Collection[int]) -> str:
+    try:
+        if pid not in workers:
+            raise LookupError(f"process {pid} is no worker of this session (any more)")
+        return stack_of(running().node.link, pid) or "It waits for work."
+    except LookupError as reason:
+        return str(reason)
+
+
+STATE_AT = {"disk": "on disk", "shared": "shared"}  # said in place of the state
+
+
+def memory(limit: int = 20, place: str = "", exact: bool = False, asks: bool = True) -> str:
     """What holds the object store's memory, in words: totals, then the largest objects, and who holds refs to them:
-    which processes and what they run, and in this one which variables, attributes, closures and frames of the last traceback.
-    `place`: only the objects there, "memory", "disk" or "slot"."""
+    which processes and what they run, and in this one, and in other drivers, which variables, attributes, closures and
+    frames of the last traceback. `place`: only the objects there, "memory" (also what is shared), "shared", "disk" or
+    "slot". `exact`: bytes, and ids in full. `asks`: whether to ask other drivers what they call it, which may take a
+    second."""
     stats = running().client.stats()
     found = _largest_rows((), limit, place)
     names = holders(Places([o for _, o in found]))
-    processes = {row["index"]: row for row in attached.rows(running().client)}
-    head = (f"object store: {in_bytes(stats['used_bytes'])} of {in_bytes(stats['capacity_bytes'])} in "
-            f"{stats['n_objects']} objects; at most {in_bytes(stats['peak_bytes'])} so far")
-    if stats["n_on_disk"]:
-        head += (f"\non disk: {in_bytes(stats['disk_bytes'])} of {in_bytes(stats['disk_limit_bytes'])} in "
-                 f"{stats['n_on_disk']} objects, in {stats['disk_folder']}")
-    lines = [f"  {in_bytes(row['size']):>10}  {row['id']}  {'on disk' if row['place'] == 'disk' else row['state']:<8} by "
-             f"{row['made_by']}, refs in "
-             f"{attached.holders_in_words(o['holders'], processes)}, used by {row['used_by']}"
-             f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}" for row, o in found]
-    hint = "(who has fetched a value holds it too; which variables do is known of this process only)"
-    return "\n".join([head, *lines, hint])
+    for id, others in (of_others(running(), [o["id"] for _, o in found]) if asks else {}).items():
+        names.setdefault(id, []).extend(others)
+    by_index = {row["index"]: row for row in processes.rows(running().client)}
+    amount: Callable[[int], str] = (lambda n: f"{n} B") if exact else in_bytes
+    head = (
+        f"object store: {amount(stats['used_bytes'])} of {amount(stats['capacity_bytes'])} in "
+        f"{stats['n_objects']} objects; at most {amount(stats['peak_bytes'])} so far"
+    )
+    if stats["n_offloaded"]:
+        head += (
+            f"\non disk: {amount(stats['offloaded_bytes'])} of {amount(stats['offload_limit_bytes'])} in "
+            f"{stats['n_offloaded']} objects, in {stats['offload_folder']}"
+        )
+    if stats["n_shared"]:
+        head += f"\nshared: {amount(stats['shared_bytes'])} in {stats['n_shared']} objects, which are never moved"
+    lines = [
+        f"  {amount(row['size']):>10}  {row['id'] if exact else short_id(row['id']):<8}  "
+        f"{STATE_AT.get(row['place'], row['state']):<8} by {_maker(row)}, refs in "
+        f"{processes.holders_in_words(o['holders'], by_index)}, used by {row['used_by']}"
+        f"{': ' + ', '.join(names[row['id']]) if row['id'] in names else ''}"
+        for row, o in found
+    ]
+    hint = "(who has fetched a value holds it too; variables are those of this process and of drivers that answer)"
+    return Shown("\n".join([head, *lines, hint]))
 
 
-def _summary(rows: Rows, column: str) -> Rows:
-    """How many rows there are for each value of a column and each state."""
-    counts = Counter((row[column], row["state"]) for row in rows)
-    states = sorted({state for _, state in counts})
-    return Rows({column: name, **{state: counts[name, state] for state in states}}
-                for name in sorted({name for name, _ in counts}))
-
-
-def _select(rows: Iterable[Row], filters: Sequence[Filter], limit: int) -> Rows:
-    _check(filters, limit)
-    kept = Rows()
-    for row in rows:
-        if all(_passes(row, *condition) for condition in filters):
-            kept.append(row)
-            if len(kept) >= limit:
-                break
-    return kept
-
-
-def _check(filters: Sequence[Filter], limit: int) -> None:
-    if not isinstance(limit, int) or limit < 1:
-        raise ValueError(f"limit={limit!r}: must be a whole number >= 1")
-    for condition in filters:
-        if not isinstance(condition, tuple | list) or len(condition) != 3:
-            raise ValueError(f"filters={filters!r}: must be a list of (column, operator, value), such as "
-                             "[('state', '=', 'failed')]")
-
-
-def _passes(row: Row, column: str, sign: str, value: Any) -> bool:
-    if column not in row or sign not in OPERATORS:
-        raise ValueError(f"filter ({column!r}, {sign!r}, {value!r}): columns are {', '.join(row)}, operators "
-                         f"{', '.join(OPERATORS)}")
-    return OPERATORS[sign](row[column], value)
+def _maker(row: Row) -> str:
+    """'load (task 12)', 'put 3'."""
+    return f"{in_one_line(row['name'])} ({row['made_by']})" if row["name"] else row["made_by"]

@@ -1,22 +1,63 @@
 """Small things for messages: amounts in words, and warnings that point at the user's line."""
+
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Mapping
 from types import FrameType
+from typing import Any
 
-from .scheduler.sizes import MAX_NAME_CHARS
-from .scheduler.sizes import in_bytes as in_bytes
+from .scheduler.system.sizes import MAX_NAME_CHARS
+from .scheduler.system.sizes import in_bytes as in_bytes
 
 NAME_ALLOWED = f"a text of 1 to {MAX_NAME_CHARS} characters"
 _PACKAGE = __name__.rpartition(".")[0]
+
+
+class Shown(str):
+    """A text of several lines that a notebook and an interactive Python show as it is, not as a literal."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def in_limits(found: Mapping[str, Any], name: str) -> str:
+    """What keeps a task of the function `name` from beginning though there is room, from `Client.why` or
+    `Client.tasks`; "": nothing does.
+    """
+    if found["most"]:
+        return f"{found['n_running']} of {found['most']} of {name} run, its max_in_flight"
+    return f"{name} begins again in {found['wait_s']:.2g} s, its rate_limit" if found["wait_s"] else ""
 
 
 def in_resources(amounts: Mapping[str, float]) -> str:
     """{'CPU': 2.0, 'memory': 1000} -> 'CPU: 2, memory: 1 kB'."""
     parts = [f"{name}: {in_bytes(amount) if name == 'memory' else f'{amount:g}'}" for name, amount in amounts.items()]
     return ", ".join(parts) or "nothing"
+
+
+def duration(seconds: float) -> str:
+    """0.00042 -> '420 µs', 75 -> '1 min 15 s'."""
+    if seconds < 0.9995e-3:
+        return f"{max(0.0, seconds) * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def next_attempt(info: Mapping[str, Any]) -> str:
+    """What a task waits for that is to be tried again, from what the client tells of it: 'waits 3.2 s for its next
+    attempt, 2 of 5'.
+    """
+    of = f", {info['attempt'] + 1} of {info['most_attempts']}" if info["most_attempts"] > 0 else ""
+    return f"waits {duration(info['waits_s'])} for its next attempt{of}"
 
 
 def bytes_of(text: str) -> int:
@@ -43,7 +84,9 @@ def is_unicode(text: str) -> bool:
 
 
 def in_unicode(text: str) -> str:
-    """A text that everybody can show: lone surrogates, which no front end and no terminal takes, are written as escapes."""
+    """A text that everybody can show: lone surrogates, which no front end and no terminal takes, are written as
+    escapes.
+    """
     return text if is_unicode(text) else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -54,8 +97,8 @@ def is_name(value: object) -> bool:
 
 def in_one_line(text: str, most: int = 80) -> str:
     """A name that a user has given, among our own words: no line breaks, nothing that a terminal obeys."""
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text[:most + 1])
-    return shown if len(shown) <= most else f"{shown[:most - 3]}..."
+    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
 def is_ours(frame: FrameType) -> bool:
@@ -71,6 +114,18 @@ def user_frame() -> tuple[FrameType | None, int]:
     while frame is not None and is_ours(frame):
         frame, n_ours = frame.f_back, n_ours + 1
     return frame, n_ours
+
+
+def variable_of_caller(value: object) -> str | None:
+    """The name by which the nearest caller outside this package knows the value."""
+    frame, _ = user_frame()
+    if frame is None:
+        return None
+    for namespace in (frame.f_locals, frame.f_globals):
+        for name, held in list(namespace.items()):
+            if held is value and not name.startswith("_"):
+                return name
+    return None
 
 
 def warn_user(message: str, category: type[Warning]) -> None:

@@ -1,6 +1,7 @@
 """Tracebacks as people read them: a worker's with the source lines and cells that only the notebook knows, the caller's
 without the frames of this package at its end.
 """
+
 from __future__ import annotations
 
 import linecache
@@ -13,9 +14,12 @@ from types import TracebackType
 from typing import Any
 
 _FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+),? in ')
+_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+) in (?P<function>[^:]+)(?:: (?P<text>.*))?")
 # What leads from a worker's loop into the user's code.
-_INNER = re.compile(r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$"
-                    r"|/(threading|selectors)\.py$")
+_INNER = re.compile(
+    r"(scheduler/worker|kernel_ext|cellmesh|asyncio|concurrent/futures)/\w+\.py$"
+    r"|/(threading|selectors)\.py$"
+)
 _PACKAGE = __name__.partition(".")[0]
 # What stands between the user's code and ours (a magic, a `with`), or below ours (a wait).
 _GLUE = {"IPython", "asyncio", "concurrent", "contextlib", "queue", "selectors", "threading"}
@@ -23,21 +27,23 @@ _GLUE = {"IPython", "asyncio", "concurrent", "contextlib", "queue", "selectors",
 
 # ---- of workers
 def readable_traceback(text: str) -> str:
-    """A worker's traceback for the author of the code: libraries' frames folded, except one that raised; with source lines."""
+    """A worker's traceback for the author of the code: libraries' frames folded, except one that raised; with source
+    lines.
+    """
     shown: list[str] = []
-    library: list[list[str]] = []  # frames that follow each other, each with what stands below it
+    library: list[tuple[str, list[str]]] = []  # frames that follow each other: whose, and the lines of each
     for line in [*text.split("\n"), None]:
         frame = _FRAME.match(line) if line is not None else None
-        if frame is not None and library_of(frame["file"]):
-            library.append([line])
+        if line is not None and frame is not None and (owner := library_of(frame["file"])):
+            library.append((owner, [line]))
         elif library and line is not None and line.startswith(("    ", "  [")):
-            library[-1].append(line)
+            library[-1][1].append(line)
         else:
             n_folded = len(library) - (frame is None)
             if n_folded > 1:
-                names = dict.fromkeys(library_of(_FRAME.match(lines[0])["file"]) for lines in library[:n_folded])
-                library[:n_folded] = [[f"  [... {n_folded} frames of {', '.join(names)}]"]]
-            shown += [part for lines in library for part in lines]
+                names = dict.fromkeys(owner for owner, _ in library[:n_folded])
+                library[:n_folded] = [("", [f"  [... {n_folded} frames of {', '.join(names)}]"])]
+            shown += [part for _, lines in library for part in lines]
             library.clear()
             shown += [line] if line is not None else []
     return with_source_lines("\n".join(shown))
@@ -59,6 +65,16 @@ def with_source_lines(text: str) -> str:
             if source:
                 filled.append(f"    {source}")
     return "\n".join(filled)
+
+
+def readable_place(place: str) -> str:
+    """A line of code, written `file:number in function: text`, with what only this process knows of it."""
+    found = _PLACE.fullmatch(place)
+    if found is None:
+        return place
+    file, line = found["file"], int(found["line"])
+    text = found["text"] or linecache.getline(file, line).strip()
+    return f"{_label_of(file)}, line {line}, in {found['function']}" + (f": {text}" if text else "")
 
 
 def readable_stack(text: str) -> str:
@@ -93,12 +109,12 @@ def library_of(file: str) -> str:
         return ""
     # Files of compiled modules have no path, as in "zmq/backend/cython/_zmq.py".
     origin = str(getattr(sys.modules.get(package), "__file__", None))
-    compiled = file.endswith((".pyx", ".pxi", ".pxd")) or origin.startswith("/") and library_of(origin)
+    compiled = file.endswith((".pyx", ".pxi", ".pxd")) or (origin.startswith("/") and library_of(origin))
     return package if compiled else ""
 
 
 def _label_of(file: str) -> str:
-    """"Cell In[3]" for the file name that IPython compiles that cell with; other names as they are."""
+    """ "Cell In[3]" for the file name that IPython compiles that cell with; other names as they are."""
     shell = _ipython()
     named = shell.compile.format_code_name(file) if shell is not None else None
     return " ".join(named) if named else file
@@ -135,7 +151,7 @@ def up_to_users_frame(tb: TracebackType | None, *, interrupted: bool = False) ->
     for number in reversed(range(n_kept)):
         if is_ours(entries[number]):
             n_kept = number
-        elif not (_module(entries[number]) in _GLUE or interrupted and _is_library(entries[number])):
+        elif not (_module(entries[number]) in _GLUE or (interrupted and _is_library(entries[number]))):
             break
     if n_kept < len(entries):
         while n_kept and _module(entries[n_kept - 1]) in _GLUE:
@@ -144,6 +160,13 @@ def up_to_users_frame(tb: TracebackType | None, *, interrupted: bool = False) ->
     for entry in reversed(entries[:n_kept]):
         end = TracebackType(end, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return end
+
+
+def from_users_frame(tb: TracebackType | None) -> TracebackType | None:
+    """The traceback without the frames of this package at its beginning; None if there are no others."""
+    while tb is not None and is_ours(tb):
+        tb = tb.tb_next
+    return tb
 
 
 def is_ours(tb: TracebackType) -> bool:

@@ -1,7 +1,8 @@
-"""What lives in the user's kernel: magics, the analysis of cells, output, the displays of futures, the panel's other end.
+"""What runs in the user's kernel: the magics, cells as tasks, output, cards of futures, the kernel's end of the panel.
 
-`%load_ext cellmesh` must be quick, and workers import single modules from here: this package imports nothing by itself.
+`%load_ext cellmesh` must be quick, and workers import single modules from here. So this package imports nothing.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext cellmesh`."""
-    from .magics import load_ipython_extension as load
+    from .magics.extension import load_ipython_extension as load
+
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """`%unload_ext cellmesh`."""
-    from .magics import unload_ipython_extension as unload
+    from .magics.extension import unload_ipython_extension as unload
+
     unload(shell)

@@ -1,38 +1,50 @@
-"""Everything of cellmesh that lives in a kernel beside the magics: made by `%load_ext`, undone by `%unload_ext`.
+"""The host: everything of cellmesh in a kernel except the magics. `%load_ext` makes it, `%unload_ext` undoes it.
 
-It follows the sessions of the process. One may begin before or after the extension is loaded, end, and be followed by
-another; each gets a recorder, and its output goes to cells. What needs numpy is imported when there is something to
-show, so that `%load_ext` is quick. Outside a kernel (IPython in a terminal) there is no front end to talk to, and refs
-only show themselves as text.
+The host follows the sessions of the process. A session may begin before or after the extension is loaded, and others
+may follow; each gets a recorder, and its output goes to cells. What needs numpy is imported when there is something to
+show, so `%load_ext` is quick. Outside a kernel (IPython in a terminal) there is no front end to talk to, and refs show
+themselves as text.
 """
+
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from .. import driver_output, hooks
-from .. import session as sessions
+from .. import front_end
 from ..refs import ObjectRef
+from ..session.current import current_or_none
 from . import panel_messages as pm
-from .cell_failure import as_flag
-from .cell_registry import CellRegistry, registry
-from .kept_calls import prune
-from .output import CellOutput
-from .wakeup import was_interrupted_before
+from .cells.attended import is_attended
+from .cells.interrupts import was_interrupted_before
+from .cells.registry import CellRegistry, registry
+from .front_end import Notebook
+from .iopub import Iopub
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ..session import Session
-    from .card import Bundle, Cards
-    from .comm import Panels
-    from .recorder import Recorder
+    from ..observe.learning import LearningRun
+    from ..session.session import Session
+    from ..submit.actor import ActorHandle
+    from .cards.actor_card import ActorCards
+    from .cards.card import Bundle, Cards
+    from .cards.experiment_card import ExperimentCards
+    from .cards.learning_card import LearningCards
+    from .cards.learning_line import LearningLines
+    from .cells.registry import Cell
+    from .graph.recorder import Recorder
+    from .output.under_cell import CellOutput
+    from .panel.requests import Panels
 
 
-N_REFS_NAMED = 50  # of a list: those whose names are looked for in the ring of events, which takes milliseconds
+SHORT_NAME = re.compile(r"[\w ,.-]{1,24}")  # no line of code
+HANDLE = "cellmesh.submit.actor", "ActorHandle"  # by name: importing it takes longer than loading the extension should
+N_REFS_NAMED = 50  # refs of a list whose names are looked for in the event ring, which takes milliseconds
 
 
 class Host:
@@ -56,78 +68,100 @@ class Host:
     def __init__(self, shell: InteractiveShell, cells: CellRegistry = registry) -> None:
         self.shell = shell
         self.kernel: Any = getattr(shell, "kernel", None)
+        self.iopub = Iopub(self.kernel)
         self.recorder: Recorder | None = None
         self.output: CellOutput | None = None
         self._cell_runs = cells
+        self.front_end = Notebook(self)
+        self._found: front_end.FrontEnd = front_end.current
         self._making = threading.Lock()
         self._cards: Cards | None = None
+        self._actor_cards: ActorCards | None = None
+        self._experiment_cards: ExperimentCards | None = None
+        self._learning_cards: LearningCards | None = None
+        self._learning_lines: LearningLines | None = None
         self._panels: Panels | None = None
-        self._listeners: list[Callable[[], None]] = [prune]
+        self._listeners: list[Callable[[], None]] = []
         self._announcement: Any = None
-        self._running: dict[str, Any] | None = None  # the parent message of the cell that runs now
-        self._running_lock = threading.Lock()
-        self._between_cells: dict[str, dict[str, Any]] = {}  # updates of displays while no cell ran
 
     # --- life
 
     def install(self) -> None:
         """Take over the display of refs, the output of tasks, and the requests of panels."""
-        hooks.display_ref = self._display_ref
-        hooks.spell_option, hooks.inputs_in_words, hooks.before_error = as_flag, _inputs_in_words, self.show_output
+        self._found, front_end.current = front_end.current, self.front_end
         self._texts.for_type(ObjectRef, self._print_ref)
+        self._texts.for_type_by_name(*HANDLE, self._print_handle)
+        self.shell.events.register("post_run_cell", self._after_cell)
+        self._follow_present_session()
         if self.kernel is None:
             return
-        hooks.live_display = self._live_display
-        displays = self.shell.display_formatter.ipython_display_formatter
+        displays = self._displays
         displays.for_type(ObjectRef, lambda ref: self.cards.show(ref, self.kernel.get_parent("shell")))
+        displays.for_type_by_name(
+            *HANDLE, lambda handle: self.actor_cards.show(handle, self.kernel.get_parent("shell"))
+        )
         self.kernel.control_handlers[pm.REQUEST_TYPE] = self._on_request
         self.shell.events.register("pre_run_cell", self._before_cell)
-        self.shell.events.register("post_run_cell", self._after_cell)
-        driver_output.taken_over_by = self.follow
-        self._follow_present_session()
-        from comm import create_comm
-        self._announcement = create_comm(target_name=pm.ANNOUNCE_TARGET,
-                                         data={"version": self.version, "protocol": pm.VERSION})
+        if self.is_attended:  # programs that run notebooks would only warn of a comm that they do not know
+            from comm import create_comm
+
+            self._announcement = create_comm(
+                target_name=pm.ANNOUNCE_TARGET, data={"version": self.version, "protocol": pm.VERSION}
+            )
 
     def uninstall(self) -> None:
         """Undo `install`. Output of a session that goes on is printed without regard to cells from now on."""
-        hooks.display_ref = None
-        hooks.spell_option, hooks.inputs_in_words, hooks.before_error = hooks.as_option, hooks.no_inputs, hooks.show_output
+        if front_end.current is self.front_end:
+            front_end.current = self._found
         self._texts.pop(ObjectRef, None)
-        if self.kernel is None:
-            return
-        hooks.live_display = None
-        self.shell.display_formatter.ipython_display_formatter.pop(ObjectRef, None)
-        self.kernel.control_handlers.pop(pm.REQUEST_TYPE, None)
-        self.shell.events.unregister("pre_run_cell", self._before_cell)
+        self._texts.pop(".".join(HANDLE), None)
         self.shell.events.unregister("post_run_cell", self._after_cell)
-        if driver_output.taken_over_by == self.follow:
-            driver_output.taken_over_by = None
-        if self._announcement is not None:
-            self._announcement.close()
         if self.recorder is not None:
             self.recorder.stop()
+        if self.kernel is None:
+            return
+        if self._panels is not None:
+            self._panels.trials.stop()
+        self._displays.pop(ObjectRef, None)
+        self._displays.pop(".".join(HANDLE), None)
+        self.kernel.control_handlers.pop(pm.REQUEST_TYPE, None)
+        self.shell.events.unregister("pre_run_cell", self._before_cell)
+        if self._announcement is not None:
+            self._announcement.close()
         if self.output is not None:
+            session = current_or_none()
+            if session is not None:
+                session.hear_printed()
             self.output.stop()
-            session = sessions.current_or_none()
             if session is not None and session.config.log_to_driver:
-                driver_output.start(session)
+                from ..output import driver
+
+                driver.start(session)
 
     def follow(self, session: Session) -> bool:
-        """A driver's session has begun; True: its output is shown here."""
+        """A driver's session has begun. True: its output is shown here; a terminal prints it as for any program."""
         if self.recorder is None or self.recorder.session is not session:
-            from .recorder import Recorder
+            from ..tasks.call_log import prune
+            from .graph.recorder import Recorder
+
+            if prune not in self._listeners:
+                self._listeners.append(prune)
             self.recorder = Recorder(session, self._cell_runs, self._on_change)
-            self.panels.attach(self.recorder)
             self.output = None
+            if self.kernel is None:
+                return False
+            self.panels.attach(self.recorder)
             if session.config.log_to_driver:
-                driver_output.stop(session)  # it prints already if the session is older than the extension
-                self.output = CellOutput(self.kernel, self._cell_runs, self.cards.on_text)
+                from ..output import driver
+                from .output.under_cell import CellOutput
+
+                driver.stop(session)  # it prints already if the session is older than the extension
+                self.output = CellOutput(self.kernel, self._cell_runs, self.cards.on_text, self.iopub.update)
                 self.output.start(session)
-        return True
+        return self.kernel is not None
 
     def _follow_present_session(self) -> None:
-        session = sessions.current_or_none()
+        session = current_or_none()
         if session is not None and not session.is_worker:
             self.follow(session)
 
@@ -135,36 +169,124 @@ class Host:
 
     @property
     def _texts(self) -> Any:
-        return self.shell.display_formatter.formatters["text/plain"]
+        formatter: Any = self.shell.display_formatter
+        return formatter.formatters["text/plain"]
+
+    @property
+    def _displays(self) -> Any:
+        formatter: Any = self.shell.display_formatter
+        return formatter.ipython_display_formatter
 
     @property
     def cards(self) -> Cards:
         with self._making:
             if self._cards is None:
-                from .card import Cards
-                self._cards = Cards(self._cell_runs, lambda: self.recorder, self.publish if self.kernel else None,
-                                    self.shell.user_ns)
+                from .cards.card import Cards
+
+                self._cards = Cards(
+                    self._cell_runs,
+                    lambda: self.recorder,
+                    self.iopub.publish if self.kernel else None,
+                    self.shell.user_ns,
+                )
                 self._listeners.append(self._cards.on_change)
             return self._cards
+
+    @property
+    def actor_cards(self) -> ActorCards:
+        with self._making:
+            if self._actor_cards is None:
+                from .cards.actor_card import ActorCards
+
+                self._actor_cards = ActorCards(
+                    self._cell_runs,
+                    lambda: self.recorder,
+                    self.iopub.publish if self.kernel else None,
+                    self.shell.user_ns,
+                )
+                self._listeners.append(self._actor_cards.on_change)
+            return self._actor_cards
+
+    @property
+    def experiment_cards(self) -> ExperimentCards:
+        with self._making:
+            if self._experiment_cards is None:
+                from .cards.experiment_card import ExperimentCards
+
+                self._experiment_cards = ExperimentCards(self.iopub.publish)
+            return self._experiment_cards
+
+    @property
+    def learning_cards(self) -> LearningCards:
+        with self._making:
+            if self._learning_cards is None:
+                from .cards.learning_card import LearningCards
+
+                self._learning_cards = LearningCards(self.iopub.publish)
+            return self._learning_cards
+
+    def learning_changed(self, run: LearningRun) -> None:
+        """See `FrontEnd`."""
+        if self.kernel is not None:
+            self.learning_cards.changed(run, self.kernel.get_parent("shell"))
+            return
+        if self._learning_lines is None:
+            from .cards.learning_line import LearningLines
+
+            self._learning_lines = LearningLines()
+        self._learning_lines.changed(run)
 
     @property
     def panels(self) -> Panels:
         with self._making:
             if self._panels is None:
-                from .comm import Panels
+                from .panel.requests import Panels
+
                 self._panels = Panels(self)
+                self._listeners.append(self._panels.trials.look_for_new)
             return self._panels
 
-    def _display_ref(self, ref: ObjectRef) -> Bundle:
+    def display_ref(self, ref: ObjectRef) -> Bundle:
+        """See `FrontEnd`."""
         return self.cards.mimebundle(ref)
 
     def _print_ref(self, ref: ObjectRef, printer: Any, cycle: bool) -> None:
         """The text of a ref: in full by itself, in short in a list or a dict."""
         if len(printer.stack) <= 1:
-            printer.text(self._display_ref(ref)["text/plain"])
+            printer.text(self.display_ref(ref)["text/plain"])
             return
         printer.n_refs = getattr(printer, "n_refs", 0) + 1
         printer.text(self.cards.in_short(ref, asks=printer.n_refs <= N_REFS_NAMED))
+
+    def _print_handle(self, handle: ActorHandle, printer: Any, cycle: bool) -> None:
+        """The text of an actor's handle: its card by itself, its repr in a list or a dict."""
+        printer.text(repr(handle) if len(printer.stack) > 1 else self.actor_cards.mimebundle(handle)["text/plain"])
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether there is a kernel, and the cell that runs was sent by a front end with a person."""
+        return self.kernel is not None and is_attended(self.kernel.get_parent("shell"))
+
+    @property
+    def is_to_be_saved(self) -> bool:
+        """Whether a program runs the notebook to save it."""
+        return self.kernel is not None and not self.is_attended
+
+    def recorder_of(self, session: Session) -> Recorder | None:
+        """The recorder of this session; None in a terminal."""
+        return self.recorder if self.recorder is not None and self.recorder.session is session else None
+
+    def write_error(self, text: str, run: Cell) -> None:
+        """Write to stderr under a run of a cell; from any thread."""
+        if self.kernel is not None and run.parent:
+            self.iopub.send("stream", {"name": "stderr", "text": text}, run.parent, "stream.stderr")
+        else:
+            print(text, file=sys.stderr, end="", flush=True)
+
+    def label_of(self, name: str, origin: int) -> str:
+        """What stands before what a task prints: its name, or the cell's number in place of a cell's first line."""
+        is_body = name and name == self._cell_runs.body(origin)
+        return self._cell_runs.cell(origin).label if is_body and not SHORT_NAME.fullmatch(name) else name
 
     @property
     def version(self) -> str:
@@ -180,14 +302,14 @@ class Host:
         return self.shell.user_ns
 
     def show_output(self, task: int) -> None:
-        """See `hooks.show_output`."""
+        """See `FrontEnd.before_error`."""
         if self.output is not None:
             self.output.catch_up(task)
         else:
-            hooks.show_output(task)
+            self._found.before_error(task)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener()` from a thread of ours whenever the graph has changed, at most 30 times a second.
+        """Call `listener()` from the thread of the recorder whenever the graph has changed, at most 30 times a second.
 
         Returns the function that ends it.
         """
@@ -198,55 +320,27 @@ class Host:
         for listener in list(self._listeners):
             listener()
 
-    def send(self, kind: str, content: dict[str, Any], parent: dict[str, Any] | None = None, topic: str = "",
-             buffers: list[memoryview] | None = None) -> None:
-        """Publish a message on iopub; from any thread."""
-        self.kernel.session.send(self.kernel.iopub_socket, kind, content, parent=parent, ident=(topic or kind).encode(),
-                                 buffers=buffers)
-
-    def send_comm(self, comm_id: str, data: dict[str, Any], buffers: list[memoryview]) -> None:
-        """Publish a message on a comm that a front end has opened."""
-        self.send("comm_msg", {"comm_id": comm_id, "data": data}, topic=f"comm-{comm_id}", buffers=buffers)
-
-    def publish(self, bundle: Bundle, display_id: str, update: bool, parent: dict[str, Any]) -> None:
-        """Show a display that can be updated, or update it; the latter from any thread."""
-        if not update:  # what was printed before stands above it
-            sys.stdout.flush()
-            sys.stderr.flush()
-        content = {"data": bundle, "metadata": {}, "transient": {"display_id": display_id}}
-        if not update:
-            self.send("display_data", content, parent)
-            return
-        # Notebook runners (nbclient) take updates of any display, but only from the cell that runs.
-        with self._running_lock:
-            if self._running is None:
-                self._between_cells[display_id] = content
-            self.send("update_display_data", content, self._running or parent)
-
-    def _live_display(self, display_id: str) -> Callable[[dict[str, Any]], None]:
-        parent, is_shown = self.kernel.get_parent("shell"), False
-
-        def publish(bundle: dict[str, Any]) -> None:
-            nonlocal is_shown
-            update, is_shown = is_shown, True
-            self.publish(bundle, display_id, update, parent)
-
-        return publish
-
     # --- cells and requests
 
     def _before_cell(self, info: object) -> None:
         if was_interrupted_before():  # `CellEvents` ends it
             return
-        with self._running_lock:
-            self._running = self.kernel.get_parent("shell")
-            for content in self._between_cells.values():
-                self.send("update_display_data", content, self._running)
-            self._between_cells.clear()
+        self.iopub.cell_begins()
 
     def _after_cell(self, result: object) -> None:
-        with self._running_lock:
-            self._running = None
+        if self.output is not None:
+            self.output.settle(self.is_attended)
+        from ..output import progress
+
+        progress.refresh_shown()
+        if self._experiment_cards is not None:
+            self._experiment_cards.refresh()
+        if self._learning_cards is not None:
+            self._learning_cards.refresh()
+        if self._panels is not None:
+            self._panels.trials.look_for_new()  # one that was attached, of which the graph says nothing
+        if self.kernel is not None:
+            self.iopub.cell_ends()
         self._follow_present_session()  # one that does not log to the driver has not been announced
 
     def _on_request(self, stream: Any, ident: Any, message: dict[str, Any]) -> None:
@@ -263,38 +357,4 @@ class Host:
             self.kernel.session.send(stream, pm.REPLY_TYPE, content, parent=message, ident=ident)
 
         self.panels.answer(message["content"], reply)
-        stream.io_loop.add_callback(self._say_busy)  # after ipykernel has published that the request is done
-
-    def _say_busy(self) -> None:
-        # Under the lock: a cell that ends now says "idle" after `_after_cell`, so after this.
-        with self._running_lock:
-            if self._running is not None:
-                self.send("status", {"execution_state": "busy"}, self._running)
-
-
-def _inputs_in_words(task: int, name: str) -> str:
-    from .failed_inputs import inputs_in_words
-    return inputs_in_words(task, name)
-
-
-_hosts: dict[InteractiveShell, Host] = {}
-
-
-def install(shell: InteractiveShell) -> Host:
-    """Make the kernel's host, once."""
-    if shell not in _hosts:
-        _hosts[shell] = Host(shell)
-        _hosts[shell].install()
-    return _hosts[shell]
-
-
-def uninstall(shell: InteractiveShell) -> None:
-    """Undo `install`; harmless if there is nothing to undo."""
-    host = _hosts.pop(shell, None)
-    if host is not None:
-        host.uninstall()
-
-
-def current() -> Host | None:
-    """The host of this process's shell, if the extension is loaded."""
-    return next(iter(_hosts.values()), None)
+        stream.io_loop.add_callback(self.iopub.say_busy)  # after ipykernel has published that the request is done

@@ -1,29 +1,38 @@
 """Every message between the kernel and the panel, and nothing else defines the format.
 
 Kernel to front end: a *snapshot*, then *deltas* with consecutive numbers, as ``comm_msg`` on iopub: a small JSON header
-(`Snapshot`, `Delta`) and twelve typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON would
-cost a second of parsing where typed arrays are used as they arrive. A gap in the numbers means that something was lost
-on the way; the panel then asks for a new snapshot (`Resync`).
+(`Snapshot`, `Delta`) and twelve typed arrays as binary buffers (`BUFFERS`), because a hundred thousand rows of JSON
+would cost a second of parsing where typed arrays are used as they arrive. A gap in the numbers means that something was
+lost on the way; the panel then asks for a new snapshot (`Resync`).
+
+Experiments of Tune travel beside the graph, on the same comm: `Experiments` says which there are, and `Trials` with
+its arrays (`TRIAL_BUFFERS`) what has become of the trials of the one that a front end looks at.
 
 Front end to kernel: a request (`Request`, told apart by ``op``) on the *control* channel, answered by one reply. The
 control channel answers while a cell runs; shell messages would wait for it.
 
 The version stands in each header and in the answer to `Hello`; a panel that knows another version says so instead of
 misreading. The JSON schema of all this is exported with ``python -m cellmesh.kernel_ext.panel_messages`` and lies in
-`labextension/src/protocol.schema.json`; a test fails when they differ.
+`labextension/src/protocol/schema.json`; a test fails when they differ. The panel's types and the code that checks what
+arrives there are made from that file (``npm run generate``).
 """
+
 from __future__ import annotations
 
 import json
-from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast, get_args
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
+from ..observe.states import ACTORS, NODES, OBJECTS, PLACES, UNKNOWN, Kind, State
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
-VERSION = 2
+VERSION = 5
 COMM_TARGET = "cellmesh"  # comms that the panel opens
 ANNOUNCE_TARGET = "cellmesh.announce"  # the comm by which the kernel says that it is there
 REQUEST_TYPE = "cellmesh_request"  # message types on the control channel
@@ -41,28 +50,26 @@ MESSAGE_BYTES = 1_000_000
 N_SUBSCRIPTIONS_MAX = 8
 
 
-class State(IntEnum):
-    """A row's state, as in the ``update_state`` column."""
-
-    WAITING = 0  # for tasks it depends on
-    READY = 1  # queued: nothing is missing but a worker
-    RUNNING = 2
-    FINISHED = 3
-    FAILED = 4
-    CANCELLED = 5
-    RETRYING = 6  # an attempt was lost, the next one is queued
-
-
-class Kind(IntEnum):
-    """What a row is, as in the ``new_u32`` columns."""
-
-    TASK = 0
-    ACTOR_CREATION = 1
-    ACTOR_CALL = 2
-    OBJECT = 3  # made by put
-
-
 NO_WORKER = 255
+FIRST_REMOTE_WORKER = 256  # processes of other machines; client slots of this one are lower
+PUT_NAMES = ("put", "argument", "item")  # objects that no task has made, by why they were put (`event_put` in event.h)
+N_SAMPLES_MAX = 1200  # of each machine; a snapshot carries them all, some 60 kB
+N_LINES_MAX = 50_000  # that tasks have printed; kernel and panel forget the oldest
+N_EXPERIMENTS_MAX = 32  # that are followed: more than anybody looks at; the oldest give way
+N_POINTS_MAX = 256  # of a trial's curve: more than the pixels of a curve in a panel
+# Of all curves together: 12 bytes each, so an experiment of any size arrives within the burst.
+N_CURVE_POINTS = 200_000
+N_POINTS_MIN = 16  # of a trial's curve, however many trials there are
+N_COLUMNS_MAX = 32  # metrics, and as many parameters: a table that nobody can read is wide enough
+N_WORDS_MAX = 256  # different values of a parameter that is no number; further ones are not told apart
+TEXT_CHARS_MAX = 2_000  # of a trial's error
+TRIAL_STATES = (
+    "pending",
+    "running",
+    "paused",
+    "ended",
+    "failed",
+)  # in the order of Tune's (`tune/control/trial.py`)
 
 
 class Buffer(NamedTuple):
@@ -75,29 +82,90 @@ class Buffer(NamedTuple):
 
 
 BUFFERS = (
-    Buffer("new_u32", "<u4", "5 * new", "columns of the new rows, column after column: function, cell,"
-           " actor + 1 (0 none), parent row + 1 (0 none), kind"),
+    Buffer(
+        "new_u32",
+        "<u4",
+        "5 * new",
+        "columns of the new rows, column after column: function, cell,"
+        " actor + 1 (0 none), parent row + 1 (0 none), kind",
+    ),
     Buffer("new_submitted", "<f8", "new", "when each new row was submitted; NaN unknown"),
     Buffer("update_row", "<u4", "updates", "rows that changed, each at most once in a message"),
     Buffer("update_state", "u1", "updates", "state"),
     Buffer("update_worker", "<u2", "updates", "worker, 255 none; from 256 on one of another machine"),
-    Buffer("update_started", "<f8", "updates", "start of the latest attempt; NaN none; elsewhere, as long as nobody knows: when it was sent"),
-    Buffer("update_finished", "<f8", "updates", "end; NaN none; elsewhere: when its result was there"),
+    Buffer(
+        "update_started",
+        "<f8",
+        "updates",
+        "start of the latest attempt; NaN none; on another machine, until its start is known: when it was sent",
+    ),
+    Buffer("update_finished", "<f8", "updates", "end; NaN none; on another machine: when its result was here"),
     Buffer("update_size", "<f8", "updates", "size of the result in bytes; NaN unknown"),
     Buffer("edges", "<u4", "2 * edges", "pairs (source row, target row): the target depends on the source"),
-    Buffer("away_row", "<u4", "away", "those of the rows that changed whose latest attempt ran, or is to run, on another machine"),
-    Buffer("away_times", "<f8", "2 * away", "when each was sent, then when each ended there; NaN unknown"),
-    Buffer("calls", "<f8", "2 * calls", "pairs (row, time): of rows among the updates whose code or arguments took long to load,"
-           " when the user's code began; of all others it is when they started"),
+    Buffer(
+        "remote_row",
+        "<u4",
+        "remote",
+        "those of the rows that changed whose latest attempt ran, or is to run, on another machine",
+    ),
+    Buffer("remote_times", "<f8", "2 * remote", "when each was sent, then when each ended there; NaN unknown"),
+    Buffer(
+        "calls",
+        "<f8",
+        "2 * calls",
+        "pairs (row, time): of rows among the updates whose code or arguments took long to load,"
+        " when the user's code began; of all others it is when they started",
+    ),
 )
+TRIAL_BUFFERS = (
+    Buffer("trial", "<u4", "changed", "trials that are new or have changed, each at most once in a message"),
+    Buffer("state", "u1", "changed", "state"),
+    Buffer("iteration", "<u4", "changed", "the latest result's training_iteration; 0 none"),
+    Buffer(
+        "times",
+        "<f8",
+        "3 * changed",
+        "columns: when each was suggested, first began, and ended; NaN it has not",
+    ),
+    Buffer("metrics", "<f8", "values", "the latest result, metric after metric; NaN none"),
+    Buffer("parameters", "<f8", "settings", "numbers, or indices of words, parameter after parameter; NaN none"),
+    Buffer("lengths", "<u4", "changed", "how many points each trial's whole curve has"),
+    Buffer("at", "<f4", "points", "when each point of the curves was reported"),
+    Buffer("x", "<f4", "points", "its training_iteration"),
+    Buffer("y", "<f4", "points", "the metric"),
+)
+BYTES_PER_TRIAL = 4 + 1 + 4 + 3 * 8 + 4
+BYTES_PER_VALUE = 8
+BYTES_PER_POINT = 12
 BYTES_PER_NEW = 5 * 4 + 8
 BYTES_PER_UPDATE = 4 + 1 + 2 + 8 + 8 + 8
 BYTES_PER_EDGE = 8
-BYTES_PER_AWAY = 4 + 2 * 8
+BYTES_PER_REMOTE = 4 + 2 * 8
 BYTES_PER_CALL = 16
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Row = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+# A time that may not have come: the panel reads None as the number named here, so that times compare.
+Ended = Annotated[float | None, msgspec.Meta(extra_json_schema={"x-none": "Infinity"})]
+Began = Annotated[float | None, msgspec.Meta(extra_json_schema={"x-none": "NaN"})]
+# Recordings of earlier versions lack the field, which then has its default; everything else must be in a message.
+LATER = msgspec.Meta(extra_json_schema={"x-later": True})
+
+
+def _named(name: str, words: Sequence[str] | None = None) -> msgspec.Meta:
+    """For a text that is one of these words, or of a Literal's: the panel has a type of that name for it."""
+    return msgspec.Meta(extra_json_schema={"x-type": name, **({"enum": list(words)} if words else {})})
+
+
+ActorState = Annotated[str, _named("ActorState", ACTORS)]
+NodeState = Annotated[str, _named("NodeState", NODES)]
+ObjectState = Annotated[str, _named("ObjectState", OBJECTS)]
+Place = Annotated[str, _named("Place", PLACES)]
+WorkerState = Annotated[Literal["idle", "busy", "blocked", "actor", "dead", "remote"], _named("WorkerState")]
+Mode = Annotated[Literal["min", "max"], _named("Mode")]
+Steering = Literal["stop", "pause", "resume"]
+Stream = Annotated[Literal["stdout", "stderr"], _named("Stream")]
+Outcome = Annotated[Literal["pending", "running", "finished"], _named("Outcome")]
 
 
 class CellLabel(msgspec.Struct, frozen=True):
@@ -108,38 +176,38 @@ class CellLabel(msgspec.Struct, frozen=True):
 
 
 class ActorLabel(msgspec.Struct, frozen=True):
-    """An actor: its name (``""`` if none), class and state (pending, alive, restarting, dead).
+    """An actor: its name (``""`` if none), class and state.
 
     `pid` is that of its latest process, 0 if there was none; `crashed`: it died because that ended unasked.
     """
 
     name: str
     cls: str
-    state: str
+    state: ActorState
     pid: int = 0
-    crashed: bool = False
+    crashed: Annotated[bool, LATER] = False
 
 
 class WorkerLabel(msgspec.Struct, frozen=True):
-    """A worker process and what it does: idle, busy, blocked (in get or wait), actor, dead; seconds of the session at
+    """A worker process and what it does (blocked: in get or wait; actor: it serves one); seconds of the session at
     which it began and ended, None while it has not.
 
-    `node`: its machine. Of one that is not 0, this one, the state is "elsewhere"; `pid` is one of that machine, 0 for tasks that have
-    been sent there and have not begun, as far as is known.
+    `node`: its machine, 0 for this one. On another machine the state is "remote" and `pid` is one of that machine, 0
+    for tasks that have been sent there and have not begun, as far as is known.
     """
 
     pid: int
-    state: str
+    state: WorkerState
     since: float = 0.0
-    ended: float | None = None
+    ended: Ended = None
     node: Count = 0
 
 
 class NodeLabel(msgspec.Struct, frozen=True):
     """A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values.
 
-    Of other machines than this one: its number `id` in the cluster; `state` alive, draining or dead, why, and the second of the
-    session in which it was seen first, and last.
+    For machines other than this one: its number `id` in the cluster; its `state` and the `reason` for it; the seconds
+    of the session at which it was seen first (`since`) and last (`ended`).
     """
 
     name: str
@@ -148,18 +216,18 @@ class NodeLabel(msgspec.Struct, frozen=True):
     memory: Count = 0
     store: Count = 0
     id: str = ""
-    state: str = "alive"
+    state: NodeState = "alive"
     reason: str = ""
     since: float = 0.0
-    ended: float | None = None
+    ended: Ended = None
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
     """What a machine was doing at one time.
 
     `load`: share of its processors' time that was used, by anybody, since the sample before; `cpus`, `gpus`: what tasks
-    had taken; `memory`, `store`, `disk`: bytes in use by anybody, by values, and by values that were moved to disk; `queued`: tasks
-    that waited for room there.
+    had taken; `memory`, `store`, `disk`: bytes in use by anybody, by values, and by values that were moved to disk;
+    `queued`: tasks that waited for room there.
     """
 
     node: Count
@@ -174,8 +242,8 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Transfer(msgspec.Struct, frozen=True, array_like=True):
-    """The bytes of a row's value (-1: of one without a row) on their way between this machine and another one: whether they come here, how
-    many, since when; when that was over, None while it is not, and whether they arrived.
+    """The bytes of a row's value (-1: of one without a row) on their way between this machine and another one: whether
+    they come here, how many, since when; when that was over, None while it is not, and whether they arrived.
     """
 
     row: int
@@ -183,27 +251,27 @@ class Transfer(msgspec.Struct, frozen=True, array_like=True):
     comes: bool
     size: Count
     began: float
-    ended: float | None = None
+    ended: Ended = None
     complete: bool = False
 
 
 class Loss(msgspec.Struct, frozen=True, array_like=True):
-    """An attempt at a task that was lost with its machine: the row, the worker there, when it was sent, began there (None: nobody knows),
-    and was given up.
+    """An attempt at a task that was lost with its machine: the row, the worker there, when it was sent, began there
+    (None: unknown), and was given up.
     """
 
     row: int
     worker: Count
     sent: float
-    began: float | None
+    began: Began
     lost: float
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Tasks by state; retrying ones are counted as ready. Puts are not tasks."""
+    """Tasks by state; retrying ones are counted as queued. Puts are not tasks."""
 
     waiting: Count = 0
-    ready: Count = 0
+    queued: Count = 0
     running: Count = 0
     finished: Count = 0
     failed: Count = 0
@@ -230,8 +298,10 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
 
     `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than
     the graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait
-    for their turn. `functions`, `cells`, `actors`, `workers` and `nodes` hold only entries that are new or have changed,
-    `samples`, `transfers` (by number) and `losses` those that the front end has not had. `lines` have been printed by tasks; `Logs` asks for them.
+    for their turn. `functions`, `cells`, `actors`, `workers` and `nodes` hold only entries that are new or have
+    changed, `samples`, `transfers` (by number) and `losses` those that the front end has not had. `lines` have been
+    printed by tasks; `Logs` asks for them. `errors`: what rows have failed with, in a line; not of those that failed
+    only because what they needed did. Absent in older recordings.
     """
 
     v: int = VERSION
@@ -239,7 +309,7 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     session: str = ""
     now: float = 0.0
     tasks: Count = 0
-    aggregated: Count = 0
+    aggregated: Annotated[Count, LATER] = 0
     dropped: Count = 0
     behind: Count = 0
     functions: list[tuple[Count, str]] = []
@@ -251,13 +321,14 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     transfers: list[tuple[Count, Transfer]] = []
     losses: list[Loss] = []
     lines: Count = 0
+    errors: Annotated[list[tuple[Row, str]], LATER] = []
     counts: Counts = Counts()
     resources: Resources = Resources()
     store: Store = Store()
     new: Count = 0
     updates: Count = 0
     edges: Count = 0
-    away: Count = 0
+    remote: Count = 0
     calls: Count = 0
 
 
@@ -278,6 +349,101 @@ class Delta(Header, tag="delta"):
 GraphMessage = Snapshot | Delta
 
 
+class TrialCounts(msgspec.Struct, frozen=True):
+    """Trials by state."""
+
+    pending: Count = 0
+    running: Count = 0
+    paused: Count = 0
+    ended: Count = 0
+    failed: Count = 0
+
+
+class ExperimentLabel(msgspec.Struct, frozen=True):
+    """An experiment of Tune: its folder, by which it is known, and its name; what it is about (`metric` is "" if
+    nothing was named); seconds of the session at which it began and ended; why it is over; how its trials are; the best
+    one (-1: none has a value yet) and its value.
+    """
+
+    path: str
+    name: str
+    metric: str = ""
+    mode: Mode = "max"
+    began: float = 0.0
+    ended: Ended = None
+    is_failed: bool = False
+    why: str = ""
+    counts: TrialCounts = TrialCounts()
+    best: int = -1
+    best_value: Began = None
+
+
+class Experiments(msgspec.Struct, tag_field="type", tag="experiments"):
+    """Kernel -> panel: the experiments of this kernel, in the order in which they began.
+
+    Sent after `Open` if there are any, and when one of them has changed, at most four times a second. Each message
+    replaces the one before.
+    """
+
+    v: int = VERSION
+    experiments: list[ExperimentLabel] = []
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """A parameter: its path in the configuration, and its values in words; no words if all of them are numbers."""
+
+    name: str
+    words: list[str] = []
+
+
+class TrialText(msgspec.Struct, frozen=True, array_like=True):
+    """Why a trial is in its state, and what it has failed with; of trials that have one of them."""
+
+    trial: Count
+    why: str
+    error: str
+
+
+class Trials(msgspec.Struct, tag_field="type", tag="trials"):
+    """Kernel -> panel: trials of the experiment that `WatchTrials` named. `n` is 0 for a message that begins anew, and
+    one more than in the message before for all others.
+
+    Each trial that has changed comes whole, with its curve, so that a message is applied by replacing what was there.
+    Curves are of `metric`, thinned to `N_POINTS_MAX` points evenly over the results and fewer where there are many
+    trials. `behind` trials wait for their turn. `values` and `settings` are the numbers of metrics and parameters times
+    that of trials.
+    """
+
+    v: int = VERSION
+    n: Count = 0
+    path: str = ""
+    metric: str = ""
+    metrics: list[str] = []
+    parameters: list[Parameter] = []
+    texts: list[TrialText] = []
+    told: list[str] = []
+    behind: Count = 0
+    changed: Count = 0
+    values: Count = 0
+    settings: Count = 0
+    points: Count = 0
+
+
+class TrialArrays(NamedTuple):
+    """The arrays of one `Trials` message, in the order of `TRIAL_BUFFERS`."""
+
+    trial: np.ndarray
+    state: np.ndarray
+    iteration: np.ndarray
+    times: np.ndarray
+    metrics: np.ndarray
+    parameters: np.ndarray
+    lengths: np.ndarray
+    at: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+
+
 class Arrays(NamedTuple):
     """The arrays of one graph message, in the order of `BUFFERS`."""
 
@@ -290,12 +456,12 @@ class Arrays(NamedTuple):
     update_finished: np.ndarray
     update_size: np.ndarray
     edges: np.ndarray
-    away_row: np.ndarray
-    away_times: np.ndarray
+    remote_row: np.ndarray
+    remote_times: np.ndarray
     calls: np.ndarray
 
 
-# Not of numpy, which `%load_ext` need not wait for.
+# Without numpy: `%load_ext` need not wait for it.
 NOTHING = Arrays(*[cast("np.ndarray", memoryview(b""))] * len(BUFFERS))
 
 
@@ -304,10 +470,21 @@ def encode(header: GraphMessage, arrays: Arrays) -> tuple[dict[str, Any], list[m
 
     The buffers share memory with `arrays`, which must not change afterwards: the socket may still be sending.
     """
+    return msgspec.to_builtins(header), _buffers_of(BUFFERS, arrays)
+
+
+def encode_trials(header: Trials, arrays: TrialArrays) -> tuple[dict[str, Any], list[memoryview]]:
+    """Likewise of trials."""
+    return msgspec.to_builtins(header), _buffers_of(TRIAL_BUFFERS, arrays)
+
+
+def _buffers_of(specs: Sequence[Buffer], arrays: Sequence[np.ndarray]) -> list[memoryview]:
     import numpy as np
-    buffers = [memoryview(np.ascontiguousarray(array, dtype=spec.dtype)).cast("B") if array.nbytes else memoryview(b"")
-               for spec, array in zip(BUFFERS, arrays, strict=True)]
-    return msgspec.to_builtins(header), buffers
+
+    return [
+        np.ascontiguousarray(array, dtype=spec.dtype).data.cast("B") if array.nbytes else memoryview(b"")
+        for spec, array in zip(specs, arrays, strict=True)
+    ]
 
 
 def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arrays]:
@@ -318,16 +495,26 @@ def decode(data: dict[str, Any], buffers: list[Any]) -> tuple[GraphMessage, Arra
     msgspec.ValidationError, ValueError
         When the data is no graph message, or a buffer has not the size that the header announces.
     """
-    import numpy as np
     header = msgspec.convert(data, GraphMessage)
-    items = {"new": header.new, "updates": header.updates, "edges": header.edges, "away": header.away,
-             "5 * new": 5 * header.new, "2 * edges": 2 * header.edges, "2 * away": 2 * header.away,
-             "2 * calls": 2 * header.calls}
-    arrays = [np.frombuffer(buffer, dtype=spec.dtype) for spec, buffer in zip(BUFFERS, buffers, strict=True)]
-    for spec, array in zip(BUFFERS, arrays, strict=True):
-        if len(array) != items[spec.items]:
-            raise ValueError(f"buffer {spec.name} has {len(array)} items, the header says {items[spec.items]}")
-    return header, Arrays(*arrays)
+    return header, Arrays(*_arrays_of(BUFFERS, header, buffers))
+
+
+def decode_trials(data: dict[str, Any], buffers: list[Any]) -> tuple[Trials, TrialArrays]:
+    """The inverse of `encode_trials`; it raises what `decode` does."""
+    header = msgspec.convert(data, Trials)
+    return header, TrialArrays(*_arrays_of(TRIAL_BUFFERS, header, buffers))
+
+
+def _arrays_of(specs: Sequence[Buffer], header: object, buffers: list[Any]) -> list[np.ndarray]:
+    import numpy as np
+
+    arrays = [np.frombuffer(buffer, dtype=spec.dtype) for spec, buffer in zip(specs, buffers, strict=True)]
+    for spec, array in zip(specs, arrays, strict=True):
+        factor, _, name = spec.items.rpartition(" * ")
+        n = int(factor or 1) * getattr(header, name)
+        if len(array) != n:
+            raise ValueError(f"buffer {spec.name} has {len(array)} items, the header says {n}")
+    return arrays
 
 
 class Request(msgspec.Struct, tag_field="op", frozen=True):
@@ -335,85 +522,130 @@ class Request(msgspec.Struct, tag_field="op", frozen=True):
     idle."""
 
 
-class Hello(Request, tag="hello"):
-    """Is cellmesh there? Answered by `HelloReply` at once. `language` is the front end's, "" where it is English or unknown."""
+class Hello(Request, tag="hello", frozen=True):
+    """Is cellmesh there? Answered by `HelloReply` at once. `language` is the front end's, "" where it is English or
+    unknown.
+    """
 
     language: Annotated[str, msgspec.Meta(max_length=32)] = ""
 
 
-class Open(Request, tag="open"):
+class Open(Request, tag="open", frozen=True):
     """Send the graph to this comm from now on. Opening twice restarts with a snapshot."""
 
     comm_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 
 
-class Close(Request, tag="close"):
+class Close(Request, tag="close", frozen=True):
     """Stop sending. Unknown comms are no error: both sides may close."""
 
     comm_id: str
 
 
-class Resync(Request, tag="resync"):
+class Resync(Request, tag="resync", frozen=True):
     """A delta is missing: start again with a snapshot."""
 
     comm_id: str
 
 
-class Card(Request, tag="card"):
+class Card(Request, tag="card", frozen=True):
     """Everything about one row, with a preview of its value. Answered by `CardReply`."""
 
     row: Row
 
 
-class Cancel(Request, tag="cancel"):
+class Cancel(Request, tag="cancel", frozen=True):
     """Cancel a task; `force` kills its worker."""
 
     row: Row
     force: bool = False
 
 
-class Retry(Request, tag="retry"):
+class Retry(Request, tag="retry", frozen=True):
     """Submit a task that has failed or was cancelled again. Answered by `RetryReply`."""
 
     row: Row
 
 
-class Fetch(Request, tag="fetch"):
+class Fetch(Request, tag="fetch", frozen=True):
     """Bind the row's value to a variable of the notebook, by the name."""
 
     row: Row
     name: str
 
 
-class Stack(Request, tag="stack"):
+class Stack(Request, tag="stack", frozen=True):
     """Where is that running task now? Answered by `StackReply`."""
 
     row: Row
 
 
-class Logs(Request, tag="logs"):
+class Logs(Request, tag="logs", frozen=True):
     """What have tasks printed, from the line of this number on? Answered by `LogsReply`.
 
-    Like `Memory`, asked at most once a second, while a view that shows it is open and the header's numbers have changed.
+    Like `Memory`, asked at most once a second, while a view that shows it is open and the header's numbers have
+    changed.
     """
 
     after: Count = 0
 
 
-class Memory(Request, tag="memory"):
+class Memory(Request, tag="memory", frozen=True):
     """What holds the store's memory, and who holds that? Answered by `MemoryReply`."""
 
 
-class Save(Request, tag="save"):
+class Save(Request, tag="save", frozen=True):
     """Write the session as it is known into a file, relative to the kernel's working folder. Answered by `SaveReply`.
 
-    The name's ending says what: ``.cellmesh`` (a recording that the panel opens) or ``.html`` (one that a browser does).
+    The name's ending says what: ``.cellmesh`` (a recording that the panel opens) or ``.html`` (one that a browser
+    does).
     """
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
 
 
-AnyRequest = Hello | Open | Close | Resync | Card | Cancel | Retry | Fetch | Stack | Logs | Memory | Save
+class WatchTrials(Request, tag="watch_trials", frozen=True):
+    """Send the trials of this experiment to this comm from now on, beginning anew, with curves of this metric ("": the
+    experiment's); no trials any more if `path` is "". Asked when the view opens, and when a message is missing.
+    """
+
+    comm_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    path: str = ""
+    metric: str = ""
+
+
+class Steer(Request, tag="steer", frozen=True):
+    """Stop, pause or resume a trial of an experiment, or all of them (-1)."""
+
+    path: str
+    what: Steering
+    trial: int = -1
+
+
+class TrialTask(Request, tag="trial_task", frozen=True):
+    """Which row is the task of a trial's latest attempt? Answered by `TrialTaskReply`."""
+
+    path: str
+    trial: Count
+
+
+AnyRequest = (
+    Hello
+    | Open
+    | Close
+    | Resync
+    | Card
+    | Cancel
+    | Retry
+    | Fetch
+    | Stack
+    | Logs
+    | Memory
+    | Save
+    | WatchTrials
+    | Steer
+    | TrialTask
+)
 
 
 class Ok(msgspec.Struct, tag_field="status", tag="ok"):
@@ -438,9 +670,9 @@ class CardReply(Ok, tag="ok"):
 
 
 class CancelReply(Ok, tag="ok"):
-    """What was found: pending, running or finished."""
+    """What was found."""
 
-    outcome: str
+    outcome: Outcome
 
 
 class RetryReply(Ok, tag="ok"):
@@ -460,14 +692,14 @@ class LogLine(msgspec.Struct, frozen=True, array_like=True):
 
     at: float
     row: int
-    stream: str
+    stream: Stream
     pid: int
     text: str
 
 
 class LogsReply(Ok, tag="ok"):
-    """`first` is the number of the first line here: larger than asked for when older ones have been forgotten. There are
-    more if `lines` in the header is larger than the number of the last.
+    """`first` is the number of the first line here: larger than asked for when older ones have been forgotten. There
+    are more if `lines` in the header is larger than the number of the last.
     """
 
     first: Count
@@ -475,14 +707,14 @@ class LogsReply(Ok, tag="ok"):
 
 
 class ObjectFacts(msgspec.Struct, frozen=True, array_like=True):
-    """One value of the store: its row (-1 if it has none), bytes, place (memory, disk, slot), state, who made it, the
-    processes and the notebook's variables that hold it, in words, and how many tasks and values use it.
+    """One value of the store: its row (-1 if it has none), bytes, place, state, who made it, the processes and the
+    notebook's variables that hold it, in words, and how many tasks and values use it.
     """
 
     row: int
     size: Count
-    place: str
-    state: str
+    place: Place
+    state: ObjectState
     made_by: str
     holders: list[str]
     variables: list[str]
@@ -508,11 +740,33 @@ class SaveReply(Ok, tag="ok"):
     size: Count
 
 
+class TrialTaskReply(Ok, tag="ok"):
+    """The row, -1 if it has none (yet, or not in this session)."""
+
+    row: int
+
+
 class Refusal(msgspec.Struct, tag_field="status", tag="error"):
     """It could not be done: the error's type, and a sentence for people."""
 
     ename: str
     evalue: str
+
+
+REPLIES = (
+    Ok,
+    HelloReply,
+    CardReply,
+    CancelReply,
+    RetryReply,
+    StackReply,
+    LogsReply,
+    MemoryReply,
+    SaveReply,
+    TrialTaskReply,
+    Refusal,
+)
+EXPERIMENT_MESSAGES = (Experiments, Trials)
 
 
 def parse_request(content: dict[str, Any]) -> AnyRequest:
@@ -528,10 +782,17 @@ def parse_request(content: dict[str, Any]) -> AnyRequest:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of every message, with the buffers and enumerations beside it."""
-    replies = (Ok, HelloReply, CardReply, CancelReply, RetryReply, StackReply, LogsReply, MemoryReply, SaveReply, Refusal)
+    from ..observe.recording import FORMAT, TABLES, TRIAL_TABLES
+    from ..observe.recording import VERSION as RECORDING_VERSION
+
+    graph, requests = get_args(GraphMessage), get_args(AnyRequest)
     _, definitions = msgspec.json.schema_components(
-        [Snapshot, Delta, *get_args(AnyRequest), *replies],
-        ref_template="#/$defs/{name}")
+        [*graph, *EXPERIMENT_MESSAGES, *requests, *REPLIES], ref_template="#/$defs/{name}"
+    )
+    for name, definition in definitions.items():
+        definition["description"] = cleandoc(definition["description"])
+        if globals()[name] not in requests:
+            _as_written(globals()[name], definition)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "cellmesh panel protocol",
@@ -539,11 +800,37 @@ def schema() -> dict[str, Any]:
         "version": VERSION,
         "targets": {"comm": COMM_TARGET, "announce": ANNOUNCE_TARGET, "request": REQUEST_TYPE, "reply": REPLY_TYPE},
         "buffers": [buffer._asdict() for buffer in BUFFERS],
+        "trial_buffers": [buffer._asdict() for buffer in TRIAL_BUFFERS],
+        "trial_states": {state: number for number, state in enumerate(TRIAL_STATES)},
         "states": {state.name.lower(): int(state) for state in State},
         "kinds": {kind.name.lower(): int(kind) for kind in Kind},
         "no_worker": NO_WORKER,
+        "first_remote_worker": FIRST_REMOTE_WORKER,
+        "unknown": UNKNOWN,
+        "put_names": list(PUT_NAMES),
+        "n_samples_max": N_SAMPLES_MAX,
+        "n_lines_max": N_LINES_MAX,
+        "recording": {
+            "format": FORMAT,
+            "version": RECORDING_VERSION,
+            "tables": {table: list(columns) for table, columns in TABLES.items()},
+            "trial_tables": {table: list(columns) for table, columns in TRIAL_TABLES.items()},
+        },
+        "graph": [message.__name__ for message in graph],
+        "requests": [message.__name__ for message in requests],
+        "replies": [message.__name__ for message in REPLIES],
         "$defs": {name: definitions[name] for name in sorted(definitions)},
     }
+
+
+def _as_written(struct: type[msgspec.Struct], definition: dict[str, Any]) -> None:
+    """Make what a struct's decoder accepts into what the kernel writes: every field, in lists with its name."""
+    if definition["type"] == "array":
+        for name, item in zip(struct.__struct_fields__, definition["prefixItems"], strict=True):
+            item["title"] = name
+        definition["minItems"] = len(definition["prefixItems"])
+    else:
+        definition["required"] = [name for name, field in definition["properties"].items() if "x-later" not in field]
 
 
 def schema_text() -> str:

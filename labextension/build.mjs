@@ -1,8 +1,8 @@
 // Bundles the TypeScript sources: the panel's plugins for the labextension builder, and the notebook widget.
 //
-//     node labextension/build.mjs          lib/index.js; and in ../kernel_ext/static widget.js with its loader, and page.js,
-//                                          the code of a page that holds a recording
-//     node labextension/build.mjs --dev    serves dev/index.html, the graph on a synthetic trace, and rebuilds on request
+//     node labextension/build.mjs          makes lib/index.js, and in ../kernel_ext/panel/static widget.js with its
+//                                          loader and page.js, the code of a page that contains a recording
+//     node labextension/build.mjs --dev    serves dev/index.html, the graph on a synthetic trace; rebuilds on request
 //
 // Both bundles are made from the same modules. JupyterLab's and Lumino's packages are never bundled: the running
 // application provides them.
@@ -36,7 +36,13 @@ const common = {
 };
 
 if (process.argv.includes('--dev')) {
-  const dev = await context({ ...common, entryPoints: [here('dev/main.tsx')], outdir: here('dev'), write: false, sourcemap: 'inline' });
+  const dev = await context({
+    ...common,
+    entryPoints: [here('dev/main.tsx')],
+    outdir: here('dev'),
+    write: false,
+    sourcemap: 'inline'
+  });
   const port = Number(process.argv[process.argv.indexOf('--port') + 1]) || 8123;
   await dev.serve({ servedir: here('dev'), host: '127.0.0.1', port });
 } else {
@@ -48,14 +54,23 @@ if (process.argv.includes('--dev')) {
     splitting: true,
     external: ['@jupyterlab/*', '@lumino/*']
   });
-  const widget = here('../kernel_ext/static/widget.js');
-  await build({ ...common, entryPoints: [here('src/widget.ts')], outfile: widget, minify: true });
-  await build({ ...common, entryPoints: [here('src/page.ts')], outfile: here('../kernel_ext/static/page.js'), minify: true, format: 'iife' });
-  const digest = createHash('sha256').update(await readFile(widget)).digest('hex').slice(0, 16);
+  const widget = here('../kernel_ext/panel/static/widget.js');
+  await build({ ...common, entryPoints: [here('src/entry/widget.ts')], outfile: widget, minify: true });
   await build({
     ...common,
-    entryPoints: [here('src/loader.ts')],
-    outfile: here('../kernel_ext/static/loader.js'),
+    entryPoints: [here('src/entry/page.ts')],
+    outfile: here('../kernel_ext/panel/static/page.js'),
+    minify: true,
+    format: 'iife'
+  });
+  const digest = createHash('sha256')
+    .update(await readFile(widget))
+    .digest('hex')
+    .slice(0, 16);
+  await build({
+    ...common,
+    entryPoints: [here('src/entry/loader.ts')],
+    outfile: here('../kernel_ext/panel/static/loader.js'),
     minify: true,
     define: { DIGEST: JSON.stringify(digest) }
   });

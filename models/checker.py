@@ -1,13 +1,14 @@
 """An explicit-state model checker: every interleaving of small processes, and death wherever it may come.
 
-A model is a dictionary of shared variables and some processes. A process is a dictionary from labels to atomic steps; a step gets
-the variables, changes them, and returns the next label, several of which one may be taken (a tuple), or None when it cannot be
-taken now; v["at"] says where every process is. "done" ends a process, "dead" means killed. The steps are sequentially consistent, as the core's atomics on these words
-are.
+A model is a dictionary of shared variables and some processes. A process is a dictionary from labels to atomic steps; a
+step gets the variables, changes them, and returns the next label, several of which one may be taken (a tuple), or None
+when it cannot be taken now; v["at"] says where every process is. "done" ends a process, "dead" means killed. The steps
+are sequentially consistent, as the core's atomics on these words are.
 
-Three things are looked for: a state that violates the invariant, a state without successors in which somebody has not finished
-(a lost wake-up, a deadlock), and a state from which the end can no longer be reached (going round in circles).
+Three things are looked for: a state that violates the invariant, a state without successors in which somebody has not
+finished (a lost wake-up, a deadlock), and a state from which the end can no longer be reached (going round in circles).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,10 @@ State = tuple[tuple[str, ...], tuple[Any, ...]]
 
 @dataclass
 class Model:
-    """What is explored. `killable`: processes that may die anywhere, `n_deaths` of them at most; they need not finish."""
+    """What is explored. `killable`: processes that may die anywhere, `n_deaths` of them at most; they need not
+    finish.
+    """
+
     name: str
     variables: Variables
     processes: dict[str, Mapping[str, Step]]
@@ -34,6 +38,7 @@ class Model:
 @dataclass(frozen=True)
 class Result:
     """How many states there are, and the way to a bad one."""
+
     n_states: int
     wrong: str
     trace: list[str]
@@ -87,9 +92,9 @@ def _successors(model: Model, names: list[str], keys: list[str], state: State) -
         if outcome is not None:
             after = tuple(variables[k] for k in keys)
             for label in (outcome,) if isinstance(outcome, str) else outcome:
-                found.append((((*labels[:i], label, *labels[i + 1:]), after), f"{name}: {labels[i]} -> {label}", None))
+                found.append((((*labels[:i], label, *labels[i + 1 :]), after), f"{name}: {labels[i]} -> {label}", None))
         if name in model.killable and labels.count("dead") < model.n_deaths:
-            found.append((((*labels[:i], "dead", *labels[i + 1:]), values), f"{name} dies at {labels[i]}", name))
+            found.append((((*labels[:i], "dead", *labels[i + 1 :]), values), f"{name} dies at {labels[i]}", name))
     return found
 
 

@@ -1,14 +1,20 @@
-"""The inbox (client.h, segment.c: client_sleep, notify_client): nobody sleeps on news.
+"""The inbox (core/clients/client.c, core/memory/lock.c: client_sleep, notify_client): nobody sleeps on news.
 
-Two threads of one client wait for two pieces of news, each from a notifier of its own. A notifier may die anywhere; its death is then
-reported (client_died), which is news for everybody.
+Two threads of one client wait for two pieces of news, each from a notifier of its own. A notifier may die anywhere; its
+death is then reported (client_died), which is news for everybody.
 """
+
 from __future__ import annotations
 
 from checker import Model, Step, Variables
 
-MUTANTS = ("the inbox is read after the look", "sleepers are woken before the inbox changes", "sleepers are counted when they sleep already",
-           "the news comes after the notice", "a death is no news")
+MUTANTS = (
+    "the inbox is read after the look",
+    "sleepers are woken before the inbox changes",
+    "sleepers are counted when they sleep already",
+    "the news comes after the notice",
+    "a death is no news",
+)
 
 
 def waiter(i: int, mutant: str) -> dict[str, Step]:
@@ -40,7 +46,15 @@ def waiter(i: int, mutant: str) -> dict[str, Step]:
         v["sleepers"] -= 1
         return "start"
 
-    return {"start": look if late else read, "read": read, "look": look, "count": count, "futex": futex, "asleep": asleep, "leave": leave}
+    return {
+        "start": look if late else read,
+        "read": read,
+        "look": look,
+        "count": count,
+        "futex": futex,
+        "asleep": asleep,
+        "leave": leave,
+    }
 
 
 def notifying(mutant: str) -> dict[str, Step]:
@@ -79,6 +93,7 @@ def notifier(i: int, mutant: str) -> dict[str, Step]:
 
 def reporter(mutant: str) -> dict[str, Step]:
     """The scheduler: does what a dead notifier left undone, and tells everybody."""
+
     def watch(v: Variables) -> str | None:
         ends = [v["at"][f"notifier {i}"] for i in (0, 1)]
         if "dead" not in ends:
@@ -94,6 +109,16 @@ def reporter(mutant: str) -> dict[str, Step]:
 def model(mutant: str = "") -> Model:
     """Two waiting threads, two notifiers, at most one death."""
     variables = {"inbox": 0, "sleepers": 0, "asleep": 0, "news": 0, "missing": 3, "seen0": 0, "seen1": 0}
-    return Model("inbox", variables, killable=("notifier 0", "notifier 1"), n_deaths=1,
-                 processes={"waiter 0": waiter(0, mutant), "waiter 1": waiter(1, mutant), "notifier 0": notifier(0, mutant),
-                            "notifier 1": notifier(1, mutant), "reporter": reporter(mutant)})
+    return Model(
+        "inbox",
+        variables,
+        killable=("notifier 0", "notifier 1"),
+        n_deaths=1,
+        processes={
+            "waiter 0": waiter(0, mutant),
+            "waiter 1": waiter(1, mutant),
+            "notifier 0": notifier(0, mutant),
+            "notifier 1": notifier(1, mutant),
+            "reporter": reporter(mutant),
+        },
+    )

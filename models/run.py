@@ -1,8 +1,9 @@
 """Checks every model, and that each of its mutants is caught.
 
-    python models/run.py              # exit status 1 if a model is wrong or a mutant survives
-    python models/run.py inbox        # one of them, with the way to what is wrong
+python models/run.py              # exit status 1 if a model is wrong or a mutant survives
+python models/run.py inbox        # one of them, with the way to what is wrong
 """
+
 from __future__ import annotations
 
 import sys
@@ -12,15 +13,25 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # also where PYTHONSAFEPATH leaves it out
 
-import away
+import barrier
+import condition
 import inbox
+import offload
 import seal
 import takeover
 import weak
 from checker import explore
 
 # Each with model(variant), MUTANTS, which are found, and perhaps SOUND, variants that are not.
-MODELS: dict[str, Any] = {"away": away, "inbox": inbox, "seal": seal, "takeover": takeover, **weak.PROTOCOLS}
+MODELS: dict[str, Any] = {
+    "barrier": barrier,
+    "condition": condition,
+    "inbox": inbox,
+    "offload": offload,
+    "seal": seal,
+    "takeover": takeover,
+    **weak.PROTOCOLS,
+}
 
 
 def sound_variants(name: str) -> tuple[str, ...]:
@@ -36,9 +47,18 @@ def check(name: str, show: bool) -> int:
         is_mutant = variant in module.MUTANTS
         as_hoped = bool(result.wrong) == is_mutant
         n_wrong += not as_hoped
-        verdict = f"{'caught' if as_hoped else 'WRONG'}: {result.wrong} after {len(result.trace)} steps" if result.wrong else \
-            "SURVIVED" if is_mutant else "sound"
-        print(f"{name:<16} {variant or 'as it is':<52} {result.n_states:>9,} states {time.monotonic() - started:6.1f} s  {verdict}", flush=True)
+        verdict = (
+            f"{'caught' if as_hoped else 'WRONG'}: {result.wrong} after {len(result.trace)} steps"
+            if result.wrong
+            else "SURVIVED"
+            if is_mutant
+            else "sound"
+        )
+        print(
+            f"{name:<16} {variant or 'as it is':<52} {result.n_states:>9,} states {time.monotonic() - started:6.1f} s "
+            f" {verdict}",
+            flush=True,
+        )
         if result.wrong and (show or not as_hoped):
             print("\n".join(f"    {step}" for step in result.trace))
     return n_wrong

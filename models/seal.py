@@ -1,20 +1,28 @@
 """Sealing and waiting (object.c: publish, object_mark_waiting; wait.c: wait_loop with its counter `need`).
 
-One client waits twice, as programs do: first for one object, and gives up at any time (a timeout); then for two of three objects, with
-what the first wait left behind. Each object has its sealer; the third may never come. The inbox is one step here: inbox.py is about it.
+One client waits twice, as programs do: first for one object, and gives up at any time (a timeout); then for two of
+three objects, with what the first wait left behind. Each object has its sealer; the third may never come. The inbox is
+one step here: inbox.py is about it.
 """
+
 from __future__ import annotations
 
 from checker import Model, Step, Variables
 
 N = 3
 GOAL = 2
-MUTANTS = ("the mark comes before the waiter's bit", "need is what the last wait left", "need wakes one seal late",
-           "the state is read and then written", "the waiter's look does not mark")
+MUTANTS = (
+    "the mark comes before the waiter's bit",
+    "need is what the last wait left",
+    "need wakes one seal late",
+    "the state is read and then written",
+    "the waiter's look does not mark",
+)
 
 
 def waiter(mutant: str) -> dict[str, Step]:
     """The loop of get; `wanted` begins with object 0 alone."""
+
     def start(v: Variables) -> str:
         v["seen"] = v["inbox"]
         return "reset"
@@ -71,8 +79,16 @@ def waiter(mutant: str) -> dict[str, Step]:
         v["wanted"] = N
         return "start"
 
-    return {"start": start, "reset": reset, "look": look, "set bit": set_bit, "mark": mark, "enough?": enough, "sleep": sleep,
-            "give up": next_wait}
+    return {
+        "start": start,
+        "reset": reset,
+        "look": look,
+        "set bit": set_bit,
+        "mark": mark,
+        "enough?": enough,
+        "sleep": sleep,
+        "give up": next_wait,
+    }
 
 
 def sealer(i: int, mutant: str) -> dict[str, Step]:
@@ -105,7 +121,14 @@ def sealer(i: int, mutant: str) -> dict[str, Step]:
         return "done"
 
     first = read if mutant == MUTANTS[3] else exchange
-    return {"start": first if i < GOAL else lambda v: ("seal", "done"), "seal": first, "write": write, "collect": collect, "count down": count_down, "notify": notify}
+    return {
+        "start": first if i < GOAL else lambda v: ("seal", "done"),
+        "seal": first,
+        "write": write,
+        "collect": collect,
+        "count down": count_down,
+        "notify": notify,
+    }
 
 
 def model(mutant: str = "") -> Model:

@@ -1,16 +1,25 @@
-"""The lock and its takeover (segment.c: segment_lock, segment_unlock, owner_has_ended; client.c: client_attach).
+"""The lock and its takeover (core/memory/lock.c: segment_lock, segment_unlock, owner_has_ended; core/clients/client.c:
+client_attach).
 
-Clients in slots of their own lock, change two words that belong together, and unlock; two of them may die anywhere. A newcomer gets
-the slot of a dead client once that death has been reported, and locks too. Client 1 leaves with its last unlock. Time is not modelled: a waiter's patience may end at any
-moment, so whatever the length of a time slice, the answers must be right.
+Clients in slots of their own lock, change two words that belong together, and unlock; two of them may die anywhere. A
+newcomer gets the slot of a dead client once that death has been reported, and locks too. Client 1 leaves with its last
+unlock. Time is not modelled: a waiter's patience may end at any moment, so whatever the length of a time slice, the
+answers must be right.
 """
+
 from __future__ import annotations
 
 from checker import Model, Step, Variables
 
 WAITERS = 1 << 8
-MUTANTS = ("a takeover without comparing", "the word does not say which generation", "a reused slot keeps its generation",
-           "waiters are forgotten by who slept", "no recovery", "who leaves gives its slot back before it unlocks")
+MUTANTS = (
+    "a takeover without comparing",
+    "the word does not say which generation",
+    "a reused slot keeps its generation",
+    "waiters are forgotten by who slept",
+    "no recovery",
+    "who leaves gives its slot back before it unlocks",
+)
 NOBODY = 9  # in place of a pid
 # Clients by number: 0 and 1 in slots of the same number, 2 comes later, into slot 0, once 3 has freed it.
 SLOT = (0, 1, 0, 2)
@@ -123,9 +132,28 @@ def client(p: int, mutant: str) -> dict[str, Step]:
         v["pid1"] = NOBODY
         return "done"
 
-    return {"start": attach, "claim": claim, "bump": bump, "stamp": stamp, "begin": begin, "try": attempt, "read": read, "take": take,
-            "wait": wait, "futex": futex, "asleep": asleep, "ask pid": ask_pid, "ask stamp": ask_stamp, "take over": take_over,
-            "recover": recover, "inside": inside, "half": half, "unlock": unlock, "wake": wake, "vacate": vacate}
+    return {
+        "start": attach,
+        "claim": claim,
+        "bump": bump,
+        "stamp": stamp,
+        "begin": begin,
+        "try": attempt,
+        "read": read,
+        "take": take,
+        "wait": wait,
+        "futex": futex,
+        "asleep": asleep,
+        "ask pid": ask_pid,
+        "ask stamp": ask_stamp,
+        "take over": take_over,
+        "recover": recover,
+        "inside": inside,
+        "half": half,
+        "unlock": unlock,
+        "wake": wake,
+        "vacate": vacate,
+    }
 
 
 INSIDE = ("inside", "half", "recover", "unlock")
@@ -142,5 +170,11 @@ def model(mutant: str = "") -> Model:
     def alone(v: Variables, at: dict[str, str]) -> bool:
         return not v["torn"] and sum(label in INSIDE for label in at.values()) <= 1
 
-    return Model("takeover", variables, {f"client {p}": client(p, mutant) for p in range(4)}, invariant=alone,
-                 killable=("client 0", "client 1"), n_deaths=2)
+    return Model(
+        "takeover",
+        variables,
+        {f"client {p}": client(p, mutant) for p in range(4)},
+        invariant=alone,
+        killable=("client 0", "client 1"),
+        n_deaths=2,
+    )

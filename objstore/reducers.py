@@ -1,13 +1,26 @@
-"""How data of numpy, Arrow and polars are pickled so that buffers stay out of band, where the library would copy them.
+"""How data of numpy, Arrow and polars are pickled so that buffers stay out of band, where the library would copy them;
+figures, so that they are shown once; and code, so that tracebacks show its lines.
 
 No library is imported to find out whether a value is one of its own.
 """
+
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from . import own_pickles
+from ._core import shared_place, shared_view
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    import pyarrow as pa
 
 PROTOCOL = 5
 # An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is
@@ -21,88 +34,174 @@ Reducers = dict[type, Callable[[Any], Any]]
 
 def of_imported_libraries() -> Reducers:
     """By class, what makes pickle's parts of an instance; for the libraries that this process has imported."""
-    return _reducers(*(name in sys.modules for name in ("numpy", "pyarrow", "polars")))
+    return _reducers(*(name in sys.modules for name in ("numpy", "pyarrow", "polars", "matplotlib.figure")))
 
 
 @cache
-def _reducers(numpy: bool, pyarrow: bool, polars: bool) -> Reducers:
-    reducers: Reducers = {}
+def _reducers(numpy: bool, pyarrow: bool, polars: bool, matplotlib: bool) -> Reducers:
+    reducers: Reducers = {CodeType: _reduce_code}
     if numpy:
         import numpy as np
+
         reducers[np.ndarray] = _reduce_array
     if pyarrow:
         import pyarrow as pa
+
         reducers |= {pa.Table: _reduce_tabular, pa.RecordBatch: _reduce_tabular}
     if polars:
         import polars as pl
+
         reducers |= {pl.DataFrame: _reduce_frame, pl.Series: _reduce_series}
+    if matplotlib:
+        from matplotlib.figure import Figure
+
+        reducers[Figure] = _reduce_figure
     return reducers
 
 
+def of_subclass(cls: type) -> Callable[[Any], Any] | None:
+    """Likewise, for a class of which users' programs have subclasses; None if it is none of them."""
+    managers = sys.modules.get("multiprocessing.managers")
+    return _reduce_proxy if managers is not None and issubclass(cls, managers.BaseProxy) else None
+
+
+# ---------------------------------------------------------------- multiprocessing
+def _reduce_proxy(proxy: Any) -> Any:
+    """With its key, as for a process that multiprocessing has started: others are not let in by its manager."""
+    from multiprocessing import current_process
+
+    rebuild, arguments, *rest = proxy.__reduce__()
+    if rebuild is not _rebuilder() or own_pickles.making.for_others:  # the user's own; or perhaps for a file
+        return rebuild, arguments, *rest
+    *parts, settings = arguments
+    return _rebuild_proxy, (bytes(current_process().authkey), *parts, {**settings, "authkey": bytes(proxy._authkey)})
+
+
+def _rebuild_proxy(key: bytes, *arguments: Any) -> Any:
+    from multiprocessing import current_process
+
+    if own_pickles.in_worker:  # for the proxies that this one gives
+        current_process().authkey = key
+    return _rebuilder()(*arguments)
+
+
+def _rebuilder() -> Callable[..., Any]:
+    from multiprocessing import managers
+
+    return vars(managers)["RebuildProxy"]  # of which the types of the standard library know nothing
+
+
+# ---------------------------------------------------------------- code
+FILENAME = 10  # where CodeType takes the name of its file, as of Python 3.11
+
+
+def _reduce_code(code: CodeType) -> Any:
+    """With the name of its file, which cloudpickle leaves out from 3.1.3 on: with the line number alone, a
+    traceback shows no source.
+    """
+    make, args = cloudpickle.Pickler.dispatch_table[CodeType](code)
+    return make, (*args[:FILENAME], code.co_filename, *args[FILENAME + 1 :])
+
+
 # ---------------------------------------------------------------- numpy
-def _reduce_array(array: Any) -> Any:
-    """Times, alone or in structures, as raw bytes and what they are: numpy has no buffers of times, so that it copies the array,
-    and twice."""
+def _reduce_array(array: np.ndarray[Any, Any]) -> Any:
+    """Where it lies, in shared memory. Times, alone or in structures, as raw bytes and what they are: numpy has no
+    buffers of times, so that it copies the array, and twice."""
+    if (shared := shared_place(array)) is not None:
+        return shared_view, (*shared, array.shape, array.strides, array.dtype, array.flags.writeable)
     if not _has_times(array.dtype) or array.dtype.hasobject:
         return array.__reduce_ex__(PROTOCOL)
     return _view_as, (array.view(f"V{array.dtype.itemsize}"), array.dtype)
 
 
-def _has_times(dtype: Any) -> bool:
+def _has_times(dtype: np.dtype[Any]) -> bool:
     return dtype.base.kind in "mM" or any(_has_times(field) for field, *_ in (dtype.base.fields or {}).values())
 
 
-def _view_as(array: Any, dtype: Any) -> Any:
+def _view_as(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return array.view(dtype)
 
 
 # ---------------------------------------------------------------- Arrow
-def _reduce_tabular(table: Any) -> Any:
+def _reduce_tabular(table: pa.Table | pa.RecordBatch) -> Any:
     """Of a slice only its own rows, as an Arrow IPC stream; anything else as Arrow does it itself."""
     if table.get_total_buffer_size() <= ARROW_SLACK * table.nbytes + 4096:
         return table.__reduce__()
     import pyarrow as pa
+
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write(table)
     return _read_stream, (sink.getvalue(), isinstance(table, pa.RecordBatch))
 
 
-def _read_stream(buffer: Any, one_batch: bool) -> Any:
+def _read_stream(buffer: pa.Buffer | bytes, one_batch: bool) -> pa.Table | pa.RecordBatch:
     import pyarrow as pa
+
     with pa.ipc.open_stream(buffer) as reader:
         return reader.read_next_batch() if one_batch else reader.read_all()
 
 
 # ---------------------------------------------------------------- polars
 # What Arrow has too. Others must not even be tried: of Python objects polars gives Arrow their addresses.
-_IN_ARROW = frozenset((
-    "Boolean", "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "Decimal",
-    "Null", "Date", "Datetime", "Duration", "Time", "String", "Binary", "Categorical", "Enum"))
+_IN_ARROW = frozenset(
+    (
+        "Boolean",
+        "Int8",
+        "Int16",
+        "Int32",
+        "Int64",
+        "UInt8",
+        "UInt16",
+        "UInt32",
+        "UInt64",
+        "Float32",
+        "Float64",
+        "Decimal",
+        "Null",
+        "Date",
+        "Datetime",
+        "Duration",
+        "Time",
+        "String",
+        "Binary",
+        "Categorical",
+        "Enum",
+    )
+)
 
 
-def _reduce_frame(frame: Any) -> Any:
+def _reduce_frame(frame: pl.DataFrame) -> Any:
     table = _as_table(frame)
     return frame.__reduce_ex__(PROTOCOL) if table is None else (_frame_of, (table, _sorted_columns(frame)))
 
 
-def _reduce_series(series: Any) -> Any:
+def _reduce_series(series: pl.Series) -> Any:
     frame = series.to_frame()
     table = _as_table(frame)
     return series.__reduce_ex__(PROTOCOL) if table is None else (_series_of, (table, _sorted_columns(frame)))
 
 
-def _as_table(frame: Any) -> Any:
+def _as_table(frame: pl.DataFrame) -> pa.Table | None:
     """An Arrow table over the same memory; None if the frame would not come back equal, or is better copied."""
     if frame.estimated_size() < SMALL_FRAME or not all(map(_is_in_arrow, frame.dtypes)):
         return None
     import polars as pl
+
     table = frame.to_arrow(compat_level=pl.CompatLevel.newest())  # strings as polars has them
     # Texts are 16 bytes each, which polars does not count, and what they point at: much more than their own in a slice.
     own = frame.estimated_size() + 16 * frame.height * sum(map(_n_texts, frame.dtypes))
-    if table.nbytes > ARROW_SLACK * own + 4096 or pl.from_arrow(table.slice(0, 0)).schema != frame.schema:
+    if table.nbytes > ARROW_SLACK * own + 4096 or _frame_over(table.slice(0, 0)).schema != frame.schema:
         return None
     return table
+
+
+def _frame_over(table: pa.Table) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.from_arrow(table, rechunk=False)
+    assert isinstance(frame, pl.DataFrame)  # a series comes of an array alone
+    return frame
 
 
 def _is_in_arrow(dtype: Any) -> bool:
@@ -115,22 +214,38 @@ def _is_in_arrow(dtype: Any) -> bool:
 
 
 def _n_texts(dtype: Any) -> int:
-    """In each row; of lists nobody knows."""
+    """How many texts each row has; for lists it is not known, and they count as none."""
     name = type(dtype).__name__
     return sum(_n_texts(field.dtype) for field in dtype.fields) if name == "Struct" else name in ("String", "Binary")
 
 
-def _sorted_columns(frame: Any) -> list[tuple[str, bool]]:
+def _sorted_columns(frame: pl.DataFrame) -> list[tuple[str, bool]]:
     """The columns that polars knows to be sorted, and whether they descend: Arrow does not say."""
     flags = frame.flags.items()
     return [(name, of["SORTED_DESC"]) for name, of in flags if of["SORTED_ASC"] or of["SORTED_DESC"]]
 
 
-def _frame_of(table: Any, sorted_columns: list[tuple[str, bool]]) -> Any:
-    import polars as pl
-    frame = pl.from_arrow(table, rechunk=False)
+def _frame_of(table: pa.Table, sorted_columns: list[tuple[str, bool]]) -> pl.DataFrame:
+    frame = _frame_over(table)
     return frame.with_columns(frame[name].set_sorted(descending=descends) for name, descends in sorted_columns)
 
 
-def _series_of(table: Any, sorted_columns: list[tuple[str, bool]]) -> Any:
+def _series_of(table: pa.Table, sorted_columns: list[tuple[str, bool]]) -> pl.Series:
     return _frame_of(table, sorted_columns).to_series()
+
+
+# ---------------------------------------------------------------- matplotlib
+def _reduce_figure(figure: Any) -> Any:
+    """As matplotlib does it, but for where it arrives."""
+    function, args, state, *_ = figure.__reduce_ex__(PROTOCOL)
+    return function, args, state, None, None, _set_figure_state
+
+
+def _set_figure_state(figure: Any, state: dict[str, Any] | tuple[Any, ...]) -> None:
+    """A figure that pyplot knew is one that pyplot knows again, unless pyplot shows all it knows at the end of each
+    cell: that would be beside the display of the value."""
+    import matplotlib
+
+    if isinstance(state, dict) and "inline" in str(dict[Any, Any].get(matplotlib.rcParams, "backend", "")):
+        state = {name: value for name, value in state.items() if name != "_restore_to_pylab"}
+    figure.__setstate__(state)

@@ -1,7 +1,8 @@
 """Installs what tests need from the distribution's packages, where that is possible.
 
-    python scripts/apt.py       # Redis; says so, loudly, where it cannot, which is a failure with CI=true
+python scripts/apt.py       # Redis; says so, loudly, where it cannot, which is a failure with CI=true
 """
+
 from __future__ import annotations
 
 import os
@@ -25,8 +26,10 @@ def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]
         return f"no {what} on PATH; as root: apt-get install {' '.join(packages)}"
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     print(f"installing {' '.join(packages)} ...", flush=True)
-    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends",
-                                                   *packages]):
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+    ):
         done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             return f"`{' '.join(command)}` failed: {done.stderr.strip()[-300:]}"
@@ -36,8 +39,11 @@ def install(what: str, find: Callable[[], str | None], packages: tuple[str, ...]
 def aarch64() -> str | None:
     """A compiler for that machine, its C library, and qemu to run what comes out."""
     tools = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    return install(" and ".join(tools), lambda: "both" if all(map(shutil.which, tools)) and os.path.exists(AARCH64_LIBC) else None,
-                   ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"))
+    return install(
+        " and ".join(tools),
+        lambda: "both" if all(map(shutil.which, tools)) and os.path.exists(AARCH64_LIBC) else None,
+        ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user"),
+    )
 
 
 def redis_server() -> str | None:

@@ -5,6 +5,7 @@
 
 Playwright's own browser downloads are not used: a distribution's package works offline, behind mirrors and in CI alike.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
-import apt  # noqa: E402
+import apt
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGES = ("chromium", "fonts-dejavu-core")  # a headless page without any font draws no letters

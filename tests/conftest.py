@@ -4,6 +4,7 @@ A test must leave nothing: no process, no thread, no descriptor, no mapped segme
 wider scope hold was there before the test began and is theirs; at the end of the run nothing at all may be left.
 A test that cannot help it says so: `@pytest.mark.may_keep("threads", "zmq keeps its I/O thread")`.
 """
+
 from __future__ import annotations
 
 import gc
@@ -17,10 +18,12 @@ from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 import pytest
-from support import MARKER, Holdings, processes, wait_until
+from support.waiting import MARKER, Holdings, processes, wait_until
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
-NOT_INSTALLED = re.compile("could not import|apt-get install|pip install")  # what a skip says that should be none: `make test` installs it
+NOT_INSTALLED = re.compile(
+    "could not import|apt-get install|pip install|npm ci"
+)  # what a skip says that should be none: `make test` installs it
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 SETTLE_S = 5.0  # what has been told to end may take this long to be gone
 
@@ -36,8 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure() -> None:
-    # Every IPython shell that a test has made collects garbage when the interpreter ends. With the tests' heap that took
-    # forty seconds in all; what is frozen is not looked at.
+    # Every IPython shell that a test has made collects garbage when the interpreter ends. With the tests' heap that
+    # took forty seconds in all; what is frozen is not looked at.
     gc.freeze()
 
 
@@ -70,8 +73,10 @@ def _left(before: Holdings) -> dict[str, list[str]]:
 
 def _settled(before: Holdings, kept: set[str]) -> dict[str, list[str]]:
     """What is left once SETTLE_S have passed or nothing is, without the kinds in `kept`."""
+
     def remaining() -> dict[str, list[str]]:
         return {kind: what for kind, what in _left(before).items() if kind not in kept}
+
     try:
         wait_until(lambda: not remaining(), SETTLE_S)
     except AssertionError:
@@ -96,7 +101,9 @@ def _check(before: Holdings, kept: set[str]) -> None:
     if left:
         if "processes" in left:
             _clean_up(before)
-        pytest.fail("left behind: " + "; ".join(f"{kind}: {', '.join(what)}" for kind, what in left.items()), pytrace=False)
+        pytest.fail(
+            "left behind: " + "; ".join(f"{kind}: {', '.join(what)}" for kind, what in left.items()), pytrace=False
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -105,6 +112,25 @@ def _nothing_left_by_the_run() -> Iterator[None]:
     yield
     # Libraries may keep threads and descriptors for the life of a process; processes and files are never excused.
     _check(before, {"threads", "descriptors"})
+
+
+@pytest.fixture(autouse=True)
+def _not_as_ray(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What importing `compat.ray` changes in this process, for the tests of that, is undone for all others."""
+    if "cellmesh.compat.ray" not in sys.modules or request.path.parent.name == "compat":
+        yield
+        return
+    from cellmesh.objstore._core import refs_are_plain
+
+    from cellmesh import front_end
+
+    before = refs_are_plain(False), front_end.dialect, front_end.current
+    front_end.dialect = front_end.Dialect()
+    if type(front_end.current).__module__.startswith("cellmesh.compat"):
+        front_end.current = front_end.Program()
+    yield
+    refs_are_plain(before[0])
+    _, front_end.dialect, front_end.current = before
 
 
 @pytest.fixture(autouse=True)

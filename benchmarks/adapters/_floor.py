@@ -6,6 +6,7 @@ transport and Python leave attainable; a real runtime pays for its features on t
 floor_zmq (sockets of the main thread), floor_thread (a Python I/O thread owns the sockets, as a runtime that
 must react while the user's cell runs needs), floor_shm (shared-memory rings and futexes, in C), and
 floor_sched (all tasks pass through a scheduler process in Python)."""
+
 import os
 import pickle
 import sys
@@ -16,10 +17,25 @@ import cloudpickle
 import msgspec
 from _shape import CANCEL, NESTED, PUT, Handle, remote_for
 
-UNSUPPORTED = CANCEL | NESTED | PUT | {
-    "get_actor_by_name", "kill_actor_restart", "kill_worker_retry", "actor_concurrent", "actor_create", "tasks_1mb",
-    "task_result_100mb", "task_arg_100mb_value", "async_actor_sync", "async_actor_async", "async_actor_async_arg",
-    "async_actor_naps"}
+UNSUPPORTED = (
+    CANCEL
+    | NESTED
+    | PUT
+    | {
+        "get_actor_by_name",
+        "kill_actor_restart",
+        "kill_worker_retry",
+        "actor_concurrent",
+        "actor_create",
+        "tasks_1mb",
+        "task_result_100mb",
+        "task_arg_100mb_value",
+        "async_actor_sync",
+        "async_actor_async",
+        "async_actor_async_arg",
+        "async_actor_naps",
+    }
+)
 
 
 class Task(msgspec.Struct, array_like=True, gc=False):
@@ -63,7 +79,7 @@ def execute(raw, fns, actors):
 
 
 class Ref:
-    __slots__ = ("id", "w", "__weakref__")
+    __slots__ = ("__weakref__", "id", "w")
 
     def __init__(self, i, w):
         self.id, self.w = i, w
@@ -75,6 +91,7 @@ class Ref:
 
 class B:
     """The driver's state: a transport gives send(worker, bytes) and pump(block), which calls finished(bytes)."""
+
     done, n, out, sent, codes, send, pump, stop, order = {}, 0, [], [], {}, None, None, None, deque()
 
 

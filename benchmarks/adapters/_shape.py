@@ -51,15 +51,53 @@ def remote_for(call, make_actor=None):
         if f is None:
             return remote
         return Cls(f, make_actor) if isinstance(f, type) else Fn(f, call)
+
     return remote
 
 
-ACTORS = {"actor_sync", "actor_async", "actor_async_arg", "actor_concurrent", "actor_1_n", "actor_n_n", "actor_n_n_arg",
-          "actor_create", "get_actor_by_name", "async_actor_sync", "async_actor_async", "async_actor_async_arg",
-          "async_actor_n_n", "async_actor_naps", "kill_actor_restart"}
-NESTED = {"tasks_multi", "nested_100", "put_small_multi", "put_large_multi", "get_10k_refs", "actor_1_n", "actor_n_n",
-          "actor_n_n_arg", "async_actor_n_n", "get_large"}
-PUT = {"get_small", "put_small", "put_small_multi", "put_large", "put_large_zeros", "put_large_multi", "put_1mb",
-       "get_10k_refs", "get_large", "get_large_again", "task_arg_100mb_ref", "tasks_10_refs", "actor_async_arg",
-       "refs_put_memory"}
+ACTORS = {
+    "actor_sync",
+    "actor_async",
+    "actor_async_arg",
+    "actor_concurrent",
+    "actor_1_n",
+    "actor_n_n",
+    "actor_n_n_arg",
+    "actor_create",
+    "get_actor_by_name",
+    "async_actor_sync",
+    "async_actor_async",
+    "async_actor_async_arg",
+    "async_actor_n_n",
+    "async_actor_naps",
+    "kill_actor_restart",
+}
+NESTED = {
+    "tasks_multi",
+    "nested_100",
+    "put_small_multi",
+    "put_large_multi",
+    "get_10k_refs",
+    "actor_1_n",
+    "actor_n_n",
+    "actor_n_n_arg",
+    "async_actor_n_n",
+    "get_large",
+}
+PUT = {
+    "get_small",
+    "put_small",
+    "put_small_multi",
+    "put_large",
+    "put_large_zeros",
+    "put_large_multi",
+    "put_1mb",
+    "get_10k_refs",
+    "get_large",
+    "get_large_again",
+    "task_arg_100mb_ref",
+    "tasks_10_refs",
+    "actor_async_arg",
+    "refs_put_memory",
+}
 CANCEL = {"cancel_running", "cancel_sleeping", "cancel_forced", "refs_outstanding_memory"}

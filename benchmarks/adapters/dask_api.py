@@ -1,4 +1,5 @@
 """dask.distributed: LocalCluster of processes with one thread each, Client.submit for every task."""
+
 import itertools
 import os
 
@@ -8,15 +9,27 @@ from distributed import Client, Future, LocalCluster, get_client, rejoin, secede
 from distributed import wait as dask_wait
 
 __version__ = distributed.__version__
-UNSUPPORTED = CANCEL | {"get_10k_refs", "get_actor_by_name", "kill_actor_restart", "put_large_zeros", "put_large_multi",
-                        "get_large"}
+UNSUPPORTED = CANCEL | {
+    "get_10k_refs",
+    "get_actor_by_name",
+    "kill_actor_restart",
+    "put_large_zeros",
+    "put_large_multi",
+    "get_large",
+}
 _box, _n = {}, itertools.count()
 
 
 def init(num_cpus=2, **_):
     # No nanny-imposed memory limit: 100 MB transfers must not pause a worker.
-    _box["cluster"] = LocalCluster(n_workers=num_cpus, threads_per_worker=1, processes=True, dashboard_address=None,
-                                   silence_logs=50, memory_limit=0)
+    _box["cluster"] = LocalCluster(
+        n_workers=num_cpus,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        silence_logs=50,
+        memory_limit=0,
+    )
     _box["client"] = Client(_box["cluster"])
 
 

@@ -1,4 +1,5 @@
 """A ring of shared memory each way for each worker, and futexes to sleep on; FLOOR_SPIN spins come first."""
+
 import importlib.util
 import mmap
 import os
@@ -17,8 +18,9 @@ def _build():
     with tempfile.TemporaryDirectory() as d:
         so = f"{d}/_ring.so"
         source = os.path.join(os.path.dirname(__file__), "_ring.c")
-        subprocess.run(["cc", "-O2", "-fPIC", "-shared", "-I", sysconfig.get_paths()["include"], source, "-o", so],
-                       check=True)
+        subprocess.run(
+            ["cc", "-O2", "-fPIC", "-shared", "-I", sysconfig.get_paths()["include"], source, "-o", so], check=True
+        )
         spec = importlib.util.spec_from_file_location("_ring", so)
         m = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(m)
@@ -28,8 +30,12 @@ def _build():
 def init(num_cpus=2, **_):
     r = _build()
     size = 8 << 20
-    to, back, bells, home = [mmap.mmap(-1, size) for _ in range(num_cpus)], [mmap.mmap(-1, size) for _ in range(num_cpus)], \
-        [mmap.mmap(-1, 4096) for _ in range(num_cpus)], mmap.mmap(-1, 4096)
+    to, back, bells, home = (
+        [mmap.mmap(-1, size) for _ in range(num_cpus)],
+        [mmap.mmap(-1, size) for _ in range(num_cpus)],
+        [mmap.mmap(-1, 4096) for _ in range(num_cpus)],
+        mmap.mmap(-1, 4096),
+    )
 
     def body(w):
         fns, actors = {}, {}
@@ -42,6 +48,7 @@ def init(num_cpus=2, **_):
                 while not r.send(back[w], home, x):
                     r.doze(home, r.bell(home), 100)
             r.doze(bells[w], seen, SPIN)
+
     _box["pids"] = f.spawn(num_cpus, body)
 
     def drain():
@@ -60,6 +67,7 @@ def init(num_cpus=2, **_):
     def send(w, m):
         while not r.send(to[w], bells[w], m):
             pump()
+
     f.B.send, f.B.pump = send, pump
 
 

@@ -1,5 +1,6 @@
 """As floor_zmq, but a Python thread owns the sockets; the main thread hands it messages in a deque and is woken by
 a condition."""
+
 import os
 import tempfile
 import threading
@@ -67,6 +68,7 @@ def init(num_cpus=2, **_):
     def pump():
         with cond:
             cond.wait(0.001)
+
     f.B.send, f.B.pump = send, pump
     _box["thread"], _box["send"] = threading.Thread(target=run, daemon=True), send
     _box["thread"].start()

@@ -1,14 +1,30 @@
 """ipyparallel: a local cluster, LoadBalancedView for tasks, a DirectView on one engine for an "actor"."""
+
 import itertools
 
 import ipyparallel as ipp
 from _shape import CANCEL, NESTED, PUT, Handle, remote_for
 
 __version__ = ipp.__version__
-UNSUPPORTED = CANCEL | NESTED | PUT | {
-    "get_actor_by_name", "kill_actor_restart", "kill_worker_retry", "tasks_sync_error", "wait_1k", "wait_1k_done",
-    "actor_concurrent", "async_actor_sync", "async_actor_async", "async_actor_async_arg", "async_actor_naps",
-    "actor_create"}
+UNSUPPORTED = (
+    CANCEL
+    | NESTED
+    | PUT
+    | {
+        "get_actor_by_name",
+        "kill_actor_restart",
+        "kill_worker_retry",
+        "tasks_sync_error",
+        "wait_1k",
+        "wait_1k_done",
+        "actor_concurrent",
+        "async_actor_sync",
+        "async_actor_async",
+        "async_actor_async_arg",
+        "async_actor_naps",
+        "actor_create",
+    }
+)
 _box, _n, _here = {}, itertools.count(), {}
 
 
@@ -34,11 +50,13 @@ def _call(f, a, k):
 
 def _new(key, cls, a, k):
     import ipp_api
+
     ipp_api._here[key] = cls(*a, **k)
 
 
 def _method(key, name, a, k):
     import ipp_api
+
     return getattr(ipp_api._here[key], name)(*a, **k)
 
 

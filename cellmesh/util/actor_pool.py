@@ -1,17 +1,19 @@
 """A fixed set of actors that share a stream of work."""
+
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..actor import ActorHandle
-from ..api import wait
 from ..exceptions import GetTimeoutError
 from ..objects import get
 from ..refs import ObjectRef
+from ..submit.actor import ActorHandle
+from ..waiting import wait
 
-Submit = Callable[[ActorHandle, Any], ObjectRef]
+Returned = ObjectRef | list[ObjectRef]  # by a method of several returns
+Submit = Callable[[ActorHandle, Any], Returned]
 
 
 class ActorPool:
@@ -29,14 +31,14 @@ class ActorPool:
     def __init__(self, actors: Iterable[ActorHandle]) -> None:
         self._idle = deque(actors)
         self._waiting: deque[tuple[Submit, Any]] = deque()
-        self._busy: dict[ObjectRef, tuple[int, ActorHandle]] = {}  # number of the submission and who runs it, by ref
-        self._refs: dict[int, ObjectRef] = {}                      # not fetched yet, by number of the submission
+        self._busy: dict[ObjectRef, ActorHandle] = {}  # who runs a call, by its last ref
+        self._returned: dict[int, Returned] = {}  # not fetched yet, by number of the submission
         self._n_submitted = 0
-        self._next = 0                                             # number that get_next() returns
+        self._next = 0  # number that get_next() returns
 
     def map(self, function: Submit, values: Iterable[Any]) -> Iterator[Any]:
         """The results of `function(actor, value)` in the order of `values`; function calls a method and returns its
-        ref."""
+        ref, or its list of refs: then each result is a list."""
         self._begin(function, values)
         return self._results(self.get_next)
 
@@ -53,7 +55,7 @@ class ActorPool:
 
     def has_next(self) -> bool:
         """Whether results are left to fetch."""
-        return bool(self._refs or self._waiting)
+        return bool(self._returned or self._waiting)
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """The next result in the order of submission.
@@ -73,31 +75,30 @@ class ActorPool:
         """
         if not self.has_next():
             raise StopIteration("no results are left: submit() something first")
-        while self._next not in self._refs:  # fetched out of order before, or not handed out yet
+        while self._next not in self._returned:  # fetched out of order before, or not handed out yet
             if self._next < self._n_submitted:
                 self._next += 1
             else:
                 self._collect(timeout)
-        ref = self._refs[self._next]
-        if not wait([ref], timeout=timeout)[0]:
+        if not wait([_last(self._returned[self._next])], timeout=timeout)[0]:
             if ignore_if_timedout:
-                self._forget(ref, self._next)
+                self._forget(self._next)
             raise GetTimeoutError(f"get_next() gave up after {timeout:g} s; the call goes on")
-        return self._fetch(ref, self._next)
+        return get(self._forget(self._next))
 
     def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """Whichever result is ready first; as `get_next` otherwise. Given up is the oldest."""
         if not self.has_next():
             raise StopIteration("no results are left: submit() something first")
-        if not self._refs:
+        if not self._returned:
             self._collect(timeout)
-        ready, _ = wait(list(self._refs.values()), timeout=timeout)
+        numbers = {_last(returned): number for number, returned in self._returned.items()}
+        ready, _ = wait(list(numbers), timeout=timeout)
         if not ready:
             if ignore_if_timedout:
-                self._forget(*next((ref, number) for number, ref in self._refs.items()))
+                self._forget(next(iter(self._returned)))
             raise GetTimeoutError(f"get_next_unordered() gave up after {timeout:g} s; the calls go on")
-        number = next(n for n, ref in self._refs.items() if ref == ready[0])
-        return self._fetch(ready[0], number)
+        return get(self._forget(numbers[ready[0]]))
 
     def has_free(self) -> bool:
         """Whether an actor is idle and no work waits."""
@@ -115,7 +116,7 @@ class ActorPool:
         ValueError
             It is in the pool already.
         """
-        if actor in self._idle or any(actor == busy for _, busy in self._busy.values()):
+        if actor in self._idle or actor in self._busy.values():
             raise ValueError(f"{actor!r} is in the pool already")
         self._idle.append(actor)
         self._hand_out()
@@ -124,9 +125,14 @@ class ActorPool:
         while self._idle and self._waiting:
             function, value = self._waiting.popleft()
             actor = self._idle.popleft()
-            ref = function(actor, value)
-            self._busy[ref] = self._n_submitted, actor
-            self._refs[self._n_submitted] = ref
+            try:
+                returned = function(actor, value)
+                last = _last(returned)
+            except BaseException:
+                self._idle.appendleft(actor)
+                raise
+            self._busy[last] = actor
+            self._returned[self._n_submitted] = returned
             self._n_submitted += 1
 
     def _collect(self, timeout: float | None = None) -> None:
@@ -138,19 +144,16 @@ class ActorPool:
             raise GetTimeoutError(f"no actor of the pool became free within {timeout:g} s; the calls go on")
         self._release(ready[0])
 
-    def _release(self, ref: ObjectRef) -> None:
-        released = self._busy.pop(ref, None)
-        if released is not None:
-            self._idle.append(released[1])
+    def _release(self, last: ObjectRef) -> None:
+        actor = self._busy.pop(last, None)
+        if actor is not None:
+            self._idle.append(actor)
             self._hand_out()
 
-    def _fetch(self, ref: ObjectRef, number: int) -> Any:
-        self._forget(ref, number)
-        return get(ref)
-
-    def _forget(self, ref: ObjectRef, number: int) -> None:
-        del self._refs[number]
-        self._release(ref)
+    def _forget(self, number: int) -> Returned:
+        returned = self._returned.pop(number)
+        self._release(_last(returned))
+        return returned
 
     def _results(self, get_one: Callable[[], Any]) -> Iterator[Any]:
         while self.has_next():
@@ -159,10 +162,22 @@ class ActorPool:
     def _begin(self, function: Submit, values: Iterable[Any]) -> None:
         """A map starts afresh: what was submitted before is run, but its results are given up."""
         while self.has_next():
-            if not self._refs:
+            if not self._returned:
                 self._collect()
-            number, ref = next(iter(self._refs.items()))
-            wait([ref])
-            self._forget(ref, number)
+            number, returned = next(iter(self._returned.items()))
+            wait([_last(returned)])
+            self._forget(number)
         for value in values:
             self.submit(function, value)
+
+
+def _last(returned: Returned) -> ObjectRef:
+    """The part of a call that is ready last."""
+    if isinstance(returned, list) and returned:
+        return returned[-1]
+    if not isinstance(returned, ObjectRef):
+        raise TypeError(
+            "the function of an ActorPool must return the ref of its call, or a list of refs of a method with "
+            f"several returns, not {returned!r}"
+        )
+    return returned

@@ -1,23 +1,39 @@
 """A scheduler for Dask: `collection.compute(scheduler=cellmesh.util.dask_get)`."""
+
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from dask._task_spec import Alias, convert_legacy_graph, cull
+import numpy as np
+from dask import config
+from dask._task_spec import Alias, DataNode, convert_legacy_graph
 from dask.callbacks import local_callbacks, unpack_callbacks
 from dask.core import flatten
+from dask.local import start_state_from_dask
 from dask.order import order
-from dask.utils import key_split
+from dask.typing import Key
+from dask.utils import funcname, key_split
 
-from ..api import as_completed, remote
+from ..api import remote
 from ..objects import get, put
 from ..refs import ObjectRef
-from ..remote_function import RemoteFunction
+from ..submit.remote_function import RemoteFunction
+from ..waiting import as_completed
+
+MAX_NAMES = 64  # of the tasks of a graph; each name is a function of its own in the store
 
 
-def dask_get(dsk: Any, keys: Any, *, options: dict[str, Any] | None = None, **ignored: Any) -> Any:
+def dask_get(
+    dsk: Any,
+    keys: Any,
+    *,
+    cache: Mapping[Key, Any] | None = None,
+    options: dict[str, Any] | None = None,
+    **ignored: Any,
+) -> Any:
     """Compute keys of a Dask graph: each of its nodes is a task, and only what was asked for comes here.
 
     Parameters
@@ -26,6 +42,8 @@ def dask_get(dsk: Any, keys: Any, *, options: dict[str, Any] | None = None, **ig
         The graph.
     keys : key or nested list of keys
         What to compute.
+    cache : mapping, optional
+        Values of keys that are known; default: those of Dask's configuration.
     options : dict, optional
         Of the tasks, as `cellmesh.remote` takes them.
     **ignored
@@ -33,31 +51,51 @@ def dask_get(dsk: Any, keys: Any, *, options: dict[str, Any] | None = None, **ig
 
     Returns
     -------
-    The values, nested as `keys`.
+    The values, nested as `keys`. Arrays and data frames among them are copies, which may be written to.
 
     Notes
     -----
-    Dask's callbacks are called, such as its ProgressBar; what they are told of values is None.
+    Dask's callbacks are called, such as its ProgressBar. For those that are called after a task its value is fetched.
     """
-    graph = convert_legacy_graph(dsk if isinstance(dsk, Mapping) else dsk.__dask_graph__())
+    known = cache if cache is not None else config.get("cache", None) or {}
+    graph = dsk if isinstance(dsk, Mapping) else dsk.__dask_graph__()
+    graph = convert_legacy_graph(graph, all_keys={*graph, *known})
     wanted = set(flatten([keys]))
-    graph = cull(graph, wanted)
     with local_callbacks() as callbacks:
-        refs = _submit_all(graph, set(graph) if callbacks else wanted, options or {})
         if callbacks:
-            _tell(callbacks, graph, refs)
-        return _values(keys, dict(zip(wanted, get([refs[key] for key in wanted]), strict=True)))
+            values = _compute_watched(callbacks, graph, wanted, known, options or {})
+        else:
+            graph = _needed(graph, wanted, known)
+            refs = _submit_all(graph, order(graph), wanted, options or {})
+            values = _fetched(wanted, refs)
+        return _values(keys, values)
 
 
-def _submit_all(graph: Mapping[Hashable, Any], kept: set[Hashable],
-                options: Mapping[str, Any]) -> dict[Hashable, ObjectRef]:
+def _needed(graph: Mapping[Key, Any], wanted: set[Key], known: Mapping[Key, Any]) -> dict[Key, Any]:
+    """The nodes from which the wanted ones are computed."""
+    needed: dict[Key, Any] = {}
+    stack = list(wanted)
+    while stack:
+        key = stack.pop()
+        if key in needed:
+            continue
+        node = needed[key] = DataNode(key, known[key]) if key in known else graph[key]
+        for source in node.dependencies:
+            if source not in graph and source not in known:
+                raise ValueError(f"Missing dependency {source!r} for dependents {key!r}")
+            stack.append(source)
+    return needed
+
+
+def _submit_all(
+    graph: Mapping[Key, Any], places: Mapping[Key, int], kept: set[Key], options: Mapping[str, Any]
+) -> dict[Key, ObjectRef]:
     """Submit every node; the refs of those in `kept`."""
-    places = order(graph)
     n_users = Counter(source for node in graph.values() for source in node.dependencies)
-    call = remote(_run).options(**options)
-    refs: dict[Hashable, ObjectRef] = {}
+    calls: dict[str, RemoteFunction[..., object]] = {}
+    refs: dict[Key, ObjectRef] = {}
     for key in sorted(graph, key=places.__getitem__):  # sources first
-        refs[key] = _submit(call, graph[key], refs)
+        refs[key] = _submit(calls, options, graph[key], refs)
         for source in graph[key].dependencies:
             n_users[source] -= 1
             if not n_users[source] and source not in kept:
@@ -65,48 +103,88 @@ def _submit_all(graph: Mapping[Hashable, Any], kept: set[Hashable],
     return refs
 
 
-def _submit(call: RemoteFunction[..., Any], node: Any, refs: Mapping[Hashable, ObjectRef]) -> ObjectRef:
+def _submit(
+    calls: dict[str, RemoteFunction[..., object]],
+    options: Mapping[str, Any],
+    node: Any,
+    refs: Mapping[Key, ObjectRef],
+) -> ObjectRef:
     if isinstance(node, Alias):
         return refs[node.target]
     sources = list(node.dependencies)
     if not sources and not hasattr(node, "func"):  # data
         return put(node({}))
-    return call.options(name=key_split(node.key)).remote(node, sources, *(refs[source] for source in sources))
+    name = key_split(node.key)
+    if name not in calls:
+        if len(calls) >= MAX_NAMES:  # keys written by hand, such as x1, x2, ...
+            name = funcname(node.func) if hasattr(node, "func") else "task"
+        calls[name] = remote(_run).options(name=name, **options) if options else _named(name)
+    return calls[name].remote(node, sources, *(refs[source] for source in sources))
 
 
-def _tell(callbacks: Any, graph: Mapping[Hashable, Any], refs: Mapping[Hashable, ObjectRef]) -> None:
-    """Call Dask's callbacks as the nodes are done; returns when all are, or one has failed."""
+@lru_cache(4 * MAX_NAMES)
+def _named(name: str) -> RemoteFunction[..., object]:
+    return remote(_run).options(name=name)
+
+
+def _compute_watched(
+    callbacks: Any,
+    graph: dict[Key, Any],
+    wanted: set[Key],
+    known: Mapping[Key, Any],
+    options: Mapping[str, Any],
+) -> dict[Key, Any]:
+    """Compute with Dask's callbacks, which may put values into the graph at the start; returns when all is done, or
+    something has failed.
+    """
     start, start_state, before, after, finish = unpack_callbacks(callbacks)
-    keys: dict[ObjectRef, list[Hashable]] = {}
-    for key, ref in refs.items():
-        keys.setdefault(ref, []).append(key)
-    state: dict[str, Any] = {"waiting": set(), "ready": [], "running": set(graph), "finished": set(), "cache": {}}
-    for call in start:
-        call(graph)
-    for call in start_state:
-        call(graph, state)
-    for key in graph:
-        for call in before:
-            call(key, graph, state)
+    state: dict[str, Any] = {}
     has_failed = True
     try:
+        for call in start:
+            call(graph)
+        graph = _needed(convert_legacy_graph(graph), wanted, known)
+        places = order(graph)
+        state = start_state_from_dask(graph, cache={}, sortkey=places.__getitem__, keys=list(wanted))
+        for call in start_state:
+            call(graph, state)
+        tasks = sorted((key for key in graph if key not in state["cache"]), key=places.__getitem__)
+        refs = _submit_all(graph, places, set(graph), options)
+        state.update(waiting={}, ready=[], running=set(tasks))
+        for key in tasks:
+            for call in before:
+                call(key, graph, state)
+        keys: dict[ObjectRef, list[Key]] = {}
+        for key in tasks:
+            keys.setdefault(refs[key], []).append(key)
         for ref in as_completed(list(keys)):
-            if ref.client.info(ref)["state"] != "finished":
-                return
+            value = get(ref) if after or ref.client.info(ref)["state"] != "finished" else None  # raises what has failed
             for key in keys[ref]:
                 state["running"].discard(key)
                 state["finished"].add(key)
                 for call in after:
-                    call(key, None, graph, state, 0)
+                    call(key, value, graph, state, 0)
         has_failed = False
     finally:
         for call in finish:
             call(graph, state, has_failed)
+    return _fetched(wanted, refs)
 
 
-def _run(node: Any, sources: list[Hashable], *values: Any) -> Any:
+def _fetched(wanted: set[Key], refs: Mapping[Key, ObjectRef]) -> dict[Key, Any]:
+    """Values that may be written to, as Dask promises; those in the store are read by others, and read-only."""
+    return {key: _writable(value) for key, value in zip(wanted, get([refs[key] for key in wanted]), strict=True)}
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value if value.flags.writeable else value.copy()
+    return value.copy() if type(value).__module__.startswith("pandas.") and hasattr(value, "copy") else value
+
+
+def _run(node: Any, sources: list[Key], *values: Any) -> object:
     return node(dict(zip(sources, values, strict=True)))
 
 
-def _values(keys: Any, values: Mapping[Hashable, Any]) -> Any:
+def _values(keys: Any, values: Mapping[Key, Any]) -> Any:
     return tuple(_values(key, values) for key in keys) if isinstance(keys, list) else values[keys]

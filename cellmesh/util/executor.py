@@ -1,31 +1,58 @@
 """`Executor`: the interface of `concurrent.futures`, with tasks of the session behind it."""
+
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import threading
 import time
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from ..api import cancel, remote
-from ..exceptions import TaskCancelledError
-from ..futures import Future
+from ..errors.store import store_error
+from ..exceptions import NodeDiedError, OutOfMemoryError, TaskCancelledError, WorkerCrashedError
 from ..refs import ObjectRef
-from ..session import current
-from ..store_errors import store_error
+from ..session.current import current, process
+from ..session.futures import Future, without_frames
 from .initializer import Initialized, check_initializer
 
+T = TypeVar("T")
+P = ParamSpec("P")
 N_FUNCTIONS_KEPT = 64  # functions that an executor has made remote, and keeps for the next submit
 
 _initialized: dict[str, Initialized] = {}  # in a worker: by executor
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()  # of this process
 
 
-class TaskFuture(Future[Any]):
+class BrokenWorkerError(WorkerCrashedError, BrokenProcessPool):
+    """The process that ran the call died, and no retries are left."""
+
+
+class BrokenOutOfMemoryError(OutOfMemoryError, BrokenProcessPool):
+    """... because it used more memory than there is."""
+
+
+class BrokenNodeError(NodeDiedError, BrokenProcessPool):
+    """The machine that ran the call was lost, and no retries are left."""
+
+
+# What programs written for `concurrent.futures` catch, and we raise.
+_BROKEN = {
+    WorkerCrashedError: BrokenWorkerError,
+    OutOfMemoryError: BrokenOutOfMemoryError,
+    NodeDiedError: BrokenNodeError,
+}
+
+
+class TaskFuture(Future[T]):
     """A future of an executor. While its task waits in a queue it can be cancelled.
 
     Attributes
@@ -42,7 +69,7 @@ class TaskFuture(Future[Any]):
     def cancel(self) -> bool:
         """Cancel the call if it has not begun; whether it is cancelled now."""
         if self.ref is not None and not self.done():
-            if self._task_state() not in ("waiting", "ready"):
+            if self._task_state() not in ("waiting", "queued", "retrying"):
                 return False
             cancel(self.ref)
             if self._task_state() != "cancelled":  # a worker was quicker; it is interrupted, and its result says so
@@ -53,9 +80,12 @@ class TaskFuture(Future[Any]):
         """Whether a worker runs the call now."""
         return self.ref is not None and not self.done() and self._task_state() == "running"
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         """The call's result; raises what it raised, or TimeoutError."""
-        return super().result(self._executor._wait_for([self], timeout))
+        try:
+            return super().result(self._executor._wait_for([self], timeout))
+        finally:
+            del self  # the error's traceback has this frame, and the future the error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised."""
@@ -78,6 +108,8 @@ class Executor(futures.Executor):
     initializer : callable, optional
         Called with `initargs` once in each worker process, before the first call that it runs for this executor.
     initargs : iterable
+    max_tasks_per_child : int, optional
+        After that many calls of a function a worker process is replaced by a new one; the option `max_calls` of tasks.
     **options
         Of the tasks, as `cellmesh.remote` takes them: ``Executor(num_cpus=2, max_retries=0)``.
 
@@ -85,14 +117,30 @@ class Executor(futures.Executor):
     -----
     Works with `asyncio`'s ``loop.run_in_executor`` and with `concurrent.futures.as_completed` and `wait`. Functions may
     be lambdas and from a notebook. An ObjectRef among the arguments makes the call wait for its value. A call may have
-    an executor of its own: while it waits by `result()`, its CPU is free for what it waits for.
+    an executor of its own: while it waits by `result()`, its CPU is free for what it waits for. When the process that
+    runs a call dies and no retries are left, its error is a `BrokenProcessPool`, too; the executor goes on. At the end
+    of the program, what has been submitted is done first.
     """
 
-    def __init__(self, max_workers: int | None = None, mp_context: Any = None,
-                 initializer: Callable[..., Any] | None = None, initargs: Iterable[Any] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        mp_context: Any = None,
+        initializer: Callable[..., Any] | None = None,
+        initargs: Iterable[Any] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+        **options: Any,
+    ) -> None:
         if max_workers is not None and max_workers < 1:
-            raise ValueError(f"max_workers={max_workers!r}: must be at least 1, or None for what the resources allow")
+            raise ValueError(
+                f"max_workers must be greater than 0, or None for what the resources allow, not {max_workers!r}"
+            )
         check_initializer(initializer)
+        if max_tasks_per_child is not None:
+            if not isinstance(max_tasks_per_child, int) or max_tasks_per_child < 1:
+                raise ValueError(f"max_tasks_per_child={max_tasks_per_child!r}: must be a whole number >= 1, or None")
+            options = {"max_calls": max_tasks_per_child, **options}
         remote(_run_chunk).options(**options)  # complains of wrong options now
         self._max_workers = max_workers
         self._initializer = (os.urandom(8).hex(), initializer, tuple(initargs)) if initializer is not None else None
@@ -100,14 +148,15 @@ class Executor(futures.Executor):
         self._session = current()
         self._lock = threading.RLock()
         self._functions: OrderedDict[tuple[int, str], tuple[Any, Any]] = OrderedDict()
-        self._waiting: deque[tuple[TaskFuture, Callable[[], ObjectRef]]] = deque()
-        self._under_way: dict[ObjectRef, TaskFuture] = {}
+        self._waiting: deque[tuple[TaskFuture[Any], Callable[[], ObjectRef]]] = deque()
+        self._under_way: dict[ObjectRef, TaskFuture[Any]] = {}
         self._is_submitting = False
         self._is_shut_down = False
+        _executors.add(self)
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
         """`fn(*args, **kwargs)` as a task; returns its future at once."""
-        future = TaskFuture(self)
+        future: TaskFuture[T] = TaskFuture(self)
         submit = partial(self._remote(fn), *args, **kwargs)
         with self._lock:
             if self._is_shut_down:
@@ -116,8 +165,9 @@ class Executor(futures.Executor):
         self._submit_waiting()
         return future
 
-    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: float | None = None,
-            chunksize: int = 1) -> Iterator[Any]:
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[T]:
         """`map(fn, *iterables)`, in parallel; a task takes `chunksize` items."""
         if chunksize < 1:
             raise ValueError(f"chunksize={chunksize!r}: must be a whole number >= 1")
@@ -158,7 +208,8 @@ class Executor(futures.Executor):
         known = self._functions.get((id(code), name))
         if known is None:
             runs = code if self._initializer is None else partial(_call_initialized, *self._initializer, code)
-            made = remote(_as_function(runs)).options(**{"name": name, **self._options})
+            options: dict[str, Any] = {"name": name, **self._options}
+            made = remote(_as_function(runs)).options(**options)
             known = self._functions[id(code), name] = code, made
             while len(self._functions) > N_FUNCTIONS_KEPT:
                 self._functions.popitem(last=False)
@@ -182,14 +233,14 @@ class Executor(futures.Executor):
             finally:
                 self._is_submitting = False
 
-    def _begin(self, future: TaskFuture, submit: Callable[[], ObjectRef]) -> None:
+    def _begin(self, future: TaskFuture[Any], submit: Callable[[], ObjectRef]) -> None:
         try:
             if self._session.client.closed:  # to be said by the old session, not to be sent to a new one
                 raise store_error("closed", "the session of this executor has been shut down")
             future.ref = submit()
         except Exception as error:  # that, and arguments that do not fit or cannot be pickled: it is the call's result
             if future.set_running_or_notify_cancel():
-                future.set_exception(error)
+                future.set_exception(without_frames(error))
             return
         self._under_way[future.ref] = future
         self._session.notifier.add(future.ref, None, partial(self._end, future.ref))
@@ -202,15 +253,17 @@ class Executor(futures.Executor):
         try:
             value, error = ref.client.get(ref, None), None
         except TaskCancelledError as cancelled:
-            value, error = None, cancelled
+            value, error = None, without_frames(cancelled)
             futures.Future.cancel(future)
         except BaseException as raised:  # a future carries whatever the call raised
-            value, error = None, raised
+            value, error = None, without_frames(raised)
+            if type(error) in _BROKEN:
+                error.__class__ = _BROKEN[type(error)]
         if future.set_running_or_notify_cancel():
             future.set_result(value) if error is None else future.set_exception(error)
         self._submit_waiting()
 
-    def _wait_for(self, pending: Iterable[TaskFuture], timeout: float | None) -> float | None:
+    def _wait_for(self, pending: Iterable[TaskFuture[Any]], timeout: float | None) -> float | None:
         """Wait through the store, where a task that waits gives its CPU back; the time that is left."""
         end = None if timeout is None else time.monotonic() + timeout
         client = self._session.client
@@ -229,6 +282,16 @@ class Executor(futures.Executor):
         return None if end is None else max(0.0, end - time.monotonic())
 
 
+@atexit.register  # after the end of the session was, and so called before it
+def _finish() -> None:
+    """Have what executors of this program have begun done before the interpreter ends, as those of the standard library
+    do.
+    """
+    for executor in list(_executors):
+        if executor._session is process.session and not executor._session.is_worker:
+            executor.shutdown()
+
+
 # ---------------------------------------------------------------- in the workers
 def _run_chunk(fn: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Any]:
     return [fn(*call) for call in calls]
@@ -238,10 +301,22 @@ def _call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _call_initialized(key: str, initializer: Callable[..., Any], arguments: tuple[Any, ...],
-                      function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def _call_initialized(
+    key: str,
+    initializer: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     if key not in _initialized:
-        _initialized[key] = Initialized(initializer, arguments)
+        try:
+            _initialized[key] = Initialized(initializer, arguments)
+        except Exception as error:  # the user's
+            raise BrokenProcessPool(
+                f"the initializer {_name_of(initializer)!r} of the executor raised {type(error).__name__}: {error}"
+            ) from error
     _initialized[key].prepare(args[0] if function is _call else function)
     return function(*args, **kwargs)
 
@@ -249,7 +324,8 @@ def _call_initialized(key: str, initializer: Callable[..., Any], arguments: tupl
 # ---------------------------------------------------------------- functions and other callables
 def _is_plain(function: Callable[..., Any]) -> bool:
     return isinstance(function, types.FunctionType) or (
-        isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType))
+        isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType)
+    )
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -1,4 +1,5 @@
 """What an initializer of a pool or an executor does in a worker, and for which functions it counts."""
+
 from __future__ import annotations
 
 import types

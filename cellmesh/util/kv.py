@@ -12,16 +12,17 @@ session; in a cluster it is one store, lives as long as the cluster, through res
 all who take part. Values are str or bytes, of at most 1,000,000 bytes; large ones belong into the object store. In a
 cluster a call takes about a millisecond or, where it changes something, as long as the head's disk.
 """
+
 from __future__ import annotations
 
 import json
 from typing import Any, TypeVar, overload
 
-from ..scheduler.messages import MAX_NAME_CHARS
-from ..session import current
+from ..scheduler.ipc.messages import MAX_NAME_CHARS
+from ..session.current import current
 
 MAX_VALUE_BYTES = 1_000_000
-TEXT, BYTES = b"s", b"b"          # the first byte of what is stored: which of the two the value was
+TEXT, BYTES = b"s", b"b"  # the first byte of what is stored: which of the two the value was
 T = TypeVar("T")
 
 
@@ -103,8 +104,9 @@ def keys(prefix: str = "", *, namespace: str = "") -> list[str]:
     """
     _, _, more, found = _perform("keys", _named(prefix, namespace, may_be_empty=True).removesuffix('"]'))
     if more:
-        raise ValueError(f"more keys begin with {prefix!r} than the {len(found):,} that fit into one answer: ask for a "
-                         "longer prefix")
+        raise ValueError(
+            f"more keys begin with {prefix!r} than the {len(found):,} that fit into one answer: ask for a longer prefix"
+        )
     return sorted(json.loads(name)[1] for name in found)
 
 
@@ -113,8 +115,10 @@ def _named(key: str, namespace: str, may_be_empty: bool = False) -> str:
         if not isinstance(text, str):
             raise TypeError(f"{what}={text!r}: must be a str, not {type(text).__name__}")
         if len(text) > MAX_NAME_CHARS:
-            raise ValueError(f"{what} {text[:50]!r}... has {len(text):,} characters, and at most {MAX_NAME_CHARS} are "
-                             "allowed: put what is long into the value")
+            raise ValueError(
+                f"{what} {text[:50]!r}... has {len(text):,} characters, and at most {MAX_NAME_CHARS} are "
+                "allowed: put what is long into the value"
+            )
     if not key and not may_be_empty:
         raise ValueError("key='': a key has at least one character")
     return json.dumps([namespace, key])  # ASCII, and a prefix of the key is a prefix of it
@@ -122,14 +126,18 @@ def _named(key: str, namespace: str, may_be_empty: bool = False) -> str:
 
 def _encoded(value: str | bytes, what: str) -> bytes:
     if not isinstance(value, str | bytes):
-        raise TypeError(f"{what}={_shown(value)}: must be str or bytes, not {type(value).__name__}. json.dumps() makes "
-                        "text of numbers, lists and dicts; what is large or has no text belongs into the object store, "
-                        "cellmesh.put(), or into an actor")
+        raise TypeError(
+            f"{what}={_shown(value)}: must be str or bytes, not {type(value).__name__}. json.dumps() makes "
+            "text of numbers, lists and dicts; what is large or has no text belongs into the object store, "
+            "cellmesh.put(), or into an actor"
+        )
     data = value if isinstance(value, bytes) else value.encode()
     if len(data) > MAX_VALUE_BYTES:
-        raise ValueError(f"{what} of {len(data):,} bytes: at most {MAX_VALUE_BYTES:,} fit. Large values belong into "
-                         "the object store, cellmesh.put(), or into a file that all machines can read, "
-                         "whose path fits here")
+        raise ValueError(
+            f"{what} of {len(data):,} bytes: at most {MAX_VALUE_BYTES:,} fit. Large values belong into "
+            "the object store, cellmesh.put(), or into a file that all machines can read, "
+            "whose path fits here"
+        )
     return (TEXT if isinstance(value, str) else BYTES) + data
 
 
@@ -139,14 +147,18 @@ def _shown(value: object) -> str:
 
 
 def _perform(operation: str, key: str, value: bytes = b"", expected: bytes = b"") -> tuple[bool, bytes, bool, Any]:
-    from .. import machines
+    from ..observe import nodes
+
     of = current()
-    if not machines.is_clustered(of):
-        from ..session_kv import perform
+    if not nodes.is_clustered(of):
+        from ..session.kv_file import perform
+
         return perform(of.node.session_dir, operation, key, value, expected)
-    from ..cluster_desk import ask
+    from ..session.agent_client import ask
+
     is_same_twice = operation in ("get", "keys", "put")
-    reply = ask(of, "the cluster's key-value store", "store", "kv", operation, key, value, expected,
-                may_repeat=is_same_twice)
+    reply = ask(
+        of, "the cluster's key-value store", "store", "kv", operation, key, value, expected, may_repeat=is_same_twice
+    )
     _, done, found, more, names, _ = reply
     return done, found, more, names

@@ -1,4 +1,5 @@
 """A first-in, first-out queue that any task, actor or driver can put into and take from."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..api import kill, remote
+from ..exceptions import ActorDiedError
 from ..objects import get
+from ..submit.actor import ActorHandle
 
 Empty = queue.Empty
 Full = queue.Full
@@ -71,13 +74,26 @@ class Queue:
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
         self.maxsize = maxsize
-        self.actor = remote(_QueueActor).options(**(actor_options or {})).remote(maxsize)
+        options: dict[str, Any] = actor_options or {}
+        self.actor: ActorHandle[_QueueActor] = remote(_QueueActor).options(**options).remote(maxsize)
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        try:
+            return get(getattr(self.actor, method).remote(*args))
+        except ActorDiedError as error:
+            raise _as_queue(error) from None
+
+    async def _asked(self, method: str, *args: Any) -> Any:
+        try:
+            return await getattr(self.actor, method).remote(*args)
+        except ActorDiedError as error:
+            raise _as_queue(error) from None
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """Add an item; waits for room unless `block` is False."""
         if not block:
             return self.put_nowait(item)
-        if not get(self.actor.put.remote(item, _checked(timeout))):
+        if not self._ask("put", item, _checked(timeout)):
             raise Full
         return None
 
@@ -85,7 +101,7 @@ class Queue:
         """Take the first item; waits for one unless `block` is False."""
         if not block:
             return self.get_nowait()
-        found, item = get(self.actor.get.remote(_checked(timeout)))
+        found, item = self._ask("get", _checked(timeout))
         if not found:
             raise Empty
         return item
@@ -93,19 +109,19 @@ class Queue:
     async def put_async(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """`put` for coroutines."""
         if not block:
-            if not await self.actor.put_nowait.remote([item]):
+            if not await self._asked("put_nowait", [item]):
                 raise Full
-        elif not await self.actor.put.remote(item, _checked(timeout)):
+        elif not await self._asked("put", item, _checked(timeout)):
             raise Full
 
     async def get_async(self, block: bool = True, timeout: float | None = None) -> Any:
         """`get` for coroutines."""
         if not block:
-            items = await self.actor.get_nowait.remote(1)
+            items = await self._asked("get_nowait", 1)
             if items is None:
                 raise Empty
             return items[0]
-        found, item = await self.actor.get.remote(_checked(timeout))
+        found, item = await self._asked("get", _checked(timeout))
         if not found:
             raise Empty
         return item
@@ -120,21 +136,21 @@ class Queue:
 
     def put_nowait_batch(self, items: Iterable[Any]) -> None:
         """Add all items at once, or raise Full and add none."""
-        if not get(self.actor.put_nowait.remote(list(items))):
+        if not self._ask("put_nowait", list(items)):
             raise Full
 
     def get_nowait_batch(self, n: int) -> list[Any]:
         """Take n items at once, or raise Empty and take none."""
         if not isinstance(n, int) or n < 0:
             raise ValueError(f"get_nowait_batch({n!r}): must be a whole number >= 0")
-        items = get(self.actor.get_nowait.remote(n))
+        items = self._ask("get_nowait", n)
         if items is None:
             raise Empty
         return items
 
     def qsize(self) -> int:
         """How many items there are."""
-        return get(self.actor.qsize.remote())
+        return self._ask("qsize")
 
     size = qsize
 
@@ -150,7 +166,7 @@ class Queue:
         return 0 < self.maxsize <= self.qsize()
 
     def shutdown(self, force: bool = True) -> None:
-        """End the queue's actor; whoever waits then gets ActorDiedError.
+        """End the queue's actor; a process that waits then, or uses the queue later, gets ActorDiedError.
 
         Parameters
         ----------
@@ -158,8 +174,16 @@ class Queue:
             False: after the calls that it has been sent and that end by themselves.
         """
         if not force:
-            get(self.actor.close.remote())
+            self._ask("close")
         kill(self.actor)
+
+
+def _as_queue(error: ActorDiedError) -> ActorDiedError:
+    """What users of the queue are told in place of that: an actor that was ended on purpose has been shut down."""
+    is_meant = type(error) is ActorDiedError and error.exit_code == 0 and error.cause is None
+    return (
+        ActorDiedError("the queue has been shut down (Queue.shutdown): what was in it is gone") if is_meant else error
+    )
 
 
 def _checked(timeout: float | None) -> float | None:

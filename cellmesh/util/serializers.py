@@ -1,11 +1,12 @@
 """Serializers of the user's own, for classes that pickle does not take, or takes badly."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
 from ..objstore import serialization
-from ..session import current_or_none
+from ..session.current import current_or_none
 
 
 def register_serializer(cls: type, *, serializer: Callable[[Any], Any], deserializer: Callable[[Any], Any]) -> None:
@@ -46,7 +47,4 @@ def _export_anew() -> None:
     """Functions and classes take the serializers with them that there are when they are exported."""
     session = current_or_none()
     if session is not None:
-        session.exports.clear()
-        session.exported_uses.clear()
-        for bound in list(session.bound):
-            bound.unbind()
+        session.export_anew()

@@ -1,5 +1,5 @@
-// Synthetic sessions: a small simulator of workers that run tasks, which says what happens in graph messages as the
-// kernel does. The dev page plays them, tests use them as fixtures. Seeded, and without a clock of its own.
+// Synthetic sessions: a small simulator of workers that run tasks and report in graph messages as the kernel does. The
+// dev page plays them, tests use them as fixtures. It is seeded and reads no clock.
 
 import {
   type ActorLabel,
@@ -8,10 +8,11 @@ import {
   type GraphMessage,
   Kind,
   NO_WORKER,
-  State,
   type Sample,
+  State,
+  VERSION,
   type WorkerLabel
-} from '../src/protocol';
+} from '../src/protocol/messages';
 
 export interface Plan {
   fn: string;
@@ -70,7 +71,7 @@ export class Simulation {
   private newEdges: number[] = [];
   private dirty = new Set<number>();
   private isFirst = true;
-  private readonly counts: Counts = { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 };
+  private readonly counts: Counts = { waiting: 0, queued: 0, running: 0, finished: 0, failed: 0, cancelled: 0 };
   private bytes = 0;
   private sampledAt = Number.NEGATIVE_INFINITY;
   private sentActors = '';
@@ -104,11 +105,15 @@ export class Simulation {
     return !this.toSubmit.length && !this.running.length && this.queueHead === this.queue.length;
   }
 
-  /** Let time pass; returns what the kernel would send. */
+  /** Advance the time; returns the message that the kernel would send. */
   step(now: number): GraphMessage {
     while (this.now < now) {
       this.running.sort((a, b) => b.end - a.end);
-      const next = Math.min(now, this.running[this.running.length - 1]?.end ?? now, this.toSubmit[this.toSubmit.length - 1]?.at ?? now);
+      const next = Math.min(
+        now,
+        this.running[this.running.length - 1]?.end ?? now,
+        this.toSubmit[this.toSubmit.length - 1]?.at ?? now
+      );
       this.now = Math.max(this.now, next);
       while (this.toSubmit.length && this.toSubmit[this.toSubmit.length - 1]!.at <= this.now) {
         this.submit(this.toSubmit.pop()!.plan);
@@ -146,7 +151,7 @@ export class Simulation {
   }
 
   private ready(plan: number): void {
-    this.change(plan, State.ready);
+    this.change(plan, State.queued);
     const { actor } = this.scenario.plans[plan]!;
     if (actor === undefined) {
       this.queue.push(plan);
@@ -208,21 +213,23 @@ export class Simulation {
   }
 
   private change(plan: number, to: State): void {
-    const names: (keyof Counts)[] = ['waiting', 'ready', 'running', 'finished', 'failed', 'cancelled'];
+    const names: (keyof Counts)[] = ['waiting', 'queued', 'running', 'finished', 'failed', 'cancelled'];
     this.counts[names[this.state[plan]!]!]--;
     this.counts[names[to]!]++;
     this.state[plan] = to;
     this.dirty.add(plan);
   }
 
-  /** Once a second, as a kernel does it. */
+  /** Once a second, like a kernel. */
   private sample(cpus: number): Sample[] {
     if (this.now < this.sampledAt + 1) {
       return [];
     }
     this.sampledAt = this.now;
     const load = Math.min(1, cpus / Math.max(1, this.scenario.nWorkers));
-    return [{ node: 0, at: this.now, load, cpus, gpus: 0, memory: 2e9 + this.bytes, store: this.bytes, disk: 0, queued: 0 }];
+    return [
+      { node: 0, at: this.now, load, cpus, gpus: 0, memory: 2e9 + this.bytes, store: this.bytes, disk: 0, queued: 0 }
+    ];
   }
 
   private message(): GraphMessage {
@@ -259,6 +266,7 @@ export class Simulation {
     const message: GraphMessage = {
       header: {
         type: this.isFirst ? 'snapshot' : 'delta',
+        v: VERSION,
         n: 0,
         session: 'synthetic',
         now: this.now,
@@ -269,19 +277,43 @@ export class Simulation {
         functions,
         cells: this.isFirst ? cells : [],
         actors: sendActors ? liveActors : [],
-        workers: this.isFirst ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [i + 1, { pid: 4200 + i, state: 'idle', since: 0, ended: Number.POSITIVE_INFINITY, node: 0 }]) : [],
-        nodes: this.isFirst ? [[0, { name: 'this machine', cpus: nWorkers, gpus: 0, memory: 8e9, store: 2e9, id: '', state: 'alive', reason: '', since: 0, ended: Number.POSITIVE_INFINITY }]] : [],
+        workers: this.isFirst
+          ? Array.from({ length: nWorkers }, (_, i): [number, WorkerLabel] => [
+              i + 1,
+              { pid: 4200 + i, state: 'idle', since: 0, ended: Number.POSITIVE_INFINITY, node: 0 }
+            ])
+          : [],
+        nodes: this.isFirst
+          ? [
+              [
+                0,
+                {
+                  name: 'this machine',
+                  cpus: nWorkers,
+                  gpus: 0,
+                  memory: 8e9,
+                  store: 2e9,
+                  id: '',
+                  state: 'alive',
+                  reason: '',
+                  since: 0,
+                  ended: Number.POSITIVE_INFINITY
+                }
+              ]
+            ]
+          : [],
         transfers: [],
         losses: [],
         samples: this.sample(used),
         lines: 0,
+        errors: [],
         counts: { ...this.counts },
         resources: { total: { CPU: nWorkers }, available: { CPU: nWorkers - used } },
         store: { used: this.bytes, capacity: 2e9, objects: this.n },
         new: nNew,
         updates: dirty.length,
         edges: this.newEdges.length / 2,
-        away: 0,
+        remote: 0,
         calls: begun.length
       },
       arrays: {
@@ -294,8 +326,8 @@ export class Simulation {
         updateFinished: Float64Array.from(dirty, i => this.finished[i]!),
         updateSize: Float64Array.from(dirty, i => (isEnded(i) ? (plans[i]!.bytes ?? 0) : NaN)),
         edges: Uint32Array.from(this.newEdges, i => this.rowOf[i]!),
-        awayRow: new Uint32Array(0),
-        awayTimes: new Float64Array(0),
+        remoteRow: new Uint32Array(0),
+        remoteTimes: new Float64Array(0),
         calls: Float64Array.from(begun.flatMap(i => [this.rowOf[i]!, this.started[i]! + plans[i]!.loading!]))
       }
     };
@@ -314,7 +346,9 @@ export function quickstart(): Scenario {
   const plans: Plan[] = [];
   const add = (plan: Plan) => plans.push(plan) - 1;
   const rows = add({ fn: 'put', cell: 3, kind: Kind.object, bytes: 8e6 });
-  const parts = [0, 1, 2, 3].map(i => add({ fn: 'simulate', cell: 3, needs: [rows], seconds: 0.5 + 0.23 * i, bytes: 4e6 }));
+  const parts = [0, 1, 2, 3].map(i =>
+    add({ fn: 'simulate', cell: 3, needs: [rows], seconds: 0.5 + 0.23 * i, bytes: 4e6 })
+  );
   const left = add({ fn: 'combine', cell: 3, needs: parts.slice(0, 2), seconds: 0.4, bytes: 4e6 });
   const right = add({ fn: 'combine', cell: 3, needs: parts.slice(2), seconds: 0.9, bytes: 4e6 });
   const whole = add({ fn: 'combine', cell: 3, needs: [left, right], seconds: 0.7, bytes: 4e6 });
@@ -334,18 +368,54 @@ export function parameterServer(nRounds = 12, nSimulators = 4): Scenario {
   const simulators = Array.from({ length: nSimulators }, (_, i) =>
     add({ fn: 'Simulator', cell: 7, at: 0.05, kind: Kind.actor_creation, actor: i + 1, seconds: 0.1 + 0.05 * i })
   );
-  let weights = add({ fn: 'ParameterServer.weights', cell: 8, at: 0.1, kind: Kind.actor_call, actor: 0, needs: [server], seconds: 0.02, bytes: 2e6 });
+  let weights = add({
+    fn: 'ParameterServer.weights',
+    cell: 8,
+    at: 0.1,
+    kind: Kind.actor_call,
+    actor: 0,
+    needs: [server],
+    seconds: 0.02,
+    bytes: 2e6
+  });
   for (let round = 0; round < nRounds; round++) {
     const gradients = simulators.map((simulator, i) => {
       const rollout = add({
-        fn: 'Simulator.rollout', cell: 8, at: 0.1, kind: Kind.actor_call, actor: i + 1, needs: [simulator, weights], seconds: 0.15 + 0.25 * next(), bytes: 3e6
+        fn: 'Simulator.rollout',
+        cell: 8,
+        at: 0.1,
+        kind: Kind.actor_call,
+        actor: i + 1,
+        needs: [simulator, weights],
+        seconds: 0.15 + 0.25 * next(),
+        bytes: 3e6
       });
-      return add({ fn: 'gradient', cell: 8, at: 0.1, needs: [rollout, weights], seconds: 0.08 + 0.1 * next(), bytes: 2e6 });
+      return add({
+        fn: 'gradient',
+        cell: 8,
+        at: 0.1,
+        needs: [rollout, weights],
+        seconds: 0.08 + 0.1 * next(),
+        bytes: 2e6
+      });
     });
-    weights = add({ fn: 'ParameterServer.apply', cell: 8, at: 0.1, kind: Kind.actor_call, actor: 0, needs: gradients, seconds: 0.05, bytes: 2e6 });
+    weights = add({
+      fn: 'ParameterServer.apply',
+      cell: 8,
+      at: 0.1,
+      kind: Kind.actor_call,
+      actor: 0,
+      needs: gradients,
+      seconds: 0.05,
+      bytes: 2e6
+    });
   }
-  const actors: [number, ActorLabel][] = [[0, { name: 'weights', cls: 'ParameterServer', state: 'alive', pid: 4100, crashed: false }]];
-  simulators.forEach((_, i) => actors.push([i + 1, { name: '', cls: 'Simulator', state: 'alive', pid: 4101 + i, crashed: false }]));
+  const actors: [number, ActorLabel][] = [
+    [0, { name: 'weights', cls: 'ParameterServer', state: 'alive', pid: 4100, crashed: false }]
+  ];
+  simulators.forEach((_, i) =>
+    actors.push([i + 1, { name: '', cls: 'Simulator', state: 'alive', pid: 4101 + i, crashed: false }])
+  );
   return { nWorkers: 4, cells: [6, 7, 8].map(cell), actors, plans };
 }
 
@@ -354,14 +424,33 @@ export function mapReduce(scale: number, seconds: number, nWorkers: number): Sce
   const next = random(3);
   const plans: Plan[] = [];
   const add = (plan: Plan) => plans.push(plan) - 1;
-  let level = Array.from({ length: scale }, () => add({ fn: 'tokenize', cell: 11, seconds: seconds * (0.4 + 1.2 * next()), bytes: 20_000 }));
+  let level = Array.from({ length: scale }, () =>
+    add({ fn: 'tokenize', cell: 11, seconds: seconds * (0.4 + 1.2 * next()), bytes: 20_000 })
+  );
   level = level.map(source =>
-    add({ fn: 'count_words', cell: 12, at: 0.2, needs: [source], seconds: seconds * (0.3 + next()), outcome: next() < 0.004 ? 'failed' : 'finished', bytes: 4000 })
+    add({
+      fn: 'count_words',
+      cell: 12,
+      at: 0.2,
+      needs: [source],
+      seconds: seconds * (0.3 + next()),
+      outcome: next() < 0.004 ? 'failed' : 'finished',
+      bytes: 4000
+    })
   );
   while (level.length > 1) {
     const merged: number[] = [];
     for (let i = 0; i < level.length; i += 8) {
-      merged.push(add({ fn: 'merge', cell: 13, at: 0.3, needs: level.slice(i, i + 8), seconds: seconds * (0.5 + next()), bytes: 8000 }));
+      merged.push(
+        add({
+          fn: 'merge',
+          cell: 13,
+          at: 0.3,
+          needs: level.slice(i, i + 8),
+          seconds: seconds * (0.5 + next()),
+          bytes: 8000
+        })
+      );
     }
     level = merged;
   }
@@ -372,7 +461,9 @@ export function mapReduce(scale: number, seconds: number, nWorkers: number): Sce
 export function recursion(depth = 6): Scenario {
   const plans: Plan[] = [];
   const grow = (level: number, parent?: number): void => {
-    const at = plans.push({ fn: 'search', cell: 9, seconds: 0.3 + 0.2 * level, ...(parent === undefined ? {} : { parent }) }) - 1;
+    const at =
+      plans.push({ fn: 'search', cell: 9, seconds: 0.3 + 0.2 * level, ...(parent === undefined ? {} : { parent }) }) -
+      1;
     if (level > 0) {
       grow(level - 1, at);
       grow(level - 2, at);

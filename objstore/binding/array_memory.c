@@ -1,18 +1,19 @@
 /* Results written where they will lie.
  *
- * A task that returns a large array has written it into private memory, from where it is copied into the segment: two passes
- * and, for the allocation, a page fault every 4 KiB. A function that has returned such an array once will probably do it
- * again, so while it runs the next time, arrays of exactly that size are allocated in the segment (numpy lets an
- * extension choose, NEP 49), and the one that is returned becomes the object as it lies there. Arrays of other sizes, and
- * everything that does not work out, take the ordinary way.
+ * A task that returns a large array has written it into private memory, from where it is copied into the segment: two
+ * passes and, for the allocation, a page fault every 4 KiB. A function that has returned such an array once will
+ * probably do it again, so while it runs the next time, arrays of exactly that size are allocated in the segment (numpy
+ * lets an extension choose, NEP 49), and the one that is returned becomes the object as it lies there. Arrays of other
+ * sizes, and everything that does not work out, take the ordinary way.
  *
- * A forked child must not see what its parent writes later, nor the parent what the child writes: before a fork the pages of
- * these arrays become a private view of the segment, copied when written to, and the arrays ordinary memory.
+ * A forked child must not see what its parent writes later, nor the parent what the child writes: before a fork the
+ * pages of these arrays become a private view of the segment, copied when written to, and the arrays ordinary memory.
  *
  * All of this happens with the GIL held, except for the fork handler. */
 #define NO_IMPORT_ARRAY
 #include "binding.h"
-#include "numpy_api.h"
+#include "codec/numpy_api.h"
+#include "shared/shared.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -24,8 +25,8 @@ static struct {
     ClientObject *client; /* never given up once there are arrays, which may outlive all else */
     PyObject *capsule;    /* of our handler */
     PyDataMem_Handler *ordinary;
-    uint32_t n_arrays;    /* L  that live in the segment */
-    uint64_t *forked;     /* payloads of those that a fork has made private, */
+    uint32_t n_arrays; /* L  that live in the segment */
+    uint64_t *forked;  /* payloads of those that a fork has made private, */
     size_t n_forked, capacity;
 } memory;
 
@@ -59,12 +60,13 @@ static uint64_t whole_pages(uint64_t payload)
     return (arena_chunk_size(memory.client->s.base, payload) - PREFIX) / ARENA_PAGE * ARENA_PAGE;
 }
 
-/* Maps the array's own pages anew, shared or private. */
+/* Maps the array's own pages again, shared or private. */
 static bool map_pages(uint64_t payload, uint64_t size, int flags)
 {
     struct segment *s = &memory.client->s;
     uint64_t at = payload + PREFIX;
-    return mmap(s->base + at, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, s->fd, (off_t)at) != MAP_FAILED;
+    return mmap(s->base + at, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED | MAP_NORESERVE, s->fd, (off_t)at) !=
+           MAP_FAILED;
 }
 
 static void *take(size_t size)
@@ -98,10 +100,7 @@ static void give_back(void *data)
 
 /* ------------------------------------------------------------------ numpy's side */
 
-static void *take_if_wanted(size_t size)
-{
-    return size && size == wanted && memory.client->pid ? take(size) : NULL;
-}
+static void *take_if_wanted(size_t size) { return size && size == wanted && memory.client->pid ? take(size) : NULL; }
 
 static void *handle_malloc(void *ctx, size_t size)
 {
@@ -110,12 +109,13 @@ static void *handle_malloc(void *ctx, size_t size)
     return data ? data : memory.ordinary->allocator.malloc(memory.ordinary->allocator.ctx, size);
 }
 
-/* The operating system's zeros cost nothing until they are used, then more than ours. */
+/* Zeroed pages of the operating system cost nothing until they are used, then more than pages of the segment. */
 static void *handle_calloc(void *ctx, size_t n, size_t size)
 {
     (void)ctx;
     void *data = size && n <= SIZE_MAX / size ? take_if_wanted(n * size) : NULL;
-    return data ? memset(data, 0, n * size) : memory.ordinary->allocator.calloc(memory.ordinary->allocator.ctx, n, size);
+    return data ? memset(data, 0, n * size)
+                : memory.ordinary->allocator.calloc(memory.ordinary->allocator.ctx, n, size);
 }
 
 static void handle_free(void *ctx, void *data, size_t size)
@@ -141,8 +141,7 @@ static void *handle_realloc(void *ctx, void *data, size_t size)
     return moved;
 }
 
-static PyDataMem_Handler handler = {
-    "cellmesh", 1, {NULL, handle_malloc, handle_calloc, handle_realloc, handle_free}};
+static PyDataMem_Handler handler = {"cellmesh", 1, {NULL, handle_malloc, handle_calloc, handle_realloc, handle_free}};
 
 static int make_private(void *ctx, uint32_t kind, uint32_t owner, uint64_t payload, uint64_t size)
 {
@@ -178,7 +177,8 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The pages of arrays are private already, and may have been written to since an earlier fork: only what lies between them is mapped anew. */
+/* The pages of arrays are private already, and may have been written to since an earlier fork: only what lies between
+ * them is mapped again. */
 bool array_memory_make_private(ClientObject *c)
 {
     uint64_t begin = 0;
@@ -232,12 +232,13 @@ static bool has_only(PyObject *value, Py_ssize_t n)
     return Py_REFCNT(value) == n && weak == NULL;
 }
 
-/* The array, if the caller alone holds it and it fills a chunk of ours. */
+/* The array, if the caller alone holds it and it fills a chunk of this process. */
 static PyArrayObject *as_only_holder(PyObject *value)
 {
     PyArrayObject *array = (PyArrayObject *)value;
     bool whole = PyArray_CheckExact(value) && has_only(value, 1) && PyArray_CHKFLAGS(array, NPY_ARRAY_OWNDATA) &&
-                 PyArray_BASE(array) == NULL && PyArray_HANDLER(array) == memory.capsule && is_ours(PyArray_DATA(array));
+                 PyArray_BASE(array) == NULL && PyArray_HANDLER(array) == memory.capsule &&
+                 is_ours(PyArray_DATA(array));
     return whole && find_forked(payload_of(PyArray_DATA(array))) == memory.n_forked ? array : NULL;
 }
 
@@ -246,8 +247,8 @@ static void leave_in_place(void *ctx, void *to, const void *from, size_t size)
     (void)ctx, (void)to, (void)from, (void)size;
 }
 
-/* Whether the encoded form is a header that fits in front of the array, and the array. Encoding may have run Python code (a
- * dtype's metadata are pickled), so the array's holders are counted again: the caller and the buffer. */
+/* Whether the encoded form is a header that fits in front of the array, and the array. Encoding may have run Python
+ * code (a dtype's metadata are pickled), so the array's holders are counted again: the caller and the buffer. */
 static bool fits_in_place(const Encoded *e, PyArrayObject *array)
 {
     return e->out.n_buffers == 1 && e->out.n_refs == 0 && e->out.buffers[0].buf == PyArray_DATA(array) &&
@@ -283,7 +284,7 @@ size_t array_memory_learn(ClientObject *c, PyObject *value)
     if (c->s.me == UINT32_MAX || strcmp(Py_TYPE(value)->tp_name, "numpy.ndarray") != 0 || !PyArray_CheckExact(value))
         return 0;
     size_t size = (size_t)PyArray_NBYTES((PyArrayObject *)value);
-    if (size < OBJECT_LARGE)
+    if (size < OBJECT_LARGE || shared_has(c, PyArray_DATA((PyArrayObject *)value)))
         return 0;
     if (took)
         return ARRAY_MEMORY_NEVER; /* there was one, and it is not for us: the function keeps what it returns */

@@ -1,15 +1,16 @@
-/* Buffer: a read-only view of bytes in the segment, which holds a reference to what keeps them there. memoryview cannot do
- * that by itself: it needs an exporter, and this is it. */
-#include "codec_internal.h"
+/* Buffer: a view of bytes in the segment, read-only unless they are shared, which holds a reference to what keeps them
+ * there. memoryview cannot do that by itself: it needs an exporter, and this is it. */
+#include "codec/internal.h"
 
 #include <structmember.h>
 
 typedef struct buffer {
     PyObject_HEAD
-    PyObject *owner; /* refers to nothing, so there are no cycles for the garbage collector to find */
+    PyObject *owner;    /* refers to nothing, so there are no cycles for the garbage collector to find */
     codec_view_fn note; /* told of our end; may be NULL */
     const unsigned char *bytes;
     Py_ssize_t size;
+    bool writable;
 } buffer;
 
 static PyTypeObject *buffer_type; /* made once by buffer_init */
@@ -28,23 +29,21 @@ static void buffer_dealloc(PyObject *self)
 static int buffer_get(PyObject *self, Py_buffer *view, int flags)
 {
     buffer *b = (buffer *)self;
-    return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)b->bytes, b->size, 1, flags);
+    return PyBuffer_FillInfo(view, self, (void *)(uintptr_t)b->bytes, b->size, !b->writable, flags);
 }
 
-static Py_ssize_t buffer_length(PyObject *self)
-{
-    return ((buffer *)self)->size;
-}
+static Py_ssize_t buffer_length(PyObject *self) { return ((buffer *)self)->size; }
 
 static PyMemberDef buffer_members[] = {
-    {"owner", T_OBJECT_EX, offsetof(buffer, owner), READONLY, "What keeps the bytes there: the ref of their object."}, {NULL}};
+    {"owner", T_OBJECT_EX, offsetof(buffer, owner), READONLY, "What keeps the bytes there: the ref of their object."},
+    {NULL}};
 
 /* PyType_Slot keeps functions in a void *, which POSIX allows and ISO C does not. */
 #define FUNCTION(f) __extension__(void *)(f)
 
 static PyType_Slot buffer_slots[] = {
     {Py_tp_dealloc, FUNCTION(buffer_dealloc)},
-    {Py_tp_doc, "Read-only bytes that lie in the segment; keeps the object they belong to pinned."},
+    {Py_tp_doc, "Bytes that lie in the segment; keeps the object they belong to pinned."},
     {Py_bf_getbuffer, FUNCTION(buffer_get)},
     {Py_sq_length, FUNCTION(buffer_length)},
     {Py_tp_members, buffer_members},
@@ -64,7 +63,7 @@ int buffer_init(PyObject *module)
     return buffer_type == NULL ? -1 : PyModule_AddType(module, buffer_type);
 }
 
-PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size)
+PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size, bool writable)
 {
     buffer *self = PyObject_New(buffer, buffer_type);
     if (self == NULL)
@@ -75,5 +74,6 @@ PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *b
         note(owner, true);
     self->bytes = bytes;
     self->size = (Py_ssize_t)size;
+    self->writable = writable;
     return (PyObject *)self;
 }

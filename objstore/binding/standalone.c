@@ -1,20 +1,22 @@
-/* What a store needs that has no local scheduler: to find an object by its id, and to clean up after those that leave. */
+/* What a store needs that has no local scheduler: to find an object by its id, and to clean up after those that
+ * leave. */
 #include "binding.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 /* find(hex) -> Ref or None */
-PyObject *client_find(ClientObject *c, PyObject *hex)
+static PyObject *client_find(ClientObject *c, PyObject *hex)
 {
     uint64_t session;
     uint32_t slot, generation;
     int length = 0;
     const char *text = PyUnicode_Check(hex) ? PyUnicode_AsUTF8(hex) : NULL;
-    if (!text || sscanf(text, "%16" SCNx64 "%8" SCNx32 "%8" SCNx32 "%n", &session, &slot, &generation, &length) != 3 || length != 32 ||
-        text[length]) {
+    if (!text || sscanf(text, "%16" SCNx64 "%8" SCNx32 "%8" SCNx32 "%n", &session, &slot, &generation, &length) != 3 ||
+        length != 32 || text[length]) {
         PyErr_Clear();
-        return PyErr_Format(PyExc_ValueError, "%R is no object's id: that is what its ref's hex() gives, 32 hexadecimal digits", hex);
+        return PyErr_Format(PyExc_ValueError,
+                            "%R is no object's id: that is what its ref's hex() gives, 32 hexadecimal digits", hex);
     }
     if (client_usable(c) < 0)
         return NULL;
@@ -29,7 +31,7 @@ PyObject *client_find(ClientObject *c, PyObject *hex)
 }
 
 /* reap() -> [pid, ...] */
-PyObject *client_reap_dead(ClientObject *c, PyObject *unused)
+static PyObject *client_reap_dead(ClientObject *c, PyObject *unused)
 {
     (void)unused;
     int32_t dead[MAX_CLIENTS];
@@ -47,9 +49,9 @@ PyObject *client_reap_dead(ClientObject *c, PyObject *unused)
     return pids;
 }
 
-/* detach(): like close, and gives up the place in the segment, too. Not while anything here refers to values in it: others would
- * overwrite them. Then that happens after the process's end, by who reaps next. */
-PyObject *client_detach(ClientObject *c, PyObject *unused)
+/* detach(): like close, and gives up the place in the segment, too. Not while anything here refers to values in it:
+ * others would overwrite them. Then that happens after the process's end, by who reaps next. */
+static PyObject *client_detach(ClientObject *c, PyObject *unused)
 {
     (void)unused;
     if (c->closed || !c->pid)
@@ -63,3 +65,12 @@ PyObject *client_detach(ClientObject *c, PyObject *unused)
         client_died(&c->s, c->s.me, 0);
     Py_RETURN_NONE;
 }
+
+PyMethodDef standalone_methods[] = {
+    {"find", (PyCFunction)client_find, METH_O,
+     "find(hex, /)\n--\n\nThe ref of the object with that id, or None if it has gone."},
+    {"reap", (PyCFunction)client_reap_dead, METH_NOARGS,
+     "reap()\n--\n\nCleans up after every attached process that has ended; their pids."},
+    {"detach", (PyCFunction)client_detach, METH_NOARGS,
+     "detach()\n--\n\nGives up its place in the segment, unless values are in use here."},
+    {NULL}};

@@ -19,7 +19,7 @@ static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *va
     int error = OBJSTORE_OK;
     for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
-        error = stream_item(&c->s, task, index, &item);
+        error = task_item(&c->s, task, index, &item);
         segment_unlock(&c->s);
     }
     if (error == OBJSTORE_CLOSED || error == OBJSTORE_EXISTS)
@@ -30,18 +30,20 @@ static int add_item(ClientObject *c, uint32_t task, uint64_t index, PyObject *va
         return -1;
     if (encode_value(c, &e, value) < 0)
         return -1;
+    send_held_output(c);
     int result = seal_value(c, item, OBJECT_READY, &e);
     encoded_clear(&e);
     return result < 0 ? -1 : GO_ON;
 }
 
-/* The task may have ended meanwhile, cancelled while another thread waits here for it: then there is nothing to wait for. */
+/* The task may have ended meanwhile, cancelled while another thread waits here for it: then there is nothing to wait
+ * for. */
 static bool has_room(ClientObject *c, uint32_t task, uint64_t seq, uint64_t n)
 {
     const struct task_slot *t = &c->s.tasks[task];
     segment_lock(&c->s);
     bool runs = t->seq == seq && atomic_load(&t->state) == TASK_RUNNING && t->worker == c->s.me;
-    bool room = !runs || stream_has_room(&c->s, task, n);
+    bool room = !runs || stream_has_room(&c->s, task_stream(&c->s, task), n);
     segment_unlock(&c->s);
     return room;
 }
@@ -82,7 +84,7 @@ static void close_iterator(PyObject *iterator)
     if (!result && PyErr_ExceptionMatches(PyExc_AttributeError))
         PyErr_Clear(); /* no generator: nothing to close */
     else if (!result)
-        PyErr_WriteUnraisable(iterator); /* nobody reads this stream any more, errors included */
+        PyErr_WriteUnraisable(iterator); /* this stream has no reader any more, for errors either */
     Py_XDECREF(result);
 }
 
@@ -96,8 +98,10 @@ static PyObject *next_item(ClientObject *c, PyObject *iterator)
 static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
 {
     if (!PyIter_Check(iterator))
-        return PyErr_Format(PyExc_TypeError, "the task was declared with num_returns=\"streaming\", so it must return a generator or "
-                            "another iterator, not %R", iterator);
+        return PyErr_Format(PyExc_TypeError,
+                            "the task was declared with num_returns=\"streaming\", so it must return a generator or "
+                            "another iterator, not %R",
+                            iterator);
     for (uint64_t n = 0;; n++) {
         if (n && wait_for_room(c, task, n) < 0)
             return NULL;
@@ -114,37 +118,70 @@ static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
 }
 
 /* Not a stream, so it is all sent at the end: each item an object of its own, and the refs as the value. */
-static PyObject *put_items(ClientObject *c, PyObject *iterator)
+static void put_items(ClientObject *c, PyObject *iterator, PyObject *refs)
 {
-    PyObject *refs = PyList_New(0), *item = NULL;
-    while (refs && (item = next_item(c, iterator))) {
+    PyObject *item;
+    while (!PyErr_Occurred() && (item = next_item(c, iterator))) {
         uint32_t slot;
         PyObject *ref = put_value(c, item, &slot, EVENT_AS_ITEM, false);
-        if (!ref || PyList_Append(refs, ref) < 0)
-            Py_CLEAR(refs);
+        if (ref)
+            PyList_Append(refs, ref);
         Py_XDECREF(ref);
         Py_DECREF(item);
     }
-    if (PyErr_Occurred())
-        Py_CLEAR(refs);
-    return refs;
 }
 
-PyObject *run_generator(ClientObject *c, uint32_t task, PyObject *generator)
+/* Likewise, an item for each return. One more is asked for, to know that there is one: a generator need not end. */
+static void take_items(ClientObject *c, const struct task_slot *t, PyObject *iterator, PyObject *items)
+{
+    PyObject *item;
+    for (uint32_t i = 0; i <= t->n_returns && !PyErr_Occurred() && (item = next_item(c, iterator)); i++) {
+        if (i < t->n_returns) {
+            PyList_Append(items, item);
+        } else {
+            PyObject *name = function_name(c, t->function);
+            PySys_FormatStderr(
+                "%R yields more than the num_returns=%u values that it was declared with: the others are left out\n",
+                name, t->n_returns);
+            Py_DECREF(name);
+            close_iterator(iterator);
+        }
+        Py_DECREF(item);
+    }
+    if (!PyErr_Occurred() && PyList_GET_SIZE(items) < t->n_returns)
+        PyErr_Format(PyExc_ValueError, "the task was declared with num_returns=%u but its generator yielded %zd",
+                     t->n_returns, PyList_GET_SIZE(items));
+}
+
+PyObject *run_generator(ClientObject *c, uint32_t task, PyObject *generator, PyObject **yielded)
 {
     const struct task_slot *t = &c->s.tasks[task];
-    PyObject *iterator = PyAsyncGen_CheckExact(generator) ? PyObject_CallOneArg(c->hooks.iterate, generator) : Py_NewRef(generator);
-    if (!iterator || (!(t->flags & TASK_FLAG_STREAM) && t->n_returns > 1))
-        return iterator; /* n items for n returns */
-    PyObject *value = t->flags & TASK_FLAG_STREAM ? fill_stream(c, task, iterator) : put_items(c, iterator);
-    Py_DECREF(iterator);
+    PyObject *iterator = PyAsyncGen_CheckExact(generator) ? PyObject_CallOneArg(c->hooks.iterate, generator)
+                                                          : Py_NewRef(generator),
+             *value = NULL;
+    if (iterator && t->flags & TASK_FLAG_STREAM) {
+        value = fill_stream(c, task, iterator);
+    } else if (iterator && (value = PyList_New(0))) {
+        if (t->n_returns > 1)
+            take_items(c, t, iterator, value);
+        else
+            put_items(c, iterator, value);
+        if (PyErr_Occurred()) {
+            *yielded = value;
+            value = NULL;
+        }
+    }
+    Py_XDECREF(iterator);
     return value;
 }
 
-PyObject *client_streams(ClientObject *c, PyObject *number)
+static PyObject *client_n_returns(ClientObject *c, PyObject *number)
 {
     uint32_t task;
-    return parse_task(c, number, &task) < 0 ? NULL : PyBool_FromLong(c->s.tasks[task].flags & TASK_FLAG_STREAM);
+    if (parse_task(c, number, &task) < 0)
+        return NULL;
+    const struct task_slot *t = &c->s.tasks[task];
+    return PyLong_FromLong(t->flags & TASK_FLAG_STREAM ? -1 : t->n_returns);
 }
 
 static int parse_place(ClientObject *c, PyObject *const *args, uint32_t *task, uint64_t *n)
@@ -157,7 +194,7 @@ static int parse_place(ClientObject *c, PyObject *const *args, uint32_t *task, u
     return PyErr_Occurred() ? -1 : 0;
 }
 
-PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     uint32_t task;
     uint64_t index;
@@ -168,7 +205,7 @@ PyObject *client_add_item(ClientObject *c, PyObject *const *args, Py_ssize_t nar
     return added < 0 ? NULL : PyBool_FromLong(added == GO_ON);
 }
 
-PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     uint32_t task;
     uint64_t n;
@@ -177,7 +214,7 @@ PyObject *client_has_room(ClientObject *c, PyObject *const *args, Py_ssize_t nar
     return parse_place(c, args, &task, &n) < 0 ? NULL : PyBool_FromLong(has_room(c, task, c->s.tasks[task].seq, n));
 }
 
-PyObject *client_wait_for_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *client_wait_for_room(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     uint32_t task;
     uint64_t n;
@@ -218,7 +255,7 @@ static PyObject *peek(ClientObject *c, PyObject *ref, bool *taken)
     return error ? NULL : ref_new(c, item, true);
 }
 
-PyObject *client_peek_item(ClientObject *c, PyObject *ref)
+static PyObject *client_peek_item(ClientObject *c, PyObject *ref)
 {
     if (check_stream(c, ref) < 0)
         return NULL;
@@ -228,7 +265,7 @@ PyObject *client_peek_item(ClientObject *c, PyObject *ref)
     return item;
 }
 
-PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
+static PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     double timeout;
     if (nargs != 2)
@@ -243,7 +280,7 @@ PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t na
                 Py_RETURN_NONE;
             return item;
         }
-        int result = wait_refs(c, &item, 1, 1, timeout, false);
+        int result = wait_refs(c, &item, 1, 1, timeout, WAIT_TO_LOOK);
         Py_DECREF(item);
         if (result < 0)
             return NULL;
@@ -251,3 +288,19 @@ PyObject *client_next_item(ClientObject *c, PyObject *const *args, Py_ssize_t na
             Py_RETURN_FALSE;
     }
 }
+
+PyMethodDef stream_methods[] = {
+    {"n_returns", (PyCFunction)client_n_returns, METH_O,
+     "n_returns(task, /)\n--\n\nOf a taken task; -1: what it yields goes into a stream."},
+    {"add_item", FAST(client_add_item), METH_FASTCALL,
+     "add_item(task, index, value, /)\n--\n\nAn item of a taken task's stream; False: it has no reader any more."},
+    {"wait_for_room", FAST(client_wait_for_room), METH_FASTCALL,
+     "wait_for_room(task, n, /)\n--\n\nSleeps while a taken task with n items is too far ahead of its reader."},
+    {"has_room", FAST(client_has_room), METH_FASTCALL,
+     "has_room(task, n, /)\n--\n\nWhether wait_for_room would return at once."},
+    {"next_item", FAST(client_next_item), METH_FASTCALL,
+     "next_item(stream, timeout, /)\n--\n\nThe ref of the next item, waited for; None: that was all. False: timed "
+     "out."},
+    {"peek_item", (PyCFunction)client_peek_item, METH_O,
+     "peek_item(stream, /)\n--\n\nThe ref of the next item, perhaps pending, which stays there; None: that was all."},
+    {NULL}};

@@ -1,10 +1,12 @@
 /* Bytes in the segment <-> Python values. */
-#include "binding.h"
+#include "formats/constants.h"
+#include "shared/shared.h"
 
 #include <string.h>
 
 #define FULL_PATIENCE_NS (INT64_C(8) * 1000 * 1000 * 1000) /* how long a full store is waited for */
-#define ANSWER_NS (INT64_C(20) * 1000 * 1000) /* how long idle workers may take to let go of functions that are gone */
+/* how long idle workers may take to let go of functions that are gone */
+#define ANSWER_NS (INT64_C(20) * 1000 * 1000)
 #define FULL_PAUSE_MAX_NS (INT64_C(50) * 1000 * 1000)
 
 /* ------------------------------------------------------------------ encoding */
@@ -39,7 +41,7 @@ static uint64_t try_allocate(ClientObject *c, uint64_t size, uint32_t n_refs)
     return offset;
 }
 
-/* Whether other tasks are under way, which may give up what they hold, or whose results somebody may. */
+/* Whether other tasks are under way: they may give up what they hold, and others may give up their results. */
 static bool others_work(ClientObject *c)
 {
     uint32_t n_idle = current_task_of(c) != 0; /* ourselves, and constructors that are kept for restarts */
@@ -53,7 +55,7 @@ static uint64_t allocate_or_tell(ClientObject *c, uint64_t size, uint32_t n_refs
 {
     const struct header *h = c->s.h;
     const struct arena *a = segment_arena(&c->s);
-    char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "";
+    char text[OFFLOAD_WHY_SIZE + 2000], disk[OFFLOAD_WHY_SIZE + 1200] = "", pieces[400] = "", shared[100] = "";
     segment_lock(&c->s);
     uint64_t offset = object_allocate(&c->s, size, n_refs);
     uint64_t largest = arena_largest_free(a, c->s.base), used = a->used_bytes, all = a->end - a->begin;
@@ -61,36 +63,50 @@ static uint64_t allocate_or_tell(ClientObject *c, uint64_t size, uint32_t n_refs
     if (offset)
         return offset;
     if (largest < size && size < all - used)
-        snprintf(pieces, sizeof pieces, " What is free lies in pieces between values in use, the largest of %llu bytes, and a value lies in "
-                 "one piece: make several smaller objects of it, or drop values between the pieces.", (unsigned long long)largest);
+        snprintf(pieces, sizeof pieces,
+                 " What is free lies in pieces between values in use, the largest of %llu bytes, and a value lies in "
+                 "one piece: make several smaller objects of it, or drop values between the pieces.",
+                 (unsigned long long)largest);
     if (why[0])
         snprintf(disk, sizeof disk, " An object could not be moved to disk: %s.", why);
-    else if (h->away_folder[0])
-        snprintf(disk, sizeof disk, " %llu bytes lie on disk, in %s, of at most %llu.", (unsigned long long)h->away_bytes, h->away_folder,
-                 (unsigned long long)h->away_limit);
+    else if (h->offload_folder[0])
+        snprintf(disk, sizeof disk, " %llu bytes lie on disk, in %s, of at most %llu bytes.",
+                 (unsigned long long)h->offloaded_bytes, h->offload_folder, (unsigned long long)h->offload_limit);
+    if (h->shared_bytes)
+        snprintf(shared, sizeof shared, " Of these %llu bytes are shared, which are never moved.",
+                 (unsigned long long)h->shared_bytes);
     snprintf(text, sizeof text,
-             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu are in use.%s%s",
-             (unsigned long long)size, (unsigned long long)all, (unsigned long long)used, pieces, disk);
+             "an object of %llu bytes does not fit: the object store holds %llu bytes, %llu bytes are in use.%s%s%s",
+             (unsigned long long)size, (unsigned long long)all, (unsigned long long)used, shared, pieces, disk);
     raise_store_error(c, why[0] ? "disk" : "full", text);
     return 0;
 }
 
-/* Space in the arena. What this process has let go of but not yet given back comes first, then what can go to disk; while
- * others work, whoever makes too much too fast waits for them a little, unless it serves other machines, which would wait with it. */
+/* Space in the arena. What this process has let go of but not yet given back comes first, then what can be offloaded;
+ * while others work, a process that makes too much too fast waits for them a little, unless it serves other machines,
+ * which would wait with it. */
 uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare)
 {
     uint64_t offset = try_allocate(c, size, n_refs);
     if (offset)
         return offset;
     flush_drops(c);
-    litter_drop_functions(c);
-    bool collected = false, asked = litter_ask_others(c);
+    cycle_gc_drop_functions(c);
+    if (c->hooks.let_go_arguments) {
+        PyObject *gone = PyObject_CallNoArgs(c->hooks.let_go_arguments);
+        if (!gone)
+            return 0;
+        Py_DECREF(gone);
+        flush_drops(c);
+    }
+    bool collected = false, asked = cycle_gc_ask_others(c);
     char why[OFFLOAD_WHY_SIZE] = "";
-    int64_t patience = c->s.clients[c->s.me].role == ROLE_PROXY ? 0 : FULL_PATIENCE_NS;
+    int64_t patience = c->s.clients[c->s.me].role == ROLE_REMOTE_NODE ? 0 : FULL_PATIENCE_NS;
     int64_t end = monotonic_ns() + patience, answered = asked ? monotonic_ns() + ANSWER_NS : 0, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
     while (!(offset = try_allocate(c, size, n_refs)) && fits) {
-        if (litter_collect(c, false)) { /* also while it waits: others may wait for what lies in its cycles, and it for theirs */
+        /* also while it waits: others may wait for what lies in its cycles, and it for theirs */
+        if (cycle_gc_collect(c, false)) {
             collected = true;
             continue;
         }
@@ -114,7 +130,7 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
             return 0;
     }
     if (!offset && fits && !collected)
-        litter_collect(c, true);
+        cycle_gc_collect(c, true);
     return offset || client_usable(c) < 0 ? offset : allocate_or_tell(c, size, n_refs, why);
 }
 
@@ -143,51 +159,136 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
 
 /* ------------------------------------------------------------------ put */
 
-static int create_put(ClientObject *c, const Encoded *e, uint32_t origin, enum event_put why, uint32_t *slot)
+int create_put(ClientObject *c, const Encoded *e, uint32_t origin, enum event_put why, uint32_t *slot)
 {
     uint64_t number = c->s.h->next_seq++ | PUT_BIT;
     int error = object_create(&c->s, c->s.me, number, slot);
     if (!error)
-        event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX, (uint16_t)why, c->s.me);
+        event_write(&c->s, EVENT_PUT, number, *slot, origin, e->size < UINT32_MAX ? (uint32_t)e->size : UINT32_MAX,
+                    (uint16_t)why, c->s.me);
     return error;
 }
 
-PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena)
+static PyObject *put_encoded(ClientObject *c, Encoded *e, uint32_t state, uint32_t *slot, enum event_put why,
+                             bool force_arena)
 {
-    Encoded e;
-    if (encode_value(c, &e, value) < 0)
-        return NULL;
     PyObject *ref = NULL;
-    bool in_slot = fits_inline(&e) && !force_arena;
+    bool in_slot = fits_inline(e) && !force_arena;
     uint32_t origin = current_origin(c);
     segment_lock(&c->s);
-    int error = create_put(c, &e, origin, why, slot);
+    int error = create_put(c, e, origin, why, slot);
     if (error == OBJSTORE_LIMIT) { /* what this process has let go of may not have been given back yet */
         segment_unlock(&c->s);
         flush_drops(c);
         segment_lock(&c->s);
-        error = create_put(c, &e, origin, why, slot);
+        error = create_put(c, e, origin, why, slot);
     }
     if (!error && in_slot) {
         unsigned char bytes[OBJECT_INLINE_SIZE];
-        codec_write(&e.out, bytes, NULL, NULL);
-        object_seal_inline(&c->s, *slot, OBJECT_READY, bytes, (uint32_t)e.size);
+        codec_write(&e->out, bytes, NULL, NULL);
+        object_seal_inline(&c->s, *slot, state, bytes, (uint32_t)e->size);
     }
     segment_unlock(&c->s);
     if (error) {
         raise_core_error(c, error, "objects");
-    } else if (in_slot || seal_in_arena(c, *slot, OBJECT_READY, &e) == 0) {
+    } else if (in_slot || seal_in_arena(c, *slot, state, e) == 0) {
         ref = ref_new(c, *slot, true);
     } else {
         client_drop(&c->s, slot, 1);
     }
+    return ref;
+}
+
+static PyObject *put_as(ClientObject *c, PyObject *value, uint32_t state, uint32_t *slot, enum event_put why,
+                        bool force_arena)
+{
+    Encoded e;
+    if (encode_value(c, &e, value) < 0)
+        return NULL;
+    PyObject *ref = put_encoded(c, &e, state, slot, why, force_arena);
     encoded_clear(&e);
+    return ref;
+}
+
+PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena)
+{
+    return put_as(c, value, OBJECT_READY, slot, why, force_arena);
+}
+
+PyObject *put_error(ClientObject *c, PyObject *description, enum event_put why)
+{
+    uint32_t slot;
+    return put_as(c, description, OBJECT_ERROR, &slot, why, false);
+}
+
+/* Whether an object holds what has been encoded. What is offloaded is not read for that. */
+static bool holds_encoded(ClientObject *c, RefObject *ref, const Encoded *e)
+{
+    struct object_slot *o = &c->s.objects[ref->slot];
+    if (object_state(o) != OBJECT_READY || o->size != e->size || o->size < OBJECT_MOVABLE)
+        return false;
+    begin_reading(c, ref->slot);
+    uint64_t offset = atomic_load(&o->offset);
+    bool same = offset && !(offset & OBJECT_ABSENT) && offset < c->s.size && o->size <= c->s.size - offset &&
+                !o->u.arena.n_refs && codec_matches(&e->out, c->s.base + offset);
+    end_reading(c, ref->slot);
+    return same;
+}
+
+/* A ref, or a new one for (slot, generation) if that object is still there; NULL: none, perhaps with an exception. */
+static PyObject *living_object(ClientObject *c, PyObject *known)
+{
+    unsigned int slot, generation;
+    if (is_ref(c, known))
+        return ((RefObject *)known)->client == c ? Py_NewRef(known) : NULL;
+    if (known == Py_None || !PyArg_ParseTuple(known, "II:argument_candidate", &slot, &generation) ||
+        slot >= c->s.n_objects)
+        return NULL;
+    segment_lock(&c->s);
+    bool lives = c->s.objects[slot].generation == generation && object_state(&c->s.objects[slot]) == OBJECT_READY;
+    if (lives)
+        object_hold(&c->s, slot);
+    segment_unlock(&c->s);
+    return lives ? ref_new(c, slot, true) : NULL;
+}
+
+/* An argument that becomes an object of its own: that of an earlier call, if the bytes are the same. */
+PyObject *put_shared(ClientObject *c, PyObject *value, uint32_t *slot)
+{
+    Encoded e;
+    if (encode_value(c, &e, value) < 0)
+        return NULL;
+    PyObject *known = NULL, *before = NULL, *ref = NULL, *size = NULL, *told = NULL;
+    bool is_large = e.size >= SHARED_BYTES && !e.out.n_refs && c->hooks.argument_candidate && c->hooks.argument_sent;
+    if (is_large && (!(size = PyLong_FromUnsignedLongLong(e.size)) ||
+                     !(known = PyObject_CallFunctionObjArgs(c->hooks.argument_candidate, value, size, NULL)) ||
+                     (!(before = living_object(c, known)) && PyErr_Occurred())))
+        goto done;
+    bool compared = before, same = compared && holds_encoded(c, (RefObject *)before, &e);
+    if (same)
+        *slot = ((RefObject *)before)->slot;
+    ref = same ? Py_NewRef(before) : put_encoded(c, &e, OBJECT_READY, slot, EVENT_AS_ARGUMENT, false);
+    if (ref && is_large) {
+        told = PyObject_CallFunctionObjArgs(c->hooks.argument_sent, value, size, ref, compared ? Py_True : Py_False,
+                                            same ? Py_True : Py_False, NULL);
+        if (!told)
+            Py_CLEAR(ref);
+    }
+done:
+    encoded_clear(&e);
+    Py_XDECREF(size);
+    Py_XDECREF(known);
+    Py_XDECREF(before);
+    Py_XDECREF(told);
     return ref;
 }
 
 /* ------------------------------------------------------------------ reading */
 
-void tell_damage(void *client) { raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes"); }
+void tell_damage(void *client)
+{
+    raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
+}
 
 static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
 {
@@ -201,10 +302,18 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0, refs_at = (size + 3) & ~UINT64_C(3);
-    if (size > room || refs_at > room || o->u.arena.n_refs > (room - refs_at) / 4) /* the last one may end where the segment ends */
+    /* the last one may end where the segment ends */
+    uint32_t n_refs = o->u.arena.n_refs < REFS_OF_SYNC ? o->u.arena.n_refs : 0;
+    if (size > room || refs_at > room || n_refs > (room - refs_at) / 4)
         return raise_core_error(c, OBJSTORE_CORRUPT, "an object lies outside the segment");
-    codec_source source = {.owner = owner, .refs = object_refs_at(&c->s, offset, size), .n_refs = o->u.arena.n_refs,
-                           .make_ref = ref_make, .ctx = c, .copy = copy_bytes, .view = view};
+    codec_source source = {.owner = owner,
+                           .refs = object_refs_at(&c->s, offset, size),
+                           .n_refs = n_refs,
+                           .make_ref = ref_make,
+                           .ctx = c,
+                           .copy = copy_bytes,
+                           .view = view,
+                           .writable = view == shared_note_view};
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
@@ -214,25 +323,20 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
     if (!offset)
         return decode_inline(c, o);
+    if (__builtin_expect(object_in_arena_is_shared(o), 0))
+        return shared_reserve() < 0 ? NULL : decode_arena(c, slot, offset, owner, shared_note_view);
     if (o->size < OBJECT_MOVABLE)
         return decode_arena(c, slot, offset, owner, NULL);
-    begin_reading(c, slot); /* from here on it stays where it is seen to be, though for a moment it may be said to be away */
+    /* from here on it stays where it is seen to be, though for a moment it may be said to be away */
+    begin_reading(c, slot);
     if (!atomic_load_explicit(&o->u.arena.used, memory_order_relaxed))
         atomic_store_explicit(&o->u.arena.used, 1, memory_order_relaxed);
     int back = 0;
-    while (((offset = atomic_load(&o->offset)) & OBJECT_AWAY) && back == 0)
+    while (((offset = atomic_load(&o->offset)) & OBJECT_ABSENT) && back == 0)
         back = bring_back(c, slot);
     PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
     end_reading(c, slot);
     return value;
-}
-
-static const char *failure_name(uint32_t code)
-{
-    static const char *const names[] = {"unknown", "worker_crashed", "cancelled", "actor_died", "actor_unavailable",
-                                        "out_of_memory", "object_lost", "store_full", "stream_ended",
-                                        "unplaced", "actor_unplaced", "node_died", "cannot_leave", "unrouted"};
-    return code < sizeof names / sizeof *names ? names[code] : names[0];
 }
 
 PyObject *error_description(ClientObject *c, RefObject *ref)
@@ -240,14 +344,12 @@ PyObject *error_description(ClientObject *c, RefObject *ref)
     struct object_slot *o = &c->s.objects[ref->slot];
     if (object_state(o) == OBJECT_ERROR)
         return decode_slot(c, ref->slot, (PyObject *)ref);
-    return Py_BuildValue("(ssiK)", "system", failure_name(o->u.failure.code), (int)o->u.failure.detail,
-                         (unsigned long long)o->u.failure.seq);
+    return make_record(c, RECORD_FAILURE, "ssiK", "system", failure_name(o->u.failure.code), (int)o->u.failure.detail,
+                       (unsigned long long)o->u.failure.seq);
 }
 
-PyObject *load_value(ClientObject *c, RefObject *ref)
+PyObject *make_exception(ClientObject *c, RefObject *ref)
 {
-    if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY)
-        return decode_slot(c, ref->slot, (PyObject *)ref);
     PyObject *description = error_description(c, ref);
     if (!description)
         return NULL;
@@ -255,10 +357,20 @@ PyObject *load_value(ClientObject *c, RefObject *ref)
                               ? PyObject_CallFunctionObjArgs(c->hooks.make_error, description, (PyObject *)ref, NULL)
                               : PyObject_CallOneArg(PyExc_RuntimeError, description);
     Py_DECREF(description);
-    if (exception && PyExceptionInstance_Check(exception))
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-    else if (exception)
+    if (exception && !PyExceptionInstance_Check(exception)) {
         PyErr_SetString(PyExc_TypeError, "hooks.make_error must return an exception");
+        Py_CLEAR(exception);
+    }
+    return exception;
+}
+
+PyObject *load_value(ClientObject *c, RefObject *ref)
+{
+    if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY)
+        return decode_slot(c, ref->slot, (PyObject *)ref);
+    PyObject *exception = make_exception(c, ref);
+    if (exception)
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(exception);
     return NULL;
 }

@@ -1,10 +1,11 @@
-/* get, wait, watch: sleeping until objects are sealed, interruptible at any time. */
+/* wait, watch: sleeping until objects are sealed, interruptible at any time. */
 #include "binding.h"
 
 #include <errno.h>
 #include <limits.h>
 
-#define PATIENCE_NS (INT64_C(4) * 1000 * 1000 * 1000) /* then it is looked at whether resources or processes are missing, and told */
+/* then it is looked at whether resources or processes are missing, and told */
+#define PATIENCE_NS (INT64_C(4) * 1000 * 1000 * 1000)
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
 #define ALWAYS_NOTIFY (INT_MIN / 2)
@@ -19,7 +20,11 @@ int parse_timeout(PyObject *timeout, double *seconds)
     if (!is_number && !PyErr_ExceptionMatches(PyExc_TypeError))
         return -1;
     if (!(*seconds >= 0)) {
-        PyErr_Format(is_number ? PyExc_ValueError : PyExc_TypeError, "timeout must be None or a number of seconds >= 0, not %R", timeout);
+        const char *hint = strcmp(Py_TYPE(timeout)->tp_name, "cellmesh.ObjectRef") == 0
+                               ? "; several refs are given in a list, [a, b]"
+                               : "";
+        PyErr_Format(is_number ? PyExc_ValueError : PyExc_TypeError,
+                     "timeout must be None or a number of seconds >= 0, not %R%s", timeout, hint);
         return -1;
     }
     return 0;
@@ -29,7 +34,8 @@ typedef struct {
     PyObject *const *refs;
     uint32_t *pending; /* indices into refs that are not sealed yet */
     Py_ssize_t n_pending, n_done, goal;
-    bool fail_fast, failed;
+    enum wait_kind kind;
+    bool failed;
 } Watch;
 
 /* Looks at everything still pending, and sets the waiter bits of what remains. */
@@ -44,20 +50,22 @@ static void look(ClientObject *c, Watch *w)
             continue;
         }
         w->n_done++;
-        if (w->fail_fast && object_state(o) != OBJECT_READY)
+        if (w->kind == WAIT_TO_GET && object_state(o) != OBJECT_READY)
             w->failed = true;
     }
     w->n_pending = kept;
 }
 
-/* A worker blocked in get runs what it waits for itself, where it stands, as far as nobody else has begun it. Only what it
- * waits for: any other task might in turn wait for the one beneath it on the stack. 1: ran something. */
+/* A worker blocked in get runs what it waits for itself, in the middle of its own task, as far as no other process has
+ * begun it. Only what it waits for: any other task might in turn wait for the one beneath it on the stack. 1: ran
+ * something. */
 static int help(ClientObject *c, const Watch *w, uint32_t task_1)
 {
     int ran = 0;
     for (Py_ssize_t i = 0; i < w->n_pending; i++) {
         ran |= run_awaited(c, ((RefObject *)w->refs[w->pending[i]])->slot);
-        if (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL) { /* asked while an inner task had the interrupt's attention */
+        /* asked while an inner task had the interrupt's attention */
+        if (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL) {
             PyErr_SetNone(PyExc_KeyboardInterrupt);
             return -1;
         }
@@ -65,21 +73,22 @@ static int help(ClientObject *c, const Watch *w, uint32_t task_1)
     return ran;
 }
 
-/* Nobody should have to guess why nothing happens. */
-static int tell_long_wait(ClientObject *c, PyObject *ref)
+/* Tells the user, once, why nothing happens. */
+static int tell(PyObject *hook, PyObject *ref)
 {
-    PyObject *result = PyObject_CallOneArg(c->hooks.waits_long, ref);
+    PyObject *result = PyObject_CallOneArg(hook, ref);
     if (!result) {
         if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return -1; /* KeyboardInterrupt is for whoever waits */
+            return -1;              /* KeyboardInterrupt is for the caller, who waits */
         PyErr_WriteUnraisable(ref); /* the wait itself is none the worse */
     }
     Py_XDECREF(result);
     return 0;
 }
 
-/* Sleeps for a slice at most, and makes the next one longer. Who sleeps for more than the first sees to it that SIGINT wakes him, which is too
- * dear for a short wait: from the look at the signals on each interrupt is news in the inbox. -1: there was one before. */
+/* Sleeps for a slice at most, and makes the next one longer. A thread that sleeps for more than the first sees to it
+ * that SIGINT wakes it, which costs too much for a short wait: from the look at the signals on each interrupt is news
+ * in the inbox. -1: there was one before. */
 static int sleep_a_slice(ClientObject *c, uint32_t seen, int64_t left, int64_t *slice)
 {
     bool mine = *slice > FIRST_SLICE_NS && interrupts_to_me(&c->s.clients[c->s.me].inbox);
@@ -92,7 +101,7 @@ static int sleep_a_slice(ClientObject *c, uint32_t seen, int64_t left, int64_t *
         Py_END_ALLOW_THREADS
     }
     if (mine)
-        interrupts_to_anybody();
+        interrupts_to_any_thread();
     return result;
 }
 
@@ -101,8 +110,9 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
     struct client_slot *me = &c->s.clients[c->s.me];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
     uint32_t task_1 = current_task_of(c);
-    bool helps = w->fail_fast && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
+    bool helps = w->kind != WAIT_TO_LOOK && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
     bool blocked = false, told = !c->hooks.waits_long;
+    bool loop_told = !c->call_variable || !task_1 || !c->hooks.blocks_loop;
     int64_t slice = FIRST_SLICE_NS;
     int64_t patience = told ? 0 : monotonic_ns() + PATIENCE_NS;
     int result = 0;
@@ -121,8 +131,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             result = 1;
             break;
         }
-        /* First on our own CPU: given back before, it would let another parent start, and children spread over a process
-         * each. */
+        /* First on our own CPU: given back before, it would let another parent start, and children spread over a
+         * process each. */
         if (helps && c->depth < DEPTH_MAX) {
             int ran = help(c, w, task_1);
             if (ran < 0) {
@@ -145,7 +155,14 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             break;
         if (!told && w->n_pending && monotonic_ns() > patience) {
             told = true;
-            if (tell_long_wait(c, w->refs[w->pending[0]]) < 0) {
+            if (tell(c->hooks.waits_long, w->refs[w->pending[0]]) < 0) {
+                result = -1;
+                break;
+            }
+        }
+        if (!loop_told && w->n_pending && slice > FIRST_SLICE_NS) {
+            loop_told = true;
+            if (tell(c->hooks.blocks_loop, w->refs[w->pending[0]]) < 0) {
                 result = -1;
                 break;
             }
@@ -160,14 +177,15 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
     return result;
 }
 
-/* 0: goal reached (or, failing fast, an error found); 1: timed out; -1: exception. */
-int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout, bool fail_fast)
+/* 0: goal reached (or, WAIT_TO_GET, an error found); 1: timed out; -1: exception. */
+int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t goal, double timeout,
+              enum wait_kind kind)
 {
     Py_ssize_t n_done = 0; /* often all is there already, and of a thousand refs the first are enough */
     for (Py_ssize_t i = 0; i < n && n_done < goal; i++) {
         uint32_t state = object_state(&c->s.objects[((RefObject *)refs[i])->slot]);
         n_done += state >= OBJECT_READY;
-        if (fail_fast && state > OBJECT_READY)
+        if (kind == WAIT_TO_GET && state > OBJECT_READY)
             return 0;
     }
     if (n_done >= goal)
@@ -179,7 +197,7 @@ int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t g
         PyErr_NoMemory();
         return -1;
     }
-    Watch w = {refs, pending, n, 0, goal, fail_fast, false};
+    Watch w = {refs, pending, n, 0, goal, kind, false};
     for (Py_ssize_t i = 0; i < n; i++)
         pending[i] = (uint32_t)i;
     int result = wait_loop(c, &w, timeout);
@@ -187,145 +205,16 @@ int wait_refs(ClientObject *c, PyObject *const *refs, Py_ssize_t n, Py_ssize_t g
         PyMem_Free(pending);
     return result;
 }
-
-static int check_ref(ClientObject *c, PyObject *o, const char *function)
+int refuse_ref(ClientObject *c, PyObject *o, const char *function)
 {
-    if (!is_ref(c, o)) {
-        PyErr_Format(PyExc_TypeError, "%s expects an ObjectRef or a list of ObjectRefs (what f.remote() and put() return), not %R of type %s",
-                     function, o, Py_TYPE(o)->tp_name);
-        return -1;
-    }
-    if (((RefObject *)o)->client != c) {
+    if (!is_ref(c, o))
+        PyErr_Format(
+            PyExc_TypeError,
+            "%s expects an ObjectRef or a list of ObjectRefs (what f.remote() and put() return), not %R of type %s",
+            function, o, Py_TYPE(o)->tp_name);
+    else
         raise_store_error(c, "closed", "this ObjectRef belongs to a session that has been shut down");
-        return -1;
-    }
-    return 0;
-}
-
-static PyObject *raise_timeout(ClientObject *c, PyObject *refs, PyObject *timeout)
-{
-    PyObject *exception = c->hooks.timeout_error ? PyObject_CallFunctionObjArgs(c->hooks.timeout_error, refs, timeout, NULL)
-                                                 : PyObject_CallFunction(PyExc_TimeoutError, "s", "get timed out");
-    if (exception)
-        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-    Py_XDECREF(exception);
-    return NULL;
-}
-
-/* The time that is left for what lies elsewhere; a thread has one `get` in another, where a value's own code calls it. */
-static int64_t begin_get(double timeout)
-{
-    int64_t outer = bring_by_ns;
-    bring_by_ns = timeout >= 0 && timeout < 1e9 ? monotonic_ns() + (int64_t)(timeout * 1e9) : NO_DEADLINE;
-    return outer;
-}
-
-static PyObject *end_get(ClientObject *c, int64_t outer, PyObject *found, PyObject *refs, PyObject *timeout)
-{
-    bool late = !found && bring_by_ns == TOO_LATE;
-    bring_by_ns = outer;
-    if (!late)
-        return found;
-    PyErr_Clear();
-    return raise_timeout(c, refs, timeout);
-}
-
-static PyObject *get_list(ClientObject *c, PyObject *list, PyObject *timeout_object, double timeout)
-{
-    int64_t outer = begin_get(timeout);
-    Py_ssize_t n = PyList_GET_SIZE(list);
-    PyObject *held = PyList_GetSlice(list, 0, n); /* the caller's list may change while we sleep */
-    if (!held)
-        return end_get(c, outer, NULL, list, timeout_object);
-    PyObject **refs = ((PyListObject *)held)->ob_item, *values = NULL;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (check_ref(c, refs[i], "get") < 0)
-            goto done;
-    int result = wait_refs(c, refs, n, n, timeout, true);
-    if (result > 0)
-        raise_timeout(c, list, timeout_object);
-    if (result != 0)
-        goto done;
-    for (Py_ssize_t i = 0; i < n; i++) { /* an error ends it, whether or not the others are there */
-        uint32_t state = object_state(&c->s.objects[((RefObject *)refs[i])->slot]);
-        if (state == OBJECT_ERROR || state == OBJECT_FAILED) {
-            load_value(c, (RefObject *)refs[i]);
-            goto done;
-        }
-    }
-    values = PyList_New(n);
-    for (Py_ssize_t i = 0; values && i < n; i++) {
-        PyObject *value = load_value(c, (RefObject *)refs[i]);
-        if (!value)
-            Py_CLEAR(values);
-        else
-            PyList_SET_ITEM(values, i, value);
-    }
-done:
-    Py_DECREF(held);
-    return end_get(c, outer, values, list, timeout_object);
-}
-
-/* get(refs, timeout=None) */
-PyObject *client_get(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-    if (nargs < 1 || nargs + n_keywords > 2 || (n_keywords && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "timeout") != 0))
-        return PyErr_Format(PyExc_TypeError, "get(refs, timeout=None) takes one ObjectRef or list of them and a timeout");
-    PyObject *refs = args[0], *timeout_object = nargs + n_keywords == 2 ? args[1] : Py_None;
-    double timeout;
-    if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
-        return NULL;
-    if (PyList_Check(refs))
-        return get_list(c, refs, timeout_object, timeout);
-    if (check_ref(c, refs, "get") < 0)
-        return NULL;
-    int64_t outer = begin_get(timeout);
-    PyObject *value = NULL;
-    int result = object_sealed(&c->s.objects[((RefObject *)refs)->slot]) ? 0 : wait_refs(c, &refs, 1, 1, timeout, true);
-    if (result > 0)
-        raise_timeout(c, refs, timeout_object);
-    else if (result == 0)
-        value = load_value(c, (RefObject *)refs);
-    return end_get(c, outer, value, refs, timeout_object);
-}
-
-/* The module's `get`: that of the client the refs belong to, which a ref knows, so the session need not be looked up. All
- * else, as mistakes and refs of ended sessions, goes to the function in Python. After a wait every line of code is cold, and
- * the Python around a call that takes half a microsecond warm took three. */
-static PyObject *core_get(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    CoreState *state = core_state(module);
-    PyObject *first = nargs > 0 ? args[0] : NULL;
-    if (first && PyList_Check(first))
-        first = PyList_GET_SIZE(first) ? PyList_GET_ITEM(first, 0) : NULL;
-    if (first && Py_TYPE(first) == state->ref_type) {
-        ClientObject *c = ((RefObject *)first)->client;
-        if (!c->closed && c->pid)
-            return client_get(c, args, nargs, kwnames);
-    }
-    return PyObject_Vectorcall(state->get_in_python, args, (size_t)nargs, kwnames);
-}
-
-static PyMethodDef get_definition = {"get", (PyCFunction)(void (*)(void))core_get, METH_FASTCALL | METH_KEYWORDS, NULL};
-
-/* make_get(function, doc) */
-PyObject *core_make_get(PyObject *module, PyObject *args)
-{
-    CoreState *state = core_state(module);
-    PyObject *function, *doc;
-    if (!PyArg_ParseTuple(args, "OU:make_get", &function, &doc))
-        return NULL;
-    const char *text = PyUnicode_AsUTF8(doc);
-    PyObject *home = text ? PyUnicode_FromString("cellmesh") : NULL;
-    if (!home)
-        return NULL;
-    get_definition.ml_doc = text;
-    Py_INCREF(doc); /* for ever: the definition points into it */
-    Py_XSETREF(state->get_in_python, Py_NewRef(function));
-    PyObject *get = PyCFunction_NewEx(&get_definition, module, home);
-    Py_DECREF(home);
-    return get;
+    return -1;
 }
 
 /* All refs of this session, none of them twice; marks in the private counts make it linear without a set. */
@@ -342,12 +231,13 @@ static int check_distinct(ClientObject *c, PyObject *const *refs, Py_ssize_t n)
     for (Py_ssize_t i = 0; i < n_marked; i++)
         c->local[((RefObject *)refs[i])->slot] &= ~LOCAL_MARKED;
     if (twice)
-        PyErr_Format(PyExc_ValueError, "wait() needs distinct refs, and %R occurs more than once: use list(dict.fromkeys(refs))", twice);
+        PyErr_Format(PyExc_ValueError,
+                     "wait() needs distinct refs, and %R occurs more than once: use list(dict.fromkeys(refs))", twice);
     return PyErr_Occurred() ? -1 : 0;
 }
 
 /* wait(refs, num_returns, timeout) -> (ready, rest) */
-PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     double timeout;
     (void)kwnames;
@@ -367,7 +257,7 @@ PyObject *client_wait(ClientObject *c, PyObject *const *args, Py_ssize_t nargs, 
         PyErr_Format(PyExc_ValueError, "num_returns must lie between 0 and the number of refs (%zd), not %zd", n, goal);
         goto done;
     }
-    if (wait_refs(c, refs, n, goal, timeout, false) < 0)
+    if (wait_refs(c, refs, n, goal, timeout, WAIT_TO_LOOK) < 0)
         goto done;
     Py_ssize_t n_ready = 0, end = 0; /* all behind `end` is rest */
     ready = PyList_New(0);
@@ -401,7 +291,7 @@ PyObject *client_ready(ClientObject *c, PyObject *ref)
     return PyBool_FromLong(object_sealed(&c->s.objects[((RefObject *)ref)->slot]));
 }
 
-PyObject *client_mark_waiting(ClientObject *c, PyObject *ref)
+static PyObject *client_mark_waiting(ClientObject *c, PyObject *ref)
 {
     if (client_usable(c) < 0 || check_ref(c, ref, "mark_waiting") < 0)
         return NULL;
@@ -413,15 +303,15 @@ PyObject *client_mark_waiting(ClientObject *c, PyObject *ref)
     return PyBool_FromLong(!object_mark_waiting(&c->s, ((RefObject *)ref)->slot));
 }
 
-/* Sleeps until the inbox has changed since the last call. One thread per process. */
-PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
+/* Sleeps until an object has been sealed, or wake() called, since the last call. One thread per process. */
+static PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
 {
     double timeout;
     if (client_usable(c) < 0 || parse_timeout(timeout_object, &timeout) < 0)
         return NULL;
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout * 1e9);
     for (;;) {
-        uint32_t now = client_inbox(&c->s);
+        uint32_t now = client_seals(&c->s);
         int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
         if (now != c->watch_seen || left <= 0) {
             c->watch_seen = now;
@@ -429,10 +319,20 @@ PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
         }
         struct segment *s = &c->s;
         Py_BEGIN_ALLOW_THREADS
-        client_sleep(s, now, left < INT64_C(10000000000) ? left : INT64_C(10000000000), NULL);
+        client_sleep_until_seal(s, now, left < INT64_C(10000000000) ? left : INT64_C(10000000000));
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return NULL;
     }
     Py_RETURN_NONE;
 }
+
+PyMethodDef wait_methods[] = {
+    {"wait", FAST(client_wait), METH_FASTCALL | METH_KEYWORDS,
+     "wait(refs, num_returns, timeout)\n--\n\n(ready, rest), in input order."},
+    {"ready", (PyCFunction)client_ready, METH_O, "ready(ref, /)\n--\n\nWhether get would return, or raise, at once."},
+    {"mark_waiting", (PyCFunction)client_mark_waiting, METH_O,
+     "mark_waiting(ref, /)\n--\n\nAsks for a wake-up; True: sealed already."},
+    {"watch", (PyCFunction)client_watch, METH_O,
+     "watch(timeout, /)\n--\n\nSleeps until something marked may have been sealed."},
+    {NULL}};

@@ -1,22 +1,23 @@
-/* The object store from C: shared memory for the processes of one machine, without a process that owns it.
+/* The object store from C: memory that the processes of one machine share and that no process owns.
  *
- * One process makes a segment and gets a descriptor; others inherit it, receive it over a unix socket, or open
- * /proc/PID/fd/N of one that has it. Each maps it and becomes a client:
+ * One process creates a segment and gets a descriptor. Others inherit the descriptor, receive it over a unix socket, or
+ * open /proc/PID/fd/N of a process that has it. Each process maps the segment and becomes a client:
  *
- *     struct segment_config config = {.size = 64 << 20, .n_objects = 1 << 16, .n_tasks = 64, .n_actors = 1, .n_events = 1 << 12};
+ *     struct segment_config config = {
+ *         .size = 64 << 20, .n_objects = 1 << 16, .n_tasks = 64, .n_actors = 1, .n_events = 1 << 12};
  *     int fd = segment_create(&config);
  *     struct segment s;
  *     segment_map(&s, fd);
  *     client_attach(&s, ROLE_DRIVER);
  *     ...
- *     client_died(&s, s.me, 0);                            // leaves: gives back what it holds and its place
+ *     client_died(&s, s.me, 0);                            // leave: give back what it holds, and its slot
  *     segment_unmap(&s);
  *
- * `size` is that of tables and values together: some 160 bytes an object and 128 a task come before what is for values.
+ * `size` includes the tables: about 160 bytes an object and 128 bytes a task. The rest is for values.
  *
- * An object is a slot in a table, known by its index and the slot's generation. Whoever makes one holds it, takes space for its
- * bytes, writes them without the lock, and seals it; from then on nobody changes them. Up to OBJECT_INLINE_SIZE bytes fit
- * into the slot itself:
+ * An object is a slot in a table. The slot's index and generation identify it. The client that creates an object holds
+ * it, allocates space for its bytes, writes them without the lock, and seals it; after that the bytes never change.
+ * Up to OBJECT_INLINE_SIZE bytes fit into the slot itself:
  *
  *     segment_lock(&s);
  *     object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &object);
@@ -25,35 +26,40 @@
  *     memcpy(s.base + at, bytes, size);
  *     object_seal_arena(&s, object, OBJECT_READY, at, size, 0);
  *
- * Others hear of it in some way of their own, index and generation, and hold it too (object_find), as long as somebody does. Then they
- * may read objects[object].size bytes at s.base + object_chunk(&objects[object]) without the lock, or of its u.inline_data if that
- * is 0; if objects may go to disk, which is so once header.away_folder is set, only after saying so (away.h, disk.h). Who
- * has no more use for it calls client_drop; with the last hold its memory is free. Waiting for a seal: read the inbox, mark,
- * look, sleep (see client.h); example_test.c does it.
+ * Other clients receive index and generation by a channel of their own, and hold the object too (object_find) while
+ * another client still does. Then they may read objects[object].size bytes at s.base + object_chunk(&objects[object])
+ * without the lock; if the chunk is 0, the bytes are in u.inline_data. If objects may be offloaded
+ * (header.offload_folder is set), a reader announces itself first (offload.h, offload_file.h). A client that no longer
+ * needs the object calls client_drop; the last drop frees the memory. To wait for a seal: read the inbox, register,
+ * look, sleep (client.h). tests/example_test.c shows it.
  *
- * Rules. "Under the lock" in a comment means between segment_lock and segment_unlock of this process's segment, and
- * nothing that may wait or fail to return comes in between; what says neither this nor "takes the lock" needs no lock
- * and takes none, and must have something that keeps the object alive. A struct segment belongs to one process; its
- * threads share it and serialize themselves, but for reading and sleeping. After a fork the child maps and attaches
- * anew. Nothing is undone by hand: a process may be killed at any instruction, whoever wants the lock next notices and
- * repairs (recover.h), and client_died or client_reap gives back what the dead one held. What is not atomic, or marked
- * L in layout.h, is read and written under the lock alone.
+ * Rules. "Under the lock" in a comment means between segment_lock and segment_unlock of this process's segment; no code
+ * in between may wait or fail to return. A function whose comment says neither this nor "takes the lock" needs no lock
+ * and takes none; something else has to keep the object alive. A struct segment belongs to one process. Its threads
+ * share it and serialize their calls, except for reading and sleeping. After a fork the child maps and attaches again.
+ * Nothing needs to be undone by hand: a process may be killed at any instruction. The next process that wants the lock
+ * notices and repairs (recovery/recover.h); client_died or client_reap gives back what the dead process held. Fields
+ * that are not atomic, or are marked L in layout.h, are read and written under the lock only.
  *
- * To build: the .c files of this folder that are no tests, as C11 with GNU extensions of the C library, and -pthread;
- * docs/objstore.md has a program and the commands. What is shared by processes of different builds is checked by a
- * signature of the layout.
+ * To build: the .c files of the folders that build.mk lists, as C11 with the GNU extensions of the C library, and
+ * -pthread. docs/objstore.md has a program and the commands. A signature of the layout detects processes of different
+ * builds.
  *
- * Results are those of error.h. All sizes are bytes, all offsets count from the mapping's base, times are nanoseconds. */
+ * Results are those of error.h. Sizes are in bytes, offsets count from the base of the mapping, times are in
+ * nanoseconds. */
 #ifndef CELLMESH_OBJSTORE_H
 #define CELLMESH_OBJSTORE_H
 
-#include "away.h"    /* objects on disk */
-#include "burial.h"  /* the dead */
-#include "client.h"  /* attaching, sleeping */
-#include "error.h"   /* results */
-#include "layout.h"  /* what lies where */
-#include "object.h"  /* slots and their life */
-#include "recover.h" /* segment_check, and what happens after a death */
-#include "segment.h" /* mapping, the lock */
+/* In reading order. */
+/* clang-format off */
+#include "error.h"           /* results */
+#include "layout.h"          /* the format */
+#include "memory/segment.h"  /* mapping, the lock */
+#include "objects/object.h"  /* slots and their life */
+#include "objects/offload.h" /* offloaded objects */
+#include "clients/client.h"  /* attaching, sleeping */
+#include "clients/reap.h"    /* the dead */
+#include "recovery/check.h"  /* segment_check */
+/* clang-format on */
 
 #endif

@@ -5,14 +5,17 @@ It is started before the driver knows what to tell it: the configuration comes t
 It forks the zygote at once, while it has neither threads nor anything to do with the segment, and goes on as local
 scheduler. What only one of the two needs is imported after the fork, so that both get on at the same time.
 """
+
 import os
 import signal
 import socket
 import sys
 
-from ...objstore import _core
-from .. import processes, session_dir, transport
-from ..messages import FromZygote, SessionConfig, ToZygote
+from ...objstore._core import set_process_name
+from ..ipc import transport
+from ..ipc.messages import FromZygote, SessionConfig, ToZygote
+from ..node import session_dir
+from ..system import processes
 
 
 def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> None:
@@ -26,7 +29,7 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
         return
     config = SessionConfig.from_bytes(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stop button is for the driver
-    _core.set_process_name("cellmesh-sched")
+    set_process_name("cellmesh-sched")
     processes.adopt_orphans()
     here, there = transport.pair(FromZygote, ToZygote)
     parent = os.getpid()
@@ -36,10 +39,12 @@ def main(listen_fd: int, segment_fd: int, driver_fd: int, config_fd: int) -> Non
             os.close(fd)
         here.close()
         from ..worker.zygote import main as run_zygote
+
         run_zygote(there, segment_fd, config, parent)
         os._exit(0)
     there.close()
     from .server import run
+
     run(config, listen_fd, segment_fd, driver_fd, zygote, here)
 
 

@@ -1,21 +1,26 @@
 """The worker pool's logic: `step(pool, event, now) -> actions`. No clock, no socket and no process in here.
 
-The segment decides which task runs where. What is left to decide: how many workers there should be, what an exit means,
-and when the session is over. The shell (`server.py`) turns what it sees into events and performs the actions in order.
+The segment decides which task runs where. This module decides the rest: how many workers there should be, what an exit
+means, and when the session is over. The shell (`server.py`) turns what it sees into events and performs the actions in
+order.
 
-Every event may make it worth looking at the demand again, so the shell sends `DemandSeen` after whatever else it did.
+Every event may change what should be done about the demand, so the shell sends `DemandSeen` after any other event.
 Time comes back through `next_deadline`: the shell sends `DemandSeen` when it has passed.
 """
+
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..states import WorkerState, next_state
+from ..ipc.messages import EventKind
 from . import policy
 from .policy import Limits
+from .states import WorkerState, next_state
 
 N_STORY = 200  # events kept for reports
 
@@ -23,36 +28,46 @@ N_STORY = 200  # events kept for reports
 # ---- events
 class DemandSeen(Struct, frozen=True):
     """What the segment says: tasks that could run if there were workers for them (beyond the idle ones), the indices of
-    idle workers, how many workers serve an actor, and whether a driver or a detached actor is left to keep the session for."""
+    idle workers, how many workers serve an actor, whether a driver or a detached actor is left to keep the session for,
+    in how many seconds a task may begin that waits for nothing but its rate (`rate_limit`), None: there is none, and
+    how many workers run a task, of no actor, that sleeps in `get` or `wait`."""
+
     n_wanted: int
     idle: frozenset[int] = frozenset()
     n_actors: int = 0
     is_kept: bool = True
+    next_start_s: float | None = None
+    n_blocked: int = 0
 
 
 class WorkerForked(Struct, frozen=True):
     """The zygote has forked a worker that was asked for."""
+
     pid: int
 
 
 class ForkFailed(Struct, frozen=True):
     """The zygote could not fork one that was asked for."""
+
     reason: str
 
 
 class WorkerAttached(Struct, frozen=True):
-    """A worker is ready: attached to the segment as client `index`. May overtake its `WorkerForked`."""
+    """A worker is ready: attached to the segment as client `index`."""
+
     pid: int
     index: int
 
 
 class WorkerRetired(Struct, frozen=True):
     """The idle worker `index` has been asked to leave, and will."""
+
     index: int
 
 
 class WorkerExited(Struct, frozen=True):
     """A worker has ended. `index` from the segment: the client slot it holds, None if it never got that far."""
+
     pid: int
     code: int
     index: int | None = None
@@ -61,6 +76,7 @@ class WorkerExited(Struct, frozen=True):
 
 class ZygoteLost(Struct, frozen=True):
     """The zygote has ended; its workers end with it and are reported one by one."""
+
     code: int
 
 
@@ -69,6 +85,7 @@ class DriverLost(Struct, frozen=True):
 
     `index` from the segment: the client slot it holds, None if none. `n_detached`: how many detached actors live.
     """
+
     pid: int
     index: int | None
     owner: bool
@@ -76,41 +93,59 @@ class DriverLost(Struct, frozen=True):
 
 
 class DriverCame(Struct, frozen=True):
-    """A driver has adopted the session that another one has left."""
+    """A driver has adopted a session that had no driver any more."""
+
     pid: int
 
 
 class AgentExited(Struct, frozen=True):
-    """The agent, which connects the session with its cluster, has ended. `indices` from the segment: the client slots that it held.
+    """The agent, which connects the session with its cluster, has ended. `indices` from the segment: the client slots
+    that it held.
 
     It ends with status 0 when the session is no member of the cluster any more, and never will be again.
     """
+
     code: int
     indices: tuple[int, ...] = ()
 
 
 class ShutdownAsked(Struct, frozen=True):
-    """The session is to end: by its owner's wish, which needs no telling, or `by` somebody else."""
+    """The session is to end. `by`: the process that ends it, if not its owner, whose wish is not announced."""
+
     by: str = ""
 
 
-Event = (DemandSeen | WorkerForked | ForkFailed | WorkerAttached | WorkerRetired | WorkerExited | ZygoteLost
-         | DriverLost | DriverCame | AgentExited | ShutdownAsked)
+Event = (
+    DemandSeen
+    | WorkerForked
+    | ForkFailed
+    | WorkerAttached
+    | WorkerRetired
+    | WorkerExited
+    | ZygoteLost
+    | DriverLost
+    | DriverCame
+    | AgentExited
+    | ShutdownAsked
+)
 
 
 # ---- actions
 class Fork(Struct, frozen=True):
     """Ask the zygote for `n` workers."""
+
     n: int
 
 
 class Retire(Struct, frozen=True):
     """Ask the idle worker `index` to leave; `WorkerRetired` if it was still idle."""
+
     index: int
 
 
 class DeclareDead(Struct, frozen=True):
     """Tell the segment that client `index` is no more. `unexpected`: tell the drivers as well, before."""
+
     index: int
     pid: int
     code: int
@@ -119,7 +154,8 @@ class DeclareDead(Struct, frozen=True):
 
 class Notify(Struct, frozen=True):
     """Tell the drivers something that people should read; `kind` as in `messages.NodeEvent`."""
-    kind: str
+
+    kind: EventKind
     text: str
     owner_too: bool = True
 
@@ -133,11 +169,12 @@ class StartAgent(Struct, frozen=True):
 
 
 class KeepSession(Struct, frozen=True):
-    """Have the session, which has no owner any more, found by who may adopt it."""
+    """The session has no owner any more: let other drivers find and adopt it."""
 
 
 class EndSession(Struct, frozen=True):
     """Kill every process of the session, remove its folder, end."""
+
     reason: str
 
 
@@ -147,6 +184,7 @@ Action = Fork | Retire | DeclareDead | Notify | RestartZygote | StartAgent | Kee
 # ---- state
 class Worker(Struct, frozen=True):
     """One worker process."""
+
     pid: int
     state: WorkerState = WorkerState.STARTING
     index: int | None = None
@@ -154,22 +192,23 @@ class Worker(Struct, frozen=True):
 
 class Pool(Struct):
     """The local scheduler's state. Changed by `step` alone."""
+
     limits: Limits
-    workers: dict[int, Worker] = field(default_factory=dict)     # by pid
-    pid_of: dict[int, int] = field(default_factory=dict)         # by index: the attached ones
-    early: dict[int, int] = field(default_factory=dict)          # pid -> index: attached before their fork was reported
-    n_forking: int = 0                                           # asked of the zygote, not answered yet
-    demand: DemandSeen = DemandSeen(0)                           # when last looked
+    workers: dict[int, Worker] = field(default_factory=dict[int, Worker])  # by pid
+    pid_of: dict[int, int] = field(default_factory=dict[int, int])  # by index: the attached ones
+    n_forking: int = 0  # asked of the zygote, not answered yet
+    demand: DemandSeen = DemandSeen(0)  # when last looked
     looked_at: float = 0.0
-    idle_since: dict[int, float] = field(default_factory=dict)   # by index, as far as has been looked
-    n_failures: int = 0                                          # starts in a row that failed
+    idle_since: dict[int, float] = field(default_factory=dict[int, float])  # by index, as far as has been looked
+    has_told_stuck: bool = False  # that all processes wait; until there are fewer of them
+    n_failures: int = 0  # starts in a row that failed
     no_start_before: float = 0.0
-    zygote_restarts: list[float] = field(default_factory=list)   # times, within RESTART_WINDOW_S
+    zygote_restarts: list[float] = field(default_factory=list[float])  # times, within RESTART_WINDOW_S
     has_owner: bool = True
-    stays: bool = False                                          # without an owner, too
-    n_agent_failures: int = 0                                    # in a row
+    stays: bool = False  # without an owner, too
+    n_agent_failures: int = 0  # in a row
     agent_failed_at: float = 0.0
-    start_agent_at: float | None = None                          # the next one
+    start_agent_at: float | None = None  # the next one
     ended: bool = False
     story: deque[str] = field(default_factory=lambda: deque(maxlen=N_STORY))
 
@@ -180,12 +219,12 @@ class Pool(Struct):
 
     @property
     def n_alive(self) -> int:
-        """Processes that are there or will be."""
+        """Processes that exist or have been asked for."""
         return self.n_forking + len(self.workers)
 
     @property
     def n_plain(self) -> int:
-        """Those of them that serve no actor."""
+        """The processes that serve no actor."""
         return max(0, self.n_alive - self.demand.n_actors)
 
 
@@ -200,20 +239,27 @@ def step(pool: Pool, event: Event, now: float) -> list[Action]:
 
 
 def next_deadline(pool: Pool) -> float | None:
-    """When to send `DemandSeen` although nothing has happened; None: never, as for a pool at its usual size."""
+    """When to send `DemandSeen` although nothing has happened; None: not at all, as for a pool at its usual size."""
     if pool.ended:
         return None
     deadlines = [] if pool.start_agent_at is None else [pool.start_agent_at]
     if pool.n_failures and _n_missing(pool):
         deadlines.append(pool.no_start_before)
     if pool.n_plain > pool.limits.n_keep:
-        deadlines.append(pool.looked_at + policy.LOOK_S)  # nobody tells that workers have become idle
+        deadlines.append(pool.looked_at + policy.LOOK_S)  # that workers have become idle is not reported
+    if pool.demand.next_start_s is not None:
+        deadlines.append(pool.looked_at + pool.demand.next_start_s)
     return min(deadlines, default=None)
 
 
 def _n_missing(pool: Pool) -> int:
-    return policy.n_to_start(pool.limits, n_wanted=pool.demand.n_wanted, n_plain=pool.n_plain, n_alive=pool.n_alive,
-                             n_starting=pool.n_starting)
+    return policy.n_to_start(
+        pool.limits,
+        n_wanted=pool.demand.n_wanted,
+        n_plain=pool.n_plain,
+        n_alive=pool.n_alive,
+        n_starting=pool.n_starting,
+    )
 
 
 # ---- one handler per event
@@ -229,6 +275,24 @@ def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
         pool.n_forking += n
         actions.append(Fork(n))
     actions += [Retire(index) for index in policy.to_retire(pool.limits, pool.idle_since, now)]
+    if pool.n_alive < pool.limits.max_workers:
+        pool.has_told_stuck = False
+    elif (
+        event.n_wanted
+        and event.n_blocked
+        and event.n_blocked + event.n_actors >= pool.limits.max_workers
+        and not pool.has_told_stuck
+    ):
+        pool.has_told_stuck = True
+        actions.append(
+            Notify(
+                "tasks_wait",
+                f"No task can begin now: {pool.n_alive} processes run, as many as there may be, {event.n_blocked} "
+                f"with tasks that wait in get() or wait(), and {event.n_actors} as actors. If what they wait for has "
+                "not begun, they wait for ever, as a function that calls itself without an end does: "
+                "cellmesh.cancel(ref) ends a task with all that it has started.",
+            )
+        )
     if pool.start_agent_at is not None and now >= pool.start_agent_at:
         pool.start_agent_at = None
         actions.append(StartAgent())
@@ -238,8 +302,6 @@ def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
 def _worker_forked(pool: Pool, event: WorkerForked, now: float) -> list[Action]:
     pool.n_forking -= 1
     pool.workers[event.pid] = Worker(event.pid)
-    if event.pid in pool.early:
-        return _worker_attached(pool, WorkerAttached(event.pid, pool.early.pop(event.pid)), now)
     return []
 
 
@@ -249,10 +311,6 @@ def _fork_failed(pool: Pool, event: ForkFailed, now: float) -> list[Action]:
 
 
 def _worker_attached(pool: Pool, event: WorkerAttached, now: float) -> list[Action]:
-    if event.pid not in pool.workers:
-        if len(pool.early) < pool.limits.max_workers:
-            pool.early[event.pid] = event.index
-        return []
     _change(pool, event.pid, "attached", index=event.index)
     pool.pid_of[event.index] = event.pid
     told = pool.n_failures >= policy.N_FAILURES_TOLD
@@ -268,7 +326,6 @@ def _worker_retired(pool: Pool, event: WorkerRetired, now: float) -> list[Action
 
 def _worker_exited(pool: Pool, event: WorkerExited, now: float) -> list[Action]:
     worker = pool.workers.get(event.pid)
-    pool.early.pop(event.pid, None)
     if worker is not None:
         _change(pool, event.pid, "exited")
         if worker.index is not None:
@@ -292,8 +349,10 @@ def _start_failed(pool: Pool, what: str, tail: tuple[str, ...], now: float) -> l
     if not policy.tells_failure(pool.n_failures):
         return []
     said = "".join(f"\n  {line}" for line in tail) or " (nothing)"
-    text = (f"Workers do not start, {pool.n_failures} times in a row by now: {what}. Tasks wait until one does; "
-            f"the next attempt is in {pause:.3g} s. Its last words on stderr:{said}")
+    text = (
+        f"Workers do not start, {pool.n_failures} times in a row by now: {what}. Tasks wait until one does; "
+        f"the next attempt is in {pause:.3g} s. Its last words on stderr:{said}"
+    )
     return [Notify("workers_do_not_start", text)]
 
 
@@ -303,8 +362,10 @@ def _zygote_lost(pool: Pool, event: ZygoteLost, now: float) -> list[Action]:
     pool.zygote_restarts = [t for t in pool.zygote_restarts if now - t < policy.RESTART_WINDOW_S] + [now]
     if len(pool.zygote_restarts) > policy.N_RESTARTS:
         return _end(pool, f"the process that forks workers has ended again and again (now with {how})")
-    text = (f"The process that forks workers has ended with {how} and took all workers with it. Another one starts; "
-            "what ran is retried where that is allowed.")
+    text = (
+        f"The process that forks workers has ended with {how} and took all workers with it. Another one starts; "
+        "what ran is retried where that is allowed."
+    )
     return [Notify("zygote_restarted", text), RestartZygote()]
 
 
@@ -320,7 +381,11 @@ def _driver_lost(pool: Pool, event: DriverLost, now: float) -> list[Action]:
         return _end(pool, f"{whose} has ended")
     pool.has_owner = False
     what = "a detached actor lives" if event.n_detached == 1 else f"{event.n_detached} detached actors live"
-    return [*died, KeepSession(), Notify("driver_left", f"{whose[0].upper()}{whose[1:]} has ended. The session goes on, as {what}.")]
+    return [
+        *died,
+        KeepSession(),
+        Notify("driver_left", f"{whose[0].upper()}{whose[1:]} has ended. The session goes on, as {what}."),
+    ]
 
 
 def _driver_came(pool: Pool, event: DriverCame, now: float) -> list[Action]:
@@ -343,8 +408,11 @@ def _agent_exited(pool: Pool, event: AgentExited, now: float) -> list[Action]:
     pool.start_agent_at = now + pause
     how = f"signal {-event.code}" if event.code < 0 else f"exit status {event.code}"
     times = f", {pool.n_agent_failures} times in a row by now" if pool.n_agent_failures > 1 else ""
-    text = (f"The agent, which connects this session with its cluster, has ended with {how}{times}. Another one starts in {pause:.3g} s; "
-            "what ran on other machines is retried where that is allowed. `cellmesh logs` shows its last words.")
+    text = (
+        f"The agent, which connects this session with its cluster, has ended with {how}{times}. Another one starts in "
+        f"{pause:.3g} s; what ran on other machines is retried where that is allowed. `cellmesh logs` shows its last "
+        "words."
+    )
     tells = pool.n_agent_failures == 1 or policy.tells_failure(pool.n_agent_failures)
     return [*died, Notify("cluster", text)] if tells else died
 
@@ -360,10 +428,19 @@ def _end(pool: Pool, reason: str, owner_too: bool = True) -> list[Action]:
     return [Notify("session_ends", f"The session ends: {reason}.", owner_too), EndSession(reason)]
 
 
-_HANDLERS = {DemandSeen: _demand_seen, WorkerForked: _worker_forked, ForkFailed: _fork_failed,
-             WorkerAttached: _worker_attached, WorkerRetired: _worker_retired, WorkerExited: _worker_exited,
-             ZygoteLost: _zygote_lost, DriverLost: _driver_lost, DriverCame: _driver_came, AgentExited: _agent_exited,
-             ShutdownAsked: _shutdown_asked}
+_HANDLERS: dict[type[Event], Callable[[Pool, Any, float], list[Action]]] = {
+    DemandSeen: _demand_seen,
+    WorkerForked: _worker_forked,
+    ForkFailed: _fork_failed,
+    WorkerAttached: _worker_attached,
+    WorkerRetired: _worker_retired,
+    WorkerExited: _worker_exited,
+    ZygoteLost: _zygote_lost,
+    DriverLost: _driver_lost,
+    DriverCame: _driver_came,
+    AgentExited: _agent_exited,
+    ShutdownAsked: _shutdown_asked,
+}
 
 
 def _worker(pool: Pool, index: int) -> Worker:
@@ -392,13 +469,13 @@ def check(pool: Pool) -> None:
     facts = {
         "workers stand under their own pid": all(pid == w.pid for pid, w in pool.workers.items()),
         "attached workers, and only they, have an index": {p: i for i, p in pool.pid_of.items()} == attached
-                                                          and all(w.index is None for w in starting),
+        and all(w.index is None for w in starting),
         "starts asked for are not negative": pool.n_forking >= 0,
         "the pool keeps its limits": pool.n_alive <= pool.limits.max_workers
-                                     and pool.n_starting <= pool.limits.max_starting,
-        "only ready workers are idle": all(index in pool.pid_of and _worker(pool, index).state is WorkerState.READY
-                                           for index in pool.idle_since),
-        "early workers are not known yet": not pool.early.keys() & pool.workers.keys(),
+        and pool.n_starting <= pool.limits.max_starting,
+        "only ready workers are idle": all(
+            index in pool.pid_of and _worker(pool, index).state is WorkerState.READY for index in pool.idle_since
+        ),
         "a start is put off only after a failure": pool.no_start_before == 0.0 or pool.n_failures > 0,
     }
     for fact, holds in facts.items():

@@ -1,4 +1,5 @@
-"""How many workers to keep, to start and to let go: numbers in, numbers out. Mechanism is in `core`."""
+"""How many workers to keep, to start and to retire: numbers in, numbers out. `core` has the mechanism."""
+
 from __future__ import annotations
 
 import math
@@ -35,6 +36,7 @@ class Limits(Struct, frozen=True):
     max_starting : int
         Starts under way at the same time; more would only take the cores from each other.
     """
+
     n_keep: int
     max_workers: int
     max_starting: int
@@ -68,7 +70,7 @@ def to_retire(limits: Limits, idle_since: Mapping[int, float], now: float) -> li
     """Indices of the idle workers to let go. Those that have been idle longest go; `n_keep` stay."""
     surplus = len(idle_since) - limits.n_keep
     longest = sorted(idle_since, key=lambda index: (idle_since[index], index))
-    return [index for index in longest[:max(0, surplus)] if now - idle_since[index] >= IDLE_S]
+    return [index for index in longest[: max(0, surplus)] if now - idle_since[index] >= IDLE_S]
 
 
 def backoff_s(n_failures: int) -> float:

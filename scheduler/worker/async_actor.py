@@ -1,8 +1,10 @@
-"""An async actor: its calls are tasks of one asyncio loop in the main thread.
+"""An async actor: its constructor and its calls are tasks of one asyncio loop in the main thread. Each concurrency
+group has a loop of its own.
 
-The loop sleeps in the core, like any other worker, so that a call costs one wake-up and one turn of the loop. What else an
-asyncio loop waits for, its file descriptors, a second thread watches meanwhile; it wakes the core when one is ready.
+A loop sleeps in the core, like any other worker, so that a call costs one wake-up and one turn of the loop. Meanwhile a
+second thread watches the file descriptors of the asyncio loop, and wakes the core when one is ready.
 """
+
 from __future__ import annotations
 
 import asyncio
@@ -12,39 +14,49 @@ import select
 import selectors
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .streams import is_generator, run_generator
+from .generators import is_generator, run_generator
 
 # Calls begun in one turn of the loop. More would only make the first wait for the last.
 BATCH = 64
 LEAVE, TIMED_OUT = -1, -2
+# For what a constructor that failed has started, to end when it is cancelled.
+CLOSING_S = 1.0
 
 # The call that a coroutine belongs to, for the core: what it prints, submits and puts is that call's.
 current_call: contextvars.ContextVar[int] = contextvars.ContextVar("current_call")
 
 
 class MailboxSelector(selectors.DefaultSelector):
-    """A selector that sleeps in the mailbox of an actor instead of in the operating system's `epoll`.
-
-    Parameters
-    ----------
-    take : callable
-        ``take(timeout)`` begins the calls that have come; with none there it waits at most `timeout` seconds for one.
-        False: there is no room for calls, it did not wait.
-    wake : callable
-        Ends a waiting `take` from another thread.
+    """A selector that sleeps in the mailbox of an actor instead of in the operating system's `epoll`, once there is
+    one.
     """
 
-    def __init__(self, take: Callable[[float | None], bool], wake: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._take, self._wake = take, wake
+        self._take: Callable[[float | None], bool] | None = None
         self._armed = threading.Semaphore(0)
         self._watching = False
+
+    def sleep_in(self, take: Callable[[float | None], bool], wake: Callable[[], None]) -> None:
+        """Sleep in a mailbox from now on.
+
+        Parameters
+        ----------
+        take : callable
+            ``take(timeout)`` begins the calls that have come; with none there it waits at most `timeout` seconds for
+            one. False: there is no room for calls, it did not wait.
+        wake : callable
+            Ends a waiting `take` from another thread.
+        """
+        self._take, self._wake = take, wake
         threading.Thread(target=self._watch, name="descriptors", daemon=True).start()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._take is None:
+            return super().select(timeout)
         if timeout is None or timeout > 0:
             if ready := super().select(0):
                 timeout = 0
@@ -68,28 +80,90 @@ class MailboxSelector(selectors.DefaultSelector):
             self._wake()
 
 
+def serve_loops(client: Any, hooks: Any, first: AsyncServer, limits: list[int]) -> None:
+    """Serve by one loop for each concurrency group; that of the first, in the main thread, is there.
+
+    Parameters
+    ----------
+    limits : list of int
+        Of each group, how many calls are under way at a time.
+    """
+
+    def run(server: AsyncServer, limit: int, others: Sequence[AsyncServer] = ()) -> None:
+        try:
+            server.run(limit, others)
+        except SystemExit as error:  # of what a method has begun beside its calls: asyncio lets it through
+            hooks.exited(error, "", True, 0, 0)
+
+    client.set_call_variable(current_call)
+    others = [AsyncServer(client, group) for group in range(1, len(limits))]
+    threads = [
+        threading.Thread(target=run, args=(other, limit), name=f"group-{i}", daemon=True)
+        for i, (other, limit) in enumerate(zip(others, limits[1:], strict=True), 1)
+    ]
+    for thread in threads:
+        thread.start()
+    run(first, limits[0], others)
+    for thread in threads:
+        thread.join()
+
+
 class AsyncServer:
-    """An asyncio loop whose tasks are the calls of an actor."""
+    """An asyncio loop whose tasks are the calls of one concurrency group of an actor."""
 
-    def __init__(self, client: Any, max_concurrency: int) -> None:
-        self._client = client
-        self._max_concurrency = max_concurrency
+    def __init__(self, client: Any, group: int) -> None:
+        self._client, self._group = client, group
+        self._selector = MailboxSelector()
+        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._max_concurrency = 0
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._started: set[int] = set()   # those of them that have begun
-        self._doomed: set[int] = set()    # and those that were cancelled before
+        self._started: set[int] = set()  # those of them that have begun
+        self._doomed: set[int] = set()  # and those that were cancelled before
         self._ended = False
-
-    def run(self) -> None:
-        """Serve until the actor ends and the calls in flight have ended too."""
-        self._client.set_call_variable(current_call)
-        self._loop = asyncio.SelectorEventLoop(MailboxSelector(self._take, self._client.wake))
-        # Not asyncio.run, which would cancel what the class runs beside its calls: the process ends anyhow.
-        self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        # The core interrupts with SIGINT whatever it cancels. Here that is one of many coroutines.
-        self._loop.add_signal_handler(signal.SIGINT, self._cancel_marked)
         self._end = asyncio.Event()
+
+    def construct(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An instance, made on the loop: what its constructor has started there goes on beside the calls."""
+
+        async def call() -> tuple[Any, BaseException | None]:
+            try:
+                return cls(*args, **kwargs), None
+            except BaseException as error:  # raised here, the loop's frames would stand in its traceback
+                return None, error
+
+        instance, error = self._loop.run_until_complete(call())
+        if error is not None:
+            raise error
+        return instance
+
+    def close(self) -> None:
+        """The constructor has failed: what it has started ends, and the loop."""
+        if left := asyncio.all_tasks(self._loop):
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.wait(left, timeout=CLOSING_S))
+        self._loop.close()
+
+    def run(self, max_concurrency: int, others: Sequence[AsyncServer] = ()) -> None:
+        """Serve until the actor ends and the calls in flight have ended too.
+
+        Parameters
+        ----------
+        others : of AsyncServer
+            In the main thread, those in others.
+        """
+        self._max_concurrency = max_concurrency
+        self._selector.sleep_in(self._take, self._client.wake)
+        # Not asyncio.run, which would cancel what the class runs beside its calls: the process ends anyhow.
+        self._loop.run_until_complete(self._serve(others))
+
+    async def _serve(self, others: Sequence[AsyncServer]) -> None:
+        if not self._group:
+            # The core interrupts with SIGINT whatever it cancels. Here that is one of many coroutines.
+            self._loop.add_signal_handler(signal.SIGINT, self._cancel_marked)
+            if others:
+                # Their calls can be cancelled while a call blocks this loop, which `add_signal_handler` only wakes.
+                signal.signal(signal.SIGINT, lambda signum, frame: _cancel_marked_soon(others))
         await self._end.wait()
         await asyncio.gather(*self._running.values())
 
@@ -98,16 +172,17 @@ class AsyncServer:
         n_free = min(self._max_concurrency - len(self._running), BATCH)
         if self._ended or n_free <= 0:
             return False
-        call = self._client.next(timeout)
+        call = self._client.next(timeout, self._group)
         while call >= 0:
             self._begin(call)
             n_free -= 1
             if not n_free:
                 return True
-            call = self._client.next(0)
+            call = self._client.next(0, self._group)
         if call == LEAVE:
             self._ended = True
             self._end.set()
+            self._client.wake()  # the other loops, which may sleep
         return True
 
     def _begin(self, call: int) -> None:
@@ -116,6 +191,7 @@ class AsyncServer:
         self._running[call] = self._loop.create_task(self._execute(call), context=context)
 
     async def _execute(self, call: int) -> None:
+        yielded: list[list[Any]] = []  # by a generator
         try:
             self._started.add(call)
             if call in self._doomed:
@@ -125,9 +201,10 @@ class AsyncServer:
             if inspect.isawaitable(value):
                 value = await value
             if is_generator(value):
-                value = await run_generator(self._client, call, value)
+                yielded.append([])
+                value = await run_generator(self._client, call, value, yielded[0])
         except BaseException as error:  # the caller's to handle, CancelledError and SystemExit too
-            self._client.fail(call, error)
+            self._client.fail(call, error, *yielded)
         else:
             self._client.finish(call, value)
         finally:
@@ -135,11 +212,20 @@ class AsyncServer:
             self._started.discard(call)
             self._doomed.discard(call)
 
+    def cancel_marked_soon(self) -> None:
+        """From another thread: cancel those of its calls that are to be."""
+        self._loop.call_soon_threadsafe(self._cancel_marked)
+
     def _cancel_marked(self) -> None:
         for call, running in self._running.items():
             if not self._client.task_info(call)["cancelled"]:
                 continue
             if call in self._started:
                 running.cancel()
-            else:  # asyncio would not even begin it, and then nobody would end the call
+            else:  # asyncio would not even begin it, and then the call would never end
                 self._doomed.add(call)
+
+
+def _cancel_marked_soon(servers: Sequence[AsyncServer]) -> None:
+    for server in servers:
+        server.cancel_marked_soon()

@@ -3,6 +3,7 @@
 `client.run()` is the whole loop for plain tasks; it lives in C and returns when the worker is to leave, or with the
 constructor of an actor, which this process then serves until the actor ends.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -17,13 +18,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ...objstore import _core
-from .. import processes, transport
-from ..messages import FromScheduler, Hello, SessionConfig
-from . import actor
+from ...objstore._core import ROLE_WORKER, Client, repeat_interrupts, set_process_name
+from ..ipc import transport
+from ..ipc.messages import FromScheduler, Hello, SessionConfig
+from ..system import processes
+from . import actor, no_input
 from .output import Output
 
-# The kernel's choice when memory runs out: workers before the notebook, whose state nobody can compute again.
+# The kernel's choice when memory runs out: workers before the notebook, whose state cannot be computed again.
 OOM_SCORE = 300
 # Asks a worker where it is: dumps every thread's stack without needing the interpreter, so also in stuck C code.
 STACK_SIGNAL = signal.SIGUSR2
@@ -31,7 +33,7 @@ STACK_SIGNAL = signal.SIGUSR2
 RETRY_S = 0.02
 
 
-def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int) -> int:
+def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int, start: int) -> int:
     """Run a worker in this freshly forked process; the exit status.
 
     Parameters
@@ -40,18 +42,23 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
         The node's segment.
     stdout, stderr, stacks : int
         Writing ends of pipes to the local scheduler.
+    start : int
+        An eventfd. The local scheduler writes to it once it knows of this worker; until then the worker does nothing
+        that others can see.
     """
     zygote = os.getppid()
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
-    _core.set_process_name("cellmesh-worker")
-    atexit._clear()  # what is registered belongs to the zygote
+    set_process_name("cellmesh-worker")
+    # What is registered belongs to the zygote. Nothing public clears it.
+    atexit._clear()  # pyright: ignore[reportPrivateUsage]
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
-    hooks = resolve(config.hooks)() if config.hooks else None
-    client = _core.Client(segment_fd, _core.ROLE_WORKER, hooks)
+    hooks: Any = resolve(config.hooks)() if config.hooks else None
+    _wait_for_start(start)
+    client = Client(segment_fd, ROLE_WORKER, hooks)
     signal.signal(signal.SIGINT, _interrupter(client))
-    _core.repeat_interrupts()
+    repeat_interrupts()
     channel = transport.connect(config.address, FromScheduler)
     output = Output(client, channel, config.log_dir)
     if config.worker_setup:
@@ -59,14 +66,17 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     output.install()
     channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     while (task := client.run()) >= 0:
-        if (instance := actor.construct(client, hooks, task)) is not None:
-            _core.set_process_name(f"cm:{type(instance).__name__}")
-            if label := actor.label(instance):
+        if (made := actor.construct(client, hooks, task)) is not None:
+            set_process_name(f"cm:{type(made.instance).__name__}")
+            if label := actor.label(made.instance):
                 output.name = label
                 hooks.name_actor(label)
-            actor.serve(client, instance)
+            if clean_up := getattr(made.instance, "__ray_shutdown__", None):
+                atexit.register(clean_up)  # before those that the constructor has registered
+            actor.serve(client, hooks, made.loop)
             break
-    atexit._run_exitfuncs()  # a worker that is killed does not come here, one that is told to leave does
+    # A worker that is told to leave comes here, one that is killed does not. The zygote's os._exit would run none.
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
     output.flush()
     return 0
 
@@ -86,13 +96,19 @@ def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
 
 
+def _wait_for_start(start: int) -> None:
+    os.read(start, 8)
+    os.close(start)
+
+
 def _prepare_interpreter(config: SessionConfig) -> None:
-    """What a task may expect of its process: the driver's import path, an empty __main__, random numbers of its own."""
+    """Give tasks what they may expect: the driver's import path, an empty __main__, random numbers of their own."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(OOM_SCORE))
-    except OSError:  # some sandboxes do not let anybody choose
+    except OSError:  # some sandboxes do not allow it
         pass
+    no_input.install()
     own = [path for path in sys.path if path not in config.sys_path]
     sys.path[:] = [*config.sys_path, *own]
     sys.argv[:] = [""]
@@ -102,8 +118,10 @@ def _prepare_interpreter(config: SessionConfig) -> None:
         numpy_random.seed()
 
 
-def _interrupter(client: Any) -> Callable[[int, object], None]:
-    """SIGINT is how the core interrupts a task that is to be cancelled; by the time it arrives, another one may run."""
+def _interrupter(client: Any) -> Callable[[int, FrameType | None], None]:
+    """The handler of SIGINT, by which the core interrupts a task that is to be cancelled. Another task may run by
+    then."""
+
     def interrupt(signum: int, frame: FrameType | None) -> None:
         if not client.cancelled():
             return
@@ -113,6 +131,7 @@ def _interrupter(client: Any) -> Callable[[int, object], None]:
             again.start()
         else:
             raise KeyboardInterrupt
+
     return interrupt
 
 

@@ -1,13 +1,17 @@
-"""What tasks print: from `sys.stdout` and `sys.stderr` to the drivers, with the task and the cell that it came from.
+"""Output of tasks: from `sys.stdout` and `sys.stderr` to the drivers, with the task and the cell that it came from.
 
-The streams here replace Python's own. Text goes out at a newline, or 50 ms after the last piece of an unfinished line;
-when a task prints line after line, lines that follow within 20 ms travel together. Nothing waits for the end of a task:
-each piece is tagged when it is written. What C code and child processes write to the descriptors 1 and 2 does not pass
-here: the local scheduler reads those pipes itself, so that the last words of a crashed worker are not lost with it.
+The streams here replace Python's own. Text is sent at a newline, or 50 ms after the last piece of an unfinished line.
+When a task prints line after line, lines that follow within 20 ms travel together. Each piece is tagged when it is
+written, so nothing waits for the end of a task. Nothing is held back beyond it either: what a task has printed is sent
+before its result is there, so a driver that has the result finds the text on its way.
 
-A worker that prints more than its budget is cut off here, at the source, and says how much was dropped. If the session
-keeps files of output, everything is in them.
+What C code and child processes write to the descriptors 1 and 2 does not come this way. The local scheduler reads those
+pipes itself, so that the last words of a crashed worker are not lost with it.
+
+A worker that prints faster than `TEXT_RATE` is cut off here, at the source, and the text says how much was dropped. If
+the session keeps files of output, everything is in them.
 """
+
 from __future__ import annotations
 
 import codecs
@@ -21,32 +25,44 @@ from typing import Any, TextIO
 
 from msgspec import Struct, field
 
-from ..budget import Budget, Throttle
-from ..fitting import pieces
-from ..messages import FOREIGN_ORIGIN, MAX_MESSAGE_BYTES, MAX_NAME_CHARS, MAX_TEXT_CHARS, Message, WorkerOutput
-from ..transport import Channel, ConnectionLost
-from . import display, progress, rich_live
+from ..ipc.fitting import pieces
+from ..ipc.messages import (
+    FOREIGN_ORIGIN,
+    MAX_MESSAGE_BYTES,
+    MAX_NAME_CHARS,
+    MAX_TEXT_CHARS,
+    Message,
+    Stream,
+    TextStream,
+    WorkerOutput,
+)
+from ..ipc.transport import Channel, ConnectionLost
+from ..sync.token_bucket import Throttle, TokenBucket
+from .integrations import ipython_display, rich_live, tqdm_bars
 
 # Text per worker: enough to print a large table, far below what a notebook can take in a second.
 TEXT_RATE, TEXT_BURST = 256 << 10, 1 << 20
 # Pictures are larger; ten plots at once pass.
 DISPLAY_RATE, DISPLAY_BURST = 2 << 20, 16 << 20
-JOIN_S = 0.02      # lines that follow each other within this time are sent together
-PARTIAL_S = 0.05   # an unfinished line is sent when nothing has been added for this long
-NOTE_S = 1.0       # the note about what was dropped comes at least this often
+NOTES_PER_S, NOTES_BURST = 4, 10  # told at the end of a task
+JOIN_S = 0.02  # lines that follow each other within this time are sent together
+PARTIAL_S = 0.05  # an unfinished line is sent when nothing has been added for this long
+NOTE_S = 1.0  # the note about what was dropped comes at least this often
 
 
 class Tag(Struct, frozen=True):
-    """Who printed: the task's number and its cell's; zeros outside any task."""
+    """The origin of text: the task's number and its cell's; zeros outside any task."""
+
     task: int = 0
     origin: int = 0
-    name: str = ""                  # of the task's function, where another machine shows what it prints
+    name: str = ""  # of the task's function, where another machine shows what it prints
 
 
 class Pending(Struct):
     """Text of one task on one stream that waits to be sent."""
+
     tag: Tag
-    pieces: list[str] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list[str])
     n_chars: int = 0
 
 
@@ -68,29 +84,36 @@ class Output:
         self._pid = os.getpid()
         self.name = ""  # of the actor that prints, if it has one
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
-        self._pending: dict[str, Pending] = {}  # by stream: not sent yet
+        self._pending: dict[TextStream, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()
         self._log = LogFile(f"{log_dir}/worker-{self._pid}.log") if log_dir else None
         kept_in = f"; {self._log.path} has all of it" if self._log else ""
-        self._throttle = {name: Throttle(TEXT_RATE, TEXT_BURST, now, kept_in) for name in ("stdout", "stderr")}
-        self._displays = Budget(DISPLAY_RATE, DISPLAY_BURST, now)
+        self._throttle: dict[TextStream, Throttle] = {
+            "stdout": Throttle(TEXT_RATE, TEXT_BURST, now, kept_in),
+            "stderr": Throttle(TEXT_RATE, TEXT_BURST, now, kept_in),
+        }
+        self._displays = TokenBucket(DISPLAY_RATE, DISPLAY_BURST, now)
+        self._notes = TokenBucket(NOTES_PER_S, NOTES_BURST, now)
         self._sent_at = 0.0
         self.due: float | None = None  # when the flusher acts next
         self._due_changed = threading.Condition(self._lock)
         self._flusher_runs = False
         self._last_tag = Tag()
-        self._files: dict[str, TextIO] = {}  # where a forked child writes
+        self._files: dict[TextStream, TextIO] = {}  # where a forked child writes
 
     def install(self) -> None:
-        """Replace sys.stdout and sys.stderr and catch IPython's displays, tqdm's bars and rich's should they be imported."""
+        """Replace sys.stdout and sys.stderr and catch IPython's displays, tqdm's bars and rich's should they be
+        imported.
+        """
         sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
         os.register_at_fork(after_in_child=self._use_descriptors)
-        display.install(self.show)
-        progress.install(self.show)
+        self._client.set_flush(self.task_ends)
+        ipython_display.install(self.show)
+        tqdm_bars.install(self.show)
         rich_live.install(self.show)
 
     # ---- text
-    def write(self, stream: str, text: str) -> None:
+    def write(self, stream: TextStream, text: str) -> None:
         """Take a piece of text for "stdout" or "stderr"."""
         if self._files:
             self._files[stream].write(text)
@@ -102,6 +125,7 @@ class Output:
             pending = self._pending.setdefault(stream, Pending(tag))
             pending.pieces.append(text)
             pending.n_chars += len(text)
+            self._client.holds_output = True
             now = time.monotonic()
             if pending.n_chars >= MAX_TEXT_CHARS:
                 self._send(stream)
@@ -118,8 +142,15 @@ class Output:
             for stream in list(self._pending):
                 self._send(stream)
 
+    def task_ends(self) -> None:
+        """Send what is held back, and tell what was dropped, before the task's result is there."""
+        with self._lock:
+            self.flush()
+            if self._has_dropped() and self._notes.take(1, time.monotonic()):
+                self._tell_dropped()
+
     def flush_soon(self) -> None:
-        """What the user's `flush` does: a loop that flushes each of its lines must not make a message of each."""
+        """The user's `flush`. A loop that flushes each of its lines must not send a message for each."""
         if self._files:
             for file in self._files.values():
                 file.flush()
@@ -130,7 +161,7 @@ class Output:
             else:
                 self.flush()
 
-    def _send(self, stream: str) -> None:
+    def _send(self, stream: TextStream) -> None:
         pending = self._pending.pop(stream)
         throttle = self._throttle[stream]
         now = time.monotonic()
@@ -143,8 +174,9 @@ class Output:
         if throttle.n_bytes:
             self._flush_at(now + NOTE_S)
         self._send_text(stream, pending.tag, text)
+        self._client.holds_output = bool(self._pending) or self._has_dropped()
 
-    def _send_text(self, stream: str, tag: Tag, text: str) -> None:
+    def _send_text(self, stream: TextStream, tag: Tag, text: str) -> None:
         for piece in pieces(text):
             self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, piece, name=self.name or tag.name))
 
@@ -161,37 +193,52 @@ class Output:
         self._channel.send(message)
 
     # ---- displays
-    def show(self, stream: str, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
+    def show(self, stream: Stream, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:
         """Send a rich display. `stream`: "display", "update_display" or "clear_output"."""
         if self._files:
             self.write("stdout", f"{data.get('text/plain', '')}\n")
             return
-        import json  # here and in `display`: what most workers never need is imported late
-        bundle = json.dumps({"data": data, "metadata": metadata, "transient": transient}, default=repr, ensure_ascii=False)
+        import json  # here and in `ipython_display`: what most workers never need is imported late
+
+        bundle = json.dumps(
+            {"data": data, "metadata": metadata, "transient": transient}, default=repr, ensure_ascii=False
+        )
         n_bytes = len(bundle) if bundle.isascii() else len(bundle.encode("utf-8", "replace"))
         tag = self._tag()
         with self._lock:
             self.flush()  # what was printed before comes before
             if n_bytes > MAX_MESSAGE_BYTES // 2:
-                self._send_text("stderr", tag, f"[cellmesh does not show a display of {n_bytes >> 20} MB: at most "
-                                               f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n")
+                self._send_text(
+                    "stderr",
+                    tag,
+                    f"[cellmesh does not show a display of {n_bytes >> 20} MB: at most "
+                    f"{MAX_MESSAGE_BYTES >> 21} MB fit; return the object instead]\n",
+                )
             elif self._displays.take(n_bytes, time.monotonic()):
-                self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name or tag.name))
+                self._post(
+                    WorkerOutput(tag.task, tag.origin, stream, self._pid, bundle=bundle, name=self.name or tag.name)
+                )
             else:
-                self._send_text("stderr", tag, f"[cellmesh dropped a display of {n_bytes:,} bytes: this worker "
-                                               f"displays more than {DISPLAY_RATE >> 20} MB/s]\n")
+                self._send_text(
+                    "stderr",
+                    tag,
+                    f"[cellmesh dropped a display of {n_bytes:,} bytes: this worker "
+                    f"displays more than {DISPLAY_RATE >> 20} MB/s]\n",
+                )
 
     # ---- a forked child
     def _use_descriptors(self) -> None:
-        """It has no task, and the link is its parent's, but its descriptors 1 and 2 lead to the local scheduler as well."""
+        """A forked child has no task, and the link is its parent's. Its descriptors 1 and 2 lead to the local
+        scheduler."""
         self._channel.close()
         self._lock = threading.RLock()
         self._pending.clear()
-        for stream, fd in (("stdout", 1), ("stderr", 2)):
+        descriptors: dict[TextStream, int] = {"stdout": 1, "stderr": 2}
+        for stream, fd in descriptors.items():
             self._files[stream] = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
         sys.stdout, sys.stderr = self._files["stdout"], self._files["stderr"]
 
-    # ---- who prints
+    # ---- the task that prints
     def _tag(self) -> Tag:
         task, origin = self._client.current_task, 0
         if not task and threading.current_thread() is not threading.main_thread():
@@ -204,13 +251,13 @@ class Output:
         return self._last_tag
 
     def _function_name(self) -> str:
-        """What this process runs; "" if nobody knows."""
+        """The name of the function that this process runs; "" if unknown."""
         function = self._own_row()["function"]
-        value = self._client.peek(*function) if function[0] >= 0 else None
+        value: tuple[Any, ...] | None = self._client.peek(*function) if function[0] >= 0 else None
         return str(value[1])[:MAX_NAME_CHARS] if isinstance(value, tuple) and len(value) > 1 else ""
 
     def _own_row(self) -> dict[str, Any]:
-        """What the segment says of this process."""
+        """This process's entry among the clients of the segment."""
         return next(entry for entry in self._client.clients() if entry["index"] == self._client.index)
 
     # ---- the flusher: a thread that exists once something had to wait, and sleeps unless something waits
@@ -237,13 +284,16 @@ class Output:
                     self.flush()
                     self._tell_dropped()
 
+    def _has_dropped(self) -> bool:
+        return any(throttle.n_bytes for throttle in self._throttle.values())
+
     def _tell_dropped(self) -> None:
         for stream, throttle in self._throttle.items():
             self._send_text(stream, self._last_tag, throttle.note())
 
 
 class LogFile:
-    """All that a worker's tasks print, in a file of its own."""
+    """A file with all that a worker's tasks print."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -256,10 +306,12 @@ class LogFile:
         self._task = task
         try:
             if self._fd < 0:
-                self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                self._fd = os.open(
+                    self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+                )
             data = memoryview((head + text).encode("utf-8", "replace"))
             while data:
-                data = data[os.write(self._fd, data):]
+                data = data[os.write(self._fd, data) :]
         except OSError as error:
             return f"[cellmesh: output is no longer written to {self.path}: {error.strerror}]\n"
         return ""
@@ -273,14 +325,15 @@ class TaskStream(io.TextIOBase):
     newlines = None
     line_buffering = True
 
-    def __init__(self, output: Output, name: str, fd: int) -> None:
-        self._output, self.name, self._fd = output, name, fd
+    def __init__(self, output: Output, name: TextStream, fd: int) -> None:
+        self._output, self._fd = output, fd
+        self.name: TextStream = name
         self.buffer = ByteStream(self, fd)
 
     def writable(self) -> bool:
         return True
 
-    def write(self, text: str) -> int:
+    def write(self, text: Any) -> int:  # users may pass anything
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if text:

@@ -1,10 +1,11 @@
 """The process that forks workers: imports what every task needs once, then forks in milliseconds.
 
 Nothing else in a session forks without exec: a process with threads must not (the child would inherit locked locks),
-and this one never has any. It holds no connection to the segment either, so a worker begins without anybody's state.
+and this one never has any. It is not attached to the segment either, so a worker starts without foreign state.
 
-It is also who learns first that a worker has ended, and kills what the worker has started.
+The zygote is also the first process to learn that a worker has ended. It kills what the worker has started.
 """
+
 from __future__ import annotations
 
 import gc
@@ -14,30 +15,43 @@ import selectors
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
+from typing import cast
 
-from ...objstore import _core
-from .. import processes, transport
-from ..messages import ForkFailed, ForkWorkers, FromScheduler, SessionConfig, ToZygote, WorkerExited, WorkerForked
-from ..transport import Channel, ConnectionLost
+from ...objstore._core import line_buffer_stdout, set_process_name
+from ..ipc import transport
+from ..ipc.messages import (
+    ForkFailed,
+    FromScheduler,
+    PreloadModules,
+    SessionConfig,
+    ToZygote,
+    WorkerExited,
+    WorkerForked,
+)
+from ..ipc.transport import Channel, ConnectionLost
+from ..system import processes
 from . import main as worker
 
-# Every task needs it, whoever the user is: the first worker waits for it.
+# Every task needs it: the first worker waits for it.
 PRELOADED = ("cloudpickle",)
-# Nearly every task. It takes as long as all the rest together, so the first worker is forked before and imports it itself
-# if its tasks do; the others wait for it here and share its pages.
+# Nearly every task. It takes as long as all the rest together, so the first worker is forked before and imports it
+# itself if its tasks do; the others wait for it here and share its pages.
 PRELOADED_AFTER_FIRST = ("numpy",)
 # OpenBLAS starts its threads when it is loaded, unless told otherwise. They must not exist before a fork, and a
 # worker is one of several on its machine.
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+# OpenMP, which torch brings, starts none before it computes, but reads the number for good when it is loaded.
+THREADS: Sequence[str] = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def main(channel: Channel, segment_fd: int, config: SessionConfig, parent: int) -> None:
     """Serve the local scheduler, process `parent`, until it ends. Workers never return from here."""
     processes.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _core.set_process_name("cellmesh-zygote")
+    set_process_name("cellmesh-zygote")
     restore_python_path(config.python_path)
-    _core.line_buffer_stdout()
+    line_buffer_stdout()
     preload([*PRELOADED, *config.preload])
     gc.freeze()  # as in _settle, without the collection, for which the first worker would wait
     Zygote(channel, segment_fd, config).serve()
@@ -51,9 +65,9 @@ def restore_python_path(python_path: str | None) -> None:
         os.environ["PYTHONPATH"] = python_path
 
 
-def preload(names: list[str]) -> None:
-    """Import what workers will need, without starting a thread. That one is absent or broken is the task's affair."""
-    ours = {} if any(name in os.environ for name in BLAS_VARIABLES) else {"OPENBLAS_NUM_THREADS": "1"}
+def preload(names: Sequence[str]) -> None:
+    """Import what workers will need, without starting a thread. A module that is absent or broken fails in the task."""
+    ours: dict[str, str] = {} if any(name in os.environ for name in BLAS_VARIABLES) else dict.fromkeys(THREADS, "1")
     if "JE_ARROW_MALLOC_CONF" not in os.environ:
         ours["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     os.environ.update(ours)
@@ -64,14 +78,14 @@ def preload(names: list[str]) -> None:
         except Exception:  # whatever it does: the import in the task will raise it again, where it can be seen
             traceback.print_exc()
         finally:
-            if os.getpid() != own_pid:  # a child that the module has forked: there is one zygote
+            if os.getpid() != own_pid:  # a child that the module has forked: there is one zygote only
                 os._exit(0)
     for name in ours:
         del os.environ[name]
 
 
 def _settle() -> None:
-    """What is alive now stays: collections in workers would touch, and so copy, every page of it."""
+    """Take what is alive out of garbage collection: collections in workers would touch, and so copy, all its pages."""
     gc.collect()
     gc.freeze()
 
@@ -100,14 +114,18 @@ class Zygote:
                         self._reap()
                     if self._channel in ready:
                         for message, _ in self._channel.receive_ready():
-                            self._obey(message)
+                            self._obey(cast(ToZygote, message))  # the link accepts nothing else
                 except ConnectionLost:
                     return
                 if not ready and self._idle_imports:
                     preload([self._idle_imports.pop(0)])
                     _settle()
 
-    def _obey(self, order: ForkWorkers) -> None:
+    def _obey(self, order: ToZygote) -> None:
+        if isinstance(order, PreloadModules):
+            preload(order.names)
+            _settle()
+            return
         for _ in range(order.n):
             self._fork()
             self._reap()  # many forks take their time; an exit should not wait for the last
@@ -119,20 +137,22 @@ class Zygote:
 
     def _fork(self) -> None:
         pipes: list[int] = []
+        start = -1
         try:
             for _ in range(3):
                 pipes += os.pipe2(os.O_CLOEXEC)
+            start = os.eventfd(0, os.EFD_CLOEXEC)
             pid = os.fork()
         except OSError as error:
             self._channel.send(ForkFailed(str(error)))
-            _close_all(pipes)
+            _close_all([fd for fd in (*pipes, start) if fd >= 0])
             return
         if pid == 0:
-            self._become_worker(pipes)
-        self._channel.send(WorkerForked(pid), tuple(pipes[0::2]))
-        _close_all(pipes)
+            self._become_worker(pipes, start)
+        self._channel.send(WorkerForked(pid), (*pipes[0::2], start))
+        _close_all([*pipes, start])
 
-    def _become_worker(self, pipes: list[int]) -> None:
+    def _become_worker(self, pipes: list[int], start: int) -> None:
         """Never returns."""
         code = 1
         try:
@@ -141,8 +161,8 @@ class Zygote:
             self._channel.close()
             _close_all([self._signal_reader, self._signal_writer, *pipes[0::2]])
             stdout, stderr, stacks = pipes[1::2]
-            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks)
-        except BaseException:  # the last one who can say it, on the stderr that the local scheduler reads
+            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks, start)
+        except BaseException:  # nothing else can tell it: the local scheduler reads this stderr
             traceback.print_exc()
         finally:
             # Not sys.exit: what the zygote registered with atexit, and its buffers, are not the worker's.
@@ -164,7 +184,7 @@ def _close_all(fds: list[int]) -> None:
 
 
 def start(argv: list[str]) -> None:
-    """Entry of a zygote that is started anew, because a process with threads cannot fork one.
+    """Entry of a zygote that replaces one. The local scheduler has threads by then, so it cannot fork it.
 
     `argv`: the descriptors of link, segment and configuration, and the local scheduler's pid.
     """

@@ -1,14 +1,16 @@
-"""Nodes in one process, for tests of what goes on between them, see `machines`; and two ends of a line, see `loopback`."""
+"""Nodes in one process, for tests of what goes on between them, see `machines`; and two ends of a line, see
+`loopback`.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from loopback import Line, closing, member, peers
-from machines import Machines, machines
-
-from cellmesh.scheduler.cluster.keys import KeyPair
-from cellmesh.scheduler.cluster.wire import Peers
+from cellmesh.scheduler.cluster.net.keys import KeyPair
+from cellmesh.scheduler.cluster.net.peers import Peers
+from cluster.one_process.machines import Machines, machines
+from support.loopback import Line, closing, member, peers
 
 Ends = tuple[Peers, Peers, KeyPair, KeyPair]
 

@@ -1,41 +1,20 @@
-"""Which of Ray's public names there are: those of Ray 2.60, listed here, and what is said of the others."""
+"""Which of Ray 2.60's public names there are beside those of its main modules (test_names_page.py), and what is said of
+the others.
+"""
+
 from __future__ import annotations
 
 import importlib
 import subprocess
 import sys
 
+import pytest
+
 import cellmesh
 import cellmesh.compat.ray as ray
-import pytest
 
 # module -> the names that Ray 2.60 has there: (offered, not offered)
 NAMES = {
-    "ray": (
-        "ActorID DynamicObjectRefGenerator JobID LoggingConfig NodeID ObjectID ObjectRef ObjectRefGenerator "
-        "PlacementGroupID SCRIPT_MODE TaskID UniqueID WORKER_MODE WorkerID "
-        "__version__ actor available_resources cancel cluster_resources exceptions experimental get get_actor "
-        "get_gpu_ids get_runtime_context init is_initialized kill method nodes put remote remote_function "
-        "runtime_context runtime_env shutdown timeline util wait",
-        "ActorClassID ClientBuilder FunctionID Language autoscaler client cpp_function data internal java_actor_class java_function widgets workflow"),
-    "ray.exceptions": (
-        "ActorAlreadyExistsError ActorDiedError ActorHandleNotFoundError ActorPlacementGroupRemoved "
-        "ActorUnavailableError ActorUnschedulableError AsyncioActorExit AuthenticationError CrossLanguageError "
-        "GetTimeoutError LocalRayletDiedError NodeDiedError ObjectFetchTimedOutError ObjectFreedError "
-        "ObjectLostError ObjectReconstructionFailedError ObjectRefStreamEndOfStreamError ObjectStoreFullError "
-        "OufOfBandObjectRefSerializationException OutOfDiskError OutOfMemoryError OwnerDiedError "
-        "PendingCallsLimitExceeded PlasmaObjectNotAvailable RayActorError RayError RaySystemError RayTaskError "
-        "ReferenceCountingAssertionError RpcError RuntimeEnvSetupError TaskCancelledError "
-        "TaskPlacementGroupRemoved TaskUnschedulableError UnserializableException UserCodeException "
-        "WorkerCrashedError",
-        "RayCgraphCapacityExceeded RayChannelError RayChannelTimeoutError RayDirectTransportError "
-        "StreamingGeneratorReplayInconsistentError"),
-    "ray.util": (
-        "ActorPool as_completed deregister_serializer get_current_placement_group get_node_ip_address get_placement_group "
-        "inspect_serializability list_named_actors log_once map_unordered placement_group placement_group_table "
-        "register_serializer remove_placement_group",
-        "accelerators collective connect disable_log_once_globally disconnect enable_periodic_logging "
-        "get_node_instance_id iter pdb ray_debugpy"),
     "ray.util.metrics": ("Counter Gauge Histogram", "Metric"),
     "ray.util.queue": ("Empty Full Queue", ""),
     "ray.util.actor_pool": ("ActorPool", ""),
@@ -44,19 +23,28 @@ NAMES = {
     "ray.util.dask": ("ray_dask_get enable_dask_on_ray disable_dask_on_ray", ""),
     "ray.util.serialization": ("register_serializer deregister_serializer", ""),
     "ray.util.placement_group": (
-        "PlacementGroup get_current_placement_group get_placement_group placement_group placement_group_table "
-        "remove_placement_group", "check_placement_group_index"),
-    "ray.util.scheduling_strategies": ("DoesNotExist Exists In NodeAffinitySchedulingStrategy NodeLabelSchedulingStrategy NotIn "
-                                       "PlacementGroupSchedulingStrategy", ""),
+        "PlacementGroup VALID_PLACEMENT_GROUP_STRATEGIES get_current_placement_group get_placement_group "
+        "placement_group placement_group_table remove_placement_group",
+        "check_placement_group_index",
+    ),
+    "ray.util.scheduling_strategies": (
+        "DoesNotExist Exists In NodeAffinitySchedulingStrategy NodeLabelSchedulingStrategy NotIn "
+        "PlacementGroupSchedulingStrategy",
+        "",
+    ),
     "ray.util.state": (
-        "get_actor get_job get_log get_node get_objects get_placement_group get_task get_worker list_actors list_jobs list_logs "
-        "list_nodes list_objects list_placement_groups list_tasks list_workers summarize_actors summarize_objects summarize_tasks",
-        "StateApiClient list_cluster_events list_runtime_envs"),
-    "ray.actor": ("ActorClass ActorHandle ActorMethod exit_actor method", "ActorProxy"),
+        "get_actor get_job get_log get_node get_objects get_placement_group get_task get_worker list_actors list_jobs "
+        "list_logs list_nodes list_objects list_placement_groups list_tasks list_workers summarize_actors "
+        "summarize_objects summarize_tasks",
+        "StateApiClient list_cluster_events list_runtime_envs",
+    ),
     "ray.remote_function": ("RemoteFunction", ""),
-    "ray.runtime_context": ("RuntimeContext get_runtime_context", ""),
     "ray.runtime_env": ("RuntimeEnv RuntimeEnvConfig", ""),
     "ray.types": ("ObjectRef", ""),
+    "ray.cloudpickle": ("CloudPickler dump dumps load loads register_pickle_by_value", ""),
+    "ray.job_config": ("JobConfig LoggingConfig", ""),
+    "ray.cluster_utils": ("Cluster", "AutoscalingCluster"),
+    "ray.util.annotations": ("Deprecated DeveloperAPI PublicAPI", ""),
     "ray.experimental": ("tqdm_ray", "internal_kv set_resource"),
     "ray.experimental.tqdm_ray": ("tqdm safe_print", ""),
 }
@@ -84,7 +72,8 @@ def test_the_tree_of_exceptions() -> None:
     for name in ("ActorDiedError", "ActorUnavailableError"):
         assert issubclass(getattr(errors, name), errors.RayActorError)
     roots = {name for name in errors.__all__ if not issubclass(getattr(errors, name), errors.RayError)}
-    assert roots == {"ActorAlreadyExistsError", "ActorHandleNotFoundError"}, "as in Ray, these are ValueErrors"
+    assert roots == {"ActorHandleNotFoundError"}, "as in Ray, this one is a ValueError alone"
+    assert issubclass(errors.ActorAlreadyExistsError, ValueError)
     assert issubclass(errors.GetTimeoutError, TimeoutError)
 
 
@@ -102,7 +91,8 @@ def alone(code: str) -> str:
 
 
 def test_install_and_uninstall() -> None:
-    assert alone("""
+    assert (
+        alone("""
 import sys
 import cellmesh.compat.ray as compat
 compat.install()
@@ -116,7 +106,9 @@ except ImportError as error:
     assert error.name == "ray.serve" and "no counterpart" in str(error)
 compat.uninstall()
 assert "ray" not in sys.modules and not [f for f in sys.meta_path if "alias" in type(f).__module__]
-""") == ""
+""")
+        == ""
+    )
 
 
 def test_install_comes_too_late() -> None:

@@ -1,8 +1,9 @@
 """Programs for Ray, run as they are: `programs/*.py` import ray and know nothing of cellmesh.
 
-They run on Ray 2.60 too; `looking.py` where its dashboard is installed, and `behaviours.py` until a failed check of Ray's
-own reference counter ends it.
+They run on Ray 2.60 too; `looking.py` where its dashboard is installed, and `behaviours.py` until a failed check of
+Ray's own reference counter ends it.
 """
+
 from __future__ import annotations
 
 import subprocess
@@ -46,12 +47,14 @@ def plain(x):
     import ray.util.state
     return ray.get(double.remote(x))
 """)
-    (tmp_path / "script.py").write_text("""
+    (tmp_path / "script.py").write_text(
+        """
 import sys, library, ray
 ray.init(num_cpus=2)
 assert ray.get(ray.remote(library.plain).remote(4)) == 8
 print(sys.argv[1:])
-"""[1:])
+"""[1:]
+    )
     done = run("-m", "cellmesh.compat.ray", str(tmp_path / "script.py"), "--option", "x")
     assert (done.returncode, done.stdout) == (0, "['--option', 'x']\n"), done.stderr
 

@@ -1,11 +1,12 @@
-"""Kernels for tests: one for the tests of a file, with the extension loaded, or one of one's own."""
+"""Kernels for tests: one for all tests of a file, with the extension loaded, or a fresh one for a test."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kernels import START_TIMEOUT_S, Kernel
+from support.kernels import START_TIMEOUT_S, Kernel
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,10 @@
 """`%%actor` and `%%remote --on` in a real kernel."""
+
 from __future__ import annotations
 
 import pytest
-from kernels import Kernel, error, plain, value
-from support import wait_until
+from support.kernels import Kernel, error, plain, value
+from support.waiting import wait_until
 
 COUNTER = """%%actor counter --args "start, step=2"
 import json
@@ -31,12 +32,16 @@ def test_a_cell_with_a_class_becomes_a_living_actor(kernel: Kernel) -> None:
 
 @pytest.mark.usefixtures("counter")
 def test_a_cell_runs_in_the_actors_process_with_its_state(kernel: Kernel) -> None:
-    kernel.run("%%remote --on counter\nimport os\nself.n += 100\npid = os.getpid()\nnotes = []\n"
-               "handle = open('/dev/null')\nself.n")
+    kernel.run(
+        "%%remote --on counter\nimport os\nself.n += 100\npid = os.getpid()\nnotes = []\n"
+        "handle = open('/dev/null')\nself.n"
+    )
     assert value(kernel, "cm.get(_)") == 110
     assert value(kernel, "cm.get(counter.add.remote())") == "224"
-    request = kernel.run("%%remote --on counter\nprint('n is', self.n)\nnotes.append(self.n); self.log = notes\n"
-                         "same = os.getpid() == pid\nstill_open = not handle.closed")
+    request = kernel.run(
+        "%%remote --on counter\nprint('n is', self.n)\nnotes.append(self.n); self.log = notes\n"
+        "same = os.getpid() == pid\nstill_open = not handle.closed"
+    )
     kernel.until_text(request, lambda text: text == "n is 112\n")
     assert value(kernel, "cm.get([same, still_open])") == [True, True]
     kernel.run("%%remote --on counter\nseen = self.log is notes, list(notes)")
@@ -69,21 +74,38 @@ def test_an_actor_of_a_name_is_found_and_replaced(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(kind)") == "Keeper"
 
 
+def test_an_actor_for_which_there_is_no_room_ends_when_its_cell_makes_another(kernel: Kernel) -> None:
+    for _ in range(2):
+        kernel.run("%%actor large --cpus 99\nclass Large:\n    def get(self): return 1")
+    living = (
+        "[row['state'] for row in cm.state.list_actors() if row['class_name'] == 'Large' and row['state'] != 'dead']"
+    )
+    assert value(kernel, living) == ["pending"]
+    kernel.run("call = large.get.remote()\ndel large")
+    assert value(kernel, living) == ["pending"], "a call may still run"
+    kernel.run("cm.cancel(call)\ndel call")
+    assert value(kernel, living) == []
+
+
 def test_a_constructor_that_fails_is_told_under_the_cell(kernel: Kernel) -> None:
     request = kernel.run("%%actor broken\nclass Broken:\n    def __init__(self):\n        1 / 0")
     text = plain(kernel.until_text(request, lambda text: "ZeroDivisionError" in text, "stderr"))
     assert "Broken" in text and "line 4, in __init__" in text
 
 
-@pytest.mark.parametrize("cell, words", [
-    ("%%actor\nclass A: pass", "%%actor needs a variable"), ("%%actor class\nclass A: pass", "%%actor needs a variable"),
-    ("%%actor a\nx = 1", "defines a class"),
-    ("%%actor a\ndef f(): pass", "defines a class"),
-    ("%%actor a --args 1,,2\nclass A: pass", "between the parentheses of a call"),
-    ("%%actor a --args 1\nclass A: pass", "A"),
-    ("%%remote --on nobody\nself", "no living actor of this name"),
-    ("%%remote --on counter --cpus 2\nself", "--cpus does not go with --on"),
-])
+@pytest.mark.parametrize(
+    "cell, words",
+    [
+        ("%%actor\nclass A: pass", "%%actor needs a variable"),
+        ("%%actor class\nclass A: pass", "%%actor needs a variable"),
+        ("%%actor a\nx = 1", "defines a class"),
+        ("%%actor a\ndef f(): pass", "defines a class"),
+        ("%%actor a --args 1,,2\nclass A: pass", "between the parentheses of a call"),
+        ("%%actor a --args 1\nclass A: pass", "A"),
+        ("%%remote --on nobody\nself", "no living actor of this name"),
+        ("%%remote --on counter --cpus 2\nself", "--num-cpus does not go with --on"),
+    ],
+)
 @pytest.mark.usefixtures("counter")
 def test_mistakes_are_sentences(kernel: Kernel, cell: str, words: str) -> None:
     name, text = error(kernel, cell)
@@ -91,11 +113,16 @@ def test_mistakes_are_sentences(kernel: Kernel, cell: str, words: str) -> None:
 
 
 def test_a_detached_actor_survives_the_kernel(fresh_kernel: Kernel) -> None:
-    cell = "%%actor kept --detached\nclass Kept:\n    n = 0\n    def add(self):\n        self.n += 1\n        return self.n"
+    cell = (
+        "%%actor kept --detached\nclass Kept:\n    n = 0\n    def add(self):\n        self.n += 1\n        return "
+        "self.n"
+    )
     begin = "%load_ext cellmesh\nimport cellmesh as cm, os\ncm.init(num_cpus=2)"
     fresh_kernel.run(begin)
     request = fresh_kernel.run(cell)
-    assert "It survives the kernel" in fresh_kernel.text(request) and "cellmesh.kill(kept)" in fresh_kernel.text(request)
+    assert "It survives the kernel" in fresh_kernel.text(request) and "cellmesh.kill(kept)" in fresh_kernel.text(
+        request
+    )
     assert value(fresh_kernel, "cm.get(kept.add.remote())") == 1
     fresh_kernel.run("@cm.remote\ndef forever():\n    while True: pass\nref = forever.remote()")
     for n, end in enumerate(("", "os.kill(os.getpid(), 9)"), 2):
@@ -104,7 +131,9 @@ def test_a_detached_actor_survives_the_kernel(fresh_kernel: Kernel) -> None:
             wait_until(lambda: not fresh_kernel.manager.is_alive(), what="the kernel's end")
         fresh_kernel.restart()
         request = fresh_kernel.run(begin)
-        assert "an earlier run's session goes on, with the detached actor 'kept'" in fresh_kernel.text(request, "stderr")
+        assert "an earlier run's session goes on, with the detached actor 'kept'" in fresh_kernel.text(
+            request, "stderr"
+        )
         assert value(fresh_kernel, "cm.available_resources()['CPU']") == 2, "the task has ended"
         request = fresh_kernel.run(cell)
         assert "that was made before" in fresh_kernel.text(request)

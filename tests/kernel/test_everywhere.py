@@ -1,4 +1,5 @@
-"""Where else notebooks' code runs: another event loop policy, nested event loops, IPython in a terminal."""
+"""Other places where code of notebooks runs: another event loop policy, nested event loops, IPython in a terminal."""
+
 from __future__ import annotations
 
 import os
@@ -8,12 +9,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
-from kernels import Kernel, reply_of, value
+from support.kernels import Kernel, reply_of, value
 
 pexpect = pytest.importorskip("pexpect")
 
-FUNCTIONS = ("import cellmesh as cm, time\n@cm.remote\ndef add(x): return x + 1\n@cm.remote\ndef patient():\n"
-             "    while True: time.sleep(0.01)")
+FUNCTIONS = (
+    "import cellmesh as cm, time\n@cm.remote\ndef add(x): return x + 1\n@cm.remote\ndef patient():\n"
+    "    while True: time.sleep(0.01)"
+)
 
 
 ENDINGS = {"await held": "CancelledError", "cm.get(held)": "KeyboardInterrupt"}
@@ -36,8 +39,10 @@ def works(kernel: Kernel, waits: Collection[str] = ENDINGS.keys()) -> None:
 
 
 def test_another_event_loop_policy(fresh_kernel: Kernel) -> None:
-    fresh_kernel.run("import asyncio\nclass Policy(asyncio.DefaultEventLoopPolicy): pass\n"
-                     "asyncio.set_event_loop_policy(Policy())\n%load_ext cellmesh")
+    fresh_kernel.run(
+        "import asyncio\nclass Policy(asyncio.DefaultEventLoopPolicy): pass\n"
+        "asyncio.set_event_loop_policy(Policy())\n%load_ext cellmesh"
+    )
     fresh_kernel.run(FUNCTIONS)
     works(fresh_kernel)
 
@@ -47,8 +52,7 @@ def test_nested_event_loops(fresh_kernel: Kernel, nest: str) -> None:
     pytest.importorskip(nest)
     fresh_kernel.run(f"%load_ext cellmesh\nimport asyncio, {nest}\n{nest}.apply()")
     fresh_kernel.run(FUNCTIONS)
-    assert value(fresh_kernel, "asyncio.get_event_loop()"
-                               ".run_until_complete(asyncio.wait_for(add.remote(4), 20))") == 5
+    assert value(fresh_kernel, "asyncio.get_event_loop().run_until_complete(asyncio.wait_for(add.remote(4), 20))") == 5
     works(fresh_kernel)
 
 
@@ -83,9 +87,14 @@ def test_a_kernel_without_subshells(tmp_path: Path) -> None:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[pexpect.spawn]:
     """IPython in a terminal."""
-    child = pexpect.spawn(sys.executable, ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
-                          encoding="utf-8", timeout=30, dimensions=(40, 120),
-                          env={**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "xterm", "PYTHONUNBUFFERED": "1"})
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
+        encoding="utf-8",
+        timeout=30,
+        dimensions=(40, 120),
+        env={**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "xterm", "PYTHONUNBUFFERED": "1"},
+    )
     yield child
     child.close(force=True)
 
@@ -115,7 +124,11 @@ def test_ipython_in_a_terminal(terminal: pexpect.spawn) -> None:
     assert "share: failed · In [" in entered(terminal, "bad")
     assert "ZeroDivisionError" in entered(terminal, "%inspect bad")
     assert "bad" in entered(terminal, "%futures")
-    entered(terminal, "wrong = get_ipython().run_cell_magic('remote', '--keep', 'n = 0\\n1 / n')")
+    terminal.sendline("wrong = get_ipython().run_cell_magic('remote', '--keep', 'n = 0\\n1 / n')")
+    terminal.expect(
+        r"has failed in the worker (?s:.*)1 / n\r\nZeroDivisionError: .*\r\n"
+    )  # before or behind the next prompt
+    terminal.n_entered += 1
     entered(terminal, "cm.wait([wrong])")
     terminal.sendline("%inspect --pdb wrong")
     terminal.expect(r"-> 1 / n.*\(pdb\) $")
@@ -124,6 +137,37 @@ def test_ipython_in_a_terminal(terminal: pexpect.spawn) -> None:
     assert "Error" not in entered(terminal, "q")
     assert "Submitted 1 task again: bad." in entered(terminal, "%retry bad")
     assert "[10, 5]" in entered(terminal, "list(cm.progress([share.remote(n) for n in (1, 2)]))")
-    assert "not found" in entered(terminal, "%unload_ext cellmesh") + entered(terminal, "%retry bad")
+    assert re.search(r"tasks: .* failed(.*\n)+.*✕ share · failed · In \[", entered(terminal, "%graph"))
+    assert "is not loaded" in entered(terminal, "%unload_ext cellmesh") + entered(terminal, "%retry bad")
+    terminal.sendline("exit()")
+    terminal.expect(pexpect.EOF)
+
+
+def cell(terminal: pexpect.spawn, flags: str, text: str) -> str:
+    """A `%%remote` cell, typed in a line."""
+    return entered(terminal, f"get_ipython().run_cell_magic('remote', {flags!r}, {text!r})")
+
+
+def test_what_becomes_of_a_cell_is_told_in_a_terminal(terminal: pexpect.spawn, tmp_path: Path) -> None:
+    terminal.expect(r"In \[1\]: $")
+    for line in ("%load_ext cellmesh", "import cellmesh as cm", "cm.init(num_cpus=2)"):
+        entered(terminal, line)
+    gate = tmp_path / "gate"
+    cell(terminal, "", f"import os\nwhile not os.path.exists({str(gate)!r}): pass\nprint('ab' + 'out to fail')\n1 / 0")
+    gate.touch()
+    # Without anybody asking; and what a cell's first line would be called is called by the cell's number.
+    terminal.expect(
+        r"\(In \[4\] pid=\d+\)\S* about to fail\r\n(?s:.*)In \[4\] has failed in the worker (?s:.*)1 / "
+        r"0\r\nZeroDivisionError"
+    )
+    terminal.sendline(
+        "get_ipython().run_cell_magic('remote', '--progress', 'import cellmesh as cm\\n@cm.remote\\ndef part(i): "
+        "return i\\n"
+        "whole = sum(cm.get([part.remote(i) for i in range(5)]))')"
+    )
+    terminal.expect_exact("5/5")  # of what the cell's task submits, not that one alone
+    terminal.n_entered += 1
+    entered(terminal, "cm.get(whole)")
+    assert "Saved" in entered(terminal, f"%graph --save {tmp_path / 'run.cellmesh'}")
     terminal.sendline("exit()")
     terminal.expect(pexpect.EOF)

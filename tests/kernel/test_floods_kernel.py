@@ -1,4 +1,5 @@
 """A gigabyte of output: the notebook shows what a reader can follow, the kernel stays quick, files have all of it."""
+
 from __future__ import annotations
 
 import re
@@ -6,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from kernels import Kernel, plain
-from support import wait_until
+from support.kernels import Kernel, plain
+from support.waiting import wait_until
 
 # jupyter_client keeps zmq's I/O threads and their descriptors for the life of the process.
 pytestmark = [pytest.mark.may_keep("descriptors", "zmq context"), pytest.mark.may_keep("threads", "zmq context")]

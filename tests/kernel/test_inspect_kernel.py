@@ -1,4 +1,5 @@
 """`%inspect` in a real kernel."""
+
 from __future__ import annotations
 
 import re
@@ -6,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kernels import Kernel, error, result, value
-from support import wait_until
+from support.kernels import Kernel, error, result, value
+from support.waiting import wait_until
 
 
 @pytest.fixture
@@ -19,10 +20,12 @@ def gate(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_running_task_says_where_it_is(kernel: Kernel, gate: Path) -> None:
     count = value(kernel, "len(In)")
-    kernel.run("def deep(path):\n    while not os.path.exists(path):\n        print('.', end='', flush=True)\n"
-               "        time.sleep(0.01)\n@cm.remote\ndef patient(path):\n    deep(path)\n"
-               f"running = patient.remote({str(gate)!r})\n"
-               "while running.client.info(running)['state'] != 'running': time.sleep(0.01)")
+    kernel.run(
+        "def deep(path):\n    while not os.path.exists(path):\n        print('.', end='', flush=True)\n"
+        "        time.sleep(0.01)\n@cm.remote\ndef patient(path):\n    deep(path)\n"
+        f"running = patient.remote({str(gate)!r})\n"
+        "while running.client.info(running)['state'] != 'running': time.sleep(0.01)"
+    )
     text = wait_until(lambda: re.search("(?s).*in deep.*", result(kernel, kernel.run("%inspect running"))))[0]
     assert text.startswith("patient: running") and "Where it is now (pid " in text
     assert f'File "Cell In[{count}]", line 7 in patient\n    deep(path)' in text, text
@@ -30,8 +33,10 @@ def test_a_running_task_says_where_it_is(kernel: Kernel, gate: Path) -> None:
 
 
 def test_lineage_goes_up_and_down(kernel: Kernel) -> None:
-    kernel.run("@cm.remote\ndef load(): return 1\n@cm.remote\ndef add(a, b): return a + b\n"
-               "base = load.remote()\nmiddle = add.remote(base, 1)\ntop = add.remote(middle, base)\ncm.get(top)")
+    kernel.run(
+        "@cm.remote\ndef load(): return 1\n@cm.remote\ndef add(a, b): return a + b\n"
+        "base = load.remote()\nmiddle = add.remote(base, 1)\ntop = add.remote(middle, base)\ncm.get(top)"
+    )
     # Events are read by a thread of the kernel, some milliseconds after what they tell.
     text = wait_until(lambda: re.search("(?s).*● load.*● add.*", result(kernel, kernel.run("%inspect middle"))))[0]
     up, down = text.split("What it came from\n")[1].split("What it goes into\n")
@@ -40,6 +45,21 @@ def test_lineage_goes_up_and_down(kernel: Kernel) -> None:
     tree, at = deep.split("What it came from\n")[1].split("\n\n")
     assert len(tree.splitlines()) == 2, "each once"
     assert re.fullmatch(r"As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.", at)
+
+
+def test_waiting_for_inputs_is_not_being_queued(kernel: Kernel, gate: Path) -> None:
+    kernel.run(
+        "@cm.remote\ndef patient(path):\n    while not os.path.exists(path):\n        time.sleep(0.01)\n"
+        "@cm.remote\ndef after(x): return 1\n"
+        f"first = patient.remote({str(gate)!r}); second = after.remote(first)\n"
+        "while first.client.info(first)['state'] != 'running': time.sleep(0.01)\n"
+        f"open({str(gate)!r}, 'w').close(); cm.get(second)"
+    )
+    wait_until(
+        lambda: re.search(
+            r"waited [\d.]+ m?s for its inputs, queued [\d.]+ (µs|ms)", result(kernel, kernel.run("%inspect second"))
+        )
+    )
 
 
 def test_a_value_and_an_error_are_shown(kernel: Kernel) -> None:
@@ -53,22 +73,40 @@ def test_a_value_and_an_error_are_shown(kernel: Kernel) -> None:
 
 def test_an_actor_says_where_it_is(kernel: Kernel, gate: Path) -> None:
     count = value(kernel, "len(In)")
-    kernel.run("%%actor slow\nimport os, time\nclass Slow:\n    def ask(self): return 1\n    def wait(self, path):\n"
-               "        while not os.path.exists(path):\n            time.sleep(0.01)")
+    kernel.run(
+        "%%actor slow\nimport os, time\nclass Slow:\n    def ask(self): return 1\n    def wait(self, path):\n"
+        "        while not os.path.exists(path):\n            time.sleep(0.01)"
+    )
     kernel.run("cm.get(slow.ask.remote())")
-    assert "alive, pid" in result(kernel, kernel.run("%inspect slow"))
-    kernel.run(f"call = slow.wait.remote({str(gate)!r})\n"
-               "while call.client.info(call)['state'] != 'running': time.sleep(0.01)")
+    wait_until(
+        lambda: re.match(
+            r"actor Slow: alive · In \[\d+\] · pid \d+\n1 call done\n", result(kernel, kernel.run("%inspect slow"))
+        )
+    )
+    kernel.run(
+        f"call = slow.wait.remote({str(gate)!r})\nwhile call.client.info(call)['state'] != 'running': time.sleep(0.01)"
+    )
     text = wait_until(lambda: re.search("(?s).*in wait.*", result(kernel, kernel.run("%inspect slow"))))[0]
-    assert "<actor Slow" in text and "1 call running, 0 waiting" in text
+    assert text.startswith("actor Slow: alive") and "1 call done, 1 running\n" in text
     assert f'File "Cell In[{count}]", line 7 in wait' in text, text
 
 
 def test_a_task_that_no_node_can_run_says_what_it_waits_for(kernel: Kernel) -> None:
     kernel.run("%%remote --cpus 99\nbig = 1")
     text = result(kernel, kernel.run("%inspect big"))
-    assert re.search(r"big: queued.*\n\nWhat it waits for\nCPU: 99: of CPU: \d+, CPU: \d+ is free", text), text
+    assert re.search(r"big: queued.* waits: CPU: 99: of CPU: \d+, CPU: \d+ is free", text), text
     kernel.run("%cancel big")
+
+
+def test_a_task_that_a_limit_of_its_function_keeps_says_so(kernel: Kernel, gate: Path) -> None:
+    kernel.run(
+        "@cm.remote(max_in_flight=1)\ndef alone(path):\n    while not os.path.exists(path):\n        time.sleep(0.01)\n"
+        f"first, second = alone.remote({str(gate)!r}), alone.remote({str(gate)!r})\n"
+        "while first.client.info(first)['state'] != 'running': time.sleep(0.01)"
+    )
+    assert "waits: 1 of 1 of alone run, its max_in_flight" in result(kernel, kernel.run("%inspect second"))
+    gate.touch()
+    kernel.run("cm.get([first, second])")
 
 
 def test_mistakes_are_sentences(kernel: Kernel) -> None:
@@ -79,18 +117,22 @@ def test_mistakes_are_sentences(kernel: Kernel) -> None:
 
 
 def test_the_variables_of_a_failure(kernel: Kernel) -> None:
-    kernel.run("@cm.remote\ndef share(total, n):\n    half = total / 2\n    return half / n\n"
-               "fut = share.remote(10, 0)\ncm.wait([fut])")
+    kernel.run(
+        "@cm.remote\ndef share(total, n):\n    half = total / 2\n    return half / n\n"
+        "fut = share.remote(10, 0)\ncm.wait([fut])"
+    )
     text = error(kernel, "%inspect --pdb fut")[1]
     assert "were not kept when it failed" in text and "%retry fut runs it again" in text
     kernel.run("%config CellmeshMagics.keep_frames = True\nimport numpy as np")
     try:
         kernel.run("%retry fut\ncm.wait([fut])")
-        text = result(kernel, kernel.run("%inspect --pdb fut"))
-        assert re.search(r'File "Cell In\[\d+\]", line 4, in share\n    return half / n\ntotal = 10\nn = 0\nhalf = 5.0', text), text
+        text = result(kernel, kernel.run("%inspect --pdb fut", attended=False))
+        assert re.search(
+            r'File "Cell In\[\d+\]", line 4, in share\n    return half / n\ntotal = 10\nn = 0\nhalf = 5.0', text
+        ), text
         assert "ZeroDivisionError" in text and "scheduler" not in text
         kernel.run("%%remote\nbig = np.zeros((1000, 10))\nwrong = big @ big\n")
-        shown = result(kernel, kernel.run("cm.wait([wrong])\n%inspect --pdb wrong"))
+        shown = result(kernel, kernel.run("cm.wait([wrong])\n%inspect --pdb wrong", attended=False))
         assert "big = <ndarray of shape 1000 × 10, float64>" in shown and "in <module>" in shown, shown
     finally:
         kernel.run("%config CellmeshMagics.keep_frames = False")
@@ -102,4 +144,4 @@ def test_the_variables_of_a_failure(kernel: Kernel) -> None:
 def test_variables_of_what_has_not_failed(kernel: Kernel, line: str) -> None:
     assert "holds the future of a task that has failed" in error(kernel, line)[1]
     kernel.run("fine = cm.put(1)")
-    assert "'fine' is of one that has not" in error(kernel, "%inspect --pdb fine")[1]
+    assert "and 'fine' is finished" in error(kernel, "%inspect --pdb fine")[1]

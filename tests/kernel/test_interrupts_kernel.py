@@ -1,10 +1,12 @@
-"""The stop button at random moments of mixed work: the cell ends, and the session is as good as new.
+"""The stop button at random moments of mixed work: the cell ends, and the session works as before.
 
-Every cell works for ever and checks what it gets, so it ends by the interrupt alone, or by a wrong value. It says when it has
-begun, for what comes before that ipykernel may ignore; after it one press must be enough. How many there are says
-CELLMESH_INTERRUPTS (`make nightly`: 500); CELLMESH_SEED begins another sequence. How long they took is printed: until IPython has
-the error in hand, which is ours, and until it has shown it, for which it reads the sources of the libraries in the traceback.
+Every cell works for ever and checks what it gets. So it ends by the interrupt alone, or by a wrong value. The cell says
+when it has begun, because ipykernel may ignore an earlier press; after that one press must be enough.
+CELLMESH_INTERRUPTS says how many presses there are (`make nightly`: 500); CELLMESH_SEED chooses another sequence. The
+test prints how long they took: until IPython has the error in hand, which is ours to keep short, and until it has shown
+the error, for which it reads the sources of the libraries in the traceback.
 """
+
 from __future__ import annotations
 
 import os
@@ -13,8 +15,8 @@ import random
 import time
 
 import pytest
-from kernels import Kernel, plain, reply_of, value
-from support import wait_until
+from support.kernels import Kernel, plain, reply_of, value
+from support.waiting import wait_until
 
 N = int(os.environ.get("CELLMESH_INTERRUPTS", 50))
 SEED = int(os.environ.get("CELLMESH_SEED", 1))
@@ -56,22 +58,27 @@ WORK = {
     "a get that blocks": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(slow.remote(i)) == i",
     "quick gets": "i = 0\nwhile True:\n    i += 1\n    assert cm.get(add.remote(i, 1)) == i + 1",
     "submitting": "while True:\n    refs = [add.remote(i, i) for i in range(500)]\n"
-                  "    assert cm.get(refs) == [2 * i for i in range(500)]",
+    "    assert cm.get(refs) == [2 * i for i in range(500)]",
     "await": "i = 0\nwhile True:\n    i += 1\n    assert await slow.remote(i) == i",
     "gather": "while True:\n    assert await asyncio.gather(*[add.remote(i, 0) for i in range(20)]) == list(range(20))",
     "wait": "while True:\n    refs = [slow.remote(i) for i in range(4)]\n    while refs:\n"
-            "        done, refs = cm.wait(refs)\n        assert 0 <= cm.get(done[0]) < 4",
+    "        done, refs = cm.wait(refs)\n        assert 0 <= cm.get(done[0]) < 4",
     "an actor": "i = 0\nwhile True:\n    i += 1\n    assert cm.get([counter.echo.remote(i + k) for k in range(5)]) == "
-                "[i, i + 1, i + 2, i + 3, i + 4]",
+    "[i, i + 1, i + 2, i + 3, i + 4]",
     "a stream": "while True:\n    assert [cm.get(ref) for ref in items.remote(20)] == list(range(20))",
     "arrays": "while True:\n    ref = cm.put(np.ones(20_000))\n    assert cm.get(ref).sum() == 20_000\n"
-              "    assert cm.get(add.remote(array, 1))[5] == 6",
+    "    assert cm.get(add.remote(array, 1))[5] == 6",
     "nested tasks": "while True:\n    assert cm.get(nested.remote(10)) == 55",
     "progress": "while True:\n    assert list(cm.progress([slow.remote(i) for i in range(3)])) == [0, 1, 2]",
+    "a map": "while True:\n    assert list(slow.map(range(3))) == [0, 1, 2]\n    assert sum(add.map(range(200), "
+    "range(200))) == 39_800",
+    "a map as they come": "import itertools\nfor n, _ in enumerate(slow.map(itertools.count(), ordered=False)): pass",
+    "groups": "while True:\n    with cm.group() as g:\n        refs = [g.submit(slow, i) for i in range(3)]\n    "
+    "assert cm.get(refs) == [0, 1, 2]",
     "a remote cell": f"%%remote --wait\n{BEGUN}n = 0\nwhile True:\n    n += 1\n    time.sleep(0.001)",
     "remote cells": "for i in range(100_000):\n"
-                    "    get_ipython().run_cell_magic('remote', '--returns total', f'total = {i} + 1')\n"
-                    "    assert cm.get(total) == i + 1",
+    "    get_ipython().run_cell_magic('remote', '--returns total', f'total = {i} + 1')\n"
+    "    assert cm.get(total) == i + 1",
 }
 
 
@@ -98,15 +105,25 @@ def test_random_interrupts(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[s
         if shown is not None:
             took["raised"].append((raised - pressed, what))
             took["shown"].append((shown - pressed, what))
-    assert value(kernel, "[__import__('cellmesh').session.current().client.check(), len(cm.get(array))]") == [[], 100_000]
+    assert value(
+        kernel,
+        "[__import__('cellmesh.session.current', fromlist=['current']).current().client.check(), len(cm.get(array))]",
+    ) == [
+        [],
+        100_000,
+    ]
     with capsys.disabled():
         for how, times in took.items():
             times.sort()
             late = [f"{1e3 * seconds:.0f} ms ({what})" for seconds, what in reversed(times) if seconds > 0.1]
-            print(f"\n{len(times)} interrupts (seed {SEED}): {how} after {1e3 * times[len(times) // 2][0]:.0f} ms (median), "
-                  f"{1e3 * times[int(0.95 * len(times))][0]:.0f} ms (95 %), {1e3 * times[-1][0]:.0f} ms (the last); "
-                  f"over 100 ms: {', '.join(late) or 'none'}")
-        print(f"{n_too_early} came before the cell had begun, and {n_dropped} of them ended the request without a reply")
+            print(
+                f"\n{len(times)} interrupts (seed {SEED}): {how} after {1e3 * times[len(times) // 2][0]:.0f} ms "
+                f"(median), {1e3 * times[int(0.95 * len(times))][0]:.0f} ms (95 %), {1e3 * times[-1][0]:.0f} ms (the "
+                f"last); over 100 ms: {', '.join(late) or 'none'}"
+            )
+        print(
+            f"{n_too_early} came before the cell had begun, and {n_dropped} of them ended the request without a reply"
+        )
     assert n_too_early < N / 4, "most are to come while the cell works"
 
 
@@ -115,9 +132,9 @@ def interrupted(kernel: Kernel, code: str, after_s: float, what: str) -> tuple[f
 
     Returns
     -------
-    When the button was pressed, when the error had been shown, in Unix seconds, and whether the cell had begun by then. None if ipykernel
-    dropped the request: an interrupt in the milliseconds before it runs the code leaves a request without a reply
-    ("KeyboardInterrupt caught in kernel").
+    When the button was pressed, when the error had been shown, in Unix seconds, and whether the cell had begun by then.
+    None if ipykernel dropped the request: an interrupt in the milliseconds before it runs the code leaves a request
+    without a reply ("KeyboardInterrupt caught in kernel").
     """
     request = kernel.start(code)
     wait_until(lambda: kernel.of(request, "status"))
@@ -165,7 +182,9 @@ class Presser:
 
 @pytest.mark.timeout(60 + N)
 def test_any_instant_of_a_gather(fresh_kernel: Kernel, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pressed from within the kernel, so to the microsecond, within what one gather takes; one press is always enough."""
+    """Pressed from within the kernel, so to the microsecond, within what one gather takes; one press is always
+    enough.
+    """
     kernel = fresh_kernel
     kernel.run(f"{SETUP}{PRESSER}import random\npresser = Presser({SEED}, 0.01)", 60)
     for number in range(4 * N):
@@ -177,8 +196,10 @@ def test_any_instant_of_a_gather(fresh_kernel: Kernel, capsys: pytest.CaptureFix
     n, median, most, last = value(kernel, "len(took), took[len(took) // 2], took[int(0.95 * len(took))], took[-1]")
     assert n == 4 * N and value(kernel, "[t for t in asyncio.all_tasks() if 'cell' in t.get_coro().__name__]") == []
     with capsys.disabled():
-        print(f"\n{n} interrupts of gather (seed {SEED}): the cell had ended after {median:.1f} ms (median), {most:.1f} ms (95 %), "
-              f"{last:.0f} ms (the last)")
+        print(
+            f"\n{n} interrupts of gather (seed {SEED}): the cell had ended after {median:.1f} ms (median), {most:.1f} "
+            f"ms (95 %), {last:.0f} ms (the last)"
+        )
 
 
 def test_a_cell_that_is_stopped_before_it_has_begun_does_not_run(fresh_kernel: Kernel) -> None:
@@ -193,15 +214,20 @@ def interrupted(future):
     raise KeyboardInterrupt
 kernel._cancel_on_sigint = interrupted""")
     kernel.wait(kernel.start("ran.append(1)\nwhile True: await asyncio.sleep(0.01)"))
-    assert value(kernel, "ran, [t.get_coro().__name__ for t in asyncio.all_tasks() if 'cell' in t.get_coro().__name__]") == ([], [])
+    assert value(
+        kernel, "ran, [t.get_coro().__name__ for t in asyncio.all_tasks() if 'cell' in t.get_coro().__name__]"
+    ) == ([], [])
     request = kernel.run("await asyncio.sleep(0.01)\nran.append(2)")
     assert value(kernel, "ran") == [2] and reply_of(kernel, request)["status"] == "ok"
 
 
 def test_an_interrupt_that_python_cannot_raise_comes_again(fresh_kernel: Kernel) -> None:
     kernel = fresh_kernel
-    kernel.run("%load_ext cellmesh\nimport signal, time\nclass Freed:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)\n"
-               "class Wrong:\n    def __del__(self): 1 / 0")
+    kernel.run(
+        "%load_ext cellmesh\nimport signal, time\nclass Freed:\n    def __del__(self):\n        "
+        "signal.raise_signal(signal.SIGINT)\n"
+        "class Wrong:\n    def __del__(self): 1 / 0"
+    )
     request = kernel.start("Freed()\ntime.sleep(20)")
     assert reply_of(kernel, request)["ename"] == "KeyboardInterrupt" and kernel.text(request, "stderr") == ""
     request = kernel.run("Wrong()\n1")

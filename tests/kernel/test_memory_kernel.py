@@ -1,8 +1,9 @@
-"""Cells that are run again and again, each time over another large value: the store does not fill up."""
+"""Cells that run again and again, each time over another large value, do not fill the store."""
+
 from __future__ import annotations
 
 import pytest
-from kernels import Kernel
+from support.kernels import Kernel, error
 
 # jupyter_client keeps zmq's I/O threads and their descriptors for the life of the process.
 pytestmark = [pytest.mark.may_keep("descriptors", "zmq context"), pytest.mark.may_keep("threads", "zmq context")]
@@ -16,10 +17,28 @@ MAGIC_CELL = """%%remote
 seen = int(ref[0])"""
 
 
-def test_cells_that_are_defined_anew(fresh_kernel: Kernel) -> None:
-    fresh_kernel.run("%load_ext cellmesh\nimport numpy as np\nimport cellmesh as cm\n"
-                     "cm.init(num_cpus=2, object_store_memory=256 << 20, offload_limit=0)")
+def test_cells_that_are_defined_again(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run(
+        "%load_ext cellmesh\nimport numpy as np\nimport cellmesh as cm\n"
+        "cm.init(num_cpus=2, object_store_memory=256 << 20, offload_limit=0)"
+    )
     for i in range(20):
         fresh_kernel.run(CELL.format(i=i))
         fresh_kernel.run(MAGIC_CELL)
         fresh_kernel.run(f"assert cm.get(seen) == {i}")
+
+
+def test_a_full_store_names_the_variable_that_a_cell_takes_along(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run(
+        "%load_ext cellmesh\nimport cellmesh as cm, numpy as np\n"
+        "cm.init(num_cpus=1, object_store_memory=12_000_000, offload_limit=0)\n"
+        "big, other = np.zeros(15_000_000, np.uint8), np.zeros(9_000_000, np.uint8)"
+    )
+    said = error(fresh_kernel, "%%remote\nx = big.sum()")[1]
+    assert "the variable 'big' (15 MB), which the cell takes along, does not fit: the object store holds 12" in said
+    assert "larger than the whole store" in said and "object_store_memory=" in said and "Drop references" not in said
+    said = error(
+        fresh_kernel,
+        "held = cm.put(np.zeros(8_000_000, np.uint8))\nget_ipython().run_cell_magic('remote', '', 'y = other.sum()')",
+    )[1]
+    assert "the variable 'other' (9 MB), which the cell takes along, does not fit" in said and ": held" in said

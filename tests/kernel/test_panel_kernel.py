@@ -1,4 +1,5 @@
-"""The panel's other end in a real kernel: live while cells run, truthful about what happened, cheap."""
+"""The kernel's end of the panel in a real kernel: live while cells run, true to what happened, cheap."""
+
 from __future__ import annotations
 
 import gzip
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels import Kernel, result, value
-from replica import Replica
-from support import wait_until
-
 from cellmesh.kernel_ext.panel_messages import BURST_BYTES, BYTES_PER_SECOND, MESSAGES_PER_SECOND, VERSION, decode
-from cellmesh.recording import open_recording
+from support.kernels import Kernel, result, value
+from support.panel_replica import Replica
+from support.waiting import wait_until
+
+from cellmesh.observe.recording import open_recording
 
 DEFINITIONS = """
 import numpy as np
@@ -49,7 +50,7 @@ class Panel:
     def read(self) -> Replica:
         """Apply what has arrived."""
         messages = self.kernel.comm(self.comm_id)
-        for message in messages[self._n_read:]:
+        for message in messages[self._n_read :]:
             self.replica.apply(*decode(message["content"]["data"], message["buffers"]))
         self._n_read = len(messages)
         return self.replica
@@ -82,11 +83,16 @@ def row_of(replica: Replica, function: str) -> int:
 
 
 def agree(rows: list[tuple[Any, ...]], others: list[tuple[Any, ...]]) -> bool:
-    """Whether rows are the same, their times to some milliseconds: the rate of the segment's clock is known better with time. Not rounded: of
-    two numbers however close one may be rounded down and the other up, and then that stays so."""
+    """Whether rows are the same, their times to some milliseconds: the rate of the segment's clock is known better with
+    time. Not rounded: of two numbers however close one may be rounded down and the other up, and then that stays so."""
     return len(rows) == len(others) and all(
-        len(row) == len(other) and all(a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) < 0.02)
-                                       for a, b in zip(row, other, strict=True)) for row, other in zip(rows, others, strict=True))
+        len(row) == len(other)
+        and all(
+            a == b or (isinstance(a, float) and isinstance(b, float) and abs(a - b) < 0.02)
+            for a, b in zip(row, other, strict=True)
+        )
+        for row, other in zip(rows, others, strict=True)
+    )
 
 
 def test_the_kernel_says_that_it_is_there(fresh_kernel: Kernel) -> None:
@@ -110,30 +116,48 @@ def test_the_kernel_says_that_it_is_there(fresh_kernel: Kernel) -> None:
 
 def test_a_chain_of_tasks_is_a_chain_of_rows(kernel: Kernel, panel: Panel) -> None:
     before = len(panel.read().rows)
-    kernel.start("a = add.remote(1, 2); b = add.remote(a, 3); c = add.remote(b, a); print(cm.get(c))",
-                 cell_id="cell-uuid")
-    replica = panel.until(lambda replica: len(replica.rows) >= before + 3 and not replica.header.behind
-                          and all(state[0] == 3 for state in list(replica.states.values())[before:]))
+    kernel.start(
+        "a = add.remote(1, 2); b = add.remote(a, 3); c = add.remote(b, a); print(cm.get(c))", cell_id="cell-uuid"
+    )
+    replica = panel.until(
+        lambda replica: (
+            len(replica.rows) >= before + 3
+            and not replica.header.behind
+            and all(state[0] == 3 for state in list(replica.states.values())[before:])
+        )
+    )
     first = len(replica.rows) - 3
     assert {(s - first, t - first) for s, t in replica.edges if t >= first} == {(0, 1), (1, 2), (0, 2)}
     function, cell, *_ = replica.rows[first]
     assert replica.labels["functions"][function] == "add"
     assert replica.labels["cells"][cell].id == "cell-uuid" and replica.labels["cells"][cell].label.startswith("In [")
-    state, worker, started, finished, size = replica.states[first]
+    _state, worker, started, finished, size = replica.states[first]
     assert worker in replica.labels["workers"] and 0 < started <= finished and size > 0
     assert replica.rows[first][-1] <= started <= replica.header.now
 
 
-@pytest.mark.parametrize(("code", "error"), [
-    ("try:\n    cm.get(quotient.remote(1, 0))\nexcept ZeroDivisionError:\n    pass", "ZeroDivisionError: division by zero"),
-    ("quotient.remote('a', 0); None", "TypeError: unsupported operand type(s) for /: 'str' and 'int'"),
-    ("try:\n    cm.get(quotient.options(max_retries=0).remote(Leaves(), 1))\nexcept cm.exceptions.WorkerCrashedError:\n"
-     "    pass", "WorkerCrashedError: the worker that ran the task 'quotient' ended with exit status 3"),
-])
-def test_the_card_of_a_failed_task_says_why_when_no_ref_is_left(kernel: Kernel, panel: Panel, code: str,
-                                                               error: str) -> None:
-    kernel.run("class Leaves:\n    def __truediv__(self, other): os._exit(3)\n"
-               "@cm.remote\ndef quotient(a, b): return a / b")
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (
+            "try:\n    cm.get(quotient.remote(1, 0))\nexcept ZeroDivisionError:\n    pass",
+            "ZeroDivisionError: division by zero",
+        ),
+        ("quotient.remote('a', 0); None", "TypeError: unsupported operand type(s) for /: 'str' and 'int'"),
+        (
+            "try:\n    cm.get(quotient.options(max_retries=0).remote(Leaves(), 1))\nexcept "
+            "cm.exceptions.WorkerCrashedError:\n"
+            "    pass",
+            "WorkerCrashedError: the worker that ran the task 'quotient' ended with exit status 3",
+        ),
+    ],
+)
+def test_the_card_of_a_failed_task_says_why_when_no_ref_is_left(
+    kernel: Kernel, panel: Panel, code: str, error: str
+) -> None:
+    kernel.run(
+        "class Leaves:\n    def __truediv__(self, other): os._exit(3)\n@cm.remote\ndef quotient(a, b): return a / b"
+    )
     failed = panel.read().states_of("quotient")["failed"]
     kernel.run(code)
     panel.until(lambda replica: replica.states_of("quotient")["failed"] == failed + 1 and not replica.header.behind)
@@ -147,8 +171,9 @@ def test_a_panel_that_opens_later_sees_the_same(kernel: Kernel, panel: Panel) ->
     kernel.run("cm.get([add.remote(i, i) for i in range(50)])")
     panel.until(lambda replica: replica.states_of("add")["finished"] >= 50 and replica.header.behind == 0)
     later = Panel(kernel, "later")
-    later.until(lambda replica: replica.n >= 0 and replica.header.behind == 0
-                and len(replica.rows) == len(panel.read().rows))
+    later.until(
+        lambda replica: replica.n >= 0 and replica.header.behind == 0 and len(replica.rows) == len(panel.read().rows)
+    )
     assert agree(later.replica.rows, panel.replica.rows) and later.replica.edges == panel.replica.edges
     wait_until(lambda: agree([*later.read().states.values()], [*panel.read().states.values()]))
     kernel.ask(op="close", comm_id="later")
@@ -176,9 +201,13 @@ def test_resync_starts_again(kernel: Kernel, panel: Panel) -> None:
     panel.until(lambda replica: replica.rows and not replica.header.behind)
     n_before = len(kernel.comm(panel.comm_id))
     kernel.ask(op="resync", comm_id=panel.comm_id)
-    wait_until(lambda: len(kernel.comm(panel.comm_id)) > n_before)
-    assert any(m["content"]["data"]["type"] == "snapshot" and m["content"]["data"]["n"] == 0
-               for m in kernel.comm(panel.comm_id)[n_before:])
+    # A delta may have been on its way before.
+    wait_until(
+        lambda: any(
+            m["content"]["data"]["type"] == "snapshot" and m["content"]["data"]["n"] == 0
+            for m in kernel.comm(panel.comm_id)[n_before:]
+        )
+    )
     panel.until(lambda replica: replica.rows and not replica.header.behind)
 
 
@@ -186,8 +215,15 @@ def test_many_tasks_stay_within_the_bounds_and_all_arrive(kernel: Kernel, panel:
     panel.until(lambda replica: replica.n >= 0)
     began, first = time.monotonic(), len(kernel.comm(panel.comm_id))
     kernel.run("cm.get([add.remote(i, 1) for i in range(100_000)]); None", 120)
-    panel.until(lambda replica: replica.states_of("add")["finished"] >= 100_000 and not replica.header.behind
-                and replica.header.counts.running == 0, "100,000 finished tasks", 60)
+    panel.until(
+        lambda replica: (
+            replica.states_of("add")["finished"] >= 100_000
+            and not replica.header.behind
+            and replica.header.counts.running == 0
+        ),
+        "100,000 finished tasks",
+        60,
+    )
     span = time.monotonic() - began
     messages = kernel.comm(panel.comm_id)[first:]
     n_bytes = sum(len(buffer) for m in messages for buffer in m["buffers"])
@@ -210,21 +246,33 @@ def test_an_actor_and_its_calls(kernel: Kernel, panel: Panel) -> None:
 
 
 def test_large_objects_and_those_that_tasks_need_are_rows(kernel: Kernel, panel: Panel) -> None:
-    kernel.run("big = cm.put(np.zeros(1_000_000)); small = cm.put(5); unused = cm.put(6)\n"
-               "ref = add.remote(small, 1); cm.get(ref)")
+    kernel.run(
+        "big = cm.put(np.zeros(1_000_000)); small = cm.put(5); unused = cm.put(6)\n"
+        "ref = add.remote(small, 1); cm.get(ref)"
+    )
+
     def sizes_in(replica: Replica) -> list[float]:
         return [replica.states[row][4] for row, columns in enumerate(replica.rows) if columns[4] == 3]
+
     sizes = sizes_in(panel.until(lambda replica: len(sizes_in(replica)) >= 2 and None not in sizes_in(replica)))
     assert len(sizes) == 2 and max(sizes) >= 8_000_000
 
 
 def test_objects_are_called_by_how_they_came_to_be(kernel: Kernel, panel: Panel) -> None:
-    kernel.run("@cm.remote(num_returns='dynamic')\ndef items():\n    yield np.zeros(100_000)\ncm.get(list(cm.get(items.remote())))\n"
-               "total = cm.get(add.remote(np.ones(100_000), 1))\ntable = np.ones(200_000)")
+    kernel.run(
+        "@cm.remote(num_returns='dynamic')\ndef items():\n    yield np.zeros(100_000)\n"
+        "cm.get(list(cm.get(items.remote())))\n"
+        "total = cm.get(add.remote(np.ones(100_000), 1))\ntable = np.ones(200_000)"
+    )
     kernel.run("%%remote --wait\nlast = table[-1]")
-    replica = panel.until(lambda replica: replica.states_of("argument")["finished"] >= 2 and replica.states_of("item")["finished"] >= 1)
-    sizes = {replica.states[row][4] for row, columns in enumerate(replica.rows)
-             if replica.labels["functions"][columns[0]] == "argument"}
+    replica = panel.until(
+        lambda replica: replica.states_of("argument")["finished"] >= 2 and replica.states_of("item")["finished"] >= 1
+    )
+    sizes = {
+        replica.states[row][4]
+        for row, columns in enumerate(replica.rows)
+        if replica.labels["functions"][columns[0]] == "argument"
+    }
     assert {round(size, -5) for size in sizes} >= {800_000, 1_600_000}, "of a call, and what a cell has captured"
 
 
@@ -247,8 +295,10 @@ def test_the_card_of_a_failure_has_the_traceback(kernel: Kernel, panel: Panel) -
 
 
 def test_the_card_of_an_actor_whose_constructor_failed(kernel: Kernel, panel: Panel) -> None:
-    kernel.run("@cm.remote\nclass Broken:\n    def __init__(self, n): self.share = 1 / n\n    def ask(self): return 1\n"
-               "broken = Broken.remote(0)\ncall = broken.ask.remote()\ncm.wait([call]); None")
+    kernel.run(
+        "@cm.remote\nclass Broken:\n    def __init__(self, n): self.share = 1 / n\n    def ask(self): return 1\n"
+        "broken = Broken.remote(0)\ncall = broken.ask.remote()\ncm.wait([call]); None"
+    )
     panel.until(lambda replica: replica.states_of("Broken")["failed"] == 1)
     wait_until(lambda: "ZeroDivisionError" in kernel.ask(op="card", row=row_of(panel.replica, "Broken"))["text"])
     shown = result(kernel, kernel.run("%inspect call"))
@@ -256,8 +306,9 @@ def test_the_card_of_an_actor_whose_constructor_failed(kernel: Kernel, panel: Pa
 
 
 def test_cancel_from_the_panel_while_the_cell_waits(kernel: Kernel, panel: Panel) -> None:
-    cell = kernel.start("try: cm.get(hold.remote('/nowhere'))\n"
-                        "except cm.exceptions.TaskCancelledError: print('cancelled')")
+    cell = kernel.start(
+        "try: cm.get(hold.remote('/nowhere'))\nexcept cm.exceptions.TaskCancelledError: print('cancelled')"
+    )
     panel.until(lambda replica: replica.states_of("hold")["running"] == 1)
     row = row_of(panel.replica, "hold")
     assert kernel.ask(op="cancel", row=row) == {"status": "ok", "outcome": "running"}
@@ -269,8 +320,9 @@ def test_cancel_from_the_panel_while_the_cell_waits(kernel: Kernel, panel: Panel
 
 def test_retry_submits_a_failed_task_again(kernel: Kernel, panel: Panel, tmp_path: Path) -> None:
     gate = tmp_path / "retried"
-    kernel.run(f"@cm.remote\ndef opened(): return open({str(gate)!r}).read()\n"
-               "held = [opened.remote()]\ncm.wait(held); None")
+    kernel.run(
+        f"@cm.remote\ndef opened(): return open({str(gate)!r}).read()\nheld = [opened.remote()]\ncm.wait(held); None"
+    )
     panel.until(lambda replica: replica.states_of("opened")["failed"] == 1)
     gate.write_text("there")
     assert kernel.ask(op="retry", row=row_of(panel.replica, "opened")) == {"status": "ok", "bound": ["1 in held"]}
@@ -281,8 +333,11 @@ def test_retry_submits_a_failed_task_again(kernel: Kernel, panel: Panel, tmp_pat
 
 def test_fetch_binds_a_variable(kernel: Kernel, panel: Panel) -> None:
     kernel.run("fetched = None; kept = [{'deep': add.remote(20, 22)}]; cm.wait([kept[0]['deep']]); None")
-    panel.until(lambda replica: replica.rows and all(state[0] >= 3 for state in replica.states.values())
-                and not replica.header.behind)
+    panel.until(
+        lambda replica: (
+            replica.rows and all(state[0] >= 3 for state in replica.states.values()) and not replica.header.behind
+        )
+    )
     row = row_of(panel.replica, "add")
     assert kernel.ask(op="fetch", row=row, name="fetched") == {"status": "ok"}
     cell = kernel.run("print(fetched)")
@@ -312,9 +367,12 @@ def displays_of(kernel: Kernel, cell: str) -> list[dict[str, Any]]:
     """The states of a cell's one display, in order."""
     (shown,) = kernel.of(cell, "display_data")
     name = shown["content"]["transient"]["display_id"]
-    return [m["content"]["data"] for m in list(kernel.messages)
-            if m["msg_type"] in ("display_data", "update_display_data")
-            and m["content"]["transient"].get("display_id") == name]
+    return [
+        m["content"]["data"]
+        for m in list(kernel.messages)
+        if m["msg_type"] in ("display_data", "update_display_data")
+        and m["content"]["transient"].get("display_id") == name
+    ]
 
 
 def test_a_card_follows_its_ref(kernel: Kernel, tmp_path: Path) -> None:
@@ -322,23 +380,31 @@ def test_a_card_follows_its_ref(kernel: Kernel, tmp_path: Path) -> None:
     cell = kernel.run(f"ref = hold.remote({str(gate)!r})\nref")
     wait_until(lambda: "hold: running" in displays_of(kernel, cell)[-1]["text/plain"])
     gate.touch()
-    wait_until(lambda: "\n7" in displays_of(kernel, cell)[-1]["text/plain"]
-               and "ran" in displays_of(kernel, cell)[-1]["text/plain"])
+    wait_until(
+        lambda: (
+            "\n7" in displays_of(kernel, cell)[-1]["text/plain"]
+            and "ran" in displays_of(kernel, cell)[-1]["text/plain"]
+        )
+    )
     assert "finished" in displays_of(kernel, cell)[-1]["text/html"] and len(displays_of(kernel, cell)) <= 8
     assert not kernel.of(cell, "execute_result")
 
 
 def test_the_table_of_futures(kernel: Kernel) -> None:
-    cell = kernel.run("lone = add.remote(1, 1); many = [add.remote(i, i) for i in range(5)]\n"
-                      "cm.get([lone, *many])\n%futures")
+    cell = kernel.run(
+        "lone = add.remote(1, 1); many = [add.remote(i, i) for i in range(5)]\ncm.get([lone, *many])\n%futures"
+    )
     data = kernel.of(cell, "execute_result", "display_data")[0]["content"]["data"]
     assert "lone" in data["text/plain"] and "5 futures: 5 finished" in data["text/plain"]
     assert "<table" in data["text/html"]
 
 
 def test_variables_that_hold_the_same_futures_share_a_row(kernel: Kernel) -> None:
-    kernel.run("run = [add.remote(i, i) for i in range(3)]\nfor item in run: cm.get(item)\nby_name = {'x': run[0], 'y': run[1]}\n"
-               "for i in range(3): fut = add.remote(i, 1)\nsame = fut\ncm.get(fut)")
+    kernel.run(
+        "run = [add.remote(i, i) for i in range(3)]\nfor item in run: cm.get(item)\nby_name = {'x': run[0], 'y': "
+        "run[1]}\n"
+        "for i in range(3): fut = add.remote(i, 1)\nsame = fut\ncm.get(fut)"
+    )
     rows = kernel.of(kernel.run("%futures"), "execute_result")[0]["content"]["data"]["text/plain"].splitlines()
     assert [row for row in rows if row.startswith("run, by_name, item ")], rows
     assert [row for row in rows if row.startswith("fut, same ")], rows
@@ -351,10 +417,11 @@ def test_the_graph_as_a_widget_keeps_a_picture(kernel: Kernel) -> None:
     assert "<svg" in data["text/html"] and "task" in data["text/plain"]
 
 
-def test_the_picture_is_drawn_again_when_the_tasks_are_done(kernel: Kernel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("attended", [True, False])
+def test_the_picture_is_drawn_again_when_the_tasks_are_done(kernel: Kernel, tmp_path: Path, attended: bool) -> None:
     gate = tmp_path / "gate"
     kernel.run(f"ref = hold.remote({str(gate)!r})")
-    cell = kernel.run("%graph")
+    cell = kernel.run("%graph", attended=attended)
     gate.touch()
     wait_until(lambda: len(displays_of(kernel, cell)) > 1, 20, "another picture")
     assert "1 running" not in displays_of(kernel, cell)[-1]["text/html"]
@@ -386,12 +453,18 @@ def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
     replica, n_read = Replica(), 0
 
     def say(**content: Any) -> None:
-        kernel.client.shell_channel.send(kernel.client.session.msg(
-            "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}}))
+        kernel.client.shell_channel.send(
+            kernel.client.session.msg(
+                "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}}
+            )
+        )
 
     def received(kind: str) -> list[dict[str, Any]]:
-        return [m for m in kernel.comm(comm_id) if m["content"]["data"].get("method") == "custom"
-                and m["content"]["data"]["content"]["type"] == kind]
+        return [
+            m
+            for m in kernel.comm(comm_id)
+            if m["content"]["data"].get("method") == "custom" and m["content"]["data"]["content"]["type"] == kind
+        ]
 
     def read() -> Replica:
         nonlocal n_read
@@ -411,7 +484,10 @@ def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
     say(op="hello", request=1)
     wait_until(lambda: received("reply"))
     assert received("reply")[0]["content"]["data"]["content"] == {
-        "type": "reply", "request": 1, "content": kernel.ask(op="hello")}
+        "type": "reply",
+        "request": 1,
+        "content": kernel.ask(op="hello"),
+    }
     say(op="open", comm_id="first view", request=2)
     wait_until(lambda: read().header is not None)
     kernel.start("cm.get(add.remote(2, 2))")
@@ -427,8 +503,10 @@ def test_the_widget_speaks_the_panel_s_language(kernel: Kernel) -> None:
 
 
 def test_what_tasks_print_can_be_asked_for_by_line(kernel: Kernel, panel: Panel) -> None:
-    kernel.run("@cm.remote\ndef say(n):\n    print('said', n)\n    print('loudly', n, file=sys.stderr)\n"
-               "import sys\ncm.get([say.remote(n) for n in range(3)])")
+    kernel.run(
+        "@cm.remote\ndef say(n):\n    print('said', n)\n    print('loudly', n, file=sys.stderr)\n"
+        "import sys\ncm.get([say.remote(n) for n in range(3)])"
+    )
     replica = panel.until(lambda replica: replica.header.lines >= 6 and replica.states_of("say")["finished"] == 3)
     reply = kernel.ask(op="logs", after=0)
     own = [line for line in reply["lines"] if line[4].startswith(("said", "loudly"))]
@@ -441,13 +519,14 @@ def test_what_tasks_print_can_be_asked_for_by_line(kernel: Kernel, panel: Panel)
 
 
 def test_what_holds_memory_is_named_with_its_holders(kernel: Kernel) -> None:
-    kernel.run("held = cm.put(np.ones(500_000))\nviewed = cm.get(held)\ncm.wait([add.remote(1, 2)]);")
+    kernel.run("_hidden = held = cm.put(np.ones(500_000))\nviewed = cm.get(held)\ncm.wait([add.remote(1, 2)]);")
     reply = kernel.ask(op="memory")
-    row, size, place, state, made_by, holders, variables, users = next(o for o in reply["objects"] if "held" in o[6])
-    assert size >= 4_000_000 and (place, state, made_by) == ("memory", "ready", "put") and variables == ["held", "viewed"]
+    _row, size, place, state, made_by, holders, variables, _users = next(o for o in reply["objects"] if "held" in o[6])
+    assert size >= 4_000_000 and (place, state, made_by) == ("memory", "ready", "put")
+    assert variables == ["held", "viewed", "_hidden"], "a name of the user's stands before the shell's"
     assert any("this driver" in words for words in holders) and reply["used"] >= size and reply["n_objects"] >= 1
     assert reply["objects"] == sorted(reply["objects"], key=lambda o: -o[1])
-    kernel.run("del held, viewed")
+    kernel.run("del held, viewed, _hidden")
 
 
 def test_the_machine_is_looked_at_while_tasks_run(kernel: Kernel, panel: Panel, tmp_path: Path) -> None:
@@ -460,8 +539,10 @@ def test_the_machine_is_looked_at_while_tasks_run(kernel: Kernel, panel: Panel, 
 
 
 @pytest.mark.parametrize("name", ["run.cellmesh", "run.html"])
-def test_a_session_is_saved_from_the_panel_and_by_the_magic(kernel: Kernel, panel: Panel, tmp_path: Path, name: str) -> None:
-    if name.endswith("html") and not files("cellmesh").joinpath("kernel_ext/static/page.js").is_file():
+def test_a_session_is_saved_from_the_panel_and_by_the_magic(
+    kernel: Kernel, panel: Panel, tmp_path: Path, name: str
+) -> None:
+    if name.endswith("html") and not files("cellmesh").joinpath("kernel_ext/panel/static/page.js").is_file():
         pytest.skip("the front end has not been built")
     kernel.run("cm.get(add.remote(20, 2)); cm.wait([divide.remote(1, 0)]);")
     panel.until(lambda replica: replica.states_of("divide")["failed"] >= 1)

@@ -1,22 +1,33 @@
 """`%inspect --pdb` in a real kernel: pdb over the frames that a worker has kept."""
+
 from __future__ import annotations
 
 import os
 import signal
 from pathlib import Path
 
-from kernels import Kernel, error, plain, value
-from support import wait_until
+from support.kernels import Kernel, error, plain, value
+from support.waiting import wait_until
 
-CELL = "%%remote --keep\nrows = [1, 2, 0]\ndef share(total, n):\n    half = total / 2\n    return half / n\n" \
-       "shares = [share(10, n) for n in rows]"
+CELL = (
+    "%%remote --keep-frames\nrows = [1, 2, 0]\ndef share(total, n):\n    half = total / 2\n    return half / n\n"
+    "shares = [share(10, n) for n in rows]"
+)
 
 
 def ask(kernel: Kernel, code: str) -> str:
     """Begin a cell that asks for lines."""
-    message = kernel.client.session.msg("execute_request", {
-        "code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": True,
-        "stop_on_error": True})
+    message = kernel.client.session.msg(
+        "execute_request",
+        {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": True,
+        },
+    )
     kernel.client.shell_channel.send(message)
     return message["header"]["msg_id"]
 
@@ -36,7 +47,9 @@ def test_pdb_over_the_frames_of_a_cell(kernel: Kernel) -> None:
     number = value(kernel, "len(In)")
     request = kernel.run(CELL)
     kernel.until_text(request, lambda text: "ZeroDivisionError" in text, "stderr")
-    kernel.run("@cm.remote\ndef other(): return 1\ncm.get([other.remote() for _ in range(20)])")  # the workers have moved on
+    kernel.run(
+        "@cm.remote\ndef other(): return 1\ncm.get([other.remote() for _ in range(20)])"
+    )  # the workers have moved on
     where = f"> Cell In[{number}](5)share()\n-> return half / n\n"
     said = talk(kernel, "%inspect --pdb shares", "p half, n", "half = 7; print(half * 6)", "interact", "u", "p n", "q")
     begin, _, rest = said.partition("not possible here")
@@ -58,7 +71,7 @@ def test_the_stop_button_ends_the_conversation(kernel: Kernel) -> None:
 def test_where_nothing_can_be_typed_the_variables_are_shown(kernel: Kernel) -> None:
     kernel.run(CELL)
     kernel.run("cm.wait([shares])")
-    request = kernel.run("%inspect --pdb shares")
+    request = kernel.run("%inspect --pdb shares", attended=False)
     assert "The variables as they were then, since nothing can be typed here:" in kernel.text(request)
     assert "half = 5.0" in kernel.of(request, "execute_result")[0]["content"]["data"]["text/plain"]
 
@@ -66,10 +79,13 @@ def test_where_nothing_can_be_typed_the_variables_are_shown(kernel: Kernel) -> N
 def test_functions_and_actors_keep_frames_if_it_is_set_so(kernel: Kernel) -> None:
     kernel.run("%config CellmeshMagics.keep_frames = True")
     try:
-        kernel.run("@cm.remote\ndef share(n):\n    return 10 / n\n@cm.remote\nclass Till:\n    def __init__(self): self.coins = 3\n"
-                   "    def share(self, n): return self.coins / n\n"
-                   "till = Till.remote()\nfuts = [share.remote(0), till.share.remote(0)]\ncm.wait(futs, num_returns=2)\n"
-                   "first, second = futs")
+        kernel.run(
+            "@cm.remote\ndef share(n):\n    return 10 / n\n@cm.remote\nclass Till:\n    def __init__(self): "
+            "self.coins = 3\n"
+            "    def share(self, n): return self.coins / n\n"
+            "till = Till.remote()\nfuts = [share.remote(0), till.share.remote(0)]\ncm.wait(futs, num_returns=2)\n"
+            "first, second = futs"
+        )
         assert talk(kernel, "%inspect --pdb first", "p n", "q").endswith("\n0\n")
         assert talk(kernel, "%inspect --pdb second", "p self.coins", "q").endswith("\n3\n")
         kernel.run("cm.wait([till.share.remote(0) for _ in range(3)], num_returns=3)")
@@ -102,6 +118,5 @@ def test_a_worker_that_dies_while_it_is_looked_at(kernel: Kernel) -> None:
 
 
 def test_what_was_not_kept(kernel: Kernel) -> None:
-    kernel.run(CELL.replace(" --keep", ""))
-    assert "%%remote --keep" in error(kernel, "cm.wait([shares])\n%inspect --pdb shares")[1]
-    assert "--keep is for cells that become a task" in error(kernel, "%%remote --keep\ndef f(): pass")[1]
+    kernel.run(CELL.replace(" --keep-frames", ""))
+    assert "%%remote --keep-frames" in error(kernel, "cm.wait([shares])\n%inspect --pdb shares")[1]

@@ -1,30 +1,39 @@
 """Progress bars in a real kernel: updated in place, also while other cells run and when none does."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kernels import Kernel, error, value
-from support import wait_until
+from support.kernels import Kernel, error, value
+from support.waiting import wait_until
 
 
 @pytest.fixture
 def gate(tmp_path: Path, kernel: Kernel) -> Iterator[Path]:
     """Tasks of `held` wait for it, except the first two."""
     path = tmp_path / "gate"
-    kernel.run(f"gate = {str(path)!r}\n@cm.remote\ndef held(i):\n    while i > 1 and not os.path.exists(gate):\n"
-               "        time.sleep(0.01)\n    return i")
+    kernel.run(
+        f"gate = {str(path)!r}\n@cm.remote\ndef held(i):\n    while i > 1 and not os.path.exists(gate):\n"
+        "        time.sleep(0.01)\n    return i"
+    )
     yield path
     path.touch()
 
 
 def bars(kernel: Kernel, request: str) -> list[dict[str, str]]:
     """The states of the one display of a cell, in order."""
-    (shown,) = [m for m in kernel.of(request, "display_data") if "cellmesh-progress" in m["content"]["data"]["text/html"]]
+    (shown,) = [
+        m for m in kernel.of(request, "display_data") if "cellmesh-progress" in m["content"]["data"]["text/html"]
+    ]
     display_id = shown["content"]["transient"]["display_id"]
-    return [m["content"]["data"] for m in list(kernel.messages) if m["msg_type"] in ("display_data", "update_display_data")
-            and m["content"]["transient"].get("display_id") == display_id]
+    return [
+        m["content"]["data"]
+        for m in list(kernel.messages)
+        if m["msg_type"] in ("display_data", "update_display_data")
+        and m["content"]["transient"].get("display_id") == display_id
+    ]
 
 
 def test_it_lives_while_nothing_runs_and_while_something_does(kernel: Kernel, gate: Path) -> None:
@@ -36,8 +45,13 @@ def test_it_lives_while_nothing_runs_and_while_something_does(kernel: Kernel, ga
     wait_until(lambda: "6/6 · in " in bars(kernel, request)[-1]["text/plain"])
     assert 'aria-valuenow="6"' in bars(kernel, request)[-1]["text/html"]
     n_different = len({m["text/plain"] for m in bars(kernel, request)})
-    assert n_different < 50 and value(kernel, "[t.name for t in __import__('threading').enumerate()"
-                                          " if t.name == 'cellmesh-progress']") == []
+    assert n_different < 50
+    wait_until(
+        lambda: (
+            value(kernel, "[t.name for t in __import__('threading').enumerate() if t.name == 'cellmesh-progress']")
+            == []
+        )
+    )
     assert len({m["text/plain"] for m in bars(kernel, request)}) == n_different
 
 
@@ -74,6 +88,9 @@ def test_definitions_have_no_progress(kernel: Kernel) -> None:
 
 
 def test_without_the_extension(fresh_kernel: Kernel) -> None:
-    request = fresh_kernel.run("import cellmesh as cm\n@cm.remote\ndef f(i): return i\n"
-                               "refs = [f.remote(i) for i in range(3)]\ncm.progress(refs)", 60)
+    request = fresh_kernel.run(
+        "import cellmesh as cm\n@cm.remote\ndef f(i): return i\n"
+        "refs = [f.remote(i) for i in range(3)]\ncm.progress(refs)",
+        60,
+    )
     wait_until(lambda: "3/3 · in" in bars(fresh_kernel, request)[-1]["text/plain"])

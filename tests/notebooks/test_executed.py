@@ -1,4 +1,5 @@
-"""What is left in a notebook that was executed without a front end (nbclient; papermill is the same)."""
+"""What remains in a notebook that was executed without a front end (by nbclient, as papermill does)."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -7,8 +8,11 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-pytestmark = [pytest.mark.may_keep("descriptors", "zmq context"), pytest.mark.may_keep("threads", "zmq context"),
-              pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.may_keep("descriptors", "zmq context"),
+    pytest.mark.may_keep("threads", "zmq context"),
+    pytest.mark.timeout(120),
+]
 
 
 def executed(tmp_path: Path, cells: list[str]) -> list[nbformat.NotebookNode]:
@@ -19,6 +23,21 @@ def executed(tmp_path: Path, cells: list[str]) -> list[nbformat.NotebookNode]:
     return notebook.cells
 
 
+def test_what_tasks_print_whose_values_a_cell_gets_stands_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    cells = [
+        "%load_ext cellmesh\nimport cellmesh as cm\ncm.init(num_cpus=1)",
+        "@cm.remote\ndef says(words, end):\n    print(words, end=end)\n    return words.upper()\n"
+        "cm.get(says.remote('whole', '\\n'))",
+        "cm.get(says.remote('part', ''))",
+        "cm.get(says.remote('last', '\\n')); cm.shutdown()",
+    ]
+    for cell, words in zip(executed(tmp_path, cells)[1:], ("whole", "part", "last"), strict=True):
+        assert words in "".join(output.text for output in cell.outputs if output.output_type == "stream"), cell
+
+
 def test_output_that_comes_after_its_cell_is_in_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     gate = tmp_path / "gate"
@@ -27,8 +46,8 @@ def test_output_that_comes_after_its_cell_is_in_the_card(tmp_path: Path, monkeyp
         f"%%remote\nimport os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.005)\n"
         "print('late words')\nresult = 'computed'\nresult",
         f"open({str(gate)!r}, 'w').close()\ncm.get(result)",
-        "import time\nfrom cellmesh.kernel_ext import host\n"
-        "while not any(card.facts.output for card in host.current().cards._ended.values()): time.sleep(0.01)",
+        "import time\nhost = get_ipython().magics_manager.registry['CellmeshMagics'].host\n"
+        "while not any(card.facts.output for card in host.cards._ended.values()): time.sleep(0.01)",
         "None",
     ]
     (card,) = [output for output in executed(tmp_path, cells)[1].outputs if output.output_type == "display_data"]

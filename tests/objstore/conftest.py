@@ -1,13 +1,13 @@
 """What tests of the store share."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
-from codec_harness import build
-
 from cellmesh.objstore import Store
+from support.codec_harness import build
 
 
 @pytest.fixture

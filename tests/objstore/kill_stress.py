@@ -1,13 +1,15 @@
-"""Random task graphs while workers and drivers are killed at random instants; every result is compared with what it must be.
+"""Random task graphs while workers and drivers are killed at random instants; every result is compared with what it
+must be.
 
     python tests/objstore/kill_stress.py SEED N_KILLS          # everything in memory
-    python tests/objstore/kill_stress.py SEED N_KILLS FOLDER   # larger arrays, a small store, which moves them to FOLDER and back
+    python tests/objstore/kill_stress.py SEED N_KILLS FOLDER   # large arrays, a small store that moves them there
 
-Plain processes around the extension alone: this program plays one driver and the scheduler; its forks are the workers and further
-drivers. Whoever is killed may be putting, getting, submitting, waiting, yielding, calling an actor, or moving values to disk
-(kill_work.py). It must have one thread, so it runs in a process of its own. Exit status 0 and a line of figures, or a traceback
-with the seed.
+Plain processes around the extension alone: this program plays one driver and the scheduler; its forks are the workers
+and further drivers. Whoever is killed may be putting, getting, submitting, waiting, yielding, calling an actor, or
+offloading values (kill_work.py). It must have one thread, so it runs in a process of its own. Exit status 0 and a
+line of figures, or a traceback with the seed.
 """
+
 from __future__ import annotations
 
 import os
@@ -24,7 +26,7 @@ from cellmesh.objstore import _core
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # PYTHONSAFEPATH leaves the one out
-import kill_work  # noqa: E402
+from objstore import kill_work
 
 N_WORKERS = 3
 N_DRIVERS = 2
@@ -45,7 +47,10 @@ class Stress:
         self.client = kill_work.attach(self.fd, _core.ROLE_DRIVER)
         self.client.set_total({"CPU": N_WORKERS + 1})
         self.client.set_offload(folder, 1 << 30)
-        self.one, self.placed = self.client.resource_class({"CPU": 1})[0], self.client.resource_class({"CPU": 1}, {})[0]
+        self.one, self.placed = (
+            self.client.resource_class({"CPU": 1}).shape,
+            self.client.resource_class({"CPU": 1}, {}).shape,
+        )
         self.code = kill_work.export(self.client)
         self.names = {name: ref.hex() for name, ref in self.code.items()}
         self.driver = kill_work.Driver(self.client, self.code, self.one, self.placed, str(seed), self.array_length)
@@ -93,7 +98,9 @@ class Stress:
                 continue
             code = os.waitstatus_to_exitcode(status)
             may_leave = pid in self.workers  # with its actor
-            assert code == -signal.SIGKILL or (may_leave and code == 0), f"seed {self.seed}: a process ended with {code}, see above"
+            assert code == -signal.SIGKILL or (may_leave and code == 0), (
+                f"seed {self.seed}: a process ended with {code}, see above"
+            )
             self.workers.discard(pid)
             self.drivers.discard(pid)
             for index in [k["index"] for k in self.client.clients() if k["pid"] == pid]:
@@ -108,7 +115,9 @@ class Stress:
         began = time.monotonic()
         while True:
             took = time.monotonic() - began
-            if self.random.random() < 0.7 / (1 + took):  # where all is slow, work would be killed for ever before it is done
+            if self.random.random() < 0.7 / (
+                1 + took
+            ):  # where all is slow, work would be killed for ever before it is done
                 self.kill_one()
             self.reap()
             self.fill_up()
@@ -119,9 +128,11 @@ class Stress:
             if not waits and all(stream.ended for stream in streams):
                 break
             if took > STUCK_S:
-                raise AssertionError(f"seed {self.seed}: stuck: {self.client.check()} {self.client.tasks(5)} {self.client.actors()} "
-                                     f"{self.client.clients()} {self.client.resources()}")
-        self.n_moved += self.client.stats()["n_on_disk"]
+                raise AssertionError(
+                    f"seed {self.seed}: stuck: {self.client.check()} {self.client.tasks(5)} {self.client.actors()} "
+                    f"{self.client.clients()} {self.client.resources()}"
+                )
+        self.n_moved += self.client.stats()["n_offloaded"]
         self.compare(refs, values)
         assert self.client.check() == [], f"seed {self.seed}: {self.client.check()}"
 
@@ -139,32 +150,40 @@ class Stress:
         return stats["n_tasks"] == 0 and stats["n_objects"] == len(self.code)
 
     @property
-    def n_on_disk(self) -> int:
+    def n_offloaded(self) -> int:
         """Objects that lay there when a round ended, or when they were freed."""
-        return self.n_moved + int(self.client.stats()["n_freed_on_disk"])
+        return self.n_moved + int(self.client.stats()["n_offloaded_freed"])
 
     def close(self) -> None:
         for pid in self.drivers:
             os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + STUCK_S
         while not self.nothing_left():
-            assert time.monotonic() < end, f"seed {self.seed}: left behind: {self.client.stats()} {self.client.objects()}"
+            assert time.monotonic() < end, (
+                f"seed {self.seed}: left behind: {self.client.stats()} {self.client.objects()}"
+            )
             time.sleep(0.01)
         assert self.client.check() == []
         takeovers, n_files = self.client.stats()["n_takeovers"], len(os.listdir(self.folder)) if self.folder else 0
         assert n_files == 0, f"seed {self.seed}: {n_files} files left behind"
-        moved = f", {self.n_on_disk} objects on disk at the ends of rounds, or of their lives" if self.folder else ""
+        moved = (
+            f", {self.n_offloaded} objects offloaded at the ends of rounds, or of their lives" if self.folder else ""
+        )
         self.client.end_session()
         for pid in self.workers:
             os.waitpid(pid, 0)
-        print(f"seed {self.seed}: {self.n_kills} kills, {self.n_drivers_killed} of them of drivers, {self.n_tasks} pieces of work, "
-              f"{takeovers} deaths inside the lock{moved}: nothing wrong, nothing left")
+        print(
+            f"seed {self.seed}: {self.n_kills} kills, {self.n_drivers_killed} of them of drivers, {self.n_tasks} "
+            f"pieces of work, {takeovers} deaths inside the lock{moved}: nothing wrong, nothing left"
+        )
 
 
 def main() -> None:
     seed, n_kills = int(sys.argv[1]), int(sys.argv[2])
     stress = Stress(seed, sys.argv[3] if len(sys.argv) > 3 else "")
-    while stress.n_kills < n_kills or (stress.folder and not stress.n_on_disk):  # on a slow machine a round or two have all the kills
+    while stress.n_kills < n_kills or (
+        stress.folder and not stress.n_offloaded
+    ):  # on a slow machine a round or two have all the kills
         stress.round()
     stress.close()
 

@@ -1,7 +1,9 @@
-"""What the processes of kill_stress.py do before they are killed, each piece of work with the number that must come out.
+"""What the processes of kill_stress.py do before they are killed, each piece of work with the number that must come
+out.
 
 A module of its own, so that workers find functions by name, and `CLIENT` in them is theirs.
 """
+
 from __future__ import annotations
 
 import pickle
@@ -12,7 +14,7 @@ from typing import Any
 import cloudpickle
 import numpy as np  # here, not in a task: a fresh worker would be killed before it has imported it
 from cellmesh.objstore import _core
-from plain_hooks import PlainHooks
+from support.plain_hooks import PlainHooks
 
 CLIENT: Any = None  # of this process
 MAX_ITEMS = 6
@@ -61,12 +63,26 @@ def number(x: Any) -> int:
 
 # ---------------------------------------------------------------- functions of tasks
 
+
 def add(*xs: Any) -> int:
     return sum(map(number, xs))
 
 
 def spread(x: int, n: int) -> Any:
     return np.full(n, x)  # an object in the arena
+
+
+def share(x: int, n: int) -> Any:
+    return write(CLIENT.shared(((n,), np.dtype(int))), x)  # an array that others may write to
+
+
+def write(array: Any, x: int) -> Any:
+    """Fills an array that is shared; whoever has begun it before."""
+    lock = CLIENT.shared_sync(_core.SYNC_CONDITION, 0, "lock")
+    assert _core.condition_lock(lock, None) == _core.SYNC_DONE
+    array[...] = x
+    assert _core.condition_unlock(lock) == _core.SYNC_DONE
+    return array[len(array) // 2 :]
 
 
 def keep(x: int, n: int) -> list[Any]:
@@ -100,7 +116,7 @@ class Echo:
         return number(x)
 
 
-FUNCTIONS = (add, spread, keep, parent, call, items)
+FUNCTIONS = (add, spread, share, write, keep, parent, call, items)
 
 
 def export(client: Any) -> dict[str, Any]:
@@ -113,6 +129,7 @@ def export(client: Any) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- who submits
 
+
 class Driver:
     """Submits graphs, and says whether what comes out is right."""
 
@@ -124,8 +141,12 @@ class Driver:
         self.stream = client.submitter(code["items"], one, max_retries=-1, stream=2)
 
     def actors(self) -> list[Any]:
-        return [self.client.create_actor(self.code["Echo"], self.placed, (), {}, meta=("Echo",), max_restarts=-1, max_task_retries=-1)[0]
-                for _ in range(self.random.randint(0, 2))]
+        return [
+            self.client.create_actor(
+                self.code["Echo"], self.placed, (), {}, meta=("Echo",), max_restarts=-1, max_task_retries=-1
+            )[0]
+            for _ in range(self.random.randint(0, 2))
+        ]
 
     def piece(self, actors: list[Any], value: int, parts: list[Any], x: int) -> tuple[Any, int]:
         """A ref made by one of the kinds of work, and its number; `value` is the sum of the parts and x."""
@@ -133,8 +154,12 @@ class Driver:
             large = self.random.random() < 0.5
             return self.client.put(np.full(self.array_length, x) if large else x), x
         total, kind = self.submit["add"](*parts, x), self.random.randrange(10)
-        if kind < 2:
+        if kind == 0:
             return self.submit["spread"](total, self.array_length), value
+        if kind == 1 and self.random.random() < 0.5:
+            return self.submit["share"](total, self.array_length), value
+        if kind == 1:  # of this driver's, which may be gone before the task begins
+            return self.submit["write"](self.client.shared(((self.array_length,), np.dtype(int))), total), value
         if kind == 2:
             return self.submit["keep"](total, self.array_length), 4 * value
         if kind == 3:

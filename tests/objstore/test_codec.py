@@ -1,4 +1,5 @@
 """The codec alone: plain values, identity, refs, argument lists, bad input. Its arrays are in test_codec_arrays.py."""
+
 from __future__ import annotations
 
 import collections
@@ -15,14 +16,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codec_harness import (FIXED, LARGE, MANY, SCALARS, Colour, OwnStr, Point, arrays, check_like_pickle, describe, dtypes, encoding,
-                           pickle_value, through, unpickle_value)
 from hypothesis import given
 from hypothesis import strategies as st
+from support.codec_harness import (
+    FIXED,
+    LARGE,
+    MANY,
+    SCALARS,
+    Colour,
+    OwnStr,
+    Point,
+    arrays,
+    check_like_pickle,
+    describe,
+    dtypes,
+    encoding,
+    pickle_value,
+    through,
+    unpickle_value,
+)
 
 
 class OwnList(list):
     pass
+
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -179,7 +196,7 @@ def pools(draw: st.DrawFn) -> list[Any]:
         elif kind == "tuple":
             made.append(tuple(items))
         elif kind == "dict":
-            made.append(dict(zip(draw(st.lists(keys, min_size=4, max_size=4)), items)))
+            made.append(dict(zip(draw(st.lists(keys, min_size=4, max_size=4)), items, strict=False)))
         elif kind == "array":
             made.append(draw(arrays()))
         elif kind == "parts of an array":
@@ -205,7 +222,7 @@ def test_like_pickle(codec: ModuleType, pool: list[Any]) -> None:
 @given(pool=pools(), names=st.lists(st.text(), unique=True, max_size=3))
 def test_arguments_like_pickle(codec: ModuleType, pool: list[Any], names: list[str]) -> None:
     n = max(0, len(pool) - len(names))
-    args, kwargs = tuple(pool[:n]), dict(zip(names, pool[n:]))
+    args, kwargs = tuple(pool[:n]), dict(zip(names, pool[n:], strict=False))
     names_and_values = [*args, *kwargs.values()]
     expected = describe(unpickle_value(*pickle_value(names_and_values)))
     again = called(codec, *args, **kwargs)

@@ -1,4 +1,5 @@
 """The codec's arrays, scalars and dtypes: as pickle's, and large ones are views of the encoded bytes."""
+
 from __future__ import annotations
 
 import itertools
@@ -11,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from codec_harness import FIXED, MANY, PLAIN_DTYPES, Point, arrays, check_like_pickle, encoding, through
 from hypothesis import given
+from support.codec_harness import FIXED, MANY, PLAIN_DTYPES, Point, arrays, check_like_pickle, encoding, through
 
 
 @MANY
@@ -152,7 +153,7 @@ def test_buffers_are_aligned(codec: ModuleType) -> None:
     data, refs, n_buffers = codec.encode(arrays)
     assert n_buffers == len(arrays)
     start = np.frombuffer(data, "u1").ctypes.data
-    for array, again in zip(arrays, codec.decode(data, refs)):
+    for array, again in zip(arrays, codec.decode(data, refs), strict=True):
         assert np.array_equal(array, again) and (again.ctypes.data - start) % 64 == 0
 
 
@@ -170,7 +171,7 @@ def test_a_damaged_dtype_is_an_error_or_another_dtype(codec: ModuleType, dtype: 
     data = codec.encode(dtype)[0]
     for at, byte in itertools.product(range(1, min(len(data), 120)), range(256)):
         try:
-            again = codec.decode(data[:at] + bytes([byte]) + data[at + 1:], [])
+            again = codec.decode(data[:at] + bytes([byte]) + data[at + 1 :], [])
         except ValueError as error:
             assert str(error) == "the encoded value is damaged"
         else:

@@ -1,4 +1,7 @@
-"""Workers and drivers killed at random instants: nothing lost, nothing wrong, nothing left. `make nightly` kills ten thousand."""
+"""Workers and drivers killed at random instants: nothing lost, nothing wrong, nothing left. `make nightly` kills ten
+thousand.
+"""
+
 from __future__ import annotations
 
 import os
@@ -13,8 +16,9 @@ N_KILLS = int(os.environ.get("CELLMESH_KILLS", "300"))
 
 def run(*arguments: object) -> str:
     program = Path(__file__).with_name("kill_stress.py")
-    result = subprocess.run([sys.executable, str(program), *map(str, arguments)], capture_output=True, text=True,
-                            timeout=60 + N_KILLS)
+    result = subprocess.run(
+        [sys.executable, str(program), *map(str, arguments)], capture_output=True, text=True, timeout=60 + N_KILLS
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "nothing left" in result.stdout
     print(result.stdout, end="")
@@ -26,5 +30,5 @@ def test_every_result_is_right_whoever_dies(seed: int) -> None:
     run(seed, N_KILLS)
 
 
-def test_objects_that_are_moved_to_disk_and_back_are_right_whoever_dies(tmp_path: Path) -> None:
-    assert " 0 objects on disk" not in run(4, N_KILLS // 2, tmp_path)
+def test_offloaded_objects_come_back_right_when_processes_die(tmp_path: Path) -> None:
+    assert " 0 objects offloaded" not in run(4, N_KILLS // 2, tmp_path)

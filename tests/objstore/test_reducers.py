@@ -1,4 +1,5 @@
 """Data of pandas and polars through a store: equal, of the same types, and on `get` where it lies in the store."""
+
 from __future__ import annotations
 
 import datetime as dt
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 from cellmesh.objstore import Store, serialization
 
-pytestmark = [pytest.mark.may_keep("descriptors", "polars keeps an event loop"),
-              pytest.mark.may_keep("threads", "polars keeps its threads")]
+pytestmark = [
+    pytest.mark.may_keep("descriptors", "polars keeps an event loop"),
+    pytest.mark.may_keep("threads", "polars keeps its threads"),
+]
 
 N = 20_000
 
@@ -22,8 +25,17 @@ def out_of_band(value: Any) -> int:
 
 
 # ---------------------------------------------------------------- numpy and pandas
-@pytest.mark.parametrize("dtype", ["M8[ns]", "m8[25s]", ">M8[D]", [("when", "M8[s]"), ("what", "f8")],
-                                   np.dtype([("deep", [("took", "m8[ms]", 3)]), ("flag", "?")], align=True)], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "M8[ns]",
+        "m8[25s]",
+        ">M8[D]",
+        [("when", "M8[s]"), ("what", "f8")],
+        np.dtype([("deep", [("took", "m8[ms]", 3)]), ("flag", "?")], align=True),
+    ],
+    ids=str,
+)
 def test_arrays_of_times_inside_other_objects_are_views(store: Store, dtype: Any) -> None:
     bits = np.arange(N * np.dtype(dtype).itemsize // 8).view(dtype).reshape(100, -1)
     bits.reshape(-1).view("V8")[0] = np.datetime64("NaT").tobytes()
@@ -43,6 +55,7 @@ class Holder:
 
 def test_a_pandas_frame_with_dates_is_a_view(store: Store) -> None:
     import pandas as pd
+
     when = pd.date_range("2024-01-01", periods=N, freq="min")
     columns = {"when": when, "zone": when.tz_localize("UTC"), "took": when - when[0], "x": np.arange(N)}
     frame = pd.DataFrame(columns, index=when)
@@ -57,10 +70,13 @@ def test_a_pandas_frame_with_dates_is_a_view(store: Store) -> None:
 # ---------------------------------------------------------------- polars
 def polars_frame() -> Any:
     import polars as pl
+
     day, now = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)
     columns = {
-        "int": [1, None], "float": [0.5, float("nan")], "bool": [True, None], "text": ["a text of more than twelve", None],
-        "bytes": [b"\0\xff" * 20, b""], "date": [day, None], "time": [dt.time(1, 2, 3), None], "took": [dt.timedelta(1), None],
+        "int": [1, None], "float": [0.5, float("nan")], "bool": [True, None],
+        "text": ["a text of more than twelve", None],
+        "bytes": [b"\0\xff" * 20, b""], "date": [day, None], "time": [dt.time(1, 2, 3), None],
+        "took": [dt.timedelta(1), None],
         "none": [None, None], "list": [[1, 2], None], "texts": [["a", "longer than twelve letters"], []],
         "struct": [{"a": 1, "b": "x"}, {"a": None, "b": None}], "decimal": [Decimal("1.25"), None],
     }  # fmt: skip
@@ -70,20 +86,26 @@ def polars_frame() -> Any:
         pl.Series("enum", ["low", "high"] * (N // 2), dtype=pl.Enum(["low", "middle", "high"])),
         pl.Series("array", [[1, 2], [3, 4]] * (N // 2), dtype=pl.Array(pl.Int16, 2)),
     )
-    return frame.with_columns(rank=pl.int_range(N).sort(descending=True), small=pl.int_range(N).cast(pl.UInt8, strict=False))
+    return frame.with_columns(
+        rank=pl.int_range(N).sort(descending=True), small=pl.int_range(N).cast(pl.UInt8, strict=False)
+    )
 
 
 def addresses(frame: Any) -> list[int]:
     """Of what lies under it, but for bits, and numbers of categories, which polars copies in any case."""
     import polars as pl
+
     table = frame.drop("category", "enum", strict=False).to_arrow(compat_level=pl.CompatLevel.newest())
     chunks = [chunk for column in table.columns for chunk in column.chunks]
-    return [buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None and buffer.size > N // 4]
+    return [
+        buffer.address for chunk in chunks for buffer in chunk.buffers() if buffer is not None and buffer.size > N // 4
+    ]
 
 
 def test_polars_frames_are_views_of_the_same_types(store: Store) -> None:
     import polars as pl
     from polars.testing import assert_frame_equal
+
     frame = polars_frame()
     whole, parts = frame, pl.concat([frame, frame.reverse()], rechunk=False)
     for value in (whole, parts, frame.select("text"), frame.select("enum")):
@@ -98,20 +120,31 @@ def test_polars_frames_are_views_of_the_same_types(store: Store) -> None:
 
 def test_polars_series_are_views_of_the_same_type(store: Store) -> None:
     from polars.testing import assert_series_equal
+
     for series in polars_frame():
         ref = store.put([series])  # a single object or inside another
         (first,), (second,) = store.get(ref), store.get(ref)
         assert_series_equal(first, series)
         assert first.dtype == series.dtype and first.flags == series.flags
-        if series.name not in ("bool", "none", "category", "enum", "small", "texts"):  # small, or texts of lists, too small
+        if series.name not in (
+            "bool",
+            "none",
+            "category",
+            "enum",
+            "small",
+            "texts",
+        ):  # small, or texts of lists, too small
             assert addresses(first.to_frame()) == addresses(second.to_frame()) != [], series.name
 
 
 def test_polars_data_that_arrow_does_not_know_is_pickled(store: Store) -> None:
     import polars as pl
+
     for dtype in (pl.Int128, pl.List(pl.Int128), pl.Struct({"a": pl.Int128})):
         frame = pl.DataFrame({"a": pl.Series([2**100] * N, dtype=pl.Int128)})
-        frame = frame.select(pl.col("a").implode() if dtype == pl.List else pl.struct("a") if dtype == pl.Struct else "a")
+        frame = frame.select(
+            pl.col("a").implode() if dtype == pl.List else pl.struct("a") if dtype == pl.Struct else "a"
+        )
         assert frame.dtypes == [dtype] and out_of_band(frame) == 0
         assert store.get(store.put(frame)).equals(frame)
     with pytest.raises(Exception, match=r"(?i)object"):
@@ -122,6 +155,7 @@ def test_polars_data_that_arrow_does_not_know_is_pickled(store: Store) -> None:
 
 def test_a_part_of_a_polars_frame_is_stored_alone(store: Store) -> None:
     import polars as pl
+
     numbers = range(N * 10)
     frame = pl.DataFrame({"n": numbers, "text": [f"a text longer than twelve letters {i}" for i in numbers]})
     part_of_one = frame.select("n").slice(5, N)
@@ -134,8 +168,22 @@ def test_a_part_of_a_polars_frame_is_stored_alone(store: Store) -> None:
 
 
 def test_no_library_is_imported_to_find_out() -> None:
-    code = ("import sys; from cellmesh.objstore import serialization\n"
-            "before = {'pandas', 'polars', 'pyarrow', 'numpy'} & sys.modules.keys()\n"
-            "serialization.unpickle(*serialization.pickle({1, 2}))\n"
-            "assert before == {'pandas', 'polars', 'pyarrow', 'numpy'} & sys.modules.keys(), before\n")
+    code = (
+        "import sys; from cellmesh.objstore import serialization\n"
+        "before = {'pandas', 'polars', 'pyarrow', 'numpy'} & sys.modules.keys()\n"
+        "serialization.unpickle(*serialization.pickle({1, 2}))\n"
+        "assert before == {'pandas', 'polars', 'pyarrow', 'numpy'} & sys.modules.keys(), before\n"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_code_keeps_the_name_of_its_file() -> None:
+    def outer() -> int:
+        return inner()
+
+    def inner() -> int:
+        return 1
+
+    copy = serialization.unpickle(*serialization.pickle(outer))
+    assert copy is not outer and copy.__code__.co_filename == __file__
+    assert copy.__closure__[0].cell_contents.__code__.co_filename == __file__

@@ -1,4 +1,5 @@
 """The store on its own: several processes, no session, no server."""
+
 from __future__ import annotations
 
 import os
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from cellmesh.objstore import Store, StoreError
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/objstore.md"
@@ -31,8 +31,9 @@ for line in sys.stdin:
 """
 
     def __init__(self, address: str) -> None:
-        self.process = subprocess.Popen([sys.executable, "-c", self.CODE, address], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.CODE, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __call__(self, expression: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -82,7 +83,7 @@ def test_an_object_lives_as_long_as_somebody_refers_to_it(store: Store, other: O
 
 def test_what_a_killed_process_held_comes_back(store: Store) -> None:
     other = Other(store.address)
-    held = int(other("kept.setdefault('z', store.put(bytes(1 << 20))).slot >= 0 and store.stats()['used_bytes']"))
+    held = int(other("kept.setdefault('z', store.put(bytes(1 << 20)))._slot >= 0 and store.stats()['used_bytes']"))
     other.end(signal.SIGKILL)
     assert store.stats()["used_bytes"] == held > 1 << 20
     assert store.reap() == [other.process.pid] and store.reap() == []
@@ -103,7 +104,9 @@ def test_a_store_whose_room_is_in_pieces_says_how_large_they_are(store: Store) -
     refs = [store.put(bytes(3 << 20)) for _ in range(20)]
     kept, refs[::2] = refs[1::2], [None] * 10  # ten holes of 3 MiB, and what was free at the end
     store.release()
-    with pytest.raises(StoreError, match=r"in pieces between values in use, the largest of \d+ bytes.*several smaller.*a larger size") as raised:
+    with pytest.raises(
+        StoreError, match=r"in pieces between values in use, the largest of \d+ bytes.*several smaller.*a larger size"
+    ) as raised:
         store.put(bytes(20 << 20))
     said = re.search(r"the largest of (\d+) bytes", str(raised.value))
     assert said and 3 << 20 < int(said[1]) < 8 << 20
@@ -164,8 +167,13 @@ def test_two_hundred_and_fifty_six_take_part_and_no_more(store: Store) -> None:
             other.close()
 
 
-@pytest.mark.parametrize("address, error, words", [
-    ("/proc/1/fd/0x", FileNotFoundError, "No such file"), ("/dev/null", StoreError, "no store, or one of another version")])
+@pytest.mark.parametrize(
+    "address, error, words",
+    [
+        ("/proc/1/fd/0x", FileNotFoundError, "No such file"),
+        ("/dev/null", StoreError, "no store, or one of another version"),
+    ],
+)
 def test_what_is_no_store_is_refused(address: str, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         Store.attach(address)
@@ -174,8 +182,12 @@ def test_what_is_no_store_is_refused(address: str, error: type[Exception], words
 def test_refs_of_another_store_are_refused(store: Store) -> None:
     with Store.create(1 << 20) as another:
         stranger = another.put(1)
-        for use in (lambda: store.get(stranger), lambda: store.wait([stranger]), lambda: store.put([stranger]),
-                    lambda: store.put({"a": {stranger}})):
+        for use in (
+            lambda: store.get(stranger),
+            lambda: store.wait([stranger]),
+            lambda: store.put([stranger]),
+            lambda: store.put({"a": {stranger}}),
+        ):
             with pytest.raises(StoreError, match="belongs to another one") as raised:
                 use()
             assert raised.value.code == "closed"
@@ -183,9 +195,12 @@ def test_refs_of_another_store_are_refused(store: Store) -> None:
 
 def test_wrong_calls_say_what_is_right(store: Store) -> None:
     ref = store.put(1)
-    for use, words in ((lambda: store.wait(ref), "a list of refs"), (lambda: store.get((ref,)), "an ObjectRef or a list"),
-                       (lambda: Store.create("1GB"), "size='1GB'.: must be a whole number"),
-                       (lambda: Store.create(max_objects=1.5), "max_objects=1.5.: must be a whole number")):
+    for use, words in (
+        (lambda: store.wait(ref), "a list of refs"),
+        (lambda: store.get((ref,)), "an ObjectRef or a list"),
+        (lambda: Store.create("1GB"), "size='1GB'.: must be a whole number"),
+        (lambda: Store.create(max_objects=1.5), "max_objects=1.5.: must be a whole number"),
+    ):
         with pytest.raises(TypeError, match=words):
             use()
     for use in (ref.future, ref.__await__):
@@ -193,9 +208,16 @@ def test_wrong_calls_say_what_is_right(store: Store) -> None:
             use()
 
 
-@pytest.mark.parametrize("sizes, words", [
-    ({"size": 1000}, "size=1000): must be a whole number, 65,536 to"), ({"size": -1}, "size=-1"), ({"size": (1 << 45) + 1}, "size="),
-    ({"max_objects": 0}, "max_objects=0): must be a whole number, 1 to 2,147,483,647"), ({"max_objects": 2**31}, "max_objects=")])
+@pytest.mark.parametrize(
+    "sizes, words",
+    [
+        ({"size": 1000}, "size=1000): must be a whole number, 65,536 to"),
+        ({"size": -1}, "size=-1"),
+        ({"size": (1 << 45) + 1}, "size="),
+        ({"max_objects": 0}, "max_objects=0): must be a whole number, 1 to 2,147,483,647"),
+        ({"max_objects": 2**31}, "max_objects="),
+    ],
+)
 def test_sizes_that_cannot_be_are_refused_by_name(sizes: dict[str, int], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         Store.create(**sizes)
@@ -283,19 +305,43 @@ def test_the_example_in_the_documentation(tmp_path: Path) -> None:
     writer, reader = re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[:2]
     (tmp_path / "writer.py").write_text(writer)
     (tmp_path / "reader.py").write_text(reader)
-    done = subprocess.run([sys.executable, "writer.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-                          env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"})
+    done = subprocess.run(
+        [sys.executable, "writer.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "the reader sees (1000, 1000), read-only, and answers 499999500000\n"
 
 
 def test_the_example_in_c(tmp_path: Path) -> None:
     """As a newcomer would build it, with every warning."""
-    source, = re.findall(r"```c\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    (source,) = re.findall(r"```c\n(.*?)```", DOCS.read_text(), re.DOTALL)
     (tmp_path / "share.c").write_text(source)
     core = DOCS.parents[1] / "objstore/core"
-    sources = [path for path in core.glob("*.c") if not path.name.endswith("_test.c")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I", core, "share.c", *sources, "-o", "share"],
-                   cwd=tmp_path, check=True, timeout=100)
+    sources = [path for path in core.rglob("*.c") if core / "tests" not in path.parents]
+    subprocess.run(
+        [
+            "cc",
+            "-std=gnu11",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+            "-I",
+            core,
+            "share.c",
+            *sources,
+            "-o",
+            "share",
+        ],
+        cwd=tmp_path,
+        check=True,
+        timeout=100,
+    )
     done = subprocess.run(["./share"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=20)
     assert done.stdout == "the reader sees: a text of more bytes than fit into a slot\n"

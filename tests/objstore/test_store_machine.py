@@ -1,8 +1,11 @@
-"""The store against a dict: whatever sequence of operations of several clients, every ref gives the value it was made with.
+"""The store against a dict: whatever sequence of operations of several clients, every ref gives the value it was made
+with.
 
-A rule machine: two clients in this process and one in another, values with refs inside, objects that others let go of first, clients
-that leave or are killed with references in hand. `CELLMESH_MACHINE_EXAMPLES` says how many sequences (nightly: more).
+A rule machine: two clients in this process and one in another, values with refs inside, objects that others let go of
+first, clients that leave or are killed with references in hand. `CELLMESH_MACHINE_EXAMPLES` says how many sequences
+(nightly: more).
 """
+
 from __future__ import annotations
 
 import multiprocessing
@@ -15,12 +18,11 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
+from cellmesh.objstore import _core
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
-
-from cellmesh.objstore import _core
-from plain_hooks import PlainHooks
+from support.plain_hooks import PlainHooks
 
 N_EXAMPLES = int(os.environ.get("CELLMESH_MACHINE_EXAMPLES", "25"))
 STORE_BYTES = 8 << 20
@@ -58,25 +60,33 @@ def other_process(fd: int, link: Connection) -> None:
 
 
 VALUES = st.one_of(
-    st.integers(), st.floats(allow_nan=False), st.text(max_size=200), st.binary(max_size=5000), st.none(), st.booleans(),
-    st.lists(st.integers(), max_size=50), st.dictionaries(st.text(max_size=5), st.integers(), max_size=20),
-    st.integers(0, 40_000).map(lambda n: np.arange(n, dtype=np.int32)), st.sampled_from([(), "", b"", -0.0, 1 << 80]))
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=200),
+    st.binary(max_size=5000),
+    st.none(),
+    st.booleans(),
+    st.lists(st.integers(), max_size=50),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=20),
+    st.integers(0, 40_000).map(lambda n: np.arange(n, dtype=np.int32)),
+    st.sampled_from([(), "", b"", -0.0, 1 << 80]),
+)
 
 
 class StoreMachine(RuleBasedStateMachine):
     """Bundles hold numbers; what they stand for is dropped when the machine says so, not when hypothesis does."""
 
-    here = Bundle("here")    # keys of `refs`
+    here = Bundle("here")  # keys of `refs`
     there = Bundle("there")  # numbers of what the other process keeps
 
     @initialize()
     def begin(self) -> None:
         self.fd = _core.create_segment(STORE_BYTES, n_objects=4096, n_tasks=64, n_actors=4, n_events=256)
         self.clients = [_core.Client(self.fd, _core.ROLE_DRIVER, PlainHooks) for _ in range(2)]
-        self.model: dict[str, Any] = {}   # what each object must give, by id
+        self.model: dict[str, Any] = {}  # what each object must give, by id
         self.refs: dict[int, tuple[int, Any]] = {}  # client number, Ref
         self.n_refs = 0
-        self.kept: dict[int, str] = {}    # by number: ids of what the other process keeps
+        self.kept: dict[int, str] = {}  # by number: ids of what the other process keeps
         self.n_kept = 0
         self.start_other()
 
@@ -196,6 +206,10 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 StoreMachine.TestCase.settings = settings(
-    max_examples=N_EXAMPLES, stateful_step_count=40, deadline=None, derandomize="CELLMESH_MACHINE_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck))
+    max_examples=N_EXAMPLES,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize="CELLMESH_MACHINE_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)
 test_the_store_is_a_dict = pytest.mark.timeout(60 + N_EXAMPLES)(StoreMachine.TestCase)

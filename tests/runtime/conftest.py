@@ -1,4 +1,5 @@
 """A session for each test, with two CPUs, and flags to synchronise with tasks."""
+
 from __future__ import annotations
 
 import sys
@@ -6,10 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-import cellmesh
 import cloudpickle
 import pytest
-from gates import Counter, Flag
+from support.flags import Counter, Flag
+
+import cellmesh
 
 
 @pytest.fixture(autouse=True)

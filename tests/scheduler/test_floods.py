@@ -1,4 +1,7 @@
-"""Nothing that a user's program prints, raises or calls things ends a session; nor does what is no message, whoever sends it."""
+"""Nothing that a user's program prints, raises or calls things ends a session; nor does what is no message, whoever
+sends it.
+"""
+
 from __future__ import annotations
 
 import json
@@ -12,26 +15,35 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support import wait_until
+from cellmesh.scheduler.ipc import transport
+from cellmesh.scheduler.ipc.link import Link
+from cellmesh.scheduler.ipc.messages import (
+    MAX_TEXT_CHARS,
+    FromPeer,
+    FromScheduler,
+    Message,
+    NodeEvent,
+    TaskFailed,
+    WorkerOutput,
+)
+from cellmesh.scheduler.ipc.transport import Channel
+from cellmesh.scheduler.local_scheduler import worker_pipes
+from cellmesh.scheduler.node import session_dir
+from cellmesh.scheduler.node.handle import Node
+from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh import session as sessions
-from cellmesh.scheduler import session_dir, transport
-from cellmesh.scheduler.link import Link
-from cellmesh.scheduler.local_scheduler import worker_pipes
-from cellmesh.scheduler.messages import MAX_TEXT_CHARS, FromPeer, FromScheduler, Message, NodeEvent, TaskFailed, WorkerOutput
-from cellmesh.scheduler.node import Node
-from cellmesh.scheduler.transport import Channel
+from cellmesh.session.current import current
 
 PIECE = 1 << 20
-STRAY = "a\udcffb\0\x1b[2J\ud83d"   # no Unicode: what the names of files may be
+STRAY = "a\udcffb\0\x1b[2J\ud83d"  # no Unicode: what the names of files may be
 
 
 @pytest.fixture
 def node() -> Iterator[Node]:
     """The node of a session with two CPUs."""
     cm.init(num_cpus=2, object_store_memory=64 << 20)
-    yield sessions.current().node
+    yield current().node
     cm.shutdown()
 
 
@@ -60,7 +72,7 @@ def pour(piece: bytes, n: int) -> None:
     for _ in range(n):
         left = memoryview(piece)
         while left:
-            left = left[os.write(1, left):]
+            left = left[os.write(1, left) :]
 
 
 @cm.remote
@@ -69,9 +81,14 @@ def alive() -> int:
 
 
 # ---------------------------------------------------------------- what tasks print
-@pytest.mark.parametrize("piece", [b"0123456789abcde\n" * (PIECE // 16), bytes(PIECE), b"\x1b[2J\x1b]0;t\x07" * (PIECE // 10), b"y\n" * (PIECE // 2)],
-                         ids=["lines", "NUL, no newline", "escapes", "short lines"])
-def test_a_flood_past_python_is_cut_and_counted_and_ends_nothing(node: Node, heard: list[Message], piece: bytes) -> None:
+@pytest.mark.parametrize(
+    "piece",
+    [b"0123456789abcde\n" * (PIECE // 16), bytes(PIECE), b"\x1b[2J\x1b]0;t\x07" * (PIECE // 10), b"y\n" * (PIECE // 2)],
+    ids=["lines", "NUL, no newline", "escapes", "short lines"],
+)
+def test_a_flood_past_python_is_cut_and_counted_and_ends_nothing(
+    node: Node, heard: list[Message], piece: bytes
+) -> None:
     n = 12
     cm.get([pour.remote(piece, n) for _ in range(2)], timeout=60)
     wait_until(lambda: sum(told_and_shown(printed(heard))) == 2 * n * len(piece), 30, "all is shown or told")
@@ -105,6 +122,7 @@ def test_a_crash_with_a_long_stack_is_shown_in_pieces(node: Node, heard: list[Me
     @cm.remote(max_retries=0)
     def crashes_deep() -> None:
         import ctypes
+
         ready = threading.Semaphore(0)
 
         def deep(n: int) -> None:
@@ -135,19 +153,31 @@ def test_a_display_that_is_no_unicode_is_shown(node: Node, heard: list[Message])
     @cm.remote
     def displays() -> None:
         from IPython.display import display
+
         display(Stray())
 
     cm.get(displays.remote(), timeout=60)
-    bundle = wait_until(lambda: next((m.bundle for m in list(heard) if isinstance(m, WorkerOutput) and m.bundle), ""), 20)
+    bundle = wait_until(
+        lambda: next((m.bundle for m in list(heard) if isinstance(m, WorkerOutput) and m.bundle), ""), 20
+    )
     assert json.loads(bundle)["data"]["text/plain"] == "a?b\0\x1b[2J?"
 
 
 # ---------------------------------------------------------------- what they raise and are called
-@pytest.mark.parametrize("make", [lambda: ValueError(STRAY), lambda: ValueError("x" * 300_000 + STRAY), lambda: type(STRAY.replace("\0", ""), (Exception,), {})(),
-                                  lambda: FileNotFoundError(2, "no such file", STRAY),
-                                  lambda: type("Exits", (Exception,), {"__reduce__": lambda self: (sys.exit, (STRAY * 100_000,))})()],
-                         ids=["message", "long", "class", "path", "exits when made anew"])
-def test_an_error_that_is_no_unicode_is_described_and_told(node: Node, heard: list[Message], make: Callable[[], Exception]) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ValueError(STRAY),
+        lambda: ValueError("x" * 300_000 + STRAY),
+        lambda: type(STRAY.replace("\0", ""), (Exception,), {})(),
+        lambda: FileNotFoundError(2, "no such file", STRAY),
+        lambda: type("Exits", (Exception,), {"__reduce__": lambda self: (sys.exit, (STRAY * 100_000,))})(),
+    ],
+    ids=["message", "long", "class", "path", "exits when made anew"],
+)
+def test_an_error_that_is_no_unicode_is_described_and_told(
+    node: Node, heard: list[Message], make: Callable[[], Exception]
+) -> None:
     @cm.remote
     def fails() -> None:
         raise make()
@@ -171,17 +201,27 @@ def test_a_function_called_strangely_runs_and_prints(node: Node, heard: list[Mes
 
 def test_a_program_in_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
     import subprocess
+
     folder = os.path.join(os.fsencode(tmp_path), b"d\xff")
     os.mkdir(folder)
-    for name, text in ((b"beside.py", "X = 7\n"), (b"main.py", (
-            "import cellmesh as cm\nimport beside\ncm.init(num_cpus=1, object_store_memory=64 << 20)\n"
-            "@cm.remote\ndef f():\n    import beside\n    return beside.X\n"
-            "print(cm.get(f.remote(), timeout=60))\ncm.shutdown()\n"))):
+    for name, text in (
+        (b"beside.py", "X = 7\n"),
+        (
+            b"main.py",
+            (
+                "import cellmesh as cm\nimport beside\ncm.init(num_cpus=1, object_store_memory=64 << 20)\n"
+                "@cm.remote\ndef f():\n    import beside\n    return beside.X\n"
+                "print(cm.get(f.remote(), timeout=60))\ncm.shutdown()\n"
+            ),
+        ),
+    ):
         with open(os.path.join(folder, name), "w") as file:
             file.write(text)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("PYTHONSAFEPATH", None)
-    ran = subprocess.run([sys.executable, os.path.join(folder, b"main.py")], env=environment, capture_output=True, text=True, timeout=90)
+    ran = subprocess.run(
+        [sys.executable, os.path.join(folder, b"main.py")], env=environment, capture_output=True, text=True, timeout=90
+    )
     assert ran.stdout == "7\n", ran.stderr
 
 
@@ -200,8 +240,13 @@ def is_cut_off(end: socket.socket) -> bool:
         return True
 
 
-NO_MESSAGE = [b"\x03garbage", b"\x03" + msgspec.msgpack.encode(WorkerOutput(1, 1, "x" * 50_000, 1)),  # type: ignore[arg-type]
-              b"\x03\x81\xa4type\xa5\n\x1b[2", b"\x07", b"\x02"]
+NO_MESSAGE = [
+    b"\x03garbage",
+    b"\x03" + msgspec.msgpack.encode(WorkerOutput(1, 1, "x" * 50_000, 1)),  # type: ignore[arg-type]
+    b"\x03\x81\xa4type\xa5\n\x1b[2",
+    b"\x07",
+    b"\x02",
+]
 
 
 def test_garbage_costs_whoever_sends_it_and_few_lines_of_the_log(node: Node) -> None:
@@ -216,7 +261,9 @@ def test_garbage_costs_whoever_sends_it_and_few_lines_of_the_log(node: Node) -> 
     assert 0 < len(lines) <= 25 and len(log) < 20_000 and "\x1b" not in log
 
 
-def test_what_the_driver_itself_sends_and_nobody_understands_costs_that_message(node: Node, heard: list[Message]) -> None:
+def test_what_the_driver_itself_sends_and_nobody_understands_costs_that_message(
+    node: Node, heard: list[Message]
+) -> None:
     for _ in range(100):
         node.link._channel._send_packet(b"\x03garbage", (), 0)
 

@@ -1,4 +1,5 @@
 """Real processes: how a session begins, grows, loses each of its processes, and ends with nothing left."""
+
 from __future__ import annotations
 
 import ctypes
@@ -10,20 +11,30 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from support import wait_until, wait_until_at_rest
+from cellmesh.scheduler.ipc import messages, node_socket, transport
+from cellmesh.scheduler.ipc.messages import (
+    FromScheduler,
+    Hello,
+    NodeEvent,
+    Refused,
+    StackReply,
+    StackRequest,
+    Welcome,
+    WorkerDied,
+)
+from cellmesh.scheduler.node import session_dir
+from cellmesh.scheduler.node.handle import JoinError, Node
+from cellmesh.scheduler.system import processes
+from support.waiting import wait_until, wait_until_at_rest
 
 import cellmesh as cm
-from cellmesh import session as sessions
-from cellmesh.scheduler import messages, node_socket, processes, session_dir, transport
-from cellmesh.scheduler.messages import (FromScheduler, Hello, NodeEvent, Refused, StackReply, StackRequest, Welcome,
-                                         WorkerDied)
-from cellmesh.scheduler.node import JoinError, Node
+from cellmesh.session.current import current
+from cellmesh.startup.worker_modules import WORKER_MODULES
 
 STORE = 64 << 20
 PTRACE_ATTACH, WALL = 16, 0x40000000  # <sys/ptrace.h>; waitpid() also for what is not a child
@@ -40,6 +51,7 @@ class Heard:
     def wait_for(self, kind: type[M], accept: Callable[[M], bool] = lambda message: True) -> M:
         def found() -> M | None:
             return next((m for m in self.messages if isinstance(m, kind) and accept(m)), None)
+
         message = wait_until(found, 20, f"a {kind.__name__}; heard {self.messages}")
         assert message is not None
         return message
@@ -49,7 +61,7 @@ class Heard:
 def node() -> Iterator[Node]:
     """The node of a session with two CPUs, which is also this process's session."""
     cm.init(num_cpus=2, object_store_memory=STORE)
-    yield sessions.current().node
+    yield current().node
     cm.shutdown()
 
 
@@ -70,7 +82,7 @@ def run_for_ever(started: str) -> None:
 
 
 def workers() -> list[int]:
-    return [entry["pid"] for entry in sessions.current().client.clients() if entry["role"] == "worker"]
+    return [entry["pid"] for entry in current().client.clients() if entry["role"] == "worker"]
 
 
 def script(body: str, *arguments: str) -> subprocess.Popen[str]:
@@ -189,8 +201,9 @@ def test_an_interrupt_of_the_drivers_group_is_not_for_workers() -> None:
 def test_a_dead_session_is_swept_when_the_next_one_starts() -> None:
     session, directory = session_dir.create()
     node_socket.listen(os.path.join(directory, session_dir.SOCKET_NAME)).close()
-    survivor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"],
-                                env={**os.environ, processes.SESSION_VARIABLE: session})
+    survivor = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(1000)"], env={**os.environ, processes.SESSION_VARIABLE: session}
+    )
     wait_until(lambda: processes.session_processes(session))
     cm.init(num_cpus=1, object_store_memory=STORE)
     cm.shutdown()
@@ -200,12 +213,12 @@ def test_a_dead_session_is_swept_when_the_next_one_starts() -> None:
 def test_a_failed_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/does/not/exist")
     with pytest.raises(FileNotFoundError):
-        Node.start(resources={"CPU": 1.0}, object_store_memory=STORE)
+        Node.start(modules=WORKER_MODULES, resources={"CPU": 1.0}, object_store_memory=STORE)
     assert os.listdir(session_dir.runtime_root()) == []
 
 
 def test_two_sessions_at_once_do_not_meet(node: Node) -> None:
-    other = Node.start(resources={"CPU": 1.0}, object_store_memory=STORE)
+    other = Node.start(modules=WORKER_MODULES, resources={"CPU": 1.0}, object_store_memory=STORE)
     wait_until(lambda: len(processes.session_processes(other.session_id)) >= 3)
     theirs = processes.session_processes(other.session_id)
     other.close()
@@ -226,7 +239,7 @@ def test_a_killed_worker_is_reported_with_its_last_words(node: Node, heard: Hear
     assert died.code == -signal.SIGKILL and died.task > 0
     assert set(died.tail) == {"first words", "last words"}
     wait_until(lambda: len(workers()) == 2 and died.pid not in workers(), 20, "a replacement")
-    assert sessions.current().client.check() == []
+    assert current().client.check() == []
 
 
 def test_a_crash_in_c_code_shows_where_it_was(node: Node, heard: Heard) -> None:
@@ -248,7 +261,7 @@ def test_a_worker_takes_its_children_along(node: Node) -> None:
         return child.pid if Path(path).exists() else os.getpid()
 
     worker = cm.get(start_child.remote("/does/not/exist"))
-    child, = wait_until(lambda: processes.children(worker))
+    (child,) = wait_until(lambda: processes.children(worker))
     os.kill(worker, signal.SIGKILL)
     wait_until(lambda: gone(child), 10)
 
@@ -292,7 +305,7 @@ def test_a_killed_zygote_is_replaced_and_work_goes_on(node: Node, heard: Heard, 
 
     ref = wait_once.remote(str(tmp_path / "started"))
     wait_until((tmp_path / "started").exists, 20)
-    zygote, = (pid for pid in processes.children(node.scheduler_pid))
+    (zygote,) = (pid for pid in processes.children(node.scheduler_pid))
     os.kill(zygote, signal.SIGKILL)
     assert cm.get(ref, timeout=60) == "done"
     assert "signal 9" in heard.wait_for(NodeEvent).text
@@ -308,18 +321,18 @@ def test_a_stopped_worker_does_not_stop_the_others(node: Node) -> None:
 
 def test_a_worker_that_a_debugger_stops_inside_the_lock_is_reported_and_ended(node: Node, heard: Heard) -> None:
     stopped = cm.get(pid_of_worker.remote())
-    index = next(entry["index"] for entry in sessions.current().client.clients() if entry["pid"] == stopped)
+    index = next(entry["index"] for entry in current().client.clients() if entry["pid"] == stopped)
     assert ctypes.CDLL(None).ptrace(PTRACE_ATTACH, stopped, None, None) == 0
     os.waitpid(stopped, WALL)
     with mmap.mmap(node.fd, 4096) as header:  # as if it had stopped there: struct header of objstore/core/layout.h
-        struct.pack_into("<I", header, 136, 300)        # lock_grace_ms
+        struct.pack_into("<I", header, 136, 300)  # lock_grace_ms
         struct.pack_into("<I", header, 128, 1 << 9 | index + 1)  # lock: the slot's first client
     assert cm.get(pid_of_worker.remote()) != stopped
     os.waitpid(stopped, WALL)  # whoever traces it is told of its end first
     told = heard.wait_for(NodeEvent, lambda event: event.kind == "lock_owner_killed")
     assert f"process {stopped} was stopped" in told.text
     assert heard.wait_for(WorkerDied).pid == stopped
-    assert sessions.current().client.check() == []
+    assert current().client.check() == []
 
 
 def test_a_store_that_has_been_overwritten_ends_the_session_with_a_clear_error(node: Node, heard: Heard) -> None:
@@ -344,13 +357,16 @@ def test_actors_get_workers_beyond_the_cpus(node: Node) -> None:
     assert len(set(pids)) == 8 and set(pids) <= set(workers())
     assert cm.get(pid_of_worker.remote()) not in pids
     del actors
-    sessions.current().client.flush()
+    current().client.flush()
     wait_until(lambda: all(map(gone, pids)), 10, "the workers of actors that nobody can call any more end")
 
 
 def test_workers_that_do_not_start_are_told_and_do_not_wedge_anything() -> None:
-    node = Node.start(resources={"CPU": 1.0}, object_store_memory=STORE, worker_setup="a_module_that_is_missing:setup",
-                      preload=())
+    node = Node.start(
+        modules=WORKER_MODULES._replace(setup="a_module_that_is_missing:setup", preload=()),
+        resources={"CPU": 1.0},
+        object_store_memory=STORE,
+    )
     try:
         event = Heard(node).wait_for(NodeEvent)
         assert event.kind == "workers_do_not_start"
@@ -366,6 +382,7 @@ def test_forked_workers_do_not_share_random_numbers(node: Node, tmp_path: Path) 
         import random
 
         import numpy
+
         Path(mine).touch()
         wait_until(Path(others).exists)  # so that each runs in a worker of its own
         return os.getpid(), random.random(), float(numpy.random.random())
@@ -381,7 +398,7 @@ def test_a_worker_has_the_drivers_path_and_nothing_of_ours(node: Node) -> None:
         return sys.path, sys.argv, os.getcwd(), os.environ.get("OPENBLAS_NUM_THREADS")
 
     path, argv, folder, blas = cm.get(look.remote())
-    assert path[:len(sys.path)] == [os.path.abspath(p) for p in sys.path]
+    assert path[: len(sys.path)] == [os.path.abspath(p) for p in sys.path]
     assert argv == [""] and folder == os.getcwd() and blas == os.environ.get("OPENBLAS_NUM_THREADS")
 
 
@@ -394,7 +411,7 @@ def test_where_a_task_is(node: Node, heard: Heard, tmp_path: Path) -> None:
 
     ref = waits_here.remote(str(tmp_path / "started"))
     wait_until((tmp_path / "started").exists, 20)
-    pid = next(entry["pid"] for entry in sessions.current().client.clients() if entry["state"] == "busy")
+    pid = next(entry["pid"] for entry in current().client.clients() if entry["state"] == "busy")
     for request in (1, 2):
         node.link.send(StackRequest(request, pid))
     for request in (1, 2):
@@ -417,7 +434,8 @@ def test_the_stack_of_a_process_that_cannot_answer(node: Node, heard: Heard) -> 
 
 # ---------------------------------------------------------------- joining
 def test_another_driver_may_join_and_leave(node: Node) -> None:
-    guest = script("""
+    guest = script(
+        """
         import sys
         import cellmesh as cm
         cm.init(address=sys.argv[1])
@@ -428,11 +446,13 @@ def test_another_driver_may_join_and_leave(node: Node) -> None:
 
         print(cm.get(double.remote(21)), flush=True)
         sys.stdin.read()
-        """, node.address)
+        """,
+        node.address,
+    )
     assert line(guest) == "42"
     guest.kill()
     guest.communicate()
-    client = sessions.current().client
+    client = current().client
     wait_until(lambda: guest.pid not in [entry["pid"] for entry in client.clients()], 10, "its slot is free again")
     assert cm.get(pid_of_worker.remote()) in workers()
 
@@ -468,8 +488,11 @@ def greeted(node: Node) -> transport.Channel:
     return channel
 
 
-@pytest.mark.parametrize("message", [messages.Shutdown(), Hello("driver", 1),
-                                     messages.WorkerOutput(1, 1, "stdout", 1, "x")], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "message",
+    [messages.Shutdown(), Hello("driver", 1), messages.WorkerOutput(1, 1, "stdout", 1, "x")],
+    ids=lambda m: type(m).__name__,
+)
 def test_a_guest_that_oversteps_is_cut_off(node: Node, message: messages.Message) -> None:
     channel = greeted(node)
     channel.send(message)
@@ -482,6 +505,7 @@ def test_a_guest_that_oversteps_is_cut_off(node: Node, message: messages.Message
 def test_noise_on_the_socket_harms_nobody(node: Node) -> None:
     import random
     import socket
+
     rng = random.Random(1)
     for _ in range(200):
         noise = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -500,7 +524,7 @@ def test_an_idle_session_runs_nothing(node: Node) -> None:
     """Nobody wakes up: not the local scheduler, not the zygote, not a worker."""
     cm.get([pid_of_worker.remote() for _ in range(10)])
 
-    wait_until(lambda: len(workers()) == 2 and len(sessions.current().client.idle_workers()) == 2, 20)
+    wait_until(lambda: len(workers()) == 2 and len(current().client.idle_workers()) == 2, 20)
     wait_until_at_rest(lambda: processes.session_processes(node.session_id))
 
 
@@ -512,8 +536,9 @@ def test_settings_of_the_link_survive_a_fork_of_the_driver(node: Node) -> None:
     assert cm.get(pid_of_worker.remote()) in workers()
 
 
-def test_a_listener_that_raises_is_shown_and_left_out(node: Node, heard: Heard,
-                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_raises_is_shown_and_left_out(
+    node: Node, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", shown.append)
     node.link.add_listener(lambda message: 1 / 0)

@@ -1,9 +1,11 @@
 """What tasks print and display, from the worker's streams to the driver's link."""
+
 from __future__ import annotations
 
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,15 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from support import wait_until
-
-import cellmesh as cm
-from cellmesh import session as sessions
-from cellmesh.scheduler import transport
-from cellmesh.scheduler.messages import MAX_TEXT_CHARS, FromPeer, FromScheduler, WorkerOutput
-from cellmesh.scheduler.transport import Channel
+from cellmesh.scheduler.ipc import transport
+from cellmesh.scheduler.ipc.messages import MAX_TEXT_CHARS, FromPeer, FromScheduler, NodeEvent, WorkerOutput
+from cellmesh.scheduler.ipc.transport import Channel
 from cellmesh.scheduler.worker import output as worker_output
 from cellmesh.scheduler.worker.output import Output, TaskStream
+from support.waiting import wait_until
+
+import cellmesh as cm
+from cellmesh.session.current import current
 
 
 # ---------------------------------------------------------------- the streams alone
@@ -30,6 +32,7 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.current_task, self.origin = 7, 70
+        self.holds_output = False
 
     def task_info(self, call: int) -> dict[str, int]:
         return {"seq": call * 10, "origin": call * 100}
@@ -45,6 +48,9 @@ class Bench:
         self.client = FakeClient()
         self.now = 1000.0
         self.output = Output(self.client, worker)
+        # Due times are looked at, not waited for. In this object, not in the class: a stream that is collected after
+        # the test flushes, too.
+        self.output._start_flusher = lambda: None
         self.stdout, self.stderr = TaskStream(self.output, "stdout", 1), TaskStream(self.output, "stderr", 2)
         self._scheduler = scheduler
 
@@ -60,7 +66,6 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     worker, scheduler = transport.pair(FromScheduler, FromPeer)
     moved: list[Bench] = []
     monkeypatch.setattr(worker_output.time, "monotonic", lambda: moved[0].now if moved else 1000.0)
-    monkeypatch.setattr(Output, "_start_flusher", lambda self: None)  # due times are looked at, not waited for
     moved.append(Bench(worker, scheduler))
     yield moved[0]
     worker.close()
@@ -69,7 +74,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 def test_a_line_is_sent_at_once_with_its_task(bench: Bench) -> None:
     print("hello", 5, file=bench.stdout)
-    message, = bench.received()
+    (message,) = bench.received()
     assert (message.task, message.origin, message.stream, message.text) == (7, 70, "stdout", "hello 5\n")
     assert message.pid == os.getpid()
 
@@ -84,21 +89,44 @@ def test_an_unfinished_line_waits_a_moment(bench: Bench) -> None:
 def test_lines_in_quick_succession_travel_together(bench: Bench) -> None:
     for i in range(100):
         print(i, file=bench.stdout)
-    first, = bench.received()
+    (first,) = bench.received()
     assert first.text == "0\n" and bench.output.due == pytest.approx(bench.now + worker_output.JOIN_S)
     bench.now += 1.1 * worker_output.JOIN_S
     print("more", file=bench.stdout)
-    second, = bench.received()
+    (second,) = bench.received()
     assert second.text == "".join(f"{i}\n" for i in range(1, 100)) + "more\n"
 
 
 def test_a_flush_sends_but_not_a_thousand_times(bench: Bench) -> None:
     for i in range(1000):
         print(i, end="\r", file=bench.stdout, flush=True)
-    first, = bench.received()
+    (first,) = bench.received()
     assert first.text == "0\r"
     bench.output.flush()
     assert bench.text().endswith("999\r")
+
+
+def test_what_is_held_back_goes_with_the_end_of_the_task(bench: Bench) -> None:
+    print("first", file=bench.stdout)
+    assert not bench.client.holds_output, "nothing is held"
+    print("second", file=bench.stdout)
+    print("third", end="", file=bench.stderr)
+    assert bench.client.holds_output and [message.text for message in bench.received()] == ["first\n"]
+    bench.output.task_ends()
+    assert [message.text for message in bench.received()] == ["second\n", "third"]
+
+
+def test_what_was_dropped_is_told_at_the_end_of_a_task_but_not_of_each(bench: Bench) -> None:
+    notes = 0
+    for _ in range(1000):
+        bench.client.holds_output = False
+        bench.stdout.write("x" * 2000 + "\n")
+        bench.output.task_ends()
+        notes += bench.text().count("cellmesh dropped")
+    assert bench.client.holds_output and 1 <= notes <= worker_output.NOTES_BURST
+    bench.now += 1
+    bench.output.task_ends()
+    assert bench.text().count("cellmesh dropped") == 1
 
 
 def test_text_of_another_task_does_not_join(bench: Bench) -> None:
@@ -114,7 +142,7 @@ def test_a_thread_of_a_task_prints_for_the_task(bench: Bench) -> None:
     thread = threading.Thread(target=lambda: print("from below", file=bench.stdout))
     thread.start()
     thread.join()
-    message, = bench.received()
+    (message,) = bench.received()
     assert (message.task, message.origin, message.text) == (7, 70, "from below\n")
 
 
@@ -204,7 +232,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.outputs: list[WorkerOutput] = []
-        sessions.current().node.link.add_listener(self._add)
+        current().node.link.add_listener(self._add)
 
     def _add(self, message: object) -> None:
         if isinstance(message, WorkerOutput):
@@ -214,13 +242,20 @@ class Listener:
         return "".join(message.text for message in self.outputs if message.stream == stream)
 
     def wait_for_text(self, stream: str, text: str) -> WorkerOutput:
+        """The message that `text` begins in. A line may come in several: a worker sends what it has after a while."""
         wait_until(lambda: text in self.text(stream), 20, f"{text!r} on {stream}; so far {self.outputs}")
-        return next(message for message in self.outputs if message.stream == stream and text in message.text)
+        begin, end = self.text(stream).index(text), 0
+        for message in self.outputs:
+            end += len(message.text) if message.stream == stream else 0
+            if end > begin:
+                return message
+        raise AssertionError(f"{text!r} was on {stream} and no longer is: {self.outputs}")
 
     def wait_for_display(self, accept: Callable[[WorkerOutput, dict[str, Any]], bool]) -> dict[str, Any]:
         def found() -> dict[str, Any] | None:
             bundles = ((m, json.loads(m.bundle)) for m in self.outputs if m.bundle)
             return next((bundle for message, bundle in bundles if accept(message, bundle)), None)
+
         bundle = wait_until(found, 30, f"a display; so far {self.outputs}")
         assert bundle is not None
         return bundle
@@ -229,7 +264,7 @@ class Listener:
 @pytest.fixture
 def listener() -> Iterator[Listener]:
     cm.init(num_cpus=2, object_store_memory=64 << 20)
-    sessions.current().client.origin = 42
+    current().client.origin = 42
     yield Listener()
     cm.shutdown()
 
@@ -249,6 +284,7 @@ def test_what_goes_past_python_arrives_as_well(listener: Listener) -> None:
     @cm.remote
     def below_python() -> None:
         import ctypes
+
         os.write(1, b"by descriptor\n")
         subprocess.run(["sh", "-c", "echo by a child; echo its error >&2"], check=True)
         ctypes.CDLL(None).printf(b"by C\n")
@@ -285,6 +321,57 @@ def test_output_of_a_task_arrives_while_it_runs(listener: Listener) -> None:
     cm.cancel(ref, force=True)
 
 
+def test_what_tasks_have_printed_is_there_once_it_is_asked_for(listener: Listener) -> None:
+    @cm.remote
+    def prints(i: int) -> int:
+        print("one", i)
+        print("two", i, file=sys.stderr)
+        os.write(1, b"three\n")
+        print("four", i, end="")
+        return i
+
+    @cm.remote(num_cpus=0)
+    class Prints:
+        async def call(self, i: int) -> None:
+            print("five", i)
+            print("six", i)
+
+    @cm.remote
+    def yields() -> Iterator[int]:
+        for i in range(20):
+            print("seven", i)
+            print("eight", i)
+            yield i
+        threading.Event().wait()
+
+    actor, stream = Prints.remote(), yields.remote()
+    cm.get([prints.remote(i) for i in range(20)] + [actor.call.remote(i) for i in range(20)])
+    assert [cm.get(next(stream)) for _ in range(20)] == list(range(20))
+    current().hear_printed()
+    out, err = listener.text("stdout"), listener.text("stderr")
+    cm.cancel(stream, force=True)
+    for word in ("one", "three", "four", "five", "six", "seven", "eight"):
+        assert out.count(word) == 20, (word, out)
+    assert err.count("two") == 20
+
+
+def test_a_local_scheduler_that_does_not_answer_is_waited_for_a_moment_and_that_is_said(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cellmesh.session.session.DRAIN_S", 0.02)
+    of, told = current(), []
+    of.node.link.add_listener(lambda message: told.append(message) if isinstance(message, NodeEvent) else None)
+    os.kill(of.node.scheduler_pid, signal.SIGSTOP)
+    try:
+        of.hear_printed()
+    finally:
+        os.kill(of.node.scheduler_pid, signal.SIGCONT)
+    assert [message.kind for message in told] == ["output_lost"] and "last lines may be missing" in told[0].text
+    monkeypatch.undo()
+    of.hear_printed()
+    assert len(told) == 1
+
+
 def test_log_to_driver_can_be_switched_off() -> None:
     cm.init(num_cpus=1, object_store_memory=64 << 20, log_to_driver=False)
     listener = Listener()
@@ -316,6 +403,7 @@ def test_display_without_a_shell(listener: Listener) -> None:
     @cm.remote
     def displays() -> bool:
         from IPython.display import HTML, DisplayHandle, clear_output, display, update_display
+
         display(HTML("<b>bold</b>"), metadata={"text/html": {"isolated": True}})
         handle = display({"a": 1}, display_id="fixed")
         assert isinstance(handle, DisplayHandle)
@@ -323,6 +411,7 @@ def test_display_without_a_shell(listener: Listener) -> None:
         update_display("third", display_id="fixed")
         clear_output(wait=True)
         from IPython.core.interactiveshell import InteractiveShell
+
         return InteractiveShell.initialized()
 
     assert cm.get(displays.remote()) is False
@@ -343,6 +432,7 @@ def test_a_plot_is_shown(listener: Listener, monkeypatch: pytest.MonkeyPatch) ->
     def plots() -> None:
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a notebook's kernel sets it
         import matplotlib.pyplot as plt
+
         plt.plot([1, 2, 3])
         plt.show()
 
@@ -358,6 +448,7 @@ def test_widgets_are_shown_as_they_are_and_without_a_model(listener: Listener) -
     def shows_a_widget() -> None:
         import ipywidgets
         from IPython.display import display
+
         display(ipywidgets.IntSlider())
 
     cm.get(shows_a_widget.remote())

@@ -1,4 +1,5 @@
 """Folders of sessions: where, of which mode, and who sweeps them."""
+
 from __future__ import annotations
 
 import os
@@ -9,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from cellmesh.scheduler import node_socket, offload_dir, private_folder, session_dir
+from cellmesh.scheduler.ipc import node_socket
+from cellmesh.scheduler.node import offload_dir, private_dir, session_dir
 
 
 @pytest.fixture
@@ -31,19 +32,20 @@ def test_everything_is_private(root: Path) -> None:
 def test_a_folder_open_to_others_is_refused(root: Path, mode: int) -> None:
     root.mkdir()
     root.chmod(mode)
-    with pytest.raises(private_folder.UnsafeDirectory, match=str(root)):
+    with pytest.raises(private_dir.UnsafeDirectory, match=str(root)):
         session_dir.runtime_root()
 
 
 def test_a_link_is_refused(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(private_folder.UnsafeDirectory):
+    with pytest.raises(private_dir.UnsafeDirectory):
         session_dir.runtime_root()
 
 
-def test_a_path_too_long_for_a_socket_is_passed_over(root: Path, tmp_path: Path,
-                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_too_long_for_a_socket_is_passed_over(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
@@ -102,7 +104,7 @@ def test_removing_twice_is_harmless(root: Path) -> None:
     assert not os.path.exists(path)
 
 
-# ---------------------------------------------------------------- the folder for objects on disk
+# ---------------------------------------------------------------- the folder for offloaded objects
 def test_the_folder_for_objects_goes_with_the_session(tmp_path: Path) -> None:
     _, path = session_dir.create()
     objects = session_dir.create_offload_dir(path, str(tmp_path))
@@ -122,7 +124,9 @@ def test_a_link_that_leads_elsewhere_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_folders_of_dead_sessions_go_with_the_next_one(tmp_path: Path) -> None:
-    dead, living, newborn = (offload_dir.create(str(tmp_path), f"session-{name}") for name in ("dead", "living", "newborn"))
+    dead, living, newborn = (
+        offload_dir.create(str(tmp_path), f"session-{name}") for name in ("dead", "living", "newborn")
+    )
     held = offload_dir.hold(living)
     for path in (dead, living):
         os.utime(path, (1, 1))
@@ -144,5 +148,5 @@ def test_nobody_else_prepares_the_folder_for_objects(tmp_path: Path) -> None:
     root = tmp_path / f"cellmesh-objects-{os.getuid()}"
     root.mkdir(mode=0o755)
     root.chmod(0o755)
-    with pytest.raises(private_folder.UnsafeDirectory, match=str(root)):
+    with pytest.raises(private_dir.UnsafeDirectory, match=str(root)):
         offload_dir.create(str(tmp_path), "session-x")

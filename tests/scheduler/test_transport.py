@@ -1,4 +1,5 @@
 """Connections between processes of one node: whole messages in order, bounded, and refused when they are none."""
+
 from __future__ import annotations
 
 import os
@@ -8,11 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from cellmesh.scheduler import node_socket, transport
-from cellmesh.scheduler.messages import (MAX_MESSAGE_BYTES, MAX_TEXT_CHARS, FromPeer, FromScheduler, Hello, NodeEvent,
-                                         Refused, Shutdown, StackRequest, WorkerOutput)
-from cellmesh.scheduler.transport import Channel, ConnectionLost, Listener, MessageTooLarge, ProtocolError
+from cellmesh.scheduler.ipc import node_socket, transport
+from cellmesh.scheduler.ipc.messages import (
+    MAX_MESSAGE_BYTES,
+    MAX_TEXT_CHARS,
+    FromPeer,
+    FromScheduler,
+    Hello,
+    NodeEvent,
+    Refused,
+    Shutdown,
+    StackRequest,
+    WorkerOutput,
+)
+from cellmesh.scheduler.ipc.transport import Channel, ConnectionLost, Listener, MessageTooLarge, ProtocolError
 
 Ends = tuple[Channel, Channel]
 
@@ -49,8 +59,17 @@ def test_messages_arrive_in_order(ends: Ends) -> None:
     assert scheduler.receive_ready() == []
 
 
-@pytest.mark.parametrize("size", [0, transport.PACKET_BYTES - 60, transport.PACKET_BYTES, transport.PACKET_BYTES + 1,
-                                  10 * transport.PACKET_BYTES, MAX_MESSAGE_BYTES - 100])
+@pytest.mark.parametrize(
+    "size",
+    [
+        0,
+        transport.PACKET_BYTES - 60,
+        transport.PACKET_BYTES,
+        transport.PACKET_BYTES + 1,
+        10 * transport.PACKET_BYTES,
+        MAX_MESSAGE_BYTES - 100,
+    ],
+)
 def test_large_messages_travel_in_parts(ends: Ends, size: int) -> None:
     peer, scheduler = ends
     sender = threading.Thread(target=peer.send, args=(picture(size),))  # more than a socket holds
@@ -135,18 +154,23 @@ def test_an_interrupted_message_does_not_spoil_the_next(raw: tuple[socket.socket
     assert [message for message, _ in channel.receive_ready()] == [picture(100_000)]
 
 
-@pytest.mark.parametrize("packets", [
-    [b"\x03garbage"],
-    [b"\x03\x81\xa4type\xa5hell\xff"],  # text that is none
-    [b"\x03" + b"\x91" * 5000],
-    [b"\x07"],
-    [b"\x02" + b"a last part without a first"],
-    [b"\x00" + b"a part without a first"],
-    [b"\x03" + b"x" * (transport.PACKET_BYTES + 1)],
-    [transport._packets(Refused(""))[0]],  # not from a peer
-], ids=repr)
-def test_what_is_no_message_of_this_link_is_a_protocol_error(raw: tuple[socket.socket, Channel],
-                                                             packets: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    "packets",
+    [
+        [b"\x03garbage"],
+        [b"\x03\x81\xa4type\xa5hell\xff"],  # text that is none
+        [b"\x03" + b"\x91" * 5000],
+        [b"\x07"],
+        [b"\x02" + b"a last part without a first"],
+        [b"\x00" + b"a part without a first"],
+        [b"\x03" + b"x" * (transport.PACKET_BYTES + 1)],
+        [transport._packets(Refused(""))[0]],  # not from a peer
+    ],
+    ids=repr,
+)
+def test_what_is_no_message_of_this_link_is_a_protocol_error(
+    raw: tuple[socket.socket, Channel], packets: list[bytes]
+) -> None:
     peer, channel = raw
     for packet in packets:
         peer.send(packet)

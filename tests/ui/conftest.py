@@ -1,12 +1,13 @@
 """Fixtures for tests of the real panel: one JupyterLab and one Chromium a run, a fresh page a test."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Lab, LabServer, chromium
 from playwright.sync_api import Browser
+from ui.lab import Lab, LabServer, chromium
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
 

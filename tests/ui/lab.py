@@ -1,9 +1,10 @@
 """A real JupyterLab and a real Chromium, for the panel's tests, the screenshots and the panel's benchmark.
 
-`LabServer` starts JupyterLab on a free port with every configuration folder in a scratch place; `Lab` drives one page of
-it through the application object that `LabApp.expose_app_in_browser` gives, because what the page knows (a cell has been
+`LabServer` starts JupyterLab on a free port with every configuration folder in a scratch place. `Lab` drives one page
+of it through the application object that `LabApp.expose_app_in_browser` gives. What the page knows (a cell has been
 executed, a kernel is ready) is a better thing to wait for than what it draws.
 """
+
 from __future__ import annotations
 
 import json
@@ -21,13 +22,27 @@ from typing import Any
 
 import nbformat
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
-from support import wait_until
+from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
-CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-                  "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
-QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}}
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+QUIET = {
+    "@jupyterlab/apputils-extension:notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    }
+}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 
@@ -38,16 +53,27 @@ def free_port() -> int:
 
 
 class LabServer:
-    """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes. `prefix` comes
-    before every path, as behind JupyterHub. `command`: what stands before the command, and runs it."""
+    """JupyterLab as a child process; `root` is the folder it serves, `scratch` keeps everything else it writes.
+    `prefix` comes before every path, as behind JupyterHub. `command`: what stands before the command, and runs it."""
 
-    def __init__(self, root: Path, scratch: Path, settings: dict[str, dict[str, Any]] | None = None, prefix: str = "",
-                 command: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        scratch: Path,
+        settings: dict[str, dict[str, Any]] | None = None,
+        prefix: str = "",
+        command: Sequence[str] = (),
+    ) -> None:
         self.root, self.scratch = root, scratch
         port = free_port()
         self.url = f"http://127.0.0.1:{port}{prefix}"
-        folders = {"HOME": scratch / "home", "JUPYTER_CONFIG_DIR": scratch / "config", "JUPYTER_DATA_DIR": scratch / "data",
-                   "JUPYTER_RUNTIME_DIR": scratch / "run", "IPYTHONDIR": scratch / "ipython"}
+        folders = {
+            "HOME": scratch / "home",
+            "JUPYTER_CONFIG_DIR": scratch / "config",
+            "JUPYTER_DATA_DIR": scratch / "data",
+            "JUPYTER_RUNTIME_DIR": scratch / "run",
+            "IPYTHONDIR": scratch / "ipython",
+        }
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         overrides = folders["JUPYTER_CONFIG_DIR"] / "labconfig/default_setting_overrides.json"
@@ -55,12 +81,30 @@ class LabServer:
         overrides.write_text(json.dumps({**QUIET, **(settings or {})}))
         self.log = open(scratch / "jupyter.log", "ab")
         self.process = subprocess.Popen(
-            [*command, sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", f"--port={port}", f"--ServerApp.base_url={prefix}/",
-             "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.password=",
-             "--ServerApp.disable_check_xsrf=True", "--ServerApp.allow_root=True", "--LabApp.extension_manager=readonly",
-             "--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={root}"],
-            cwd=root, env={**os.environ, **{k: str(v) for k, v in folders.items()}}, stdout=self.log,
-            stderr=subprocess.STDOUT, start_new_session=True)
+            [
+                *command,
+                sys.executable,
+                "-m",
+                "jupyterlab",
+                "--no-browser",
+                "--ip=127.0.0.1",
+                f"--port={port}",
+                f"--ServerApp.base_url={prefix}/",
+                "--ServerApp.port_retries=0",
+                "--IdentityProvider.token=",
+                "--ServerApp.password=",
+                "--ServerApp.disable_check_xsrf=True",
+                "--ServerApp.allow_root=True",
+                "--LabApp.extension_manager=readonly",
+                "--LabApp.expose_app_in_browser=True",
+                f"--ServerApp.root_dir={root}",
+            ],
+            cwd=root,
+            env={**os.environ, **{k: str(v) for k, v in folders.items()}},
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         wait_until(self._answers, START_S, "JupyterLab answers")
 
     def _answers(self) -> bool:
@@ -125,26 +169,33 @@ class Lab:
 
     def take_current(self) -> None:
         """Let the words below mean the notebook in front; wait for its kernel."""
-        self.page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.sessionContext", timeout=START_S * 1000)
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext", timeout=START_S * 1000
+        )
         self.page.evaluate("""async () => {
             const widget = window.notebookPanel = window.jupyterapp.shell.currentWidget;
-            await widget.context.ready; await widget.sessionContext.ready; await widget.sessionContext.session.kernel.info;
+            await widget.context.ready; await widget.sessionContext.ready;
+            await widget.sessionContext.session.kernel.info;
         }""")
 
     def command(self, name: str, **arguments: Any) -> None:
         """Execute a command of JupyterLab and wait until it is done."""
-        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)",
-                           [name, arguments])
+        self.page.evaluate(
+            "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)", [name, arguments]
+        )
 
     def start_cell(self, index: int) -> None:
         """Execute a cell without waiting for its end; `finish_cell` waits."""
-        self.page.evaluate("""index => {
+        self.page.evaluate(
+            """index => {
             const notebook = window.notebookPanel.content;
             window.jupyterapp.shell.activateById(window.notebookPanel.id);
             notebook.activeCellIndex = index;
             notebook.deselectAll();
             (window.cellRuns ??= {})[index] = window.jupyterapp.commands.execute('notebook:run-cell').then(() => true);
-        }""", index)
+        }""",
+            index,
+        )
 
     def finish_cell(self, index: int) -> None:
         self.page.evaluate("index => window.cellRuns[index]", index)
@@ -160,11 +211,14 @@ class Lab:
 
     def output(self, index: int) -> str:
         """The text of a cell's output as the notebook's model has it."""
-        return self.page.evaluate("""index => {
+        return self.page.evaluate(
+            """index => {
             const text = value => Array.isArray(value) ? value.join('') : String(value ?? '');
             const outputs = window.notebookPanel.content.widgets[index].model.sharedModel.outputs;
             return outputs.map(output => text(output.text ?? output.evalue ?? output.data?.['text/plain'])).join('\\n');
-        }""", index)
+        }""",
+            index,
+        )
 
     def _note_error(self, text: str) -> None:
         # JupyterLab's own: it asks a connecting kernel for a subshell and gives up the question when the page or the
@@ -174,10 +228,13 @@ class Lab:
 
     def errors_of(self, index: int) -> str:
         """The names of the exceptions in a cell's output."""
-        return self.page.evaluate("""index => {
+        return self.page.evaluate(
+            """index => {
             const outputs = window.notebookPanel.content.widgets[index].model.sharedModel.outputs;
             return outputs.filter(output => output.output_type === 'error').map(output => output.ename).join(' ');
-        }""", index)
+        }""",
+            index,
+        )
 
     def cell(self, index: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
@@ -196,7 +253,8 @@ class Lab:
         self.command("apputils:change-theme", theme=THEMES[name])
         self.page.wait_for_function(
             "wanted => document.body.dataset.jpThemeName === wanted && !document.getElementById('jupyterlab-splash')",
-            arg=THEMES[name])
+            arg=THEMES[name],
+        )
         self.restore_theme = name != "light"
 
     def settle(self) -> None:
@@ -206,6 +264,7 @@ class Lab:
         def at_rest() -> bool:
             pictures.append(self.page.screenshot())
             return pictures[-1] == pictures[-2]
+
         wait_until(at_rest, 10.0, "a page at rest")
 
     def close(self) -> None:

@@ -1,10 +1,11 @@
-"""The panel as a reader sees it: words for what is on the screen."""
+"""The panel as a reader sees it: functions that name what is on the screen."""
+
 from __future__ import annotations
 
 import re
 
 from playwright.sync_api import Locator, Page, expect
-from support import wait_until
+from support.waiting import wait_until
 
 PATIENCE_MS = 20_000
 
@@ -40,12 +41,12 @@ class Panel:
 
     def list(self) -> Locator:
         """Switch to the table of tasks; its rows, the latest first."""
-        self.root.get_by_role("radio", name="Tables").click()
+        self.root.get_by_role("tab", name="Tables").click()
         return self.root.locator(".cm-list .cm-row")
 
     def tasks(self) -> None:
         """Switch to the picture with one box for each task."""
-        self.root.get_by_role("radio", name="Tasks").click()
+        self.root.get_by_role("tab", name="Tasks").click()
 
     def button(self, name: str) -> Locator:
         return self.card.get_by_role("button", name=name)
@@ -64,6 +65,7 @@ class Panel:
                     if "cm-over" in (self.canvas.get_attribute("class") or ""):
                         return True
             return False
+
         wait_until(over, what="a box under the pointer")
         self.page.mouse.down()
         self.page.mouse.up()

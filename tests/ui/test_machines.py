@@ -1,7 +1,8 @@
-"""The notebook of several machines in a real JupyterLab: three nodes, of which one is killed halfway.
+"""A notebook with several machines in a real JupyterLab: three nodes, one of which is killed halfway.
 
 With CELLMESH_PICTURES=FOLDER it leaves the pictures of docs/cluster.md there, in both themes.
 """
+
 from __future__ import annotations
 
 import json
@@ -11,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import Lab, LabServer
-from panel import PATIENCE_MS, Panel
 from playwright.sync_api import Browser, expect
-from real_machines import Machine, kill_sessions, machines
-from support import wait_until
+from support.real_machines import Machine, kill_sessions, machines
+from support.waiting import wait_until
+from ui.lab import Lab, LabServer
+from ui.panel import PATIENCE_MS, Panel
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = "05-several-machines.ipynb"
@@ -34,10 +35,16 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) -> It
         token = tmp_path / "token"
         token.write_text(head_machine.run("token"))
         token.chmod(0o600)
-        for name, value in {**own.environment, "CELLMESH_ADDRESS": f"tcp://{head['address']}", "CELLMESH_TOKEN_FILE": str(token)}.items():
+        for name, value in {
+            **own.environment,
+            "CELLMESH_ADDRESS": f"tcp://{head['address']}",
+            "CELLMESH_TOKEN_FILE": str(token),
+        }.items():
             monkeypatch.setenv(name, value)
         server = LabServer(tmp_path, tmp_path / "jupyter", command=own.command())
-        page = browser.new_page(viewport={"width": 1500, "height": 1240 if PICTURES else 900}, device_scale_factor=2 if PICTURES else 1)
+        page = browser.new_page(
+            viewport={"width": 1500, "height": 1240 if PICTURES else 900}, device_scale_factor=2 if PICTURES else 1
+        )
         instance = Lab(server, page)
         try:
             yield instance, head_machine, other
@@ -50,7 +57,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser) -> It
 
 def take(lab: Lab, panel: Panel, view: str) -> None:
     """A picture of a view in both themes, for docs/images."""
-    panel.root.get_by_role("radio", name=view).click()
+    panel.root.get_by_role("tab", name=view).click()
     for theme in ("light", "dark") if PICTURES else ():
         lab.theme(theme)
         lab.settle()
@@ -89,14 +96,14 @@ def test_a_machine_is_killed_halfway_and_the_result_is_exact(lab: tuple[Lab, Mac
     take(page, panel, "Timeline")
     take(page, panel, "Tasks")
     take(page, panel, "By machine")
-    expect(panel.root.get_by_role("radio", name="By machine")).to_be_checked()
-    expect(panel.root.get_by_role("radio", name="Groups")).not_to_be_checked()
-    panel.root.get_by_role("radio", name="Tables").click()
+    expect(panel.root.get_by_role("tab", name="By machine")).to_have_attribute("aria-selected", "true")
+    expect(panel.root.get_by_role("tab", name="Groups")).to_have_attribute("aria-selected", "false")
+    panel.root.get_by_role("tab", name="Tables").click()
     search = panel.root.get_by_role("searchbox")
     search.fill("oak")
     expect(panel.root.locator(".cm-list .cm-row").first).to_contain_text("oak", timeout=PATIENCE_MS)
     # What the file of the trace says is what the timeline shows.
-    panel.root.get_by_role("radio", name="Timeline").click()
+    panel.root.get_by_role("tab", name="Timeline").click()
     with page.page.expect_download() as download:
         panel.root.get_by_role("button", name="Save trace").click()
     events = json.loads(Path(download.value.path()).read_text())["traceEvents"]

@@ -1,31 +1,21 @@
 """The panel in a real JupyterLab: what a reader sees and can do while cells run."""
+
 from __future__ import annotations
 
 import json
 import re
 
 import pytest
-from lab import Lab
-from panel import PATIENCE_MS, Panel
 from playwright.sync_api import expect
-from support import wait_until
-
-LOAD = "%load_ext cellmesh\nimport cellmesh as cm\ncm.init(num_cpus=2);"
-ADD = "@cm.remote\ndef add(a, b):\n    return a + b"
-TREE = "refs = [add.remote(i, i) for i in range(4)]\ntotal = add.remote(add.remote(refs[0], refs[1]), add.remote(refs[2], refs[3]))\ncm.get(total)"
-SLOW = "import time\n@cm.remote\ndef slow():\n    time.sleep(300)\nref = slow.remote()\ncm.get(ref)"
+from support.waiting import wait_until
+from ui.cells import ADD, LOAD, SLOW, TREE, start
+from ui.lab import Lab
+from ui.panel import PATIENCE_MS, Panel
 
 
 @pytest.fixture
 def panel(lab: Lab) -> Panel:
     return Panel(lab.page)
-
-
-def start(lab: Lab, *cells: str) -> None:
-    """A notebook with cellmesh loaded and these cells, of which none has run."""
-    lab.open(lab.write("work.ipynb", [LOAD, *cells]))
-    lab.run_cell(0)
-    assert not lab.errors_of(0), lab.output(0)
 
 
 def test_opens_by_itself_beside_the_notebook(lab: Lab, panel: Panel) -> None:
@@ -60,8 +50,10 @@ def test_a_click_opens_the_card_and_leads_to_the_cell(lab: Lab, panel: Panel) ->
     expect(panel.card).to_contain_text("add")
     expect(panel.card).to_contain_text("finished")
     panel.button("Go to").click()
-    wait_until(lambda: lab.page.evaluate("() => window.notebookPanel.content.activeCellIndex") == 2,
-               what="the cell that made the task is the active one")
+    wait_until(
+        lambda: lab.page.evaluate("() => window.notebookPanel.content.activeCellIndex") == 2,
+        what="the cell that made the task is the active one",
+    )
 
 
 def test_lives_while_the_kernel_is_blocked_in_get(lab: Lab, panel: Panel) -> None:
@@ -109,6 +101,7 @@ def test_wears_the_dark_theme(lab: Lab, panel: Panel) -> None:
     def brightness() -> float:
         colour = panel.root.evaluate("element => getComputedStyle(element).backgroundColor")
         return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
     assert brightness() > 200
     lab.theme("dark")
     wait_until(lambda: brightness() < 80, what="a dark panel")
@@ -128,8 +121,13 @@ def test_toolbar_button_and_palette_open_it(lab: Lab, panel: Panel) -> None:
 
 
 def test_tables_are_sorted_and_searched(lab: Lab, panel: Panel) -> None:
-    start(lab, ADD, TREE, "@cm.remote\nclass Counter:\n    def up(self): return 1\n"
-                          "counter = Counter.remote(); cm.get(counter.up.remote())")
+    start(
+        lab,
+        ADD,
+        TREE,
+        "@cm.remote\nclass Counter:\n    def up(self): return 1\n"
+        "counter = Counter.remote(); cm.get(counter.up.remote())",
+    )
     for index in (1, 2, 3):
         lab.run_cell(index)
     panel.expect_tasks(9)
@@ -158,7 +156,7 @@ def test_a_narrow_panel_keeps_all_its_views_in_reach(lab: Lab, panel: Panel) -> 
     width = panel.root.bounding_box()["width"]
     assert width < 360, f"the panel has {width} px: this tests nothing"
     for view in ("Groups", "Tasks", "Timeline", "Tables", "Memory", "Machine", "Logs", "Tables"):
-        panel.root.get_by_role("radio", name=view).first.click(timeout=PATIENCE_MS)  # fails if something lies over it
+        panel.root.get_by_role("tab", name=view).first.click(timeout=PATIENCE_MS)  # fails if something lies over it
         for tools in panel.root.locator(".cm-zoom").all():
             left = tools.bounding_box()["x"]
             tabs = panel.root.locator(".cm-tabs").bounding_box()  # which make room for tools when these come
@@ -169,11 +167,14 @@ def test_a_narrow_panel_keeps_all_its_views_in_reach(lab: Lab, panel: Panel) -> 
 
 
 def test_ended_actors_are_folded_and_only_a_crash_is_red(lab: Lab, panel: Panel) -> None:
-    start(lab, "import os\n@cm.remote(num_cpus=0)\nclass Server:\n    def pid(self): return os.getpid()\n"
-               "    def crash(self): os._exit(3)\n"
-               "killed, crashing, alive = (Server.options(name=name).remote() for name in ('killed', 'crashing', 'alive'))\n"
-               "pids = cm.get([server.pid.remote() for server in (killed, crashing, alive)])\ncm.kill(killed)\n"
-               "try:\n    cm.get(crashing.crash.remote())\nexcept cm.exceptions.ActorDiedError:\n    print(pids[2])")
+    start(
+        lab,
+        "import os\n@cm.remote(num_cpus=0)\nclass Server:\n    def pid(self): return os.getpid()\n"
+        "    def crash(self): os._exit(3)\n"
+        "killed, crashing, alive = (Server.options(name=name).remote() for name in ('killed', 'crashing', 'alive'))\n"
+        "pids = cm.get([server.pid.remote() for server in (killed, crashing, alive)])\ncm.kill(killed)\n"
+        "try:\n    cm.get(crashing.crash.remote())\nexcept cm.exceptions.ActorDiedError:\n    print(pids[2])",
+    )
     pid = lab.run_cell(1).strip()
     actors = panel.root.locator(".cm-actors")
     shown = panel.root.locator(".cm-actors > ul > li")
@@ -181,7 +182,7 @@ def test_ended_actors_are_folded_and_only_a_crash_is_red(lab: Lab, panel: Panel)
     expect(shown).to_contain_text("alive")
     expect(shown).to_contain_text(f"pid {pid}")
     actors.get_by_text("2 ended").click()
-    expect(actors.locator("li", has_text="killed")).to_contain_text("ended")
+    expect(actors.locator("li", has_text="killed")).to_contain_text("dead")
     expect(actors.locator(".cm-actor-crashed")).to_have_count(1)
     expect(actors.locator("li", has_text="crashing")).to_contain_text("crashed")
 
@@ -202,11 +203,14 @@ def test_a_notebook_opened_from_the_panel_lies_with_the_other_notebooks(lab: Lab
 
 
 def test_the_timeline_shows_when_tasks_ran_and_is_saved_for_others(lab: Lab, panel: Panel) -> None:
-    start(lab, "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\n"
-               "cm.get([nap.remote(0.05) for _ in range(6)])")
+    start(
+        lab,
+        "import time\n@cm.remote\ndef nap(seconds):\n    time.sleep(seconds)\n"
+        "cm.get([nap.remote(0.05) for _ in range(6)])",
+    )
     lab.run_cell(1)
     panel.expect_tasks(6)
-    panel.root.get_by_role("radio", name="Timeline").click()
+    panel.root.get_by_role("tab", name="Timeline").click()
     lanes = Panel(lab.page).canvas
     wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
     with lab.page.expect_download() as saved:
@@ -322,8 +326,13 @@ def close_panel(lab: Lab) -> None:
 
 
 def test_a_failed_task_is_submitted_again_from_its_card(lab: Lab, panel: Panel) -> None:
-    start(lab, "@cm.remote\ndef moody(path):\n    return open(path).read()",
-          "fut = moody.remote('mood.txt')\ncm.wait([fut]);", "open('mood.txt', 'w').write('good')", "cm.get(fut)")
+    start(
+        lab,
+        "@cm.remote\ndef moody(path):\n    return open(path).read()",
+        "fut = moody.remote('mood.txt')\ncm.wait([fut]);",
+        "open('mood.txt', 'w').write('good')",
+        "cm.get(fut)",
+    )
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_count("failed", 1)

@@ -1,17 +1,18 @@
-"""Time travel, recordings, logs, memory and machine, in a real JupyterLab; a recording as a page in a browser alone."""
+"""Time travel, recordings, logs, memory and machine in a real JupyterLab; a recording as a page in a browser alone."""
+
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
 import pytest
-from lab import Lab, LabServer
-from panel import PATIENCE_MS, Panel
 from playwright.sync_api import Browser, Page, expect
-from support import wait_until
-from test_panel import ADD, LOAD, TREE, start
+from support.waiting import wait_until
+from ui.cells import ADD, LOAD, TREE, start
+from ui.lab import Lab, LabServer
+from ui.panel import PATIENCE_MS, Panel
 
-HOSTILE = "<img src=x onerror=\"window.hostile=1\"></script><script>window.hostile=1</script>"
+HOSTILE = '<img src=x onerror="window.hostile=1"></script><script>window.hostile=1</script>'
 WORK = f"""import numpy as np
 @cm.remote
 def say(word):
@@ -39,7 +40,11 @@ def track(panel: Panel, share: float) -> None:
 
 
 def test_the_slider_shows_the_session_as_it_was(lab: Lab, panel: Panel) -> None:
-    start(lab, "import time\n@cm.remote(num_cpus=2)\ndef nap(i):\n    time.sleep(0.2)\ncm.get([nap.remote(i) for i in range(5)])")
+    start(
+        lab,
+        "import time\n@cm.remote(num_cpus=2)\ndef nap(i):\n    time.sleep(0.2)\ncm.get([nap.remote(i) for i in "
+        "range(5)])",
+    )
     lab.run_cell(1)
     panel.expect_tasks(5)
     panel.tasks()
@@ -109,7 +114,7 @@ def check_page(browser: Browser, path: Path) -> None:
     wait_until(lambda: shown.colours_drawn() > 5, what="a picture in the page")
     expect(shown.root.get_by_role("button", name="Follow the work")).to_have_attribute("aria-pressed", "false")
     for view in ("Timeline", "Memory", "Machine", "Logs"):
-        shown.root.get_by_role("radio", name=view).click()
+        shown.root.get_by_role("tab", name=view).click()
     expect(shown.root.locator(".cm-said", has_text="window.hostile")).to_have_count(1)
     shown.root.get_by_role("searchbox").fill("say two")
     expect(shown.root.locator(".cm-said")).to_have_text(["two"])
@@ -122,11 +127,15 @@ def check_page(browser: Browser, path: Path) -> None:
 
 
 def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> None:
-    start(lab, "cm.shutdown()\ncm.init(num_cpus=2, num_gpus=2);", WORK.replace("@cm.remote\ndef say", "@cm.remote(num_gpus=0.5)\ndef say"))
+    start(
+        lab,
+        "cm.shutdown()\ncm.init(num_cpus=2, num_gpus=2);",
+        WORK.replace("@cm.remote\ndef say", "@cm.remote(num_gpus=0.5)\ndef say"),
+    )
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_tasks(4)
-    panel.root.get_by_role("radio", name="Logs").click()
+    panel.root.get_by_role("tab", name="Logs").click()
     said = panel.root.locator(".cm-said")
     expect(said).to_have_count(3, timeout=PATIENCE_MS)
     panel.root.get_by_role("searchbox").fill("two")
@@ -134,28 +143,34 @@ def test_logs_memory_and_machine_show_what_there_is(lab: Lab, panel: Panel) -> N
     said.click()
     expect(panel.card).to_contain_text("say")
     lab.page.keyboard.press("Escape")
-    panel.root.get_by_role("radio", name="Memory").click()
+    panel.root.get_by_role("tab", name="Memory").click()
     boxes = panel.root.locator(".cm-value-box")
     boxes.first.click(timeout=PATIENCE_MS)
     expect(panel.root.locator(".cm-held")).to_contain_text("variable held")
     expect(panel.root.locator(".cm-held")).to_contain_text("this driver")
-    panel.root.get_by_role("radio", name="Machine").click()
+    panel.root.get_by_role("tab", name="Machine").click()
     for what in ("CPU: .* of 2", "GPU: tasks have .* of 2", "Memory: .* of ", "Store: .* of "):
         expect(panel.root.get_by_role("img", name=re.compile(what))).to_be_visible()
     assert lab.page.evaluate("() => window.hostile") is None
 
 
 def test_a_stretch_marked_in_the_timeline_filters_the_other_views(lab: Lab, panel: Panel) -> None:
-    say = "import numpy as np, time\n@cm.remote\ndef {0}():\n    time.sleep({1})\n    print('{0}')\n    time.sleep({2})\n    return np.ones(300_000)\n{0}_ref = {0}.remote()\ncm.wait([{0}_ref]);"
+    say = (
+        "import numpy as np, time\n@cm.remote\ndef {0}():\n    time.sleep({1})\n    print('{0}')\n    time.sleep({2})\n"
+        "    return np.ones(300_000)\n{0}_ref = {0}.remote()\ncm.wait([{0}_ref]);"
+    )
     start(lab, say.format("early", 0.1, 0), say.format("late", 1.5, 0.3))
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_tasks(2)
-    panel.root.get_by_role("radio", name="Timeline").click()
+    panel.root.get_by_role("tab", name="Timeline").click()
     wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
     box = panel.canvas.bounding_box()
     assert box
-    y, right = box["y"] + box["height"] - 5, box["x"] + box["width"]  # a quarter of all there is: the later task alone, from before it prints to its end
+    y, right = (
+        box["y"] + box["height"] - 5,
+        box["x"] + box["width"],
+    )  # a quarter of all there is: the later task alone, from before it prints to its end
     lab.page.keyboard.down("Shift")
     lab.page.mouse.move(right - 1, y)
     lab.page.mouse.down()
@@ -166,21 +181,21 @@ def test_a_stretch_marked_in_the_timeline_filters_the_other_views(lab: Lab, pane
     expect(marked).to_contain_text("marked")
     expect(panel.list()).to_have_count(1)
     expect(panel.root.locator(".cm-list .cm-row")).to_contain_text("late")
-    panel.root.get_by_role("radio", name="Logs").click()
+    panel.root.get_by_role("tab", name="Logs").click()
     said = panel.root.locator(".cm-said")
     expect(said).to_have_text(["late"], timeout=PATIENCE_MS)
-    panel.root.get_by_role("radio", name="Memory").click()
+    panel.root.get_by_role("tab", name="Memory").click()
     expect(panel.root.locator(".cm-value-box.cm-dim").first).to_be_visible(timeout=PATIENCE_MS)
     expect(panel.root.locator(".cm-value-box:not(.cm-dim)")).to_have_attribute("title", re.compile("late"))
-    panel.root.get_by_role("radio", name="Machine").click()
+    panel.root.get_by_role("tab", name="Machine").click()
     expect(panel.root.locator(".cm-curve-marked").first).to_be_visible()
-    panel.root.get_by_role("radio", name="Groups").click()
+    panel.root.get_by_role("tab", name="Groups").click()
     wait_until(lambda: panel.colours_drawn() > 5, what="groups")
     dimmed = panel.colours_drawn()
-    panel.root.get_by_role("radio", name="Logs").click()
+    panel.root.get_by_role("tab", name="Logs").click()
     marked.click()
     expect(said).to_have_text(["early", "late"])
-    panel.root.get_by_role("radio", name="Groups").click()
+    panel.root.get_by_role("tab", name="Groups").click()
     wait_until(lambda: panel.colours_drawn() not in (dimmed, 1), what="groups, all of them lit")
 
 
@@ -189,10 +204,14 @@ def test_cells_show_how_far_their_tasks_are(lab: Lab, panel: Panel) -> None:
     for index in (1, 2, 3):
         lab.run_cell(index)
     panel.expect_tasks(11)
-    expect(lab.cell(2).locator(".cm-badge")).to_have_attribute("title", "Tasks of this cell: 7 finished", timeout=PATIENCE_MS)
+    expect(lab.cell(2).locator(".cm-badge")).to_have_attribute(
+        "title", "Tasks of this cell: 7 finished", timeout=PATIENCE_MS
+    )
     expect(lab.cell(3).locator(".cm-badge")).to_have_attribute("title", "Tasks of this cell: 3 finished, 1 failed")
     expect(lab.cell(1).locator(".cm-badge")).to_have_count(0)
-    lab.page.evaluate("() => [...window.jupyterapp.shell.widgets('main')].find(each => each.id === 'cellmesh-panel').close()")
+    lab.page.evaluate(
+        "() => [...window.jupyterapp.shell.widgets('main')].find(each => each.id === 'cellmesh-panel').close()"
+    )
     expect(lab.page.locator(".cm-badge")).to_have_count(0)
 
 
@@ -201,12 +220,14 @@ def test_what_was_chosen_is_there_after_a_reload(lab: Lab, panel: Panel) -> None
     lab.run_cell(1)
     lab.run_cell(2)
     panel.expect_tasks(7)
-    with lab.page.expect_response(lambda response: "/api/workspaces/" in response.url and response.request.method == "PUT"):
+    with lab.page.expect_response(
+        lambda response: "/api/workspaces/" in response.url and response.request.method == "PUT"
+    ):
         panel.list().first.click()  # what is open and chosen is stored a moment later
     expect(panel.card).to_contain_text("finished")
     lab.page.on("dialog", lambda dialog: dialog.accept())  # the notebook has not been saved
     lab.page.reload()
-    expect(panel.root.get_by_role("radio", name="Tables")).to_be_checked(timeout=PATIENCE_MS)
+    expect(panel.root.get_by_role("tab", name="Tables")).to_have_attribute("aria-selected", "true", timeout=PATIENCE_MS)
     expect(panel.card).to_contain_text("finished", timeout=PATIENCE_MS)
 
 
@@ -226,8 +247,13 @@ def test_a_pinned_panel_stays_with_its_notebook(lab: Lab, panel: Panel) -> None:
 
 
 def test_a_value_that_nobody_holds_is_not_offered(lab: Lab, panel: Panel) -> None:
-    start(lab, ADD, "kept = add.remote(1, 2)\ncm.get(kept)\ncm.get(add.remote(3, 4))",
-          "from cellmesh import session\nsession.current().client.flush()  # who looks within half a second still finds the value, and keeps it")
+    start(
+        lab,
+        ADD,
+        "kept = add.remote(1, 2)\ncm.get(kept)\ncm.get(add.remote(3, 4))",
+        "from cellmesh.session.current import current\n"
+        "current().client.flush()  # who looks within half a second still finds the value, and keeps it",
+    )
     lab.run_cell(1)
     lab.run_cell(2)
     lab.run_cell(3)
@@ -249,7 +275,7 @@ def test_the_panel_works_below_a_prefix(tmp_path: Path, browser: Browser) -> Non
     behind.run_cell(2)
     shown = Panel(page)
     shown.expect_tasks(7)
-    shown.root.get_by_role("radio", name="Logs").click()  # loaded only now
+    shown.root.get_by_role("tab", name="Logs").click()  # loaded only now
     expect(shown.root.get_by_role("log")).to_be_visible(timeout=PATIENCE_MS)
     behind.close()
     page.close()
@@ -264,20 +290,25 @@ def test_everything_can_be_heard_and_reached_by_keyboard(lab: Lab, panel: Panel)
     panel.expect_tasks(11)
     expect(panel.root.locator("[aria-live=polite]")).to_contain_text("11 tasks", timeout=PATIENCE_MS)
     for view in ("Groups", "Tasks", "Timeline", "Tables", "Memory", "Machine", "Logs"):
-        radio = panel.root.get_by_role("radio", name=view, exact=True)
-        radio.focus()
+        tab = panel.root.get_by_role("tab", name=view, exact=True)
+        tab.focus()
         lab.page.keyboard.press("Enter")
-        expect(radio).to_be_checked()
+        expect(tab).to_have_attribute("aria-selected", "true")
         lab.settle()
-        nameless = panel.root.evaluate("""root => [...root.querySelectorAll('button, input, canvas, [role], iframe, [tabindex="0"]')]
+        nameless = panel.root.evaluate("""root => [
+            ...root.querySelectorAll('button, input, canvas, [role], iframe, [tabindex="0"]')
+        ]
+            .filter(each => !document.getElementById(each.getAttribute('aria-labelledby')))
             .filter(each => !(each.ariaLabel || each.title || each.placeholder || each.textContent.trim()))
             .filter(each => !['presentation', 'none', 'status', 'log', 'row', 'grid'].includes(each.role))
             .map(each => each.outerHTML.slice(0, 120))""")
         assert not nameless, (view, nameless)
-    panel.root.get_by_role("radio", name="Tasks", exact=True).click()
+    panel.root.get_by_role("tab", name="Tasks", exact=True).click()
     panel.canvas.focus()
     for key in ("f", "ArrowRight", "ArrowDown", "Enter"):
         lab.page.keyboard.press(key)
     expect(panel.card).to_be_visible()
-    assert lab.page.evaluate("() => document.activeElement.closest('.cm-card') !== null"), "Enter leads to what can be done"
+    assert lab.page.evaluate("() => document.activeElement.closest('.cm-card') !== null"), (
+        "Enter leads to what can be done"
+    )
     lab.page.keyboard.press("Escape")

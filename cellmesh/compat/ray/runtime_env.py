@@ -1,4 +1,5 @@
 """`ray.runtime_env`."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -6,7 +7,7 @@ from typing import Any
 from .. import missing as _missing
 
 __all__ = ["RuntimeEnv", "RuntimeEnvConfig"]
-__getattr__ = _missing.no_such_name("ray.runtime_env")
+__getattr__: _missing.NoSuchName = _missing.no_such_name("ray.runtime_env")
 
 
 class RuntimeEnv(dict[str, Any]):

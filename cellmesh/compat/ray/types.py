@@ -1,6 +1,7 @@
 """`ray.types`."""
+
 from __future__ import annotations
 
-from ...refs import ObjectRef
+from ._refs import ObjectRef
 
 __all__ = ["ObjectRef"]

@@ -1,9 +1,19 @@
-// What the tests share: messages built by hand, and a pen that writes down what it is told.
+// Shared by the tests: messages built by hand, and a pen that records its calls.
 
-import type { Pen } from '../draw/pen';
-import { type GraphHeader, type GraphMessage, Kind, type NodeLabel, VERSION, type WorkerLabel } from '../protocol';
-import type { TaskGraph } from '../model';
 import { type Scenario, Simulation } from '../../dev/trace';
+import type { Pen } from '../draw/pen';
+import { apply } from '../model/apply';
+import type { TaskGraph } from '../model/graph';
+import {
+  type GraphHeader,
+  type GraphMessage,
+  Kind,
+  type NodeLabel,
+  type Sample,
+  VERSION,
+  type WorkerLabel,
+  type WorkerState
+} from '../protocol/messages';
 
 export interface Row {
   fn?: number;
@@ -33,11 +43,15 @@ export interface Parts {
   header?: Partial<GraphHeader>;
 }
 
-export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], edges = [], header = {} }: Parts = {}): GraphMessage {
-  const away = updates.filter(({ sent }) => sent !== undefined);
+export function message(
+  type: 'snapshot' | 'delta',
+  { rows = [], updates = [], edges = [], header = {} }: Parts = {}
+): GraphMessage {
+  const remote = updates.filter(({ sent }) => sent !== undefined);
   return {
     header: {
       type,
+      v: VERSION,
       n: 0,
       session: 'abc',
       now: 1,
@@ -54,13 +68,14 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       transfers: [],
       losses: [],
       lines: 0,
-      counts: { waiting: 0, ready: 0, running: 0, finished: 0, failed: 0, cancelled: 0 },
+      errors: [],
+      counts: { waiting: 0, queued: 0, running: 0, finished: 0, failed: 0, cancelled: 0 },
       resources: { total: {}, available: {} },
       store: { used: 0, capacity: 0, objects: 0 },
       new: rows.length,
       updates: updates.length,
       edges: edges.length,
-      away: away.length,
+      remote: remote.length,
       calls: updates.filter(update => update.called !== undefined).length,
       ...header
     },
@@ -80,33 +95,50 @@ export function message(type: 'snapshot' | 'delta', { rows = [], updates = [], e
       updateFinished: Float64Array.from(updates, update => update.finished ?? NaN),
       updateSize: Float64Array.from(updates, update => update.size ?? NaN),
       edges: Uint32Array.from(edges.flat()),
-      awayRow: Uint32Array.from(away, ({ row }) => row),
-      awayTimes: Float64Array.from([...away.map(({ sent }) => sent!), ...away.map(({ ended }) => ended ?? NaN)]),
+      remoteRow: Uint32Array.from(remote, ({ row }) => row),
+      remoteTimes: Float64Array.from([...remote.map(({ sent }) => sent!), ...remote.map(({ ended }) => ended ?? NaN)]),
       calls: Float64Array.from(updates.flatMap(({ row, called }) => (called === undefined ? [] : [row, called])))
     }
   };
 }
 
 /** A worker that lives. */
-export function workerLabel(pid: number, state: string): WorkerLabel {
+export function workerLabel(pid: number, state: WorkerState): WorkerLabel {
   return { pid, state, since: 0, ended: Number.POSITIVE_INFINITY, node: 0 };
+}
+
+/** What this machine was doing at a time: nothing, but for what is said. */
+export function sample(at: number, more: Partial<Sample> = {}): Sample {
+  return { node: 0, at, load: 0, cpus: 0, gpus: 0, memory: 0, store: 0, disk: 0, queued: 0, ...more };
 }
 
 /** A machine that lives. */
 export function machineLabel(name: string, more: Partial<NodeLabel> = {}): NodeLabel {
-  return { name, cpus: 0, gpus: 0, memory: 0, store: 0, id: '', state: 'alive', reason: '', since: 0, ended: Number.POSITIVE_INFINITY, ...more };
+  return {
+    name,
+    cpus: 0,
+    gpus: 0,
+    memory: 0,
+    store: 0,
+    id: '',
+    state: 'alive',
+    reason: '',
+    since: 0,
+    ended: Number.POSITIVE_INFINITY,
+    ...more
+  };
 }
 
 /** A message as it travels. */
 export function onTheWire({ header, arrays }: GraphMessage, n: number): [Record<string, unknown>, ArrayBuffer[]] {
-  return [{ ...header, n, v: VERSION }, Object.values(arrays).map(column => (column as Uint8Array<ArrayBuffer>).slice().buffer)];
+  return [{ ...header, n }, Object.values(arrays).map(column => (column as Uint8Array<ArrayBuffer>).slice().buffer)];
 }
 
 /** Play a scenario into a graph until it is over, or until a time. */
 export function play(graph: TaskGraph, scenario: Scenario, until = 1e6, stepS = 0.05): void {
   const simulation = new Simulation(scenario);
   for (let now = 0; now <= until && !simulation.isOver; now += stepS) {
-    graph.apply(simulation.step(now), now * 1000);
+    apply(graph, simulation.step(now), now * 1000);
   }
 }
 
@@ -114,7 +146,11 @@ export function play(graph: TaskGraph, scenario: Scenario, until = 1e6, stepS = 
 export function recorder(): { pen: Pen; commands: string[] } {
   const commands: string[] = [];
   const show = (value: unknown): string =>
-    typeof value === 'number' ? String(Math.round(value * 10) / 10) : Array.isArray(value) ? `[${value.map(show).join(' ')}]` : String(value);
+    typeof value === 'number'
+      ? String(Math.round(value * 10) / 10)
+      : Array.isArray(value)
+        ? `[${value.map(show).join(' ')}]`
+        : String(value);
   const state: Record<string, unknown> = { globalAlpha: 1 };
   const pen = new Proxy(state, {
     get: (target, name: string) => {

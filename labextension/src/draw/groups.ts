@@ -1,15 +1,17 @@
-// The graph as a few boxes, one per cell and function: a ring of progress, the numbers, and a waffle of states in which
-// the front of the work is seen moving.
+// Draws the graph as groups, one box for each cell and function: a ring of progress, the numbers, and a waffle of
+// states that shows the front of the work moving.
 
-import { duration, short, size } from '../format';
-import { __, nObjects, nTasks } from '../text';
-import { type Group, WAFFLE_CELLS } from '../groups';
-import { NONE } from '../layout';
-import { Kind, N_STATES, State } from '../protocol';
+import { duration, short, size } from '../i18n/format';
+import { __, nObjects, nTasks } from '../i18n/translate';
+import { inheritedIn } from '../model/failures';
+import type { TaskGraph } from '../model/graph';
+import { type Group, WAFFLE_CELLS } from '../model/groups';
+import { NONE } from '../model/rows';
+import { Kind, N_STATES, State } from '../protocol/messages';
 import { drawMark, drawObjectMark } from './marks';
-import { type Pen, ellipsis, shortName } from './pen';
-import { DIMMED, type Scene, boxX, boxY, enterWorld, leadRound, phase } from './scene';
-import { type Theme, mix, nodeColour } from './theme';
+import { ellipsis, type Pen, shortName } from './pen';
+import { boxX, boxY, DIMMED, enterWorld, leadRound, phase, type Scene } from './scene';
+import { mix, nodeColour, type Theme } from './theme';
 
 const TURN = 2 * Math.PI;
 const PADDING = 12;
@@ -19,7 +21,7 @@ const WAFFLE_ROWS = 3;
 /** Below this zoom only ring and name are drawn. */
 const NUMBERS_ZOOM = 0.4;
 const N_SHARES = 8;
-/** A machine's part reaches so far beyond its boxes, and above them for its name. */
+/** The area of a machine extends this far beyond its boxes, and this far above them for its name. */
 export const MARGIN = 14;
 export const CAPTION = 20;
 
@@ -44,7 +46,7 @@ export function isAnimated({ graph }: Scene, boxes: readonly number[]): boolean 
   return boxes.some(box => graph.groups.list[box]!.counts[State.running]! > 0);
 }
 
-/** Behind the boxes of each machine its colour, above them its name. */
+/** Draws each machine's colour behind its boxes, and its name above them. */
 function drawMachines(pen: Pen, { graph, layout, theme, starts }: Scene): void {
   for (const box of layout.blockStarts) {
     const { first, last, layers, shelf } = layout.bandOf(box);
@@ -90,7 +92,7 @@ function drawEdges(pen: Pen, scene: Scene): void {
     pen.lineWidth = Math.min(6, 1.25 + 0.3 * Math.log2(n));
     pen.beginPath();
     if (source === target) {
-      // What follows its own kind: a loop over the corner.
+      // A group that feeds itself: a loop over the corner.
       const [corner, y1] = [boxX(scene, source) + width, boxY(scene, source)];
       pen.moveTo(corner - 46, y1);
       pen.bezierCurveTo(corner - 46, y1 - 26, corner + 26, y1 - 26, corner + 26, y1 + 6);
@@ -113,7 +115,7 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   const nRunning = group.counts[State.running]!;
   const nFailed = group.counts[State.failed]!;
 
-  // Three thin cards: many, not one.
+  // Three thin cards mean many.
   pen.lineWidth = 1;
   pen.strokeStyle = theme.border;
   pen.fillStyle = theme.surface;
@@ -134,7 +136,14 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
     pen.globalAlpha = alpha;
   }
   pen.lineWidth = isSelected ? 2.25 : 1;
-  pen.strokeStyle = isSelected || isHovered ? theme.accent : nFailed ? theme.states[State.failed]!.solid : nRunning ? theme.states[State.running]!.solid : theme.border;
+  pen.strokeStyle =
+    isSelected || isHovered
+      ? theme.accent
+      : nFailed
+        ? failureColour(scene, group)
+        : nRunning
+          ? theme.states[State.running]!.solid
+          : theme.border;
   pen.stroke();
 
   drawRing(pen, scene, group, x + PADDING + RING_R, y + PADDING + RING_R + 2);
@@ -149,7 +158,17 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
     pen.textAlign = 'right';
     pen.fillText(cell, right, y + 27);
     pen.textAlign = 'left';
-    pen.fillText(ellipsis(pen, numbers(group).filter(Boolean).join('  ·  '), room), left, y + 45);
+    pen.fillText(
+      ellipsis(
+        pen,
+        numbers(group, inheritedIn(graph).byGroup.get(group.index) ?? 0)
+          .filter(Boolean)
+          .join('  ·  '),
+        room
+      ),
+      left,
+      y + 45
+    );
     room -= pen.measureText(cell).width + 8;
   }
   pen.textAlign = 'left';
@@ -157,17 +176,38 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   pen.font = `600 14px ${theme.font}`;
   const name = graph.nameOf(group.kind, group.fn);
   pen.fillText(shortName(pen, name, room), left, y + 27);
-  drawWaffle(pen, theme, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
+  drawWaffle(pen, scene, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }
 
-function numbers(group: Group): string[] {
+function failuresInWords(nFailed: number, nInherited: number): string {
+  if (nInherited === nFailed) {
+    return __('%1 failed via inputs', short(nFailed));
+  }
+  return nInherited
+    ? __('%1 failed, %2 via inputs', short(nFailed), short(nInherited))
+    : __('%1 failed', short(nFailed));
+}
+
+/** Whether all failures of a group were inherited from inputs. */
+function isOnlyInherited(graph: TaskGraph, group: Group): boolean {
+  const nFailed = group.counts[State.failed]!;
+  return nFailed > 0 && inheritedIn(graph).byGroup.get(group.index) === nFailed;
+}
+
+/** Paler if the failures were inherited. */
+function failureColour({ graph, theme }: Pick<Scene, 'graph' | 'theme'>, group: Group): string {
+  const { solid, tint } = theme.states[State.failed]!;
+  return isOnlyInherited(graph, group) ? mix(solid, tint, 0.6) : solid;
+}
+
+function numbers(group: Group, nInherited: number): string[] {
   if (group.kind === Kind.object) {
     return [nObjects(group.n), size(group.bytes)];
   }
   const nFailed = group.counts[State.failed]!;
   const mean = duration(group.meanSeconds);
   const all = group.ended === group.n ? nTasks(group.n) : __('%1 of %2', short(group.ended), short(group.n));
-  return [all, nFailed ? __('%1 failed', short(nFailed)) : mean && group.n > 1 ? __('%1 each', mean) : mean];
+  return [all, nFailed ? failuresInWords(nFailed, nInherited) : mean && group.n > 1 ? __('%1 each', mean) : mean];
 }
 
 function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): void {
@@ -187,7 +227,7 @@ function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): v
   for (const state of [State.finished, State.failed, State.cancelled, State.running] as const) {
     const sweep = (group.counts[state]! / Math.max(1, group.n)) * TURN;
     if (sweep > 0) {
-      pen.strokeStyle = theme.states[state]!.solid;
+      pen.strokeStyle = state === State.failed ? failureColour(scene, group) : theme.states[state]!.solid;
       pen.beginPath();
       pen.arc(x, y, RING_R - 2, from, from + Math.max(sweep, 0.05));
       pen.stroke();
@@ -195,12 +235,16 @@ function drawRing(pen: Pen, scene: Scene, group: Group, x: number, y: number): v
     }
   }
   if (share === 1) {
-    const state = group.counts[State.failed] ? State.failed : group.counts[State.cancelled] === group.n ? State.cancelled : State.finished;
-    drawMark(pen, theme, state, x, y, 8, 0);
+    const state = group.counts[State.failed]
+      ? State.failed
+      : group.counts[State.cancelled] === group.n
+        ? State.cancelled
+        : State.finished;
+    drawMark(pen, theme, state, x, y, 8, 0, isOnlyInherited(scene.graph, group) ? 'inherited' : 'own');
     return;
   }
   if (group.counts[State.running] && scene.isMoving) {
-    // A small light on the ring: work goes on even when the share stands still.
+    // A small light on the ring shows that work goes on even while the share stays the same.
     const angle = phase(scene) * TURN - TURN / 4;
     pen.fillStyle = theme.states[State.running]!.solid;
     pen.beginPath();
@@ -234,7 +278,7 @@ function shares(theme: Theme): string[] {
   return colours;
 }
 
-/** What a bucket of rows looks like: work in progress, else the share that is done. Failures are drawn over it. */
+/** The colour of a bucket of rows: work in progress, else the share that is done. Failures are drawn over it. */
 export function bucketColour(theme: Theme, counts: Uint32Array, bucket: number): string {
   const at = bucket * N_STATES;
   if (counts[at + State.running]) {
@@ -247,11 +291,11 @@ export function bucketColour(theme: Theme, counts: Uint32Array, bucket: number):
   if (cancelled > finished) {
     return theme.states[State.cancelled]!.solid;
   }
-  const open = counts[at + State.waiting]! + counts[at + State.ready]!;
+  const open = counts[at + State.waiting]! + counts[at + State.queued]!;
   return shares(theme)[Math.floor((N_SHARES * (finished + cancelled)) / Math.max(1, finished + cancelled + open))]!;
 }
 
-/** The share of a bucket that failed: never invisible, never more than it is by much. */
+/** The share of a bucket that failed, at least large enough to be visible. */
 export function failedShare(counts: Uint32Array, bucket: number): number {
   const at = bucket * N_STATES;
   const failed = counts[at + State.failed]!;
@@ -265,8 +309,10 @@ export function failedShare(counts: Uint32Array, bucket: number): number {
   return Math.max(0.3, failed / all);
 }
 
-function drawWaffle(pen: Pen, theme: Theme, group: Group, x: number, y: number, width: number): void {
+function drawWaffle(pen: Pen, scene: Scene, group: Group, x: number, y: number, width: number): void {
+  const { theme } = scene;
   const { waffle } = group;
+  const failure = failureColour(scene, group);
   const { nBuckets } = waffle;
   const perRow = WAFFLE_CELLS / WAFFLE_ROWS;
   const nRows = Math.min(WAFFLE_ROWS, Math.ceil(nBuckets / perRow));
@@ -281,7 +327,7 @@ function drawWaffle(pen: Pen, theme: Theme, group: Group, x: number, y: number, 
     pen.fillRect(left, top, cellWidth, cellHeight);
     const failed = failedShare(waffle.counts, bucket);
     if (failed) {
-      pen.fillStyle = theme.states[State.failed]!.solid;
+      pen.fillStyle = failure;
       pen.fillRect(left, top + cellHeight * (1 - failed), cellWidth, cellHeight * failed);
     }
   }

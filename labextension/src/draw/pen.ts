@@ -1,4 +1,4 @@
-// The part of a canvas that drawing uses. Tests draw to a recorder of the same shape.
+// The part of a canvas context that drawing uses. Tests draw to a recorder with the same interface.
 
 export type Pen = Pick<
   CanvasRenderingContext2D,
@@ -34,12 +34,12 @@ export type Pen = Pick<
   textBaseline: CanvasTextBaseline;
 };
 
-/** No letter at the sizes used here is wider. */
+/** No letter is wider at the sizes used here. */
 const WIDEST_PX = 14;
 const shortened = new Map<string, string>();
 const N_SHORTENED_MAX = 4000;
 
-/** A function's name, cut so that its last part stays: of a class's methods the method tells which. */
+/** A function's name, cut so that its last part stays: the method's name says more than the class's. */
 export function shortName(pen: Pen, name: string, width: number): string {
   const dot = name.lastIndexOf('.');
   if (dot < 0 || pen.measureText(name).width <= width) {

@@ -1,22 +1,23 @@
-// The overview: every row a few pixels of one image, written directly. A hundred thousand rows cost about five
-// milliseconds this way, where canvas calls cost hundreds.
+// Draws the overview: each row is a few pixels of one image, written directly. A hundred thousand rows take about five
+// milliseconds this way; canvas calls would take hundreds.
 
-import { Kind, N_STATES, State } from '../protocol';
+import { failedThrough } from '../model/failures';
+import { Kind, N_STATES, State } from '../protocol/messages';
 import type { Scene } from './scene';
-import { rgba } from './theme';
+import { mix, rgba } from './theme';
 
 /** Lines drawn in the overview, evenly chosen; more would be a grey mass and cost a hundred times as much. */
 export const RASTER_EDGES = 3000;
 
 const SHORTEST_LINE = 3;
 
-/** Where boxes share a pixel the more important one is seen. */
+/** If boxes share a pixel, the more important one is shown. */
 const IMPORTANCE: Record<keyof typeof State, number> = {
   failed: 7,
   running: 6,
   retrying: 5,
   cancelled: 2,
-  ready: 4,
+  queued: 4,
   waiting: 3,
   finished: 1
 };
@@ -56,6 +57,8 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
     ranks[state] = IMPORTANCE[name as keyof typeof State];
   }
   colours[State.finished] = rgba(theme.finishedCalm);
+  const failed = theme.states[State.failed]!;
+  const inherited = rgba(mix(failed.solid, failed.tint, 0.55));
   colours[OBJECT] = rgba(theme.edge);
   ranks[OBJECT] = 1;
   const { layer, line, slot, n } = layout;
@@ -72,6 +75,10 @@ export function rasterTasks(image: Image, scene: Scene, ratio: number): void {
     const look = kind[row] === Kind.object ? OBJECT : state[row]!;
     let colour = colours[look]!;
     let rank = ranks[look]!;
+    if (look === State.failed && failedThrough(graph, row) >= 0) {
+      colour = inherited; // failures that are causes come first
+      rank--;
+    }
     if (lit !== null && !lit(row)) {
       colour = (colour & 0xffffff) | 0x30000000;
       rank = 0;
@@ -107,7 +114,8 @@ function rasterEdges(image: Image, scene: Scene, ratio: number): void {
   const { width, height } = layout.metrics;
   const zoom = camera.zoom * ratio;
   // From the end of one box to the beginning of the other, along the flow.
-  const [outX, outY, inX, inY] = layout.direction === 'right' ? [width, height / 2, 0, height / 2] : [width / 2, height, width / 2, 0];
+  const [outX, outY, inX, inY] =
+    layout.direction === 'right' ? [width, height / 2, 0, height / 2] : [width / 2, height, width / 2, 0];
   const stride = Math.max(1, Math.ceil(graph.nEdges / RASTER_EDGES));
   const colour = (rgba(theme.edge) & 0xffffff) | ((lit ? 0x20 : 0x58) << 24);
   for (let e = 0; e < graph.nEdges; e += stride) {

@@ -1,9 +1,9 @@
-// What one picture is made from, and the few steps that every picture shares.
+// The inputs of one picture, and the steps that all pictures share.
 
-import type { Camera, Size } from '../camera';
-import type { LayeredLayout } from '../layout';
-import type { TaskGraph } from '../model';
-import { type Bend, TURN_REACH, route } from '../route';
+import type { Camera, Size } from '../layout/camera';
+import type { LayeredLayout } from '../layout/layered';
+import { type Bend, route, TURN_REACH } from '../layout/route';
+import type { TaskGraph } from '../model/graph';
 import type { Pen } from './pen';
 import type { Theme } from './theme';
 
@@ -29,6 +29,8 @@ export interface Scene {
   lit: ((box: number) => boolean) | null;
 }
 
+/** Names of tasks are drawn from this zoom on. */
+export const NAMES_ZOOM = 0.5;
 export const DIMMED = 0.16;
 const TURN_MS = 1400;
 const BORN_MS = 200;
@@ -41,7 +43,10 @@ export function enterWorld(pen: Pen, { camera }: Scene): void {
   pen.translate(-camera.x, -camera.y);
 }
 
-/** 0 to 1, once round in a little more than a second; marks that turn stand still for those who want that. */
+/**
+ * The rotation of turning marks, 0 to 1, once round in a little more than a second; constant if the reader wants no
+ * motion.
+ */
 export function phase({ clockMs, isMoving }: Scene): number {
   return isMoving ? (clockMs % TURN_MS) / TURN_MS : 0.12;
 }
@@ -61,13 +66,13 @@ export function isSettled(clockMs: number, changedMs: number): boolean {
   return clockMs - changedMs > FLASH_MS;
 }
 
-/** Faint dots, so that panning over empty space is felt. */
+/** Faint dots make panning over empty space visible. */
 export function drawGrid(pen: Pen, { camera, view, theme }: Scene): void {
   let step = 24 * camera.zoom;
   while (step < 16) {
     step *= 2;
   }
-  const from = (at: number) => ((-at * camera.zoom) % step + step) % step;
+  const from = (at: number) => (((-at * camera.zoom) % step) + step) % step;
   pen.fillStyle = theme.grid;
   for (let y = from(camera.y); y < view.height; y += step) {
     for (let x = from(camera.x); x < view.width; x += step) {
@@ -76,7 +81,7 @@ export function drawGrid(pen: Pen, { camera, view, theme }: Scene): void {
   }
 }
 
-/** Where a box is drawn: its place in the layout, or on the way there. */
+/** Where a box is drawn: at its place, or on the way there. */
 export function boxX({ layout, starts, shift }: Scene, box: number): number {
   return layout.x(box, starts) + (shift && 2 * box < shift.length ? shift[2 * box]! : 0);
 }
@@ -102,11 +107,11 @@ export function connect(pen: Pen, scene: Scene, source: number, target: number):
   }
 }
 
-/** A line from one box to another that passes behind no third one. */
+/** A line from one box to another that passes behind no other box. */
 export function leadRound(pen: Pen, scene: Scene, source: number, target: number): void {
   const { layout, starts, shift } = scene;
   if (shift) {
-    connect(pen, scene, source, target); // boxes on their way to other places: the channels are not free yet
+    connect(pen, scene, source, target); // boxes are moving, so the channels are not free yet
   } else {
     drawWay(pen, layout, route(layout, starts, source, target));
   }

@@ -1,8 +1,9 @@
-// Colours and fonts. State colours are our own, so that a state looks the same in every theme and pairs stay apart for
-// colour-blind readers (blue, green-blue, vermilion and amber after Okabe and Ito, adjusted for contrast); everything
-// else follows JupyterLab's variables through the style sheet.
+// Colours and fonts. State colours are fixed, so that a state looks the same in every theme and colour-blind readers
+// can tell states apart (blue, green-blue, vermilion and amber after Okabe and Ito, adjusted for contrast). The
+// style sheet (style/panel.css) has the same ones for HTML, which a test compares. Everything else follows JupyterLab's
+// variables through the style sheet.
 
-import { N_STATES, State } from '../protocol';
+import { N_STATES, State } from '../protocol/messages';
 
 export interface StateColours {
   /** Marks, bars, small boxes. */
@@ -26,21 +27,24 @@ export interface Theme {
   grid: string;
   font: string;
   states: readonly StateColours[];
-  /** Finished boxes in numbers: they are the majority, and what still happens should stand out. */
+  /** For finished boxes in large numbers, so that active ones stand out. */
   finishedCalm: string;
-  /** For actors: hues that are no state's. */
+  /** For actors: hues that no state uses. */
   actors: readonly string[];
-  /** For functions, which are more than actors: large areas, so quieter. */
+  /** For functions, which cover large areas: quieter than those for actors. */
   functions: readonly string[];
   /** For machines, this one first. */
   nodes: readonly string[];
-  /** For values that travel: those that come here, and those that go. */
+  /** For transfers of values: to this machine, and away from it. */
   transfers: readonly [string, string];
+  /** For trials, from the worst to the best. */
+  worst: string;
+  best: string;
 }
 
 const LIGHT: Record<keyof typeof State, StateColours> = {
   waiting: { solid: '#b4bac6', tint: '#f7f8fa' },
-  ready: { solid: '#7d889c', tint: '#f1f3f7' },
+  queued: { solid: '#7d889c', tint: '#f1f3f7' },
   running: { solid: '#2573e0', tint: '#e8f1fe' },
   finished: { solid: '#12937c', tint: '#f2faf8' },
   failed: { solid: '#d2411e', tint: '#fdeeea' },
@@ -50,7 +54,7 @@ const LIGHT: Record<keyof typeof State, StateColours> = {
 
 const DARK: Record<keyof typeof State, StateColours> = {
   waiting: { solid: '#585f6e', tint: '#24272d' },
-  ready: { solid: '#8c97ab', tint: '#2a2e36' },
+  queued: { solid: '#8c97ab', tint: '#2a2e36' },
   running: { solid: '#5b9dff', tint: '#1c2d49' },
   finished: { solid: '#35b89b', tint: '#1b2e2b' },
   failed: { solid: '#ff7752', tint: '#42241d' },
@@ -66,7 +70,7 @@ const NODES_DARK = ['#7d8798', '#6b9cf5', '#e39a55', '#b98af0', '#4fc0b4', '#e57
 const ACTORS_DARK = ['#b48cf0', '#e07fbd', '#8c9cf5', '#d69a68', '#adc34e', '#6dbdd6'];
 
 function byState(colours: Record<keyof typeof State, StateColours>): readonly StateColours[] {
-  const list: StateColours[] = new Array(N_STATES);
+  const list = new Array<StateColours>(N_STATES);
   for (const [name, state] of Object.entries(State)) {
     list[state] = colours[name as keyof typeof State];
   }
@@ -111,6 +115,8 @@ export function makeTheme(read: (name: string) => string, isDark: boolean): Them
     actors: isDark ? ACTORS_DARK : ACTORS_LIGHT,
     functions: isDark ? FUNCTIONS_DARK : FUNCTIONS_LIGHT,
     nodes: isDark ? NODES_DARK : NODES_LIGHT,
+    worst: isDark ? '#4a5160' : '#ccd1da',
+    best: isDark ? '#5b9dff' : '#2573e0',
     transfers: isDark ? ['#9aa8c0', '#e0a94a'] : ['#56627a', '#b7791f']
   };
 }

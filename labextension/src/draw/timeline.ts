@@ -1,13 +1,14 @@
-// Lanes, bars and the axis of time.
+// Draws the timeline: lanes, bars and the axis of time.
 
-import type { Size } from '../camera';
-import { size } from '../format';
-import type { TaskGraph } from '../model';
-import { State } from '../protocol';
-import { __ } from '../text';
-import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../timeline';
-import { type Pen, ellipsis } from './pen';
-import { type Theme, nodeColour } from './theme';
+import { size } from '../i18n/format';
+import { __ } from '../i18n/translate';
+import type { Size } from '../layout/camera';
+import { failedThrough } from '../model/failures';
+import type { TaskGraph } from '../model/graph';
+import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../model/views/timeline';
+import { State } from '../protocol/messages';
+import { ellipsis, type Pen } from './pen';
+import { nodeColour, type Theme } from './theme';
 
 export const LANE_PX = 30;
 export const AXIS_PX = 26;
@@ -15,7 +16,7 @@ export const AXIS_PX = 26;
 export const NAMES_PX = 108;
 const BAR_PX = 20;
 const LABEL_PX = 34;
-/** Loading is drawn as a bar of so much of the height: told apart without a colour. */
+/** Loading is drawn as a bar of this share of the height, so that it differs by shape. */
 const LOADING_SHARE = 0.4;
 
 export interface TimelineScene {
@@ -34,14 +35,21 @@ export interface TimelineScene {
   lit: ((row: number) => boolean) | null;
 }
 
-/** Functions differ by hue; hues come round again. */
+/** Functions differ by hue; hues repeat. */
 export function functionColour(theme: Theme, fn: number): string {
   return theme.functions[fn % theme.functions.length]!;
 }
 
+/** An inherited failure is an outline. */
+function isHollow({ graph }: TimelineScene, row: number): boolean {
+  return failedThrough(graph, row) >= 0;
+}
+
 function colourOf({ graph, theme }: TimelineScene, row: number): string {
   const state = graph.state[row]!;
-  return state === State.failed || state === State.cancelled ? theme.states[state]!.solid : functionColour(theme, graph.fn[row]!);
+  return state === State.failed || state === State.cancelled
+    ? theme.states[state]!.solid
+    : functionColour(theme, graph.fn[row]!);
 }
 
 /** Where a bar is, in pixels of the view. */
@@ -79,7 +87,7 @@ export function drawTimeline(pen: Pen, scene: TimelineScene): void {
   drawAxis(pen, scene);
 }
 
-/** From where on a machine was no more. */
+/** Marks when a machine was gone. */
 function drawLosses(pen: Pen, { theme, graph, arranged, scale, view, top }: TimelineScene): void {
   arranged.lanes.forEach(({ node, worker }, lane) => {
     const ended = graph.nodes.get(node)?.ended ?? Infinity;
@@ -107,7 +115,7 @@ function drawTicks(pen: Pen, { theme, scale, view }: TimelineScene): void {
   }
 }
 
-/** Rows that are narrower than a bar, pixel by pixel: the more of a pixel they cover, the stronger it is. */
+/** Draws rows narrower than a bar pixel by pixel: the more of a pixel they cover, the stronger its colour. */
 function drawCover(pen: Pen, scene: TimelineScene): void {
   const { theme, view, arranged, top } = scene;
   const { lanes, width, cover, coverFn, coverFailed } = arranged;
@@ -137,16 +145,21 @@ function drawCover(pen: Pen, scene: TimelineScene): void {
   }
 }
 
-/** A few steps only, so that neighbours are drawn together. */
+/** Few steps, so that neighbours are drawn together. */
 function shade(cover: number): number {
   return cover > 0 ? 0.3 + 0.7 * Math.min(1, Math.ceil(cover * 5) / 5) : 0;
 }
 
-/** The ways there and back, at half the height of a bar. */
+/** Draws the ways to another machine and back, at half the height of a bar. */
 function drawWays(pen: Pen, scene: TimelineScene, bar: Bar): void {
   const [, y, , height] = barRect(scene, bar);
   const { view, lit } = scene;
-  if (bar.kind === 'transfer' || (bar.from === bar.x0 && bar.to === bar.x1) || y + height < AXIS_PX || y > view.height) {
+  if (
+    bar.kind === 'transfer' ||
+    (bar.from === bar.x0 && bar.to === bar.x1) ||
+    y + height < AXIS_PX ||
+    y > view.height
+  ) {
     return;
   }
   pen.fillStyle = bar.kind === 'lost' ? scene.theme.states[State.failed]!.solid : colourOf(scene, bar.row);
@@ -165,7 +178,7 @@ function drawWays(pen: Pen, scene: TimelineScene, bar: Bar): void {
   pen.globalAlpha = 1;
 }
 
-/** What a machine took along: outlined, with a cross where it was given up. */
+/** Draws attempts that were lost with a machine: outlined, with a cross at the time they were given up. */
 function drawLost(pen: Pen, scene: TimelineScene, bar: Bar): void {
   const { theme, graph, view } = scene;
   const [x, y, width, height] = barRect(scene, bar);
@@ -184,7 +197,11 @@ function drawLost(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
     pen.fillStyle = colour;
-    pen.fillText(ellipsis(pen, bar.row < 0 ? __('lost') : `${graph.name(bar.row)} ✕`, right - left - 12), left + 6, y + height / 2 + 0.5);
+    pen.fillText(
+      ellipsis(pen, bar.row < 0 ? __('lost') : `${graph.name(bar.row)} ✕`, right - left - 12),
+      left + 6,
+      y + height / 2 + 0.5
+    );
   }
 }
 
@@ -195,7 +212,7 @@ function drawTransfer(pen: Pen, scene: TimelineScene, bar: Bar): void {
   const left = Math.max(NAMES_PX, x);
   const right = Math.min(view.width + 2, x + width);
   const isLost = !transfer.complete && transfer.ended < scene.now;
-  pen.fillStyle = isLost ? theme.states[State.failed]!.solid : transfer.comes ? theme.transfers[0]! : theme.transfers[1]!;
+  pen.fillStyle = isLost ? theme.states[State.failed]!.solid : transfer.comes ? theme.transfers[0] : theme.transfers[1];
   pen.globalAlpha = transfer.ended > scene.now ? 0.5 : 1;
   pen.fillRect(left, y, Math.max(1, right - left), height);
   pen.globalAlpha = 1;
@@ -204,7 +221,11 @@ function drawTransfer(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
     pen.fillStyle = theme.inverse;
-    pen.fillText(ellipsis(pen, `${transfer.comes ? '←' : '→'} ${size(transfer.size)}`, right - left - 10), left + 5, y + height / 2 + 0.5);
+    pen.fillText(
+      ellipsis(pen, `${transfer.comes ? '←' : '→'} ${size(transfer.size)}`, right - left - 10),
+      left + 5,
+      y + height / 2 + 0.5
+    );
   }
 }
 
@@ -230,7 +251,14 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
   if (call - left >= 1) {
     pen.fillRect(left, y + (height * (1 - LOADING_SHARE)) / 2, call - left, height * LOADING_SHARE);
   }
-  pen.fillRect(call, y, Math.max(1, right - call - (right - call > 4 ? 1 : 0)), height);
+  const length = Math.max(1, right - call - (right - call > 4 ? 1 : 0));
+  if (isHollow(scene, bar.row)) {
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.25;
+    pen.strokeRect(call + 0.5, y + 0.5, Math.max(1, length - 1), height - 1);
+  } else {
+    pen.fillRect(call, y, length, height);
+  }
   pen.globalAlpha = alpha;
   if (isRunning && right <= view.width) {
     pen.fillStyle = theme.states[State.running]!.solid;
@@ -240,7 +268,7 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.font = `500 11px ${theme.font}`;
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
-    pen.fillStyle = isRunning ? theme.text : theme.inverse;
+    pen.fillStyle = isRunning || isHollow(scene, bar.row) ? theme.text : theme.inverse;
     pen.fillText(ellipsis(pen, graph.name(bar.row), right - call - 12), call + 6, y + height / 2 + 0.5);
   }
   if (bar.row === selected || bar.row === hovered) {
@@ -290,7 +318,8 @@ function drawNames(pen: Pen, { theme, graph, arranged, top, view }: TimelineScen
       pen.fillStyle = theme.text;
       pen.fillText(ellipsis(pen, title, NAMES_PX - 6 - inset), inset, y - 6);
       pen.font = `400 10px ${theme.font}`;
-      pen.fillStyle = isMachine && graph.nodes.get(node)?.state === 'dead' ? theme.states[State.failed]!.solid : theme.textSoft;
+      pen.fillStyle =
+        isMachine && graph.nodes.get(node)?.state === 'dead' ? theme.states[State.failed]!.solid : theme.textSoft;
       pen.fillText(ellipsis(pen, detail, NAMES_PX - 6 - inset), inset, y + 7);
     }
   });

@@ -1,5 +1,6 @@
-// JupyterLab opens a document as a tab beside what was used last. Was that the panel, the notebook would lie on top of it:
-// it goes to the other notebooks, or beside the panel when there are none.
+// Keeps notebooks off the panel. JupyterLab opens a document as a tab beside the widget used last; if that was the
+// panel, the notebook would cover it. Such a notebook is moved to the other notebooks, or beside the panel if there are
+// none.
 
 import type { ILabShell } from '@jupyterlab/application';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -21,12 +22,16 @@ export function keepClear(shell: ILabShell, notebooks: INotebookTracker, panel: 
   };
   const clear = (notebook: NotebookPanel, covered: Widget) => {
     const other = lastBut(notebooks, notebook);
-    shell.add(notebook, 'main', other
-      ? { mode: 'tab-after', ref: other.id, activate: true }
-      : { mode: 'split-left', ref: covered.id, activate: true });
+    shell.add(
+      notebook,
+      'main',
+      other
+        ? { mode: 'tab-after', ref: other.id, activate: true }
+        : { mode: 'split-left', ref: covered.id, activate: true }
+    );
   };
   notebooks.widgetAdded.connect((_, notebook) => unseen.add(notebook));
-  shell.layoutModified.connect(look); // comes when the shell has finished what it was doing
+  shell.layoutModified.connect(look); // emitted when the shell has finished its changes
 }
 
 function lastBut(notebooks: INotebookTracker, except: Widget): NotebookPanel | null {

@@ -1,12 +1,13 @@
-// Small badges beside the prompts of cells: how far their tasks are, live. They are there while the panel follows the
-// notebook; without it nobody knows how the tasks are.
+// Badges beside the prompts of cells that show the progress of their tasks. They exist while the panel follows the
+// notebook: only then is the progress known.
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { effect } from '@preact/signals';
 import { h, render } from 'preact';
-import { badgesOf } from '../badges';
-import { Mark } from '../panels/graph/icons';
-import type { PanelState } from '../panels/graph/state';
+import { badgesOf } from '../model/badges';
+import { Mark } from '../panels/shared/icons';
+import type { PanelState } from '../panels/shared/state';
+import { watch } from '../panels/shared/watch';
 
 const CLASS = 'cm-badge';
 /** Lower cells have no room below their prompt. */
@@ -16,15 +17,14 @@ export class CellBadges {
   private readonly elements = new Map<string, HTMLElement>();
   private readonly stop: () => void;
 
-  /** `notebook` tells which one is followed, null while none is; `open` shows the panel. */
+  /** `notebook` returns the followed notebook or null; `open` shows the panel. */
   constructor(
     private readonly state: PanelState,
     private readonly notebook: () => NotebookPanel | null,
     private readonly open: () => void
   ) {
     this.stop = effect(() => {
-      state.tick.value;
-      state.status.value;
+      watch(state.tick, state.status);
       this.update();
     });
   }

@@ -1,18 +1,18 @@
-// Recordings as documents: a double click on a `.cellmesh` file shows it, without any kernel.
+// Opens recordings as documents: a double click on a `.cellmesh` file shows it without a kernel.
 
-import { type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ABCWidgetFactory, type DocumentRegistry, DocumentWidget } from '@jupyterlab/docregistry';
 import { LabIcon } from '@jupyterlab/ui-components';
 import panelIcon from '../../style/panel.svg';
-import { Connection, message } from '../connection';
-import { GraphPanel } from '../panels/graph';
-import { __ } from '../text';
+import { Connection, message } from '../connection/connection';
+import { __ } from '../i18n/translate';
+import { GraphPanel } from './graph_panel';
 
 const FILE_TYPE = 'cellmesh-recording';
 const icon = new LabIcon({ name: 'cellmesh:recording', svgstr: panelIcon });
 
-class RecordingFactory extends ABCWidgetFactory {
-  protected createNewWidget(context: DocumentRegistry.Context): DocumentWidget {
+class RecordingFactory extends ABCWidgetFactory<DocumentWidget<GraphPanel>> {
+  protected createNewWidget(context: DocumentRegistry.Context): DocumentWidget<GraphPanel> {
     const content = new GraphPanel();
     void show(content, context);
     const widget = new DocumentWidget({ content, context });
@@ -24,7 +24,7 @@ class RecordingFactory extends ABCWidgetFactory {
 async function show(panel: GraphPanel, context: DocumentRegistry.Context): Promise<void> {
   try {
     await context.ready;
-    const { fromBase64, readRecording } = await import('../recording');
+    const { fromBase64, readRecording } = await import('../recording/transport');
     const label = context.path.replace(/^.*\//, '');
     const transport = await readRecording(fromBase64(context.model.toString()), label);
     if (panel.isDisposed) {
@@ -54,6 +54,7 @@ export const recordingPlugin: JupyterFrontEndPlugin<void> = {
       icon
     });
     app.docRegistry.addWidgetFactory(
+      // The cast is needed because the class declares optional members with `undefined` and the registry without.
       new RecordingFactory({
         name: 'cellmesh-recording',
         label: __('Task graph'),
@@ -61,7 +62,7 @@ export const recordingPlugin: JupyterFrontEndPlugin<void> = {
         fileTypes: [FILE_TYPE],
         defaultFor: [FILE_TYPE],
         readOnly: true
-      })
+      }) as DocumentRegistry.WidgetFactory
     );
   }
 };

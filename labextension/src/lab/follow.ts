@@ -1,13 +1,13 @@
-// Keeps the panel connected to the kernel of the notebook in front, through that notebook's own kernel connection: of
-// several connections to one kernel in a page, only that one handles comms.
+// Keeps the panel connected to the kernel of the notebook in front, through that notebook's own kernel connection: a
+// page may have several connections to one kernel, and only that one handles comms.
 
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel } from '@jupyterlab/services';
+import { CommsOverSubshells, type Kernel } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
-import { Connection } from '../connection';
-import type { PanelState } from '../panels/graph/state';
-import { ANNOUNCE_TARGET } from '../protocol';
-import { KernelTransport, forgetHello } from './kernel';
+import { Connection } from '../connection/connection';
+import type { PanelState } from '../panels/shared/state';
+import { ANNOUNCE_TARGET } from '../protocol/messages';
+import { forgetHello, KernelTransport } from './kernel';
 
 /** A kernel in these states has forgotten its subscriptions. */
 const GONE: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
@@ -34,12 +34,12 @@ export class NotebookFollower {
     });
   }
 
-  /** The notebook that is followed, null while nobody watches. */
+  /** The followed notebook, null while the panel is hidden. */
   get followed(): NotebookPanel | null {
     return this.isWatching ? this.notebook : null;
   }
 
-  /** Nothing is asked of any kernel while nobody watches; what was shown stays for the next look. */
+  /** While the panel is hidden no kernel is asked anything, and the last picture stays. */
   set watching(isWatching: boolean) {
     if (isWatching === this.isWatching) {
       return;
@@ -89,22 +89,31 @@ export class NotebookFollower {
 
   private watch(notebook: NotebookPanel | null): void {
     const before = this.notebook?.isDisposed ? undefined : this.notebook?.sessionContext;
+    if (before) {
+      this.notebook?.title.changed.disconnect(this.renamed, this);
+    }
     before?.kernelChanged.disconnect(this.update, this);
     before?.statusChanged.disconnect(this.statusChanged, this);
     before?.connectionStatusChanged.disconnect(this.statusChanged, this);
     this.notebook = notebook;
     const now = notebook?.sessionContext;
+    notebook?.title.changed.connect(this.renamed, this);
     now?.kernelChanged.connect(this.update, this);
     now?.statusChanged.connect(this.statusChanged, this);
     now?.connectionStatusChanged.connect(this.statusChanged, this);
   }
 
+  private renamed(): void {
+    this.state.tick.value++;
+  }
+
   private connect(kernel: Kernel.IKernelConnection | null): void {
     this.connection?.dispose();
     this.kernel = kernel;
-    this.connection = kernel && this.notebook ? new Connection(new KernelTransport(kernel, this.notebook, this.openFile)) : null;
+    this.connection =
+      kernel && this.notebook ? new Connection(new KernelTransport(kernel, this.notebook, this.openFile)) : null;
     this.state.connect(this.connection);
-    this.isLost = true; // so that it begins as soon as there is a way
+    this.isLost = true; // so that it starts as soon as the kernel can be reached
     this.statusChanged();
   }
 
@@ -140,12 +149,12 @@ export function listenForAnnouncements(
       });
       kernel.connectionStatusChanged.connect(() => {
         if (kernel.connectionStatus !== 'connected') {
-          forgetHello(kernel); // what was asked may have been lost
+          forgetHello(kernel); // the question may have been lost
         }
       });
       kernel.registerCommTarget(ANNOUNCE_TARGET, comm => {
-        // It has said what it had to say; without this JupyterLab would start a subshell for its answers.
-        comm.commsOverSubshells = 'disabled' as typeof comm.commsOverSubshells;
+        // The comm is the message; without this JupyterLab would start a subshell for answers.
+        comm.commsOverSubshells = CommsOverSubshells.Disabled;
         comm.dispose();
         forgetHello(kernel);
         announced(notebook, kernel);

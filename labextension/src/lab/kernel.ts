@@ -1,22 +1,25 @@
-// The way to a kernel in JupyterLab: requests on the control channel, which answers while a cell runs, and graph messages
-// as comm messages with an id that the panel chose. There is no comm object at this end: opening one would wait for the
-// running cell, and making one starts a thread in the kernel (a subshell). The messages are simply read as they pass.
+// The transport to a kernel in JupyterLab. Requests go on the control channel, which answers while a cell runs. Graph
+// messages are comm messages with an id that the panel chose. There is no comm object at this end: opening one would
+// wait for the running cell, and making one starts a thread in the kernel (a subshell). The messages are read from the
+// iopub stream instead.
 
-import { type Kernel, KernelMessage } from '@jupyterlab/services';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { Transport } from '../connection';
-import { type Buffer, decodeReply } from '../decode';
-import { NoAnswer, REQUEST_TYPE, Refusal, type ReplyContent, type Request } from '../protocol';
-import { __ } from '../text';
+import { type Kernel, KernelMessage } from '@jupyterlab/services';
+import type { Transport } from '../connection/connection';
+import { __ } from '../i18n/translate';
+import type { Buffer } from '../protocol/check';
+import { decodeReply, type ReplyContent } from '../protocol/decode';
+import { NoAnswer, Refusal } from '../protocol/errors';
+import { type Request, REQUEST_TYPE } from '../protocol/messages';
 import { revealCell } from './reveal';
 
 /**
- * What kernels answer, or do not, to `hello`. A kernel without cellmesh notes every message that it does not know in its log,
- * so it is asked once; when that changes, it says so itself or starts anew.
+ * The answers of kernels to `hello`, if any. A kernel without cellmesh logs every unknown message, so it is asked once.
+ * When cellmesh is loaded the kernel says so, and a restarted kernel is forgotten here.
  */
 const hellos = new WeakMap<Kernel.IKernelConnection, Promise<ReplyContent>>();
 
-/** This kernel may answer otherwise now: it has been started anew, or cellmesh has been loaded. */
+/** This kernel may answer differently now: it was restarted, or cellmesh was loaded. */
 export function forgetHello(kernel: Kernel.IKernelConnection): void {
   hellos.delete(kernel);
 }
@@ -45,8 +48,8 @@ export class KernelTransport implements Transport {
 
   private send(request: Request, timeoutMs: number): Promise<ReplyContent> {
     const { kernel } = this;
-    // A message of our own in the shape of JupyterLab's other request on this channel. JupyterLab's list of types does not
-    // have it; the kernel's extension does.
+    // JupyterLab's types know only one request on this channel, so this message borrows its type; the kernel's
+    // extension handles the real one.
     const message = KernelMessage.createMessage<KernelMessage.IDebugRequestMsg>({
       channel: 'control',
       msgType: REQUEST_TYPE as 'debug_request',
@@ -65,7 +68,7 @@ export class KernelTransport implements Transport {
         try {
           resolve(decodeReply(reply.content));
         } catch (error) {
-          reject(error as Error);
+          reject(error);
         }
       };
       // Disposed before it was answered: the kernel restarted.
@@ -94,12 +97,14 @@ export class KernelTransport implements Transport {
       const isMissing = ename === 'ModuleNotFoundError';
       throw new Refusal(
         ename,
-        isMissing ? __('cellmesh is not installed in the environment of this kernel; there, pip install cellmesh brings it.') : `${ename}: ${evalue}`
+        isMissing
+          ? __('cellmesh is not installed in the environment of this kernel; there, pip install cellmesh brings it.')
+          : `${ename}: ${evalue}`
       );
     }
   }
 
-  /** Kernels work in the folder of their notebook, unless somebody tells them otherwise. */
+  /** A kernel's working folder is that of its notebook, unless it was changed. */
   open(path: string): void {
     const folder = this.notebook.context.path.replace(/[^/]*$/, '');
     this.openFile(`${folder}${path}`);

@@ -1,4 +1,4 @@
-// The panel in JupyterLab and Notebook 7: where it opens, and by what.
+// The panel's plugin for JupyterLab and Notebook 7: where the panel opens, and what opens it.
 
 import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
@@ -9,18 +9,20 @@ import { ITranslator } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { effect } from '@preact/signals';
 import panelIcon from '../../style/panel.svg';
-import { translateWith, __ } from '../text';
-import { GraphPanel } from '../panels/graph';
-import type { Choice, PanelState } from '../panels/graph/state';
+import { __, translateWith } from '../i18n/translate';
+import type { Choice, PanelState } from '../panels/shared/state';
+import { watch } from '../panels/shared/watch';
 import { keepClear } from './area';
 import { CellBadges } from './cell_badges';
-import { NotebookFollower, listenForAnnouncements } from './follow';
+import { addCommands } from './commands';
+import { listenForAnnouncements, NotebookFollower } from './follow';
+import { GraphPanel } from './graph_panel';
 
 const ID = 'cellmesh-labextension:panel';
 const WIDGET_ID = 'cellmesh-panel';
-/** In the page's session storage: beside which kernel the panel was open. */
+/** Key in the page's session storage: the kernel beside whose notebook the panel was open. */
 const OPEN_KEY = 'cellmesh:panel';
-/** Likewise: what it showed. */
+/** Key in the page's session storage: what the panel showed. */
 const CHOICE_KEY = 'cellmesh:choice';
 export const OPEN_COMMAND = 'cellmesh:open-panel';
 
@@ -31,7 +33,7 @@ function remember(state: PanelState): () => void {
     state.before = JSON.parse(before) as Choice;
   }
   return effect(() => {
-    [state.view, state.show, state.stateFilter, state.selection].forEach(each => each.value); // when one of them changes
+    watch(state.view, state.show, state.stateFilter, state.selection);
     if (state.connection.value && !state.before) {
       sessionStorage.setItem(CHOICE_KEY, JSON.stringify(state.choice));
     }
@@ -71,7 +73,11 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       const following = (follower = new NotebookFollower(notebooks, made.state, path => {
         void app.commands.execute('docmanager:open', { path });
       }));
-      const badges = new CellBadges(made.state, () => following.followed, () => open(true));
+      const badges = new CellBadges(
+        made.state,
+        () => following.followed,
+        () => open(true)
+      );
       const forget = remember(made.state);
       made.onVisible = isVisible => {
         following.watching = isVisible;
@@ -137,17 +143,25 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
           }
         }
       },
-      execute: args => (args['fromLauncher'] === true && labShell ? openFromLauncher(labShell) : open(args['activate'] !== false))
+      execute: args =>
+        args['fromLauncher'] === true && labShell ? openFromLauncher(labShell) : open(args['activate'] !== false)
     });
     palette?.addItem({ command: OPEN_COMMAND, category: 'cellmesh' });
+    addCommands(
+      app,
+      palette,
+      () => open(true).state,
+      () => panel?.state ?? null
+    );
     launcher?.add({ command: OPEN_COMMAND, args: { fromLauncher: true }, category: 'Other', rank: 40 });
     void restorer?.restore(tracker, { command: OPEN_COMMAND, args: () => ({ activate: false }), name: () => 'panel' });
 
-    // JupyterLab's server translates what JupyterLab itself has; what an extension's settings are called is the extension's.
+    // JupyterLab's server translates JupyterLab's own settings only; an extension translates the names of its settings
+    // itself.
     settings?.transform(ID, {
       fetch: plugin => {
         plugin.schema.description = __('The live task graph beside the notebook');
-        Object.assign(plugin.schema.properties['openAutomatically']!, {
+        Object.assign(plugin.schema.properties!['openAutomatically']!, {
           title: __('Open the panel by itself'),
           description: __('Show the panel beside the notebook when a kernel loads cellmesh for the first time.')
         });
@@ -162,7 +176,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       read();
     });
 
-    // By itself once for each kernel: who closes the panel does not want it back at the next restart.
+    // The panel opens by itself once for each kernel: a reader who closes it does not want it back after a restart.
     const opened = new Set<string>();
     listenForAnnouncements(notebooks, (notebook, kernel) => {
       if (openAutomatically && !opened.has(kernel.id) && notebook === notebooks.currentWidget) {
@@ -176,7 +190,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       keepClear(labShell, notebooks, () => panel);
     }
 
-    // After a reload the layout comes back, but a panel that opened a moment before may be missing in it.
+    // After a reload JupyterLab restores the layout, but a panel that had just opened may be missing in it.
     void app.restored.then(() => {
       const reopen = () => {
         const kernelId = notebooks.currentWidget?.sessionContext.session?.kernel?.id;

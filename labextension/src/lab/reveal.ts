@@ -1,4 +1,4 @@
-// Shows a notebook's cell: brings the notebook to the front, scrolls there and lets the cell light up for a moment.
+// Scrolls to a notebook's cell and highlights it for a moment.
 
 import type { NotebookPanel } from '@jupyterlab/notebook';
 
@@ -15,7 +15,7 @@ export function revealCell(notebook: NotebookPanel, cellId: string): void {
   content.activeCellIndex = index;
   void content.scrollToItem(index, 'smart').then(() => {
     cell.node.classList.remove(FLASH);
-    void cell.node.offsetWidth; // so that the animation begins again
+    cell.node.getBoundingClientRect(); // forces a layout, so that the animation starts again
     cell.node.classList.add(FLASH);
     setTimeout(() => cell.node.classList.remove(FLASH), FLASH_MS);
   });

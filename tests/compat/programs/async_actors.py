@@ -1,4 +1,5 @@
 """Async and threaded actors, refs in asyncio."""
+
 import asyncio
 import threading
 import time

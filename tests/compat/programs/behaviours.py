@@ -1,4 +1,7 @@
-"""Smaller promises, one after the other: cancelling, failing fast, groups of errors, limits, restarts, handles anywhere."""
+"""Smaller promises, one after the other: cancelling, failing fast, groups of errors, limits, restarts, handles
+anywhere.
+"""
+
 import os
 import time
 

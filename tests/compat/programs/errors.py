@@ -1,4 +1,5 @@
 """What programs expect of errors: the user's class, chains of tasks, actors that die, retries."""
+
 import os
 
 import ray
@@ -60,7 +61,8 @@ def flaky(path):
     return os.path.getsize(path)
 
 
-import tempfile  # noqa: E402
+import tempfile
+
 with tempfile.TemporaryDirectory() as folder:
     assert ray.get(flaky.remote(f"{folder}/n")) == 3
 

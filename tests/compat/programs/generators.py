@@ -1,4 +1,5 @@
 """Streaming generators of tasks and actors."""
+
 import asyncio
 
 import ray

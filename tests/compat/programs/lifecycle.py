@@ -1,4 +1,5 @@
 """init, shutdown and again; actors' ends; functions that are redefined; closures; classes with all that Python has."""
+
 import ray
 
 context = ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)

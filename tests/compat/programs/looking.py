@@ -1,9 +1,18 @@
 """ray.util.state and ray.timeline."""
+
 import time
 
 import ray
-from ray.util.state import (get_actor, list_actors, list_nodes, list_objects, list_tasks, list_workers,
-                            summarize_actors, summarize_tasks)
+from ray.util.state import (
+    get_actor,
+    list_actors,
+    list_nodes,
+    list_objects,
+    list_tasks,
+    list_workers,
+    summarize_actors,
+    summarize_tasks,
+)
 
 ray.init(num_cpus=2)
 

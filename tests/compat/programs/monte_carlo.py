@@ -1,4 +1,5 @@
 """Monte Carlo with an actor that keeps the score, as in the introductory example; a job's runtime environment."""
+
 import os
 import random
 

@@ -1,4 +1,5 @@
 """Named actors, namespaces, get-or-create, detached ones, handles passed around."""
+
 import ray
 
 ray.init(num_cpus=2, namespace="here")
@@ -31,8 +32,11 @@ assert ray.get_actor("registry", namespace="here") == registry
 assert Registry.options(name="registry", get_if_exists=True).remote() == registry
 assert ray.util.list_named_actors() == ["registry"]
 assert ray.util.list_named_actors(all_namespaces=True) == [{"name": "registry", "namespace": "here"}]
-for wrong in (lambda: Registry.options(name="registry").remote(), lambda: ray.get_actor("nobody"),
-              lambda: ray.get_actor("registry", namespace="there")):
+for wrong in (
+    lambda: Registry.options(name="registry").remote(),
+    lambda: ray.get_actor("nobody"),
+    lambda: ray.get_actor("registry", namespace="there"),
+):
     try:
         wrong()
     except ValueError:

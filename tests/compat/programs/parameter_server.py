@@ -1,4 +1,5 @@
 """A parameter server: workers read the parameters, compute a gradient and send it, as in the first articles on Ray."""
+
 import numpy as np
 import ray
 

@@ -1,4 +1,5 @@
 """Patterns of Ray's documentation: trees of tasks and actors, limits, signals, one large argument for many."""
+
 import random
 
 import numpy as np
@@ -62,6 +63,7 @@ assert sorted(results) == list(range(50))
 class Signal:
     def __init__(self):
         import asyncio
+
         self.event = asyncio.Event()
 
     def send(self, clear=False):
@@ -128,3 +130,19 @@ counts = [map_words.remote(text) for text in ["to be or", "not to be", "that is"
 while len(counts) > 1:
     counts = counts[2:] + [merge.remote(counts[0], counts[1])]
 assert ray.get(counts[0])["to"] == 3 and ray.get(counts[0])["be"] == 3
+
+
+# whether there is a ref yet is asked by its truth, and refs are compared with anything
+@ray.remote
+class Latest:
+    def __init__(self):
+        self.ref = None
+
+    def next(self, boxed):
+        before, self.ref = self.ref, boxed[0]
+        return ray.get(before) if before else "none yet"
+
+
+latest, refs = Latest.remote(), [ray.put(1), ray.put(2)]
+assert [ray.get(latest.next.remote([ref])) for ref in refs] == ["none yet", 1]
+assert all(refs) and refs[0] != 1 and refs[0] != refs[1] and 3 not in refs

@@ -1,8 +1,13 @@
 """Placement groups: reserved together, used by tasks and actors, found by name, removed."""
+
 import ray
 from ray.util import placement_group_table
-from ray.util.placement_group import (get_current_placement_group, get_placement_group, placement_group,
-                                      remove_placement_group)
+from ray.util.placement_group import (
+    get_current_placement_group,
+    get_placement_group,
+    placement_group,
+    remove_placement_group,
+)
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 ray.init(num_cpus=3)
@@ -34,8 +39,9 @@ class Trainer:
 
 
 def inside(index=-1, capture=None):
-    return PlacementGroupSchedulingStrategy(placement_group=pg, placement_group_bundle_index=index,
-                                            placement_group_capture_child_tasks=capture)
+    return PlacementGroupSchedulingStrategy(
+        placement_group=pg, placement_group_bundle_index=index, placement_group_capture_child_tasks=capture
+    )
 
 
 assert ray.get(where.remote()) is None

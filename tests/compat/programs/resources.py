@@ -1,4 +1,5 @@
 """Resources, fractions, custom ones, environment variables, placement by strategy."""
+
 import os
 
 import ray

@@ -1,4 +1,5 @@
 """A model that is served by an actor, asked by tasks with batches."""
+
 import numpy as np
 import ray
 

@@ -1,4 +1,5 @@
 """Simulators as actors, whose rollouts are gathered as they finish."""
+
 import numpy as np
 import ray
 

@@ -1,4 +1,5 @@
 """ray.util: pools, queues, multiprocessing, as_completed, serializers, the listings."""
+
 import threading
 
 import ray

@@ -1,4 +1,5 @@
 """Tasks, objects, actors: each of the first things that a newcomer tries."""
+
 import time
 
 import ray

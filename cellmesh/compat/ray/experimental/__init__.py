@@ -1,4 +1,5 @@
 """`ray.experimental`: its progress bars."""
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -6,7 +7,7 @@ from typing import Any
 
 from ... import missing as _missing
 
-__all__ = ["tqdm_ray"]  # noqa: PLE0604
+__all__ = ["tqdm_ray"]
 
 
 def __getattr__(name: str) -> Any:

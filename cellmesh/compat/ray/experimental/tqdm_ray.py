@@ -1,4 +1,5 @@
 """`ray.experimental.tqdm_ray`: tqdm itself, whose bars cellmesh shows from any task."""
+
 from __future__ import annotations
 
 from tqdm import tqdm

@@ -1,4 +1,5 @@
 """`ray.util.actor_pool`."""
+
 from __future__ import annotations
 
 from ....util.actor_pool import ActorPool

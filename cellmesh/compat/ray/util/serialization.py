@@ -1,4 +1,5 @@
 """`ray.util.serialization`."""
+
 from __future__ import annotations
 
 from ....util import deregister_serializer, register_serializer

@@ -1,34 +1,38 @@
-// The graph on a canvas element. What is where, how it looks and from where it is seen is decided elsewhere (layout,
-// `draw/`, viewpoint); this file brings them together and decides when to draw.
+// The graph on a canvas element. `layout/` decides where boxes are and how the camera moves, `draw/` how they look;
+// this file brings these together and decides when to draw.
 
-import { GroupArrangement, TaskArrangement } from '../../arrange';
-import { panBy, seen, toWorld, zoomAt } from '../../camera';
-import { CAPTION, MARGIN, drawGroups, groupNeighbours, isAnimated as groupsAnimated } from '../../draw/groups';
-import { type Image, makeImage, rasterTasks } from '../../draw/raster';
-import { type Scene, drawGrid, isSettled } from '../../draw/scene';
-import { drawTasks, isAnimated as tasksAnimated } from '../../draw/tasks';
-import { Glide } from '../../glide';
-import { type Direction, type LayeredLayout, NONE, type Rect } from '../../layout';
-import type { TaskGraph } from '../../model';
-import { State } from '../../protocol';
-import { __ } from '../../text';
-import { EASE_MS, type Sight, Viewpoint } from '../../viewpoint';
-import { walk } from '../../walk';
-import { CanvasView, type Wheel } from '../canvas';
-import { describeGroup, describeRow } from './describe';
+import { drawGroups } from '../../draw/groups';
+import { isAnimated as groupsAnimated } from '../../draw/groups';
+import { drawGrid, isSettled, type Scene } from '../../draw/scene';
+import { isAnimated as tasksAnimated } from '../../draw/tasks';
+import { drawTasks } from '../../draw/tasks';
+import { __ } from '../../i18n/translate';
+import { GroupArrangement, TaskArrangement } from '../../layout/arrange';
+import { panBy, seen, toWorld, zoomAt } from '../../layout/camera';
+import { Glide } from '../../layout/glide';
+import type { LayeredLayout } from '../../layout/layered';
+import type { Direction } from '../../layout/metrics';
+import { EASE_MS, type Sight, Viewpoint } from '../../layout/viewpoint';
+import { walk } from '../../layout/walk';
+import type { TaskGraph } from '../../model/graph';
+import { regroup } from '../../model/membership';
+import { NONE } from '../../model/rows';
+import { CanvasView } from '../shared/canvas';
+import { describeGroup, describeRow } from '../shared/describe';
+import type { CanvasOptions, Picked, Picture, Show } from '../shared/picture';
+import { Overview } from './overview';
+import { boundsOf, frontOf, groupBounds, litBoxes, nearest } from './sight';
 
-/** More rows than this are shown as groups unless the reader asks otherwise. */
+/** With more rows the graph shows groups unless the reader chooses tasks. */
 export const GROUP_FROM = 400;
-/** More boxes than this in view are drawn as an image. */
+/** With more boxes in view the graph is drawn as an image. */
 const BOXES_MAX = 2500;
-const RELATIVES_MAX = 3000;
-/** What moves by itself (turning marks) does so at this pace; everything else at the display's. */
+/** The pace of turning marks; everything else moves at the display's pace. */
 const IDLE_FRAME_MS = 40;
-/** Outlines, captions and layers on their way reach so far beyond their boxes. */
+/** The time in which a new picture fades in. */
+const FADE_MS = 160;
+/** Outlines, captions and moving layers reach this far beyond their boxes. */
 const SLACK = 60;
-
-export type Show = 'auto' | 'tasks' | 'groups' | 'machines';
-export type Picked = { kind: 'task' | 'group'; index: number };
 
 export interface CanvasEvents {
   /** A box was chosen, by pointer or key; null: none is. */
@@ -39,18 +43,12 @@ export interface CanvasEvents {
   onView(canvas: GraphCanvas): void;
 }
 
-export interface CanvasOptions {
-  wheel: Wheel;
-  /** In a cell: flows as the panel beside it does, and shows everything once nothing is under way. */
-  isInline?: boolean;
-}
-
-export class GraphCanvas extends CanvasView {
+export class GraphCanvas extends CanvasView implements Picture {
   private readonly viewpoint = new Viewpoint();
   private readonly glide = new Glide();
   private tasks: TaskArrangement;
   private groups: GroupArrangement;
-  private image: { target: Image; data: ImageData } | null = null;
+  private readonly overview = new Overview();
 
   private show: Show = 'auto';
   /** Which picture is on the canvas: of rows or groups, of which epoch of the graph, arranged how. */
@@ -72,14 +70,16 @@ export class GraphCanvas extends CanvasView {
   ) {
     super(host, 'cm-canvas', {
       description: __('task graph'),
-      label: __('Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.')
+      label: __(
+        'Task graph. Arrow keys walk along dependencies, Enter opens the card, plus and minus zoom, F fits, L follows.'
+      )
     });
     this.tasks = new TaskArrangement(graph);
     this.groups = new GroupArrangement(graph);
     this.start(this.gestures(), options.wheel);
   }
 
-  // ---- what others ask for
+  // ---- the interface
 
   setGraph(graph: TaskGraph): void {
     if (graph !== this.graph) {
@@ -115,12 +115,12 @@ export class GraphCanvas extends CanvasView {
     const before = this.byMachine;
     this.show = show;
     if (before !== this.byMachine && this.selection?.kind === 'group') {
-      this.choose(NONE); // its number is another group's now
+      this.choose(NONE); // its number belongs to another group now
     }
     this.groupFilter = NONE;
     this.hovered = NONE;
     if (this.graph.isStill) {
-      this.fit(); // nothing moves on that could be followed
+      this.fit(); // there is no work to follow
     } else {
       this.follow(true);
     }
@@ -154,7 +154,7 @@ export class GraphCanvas extends CanvasView {
     this.selection = picked;
     const box = this.chosen();
     if (box !== NONE) {
-      this.viewpoint.reveal(this.rect(box));
+      this.viewpoint.reveal(this.arranged().rect(box));
     }
     this.viewChanged();
   }
@@ -164,7 +164,7 @@ export class GraphCanvas extends CanvasView {
     this.viewpoint.cover(right, bottom);
     const box = this.chosen();
     if (this.viewpoint.aim === 'free' && box !== NONE) {
-      this.viewpoint.reveal(this.rect(box));
+      this.viewpoint.reveal(this.arranged().rect(box));
     }
     this.schedule();
   }
@@ -178,7 +178,7 @@ export class GraphCanvas extends CanvasView {
 
   protected override resized(): void {
     this.viewpoint.size = this.size;
-    this.image = null;
+    this.overview.forget();
   }
 
   protected frame(clockMs: number): void {
@@ -203,17 +203,24 @@ export class GraphCanvas extends CanvasView {
   private arranged(): LayeredLayout {
     const { showsGroups, shown, graph } = this;
     if (showsGroups) {
-      graph.regroup(this.byMachine);
+      regroup(graph, this.byMachine);
     }
     const arrangement = showsGroups ? this.groups : this.tasks;
+    const before = arrangement.layout;
     arrangement.update(this.options.isInline ? 'down' : this.viewpoint.direction());
     const { layout, generation } = arrangement;
     const isSame = shown.showsGroups === showsGroups && shown.epoch === graph.epoch;
     if (!isSame || shown.generation !== generation) {
+      const isFirst = shown.epoch === NONE;
       this.shown = { showsGroups, epoch: graph.epoch, generation };
       this.glide.begin(layout, isSame);
-      if (!isSame) {
-        // Nothing of the picture before can be followed by the eye, so this one begins in its place.
+      if (isSame) {
+        this.keepInPlace(before);
+      } else {
+        // The eye cannot follow from the earlier picture to this one, so this one fades in.
+        if (!isFirst && !matchMedia('(prefers-reduced-motion: reduce)').matches) {
+          this.element.animate([{ opacity: 0.15 }, { opacity: 1 }], FADE_MS);
+        }
         this.hovered = NONE;
         this.viewpoint.aim = this.viewpoint.aim === 'fit' ? 'fit' : 'follow';
         this.viewpoint.begin(this.sight(layout));
@@ -223,63 +230,36 @@ export class GraphCanvas extends CanvasView {
     return layout;
   }
 
+  /** After a new arrangement, move the camera with the box that the reader looks at. */
+  private keepInPlace(before: LayeredLayout): void {
+    const { viewpoint, glide } = this;
+    if (viewpoint.aim !== 'free' || !glide.shift) {
+      return;
+    }
+    const { selection } = this;
+    const isChosen = selection?.kind === (this.showsGroups ? 'group' : 'task') && selection.index < before.n;
+    const box = isChosen ? selection.index : nearest(before, seen(viewpoint.target, viewpoint.size));
+    if (box !== NONE) {
+      const { target } = viewpoint;
+      viewpoint.moveTo({ ...target, x: target.x - glide.shift[2 * box]!, y: target.y - glide.shift[2 * box + 1]! });
+    }
+  }
+
   private sight(layout: LayeredLayout): Sight | null {
     if (!layout.n) {
       return null;
     }
-    const { running, ready, waiting } = this.graph.counts;
-    const isOver = this.options.isInline === true && running + ready + waiting === 0;
+    const { running, queued, waiting } = this.graph.counts;
+    const isOver = this.options.isInline === true && running + queued + waiting === 0;
     return {
-      bounds: this.groupFilter === NONE ? this.bounds(layout) : this.groupBounds(layout),
+      bounds:
+        this.groupFilter === NONE
+          ? boundsOf(this.graph, layout, this.showsGroups)
+          : groupBounds(this.graph, layout, this.groupFilter),
       direction: layout.direction,
       isOverview: isOver || (!this.showsGroups && layout.n > 2 * GROUP_FROM),
-      front: () => this.front(layout)
+      front: () => frontOf(this.graph, layout, this.showsGroups)
     };
-  }
-
-  /** Where along the flow work goes on: the middle of what is running, else what came last. */
-  private front(layout: LayeredLayout): number {
-    const starts = layout.starts();
-    const { graph } = this;
-    const isRunning = this.showsGroups
-      ? (box: number) => graph.groups.list[box]!.counts[State.running]! > 0
-      : (box: number) => graph.state[box] === State.running;
-    let [sum, n] = [0, 0];
-    for (let box = 0; box < layout.n; box++) {
-      if (isRunning(box)) {
-        sum += layout.along(box, starts);
-        n++;
-      }
-    }
-    return n ? sum / n : layout.along(layout.n - 1, starts);
-  }
-
-  /** Of all boxes, and by machine of what lies behind them. */
-  private bounds(layout: LayeredLayout): Rect {
-    const bounds = layout.bounds();
-    if (!this.showsGroups || !this.graph.byMachine) {
-      return bounds;
-    }
-    const { x, y, width, height } = bounds;
-    return { x: x - MARGIN, y: y - MARGIN - CAPTION, width: width + 2 * MARGIN, height: height + 2 * MARGIN + CAPTION };
-  }
-
-  private groupBounds(layout: LayeredLayout): Rect {
-    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-    for (let row = 0; row < layout.n; row++) {
-      if (this.graph.group[row] === this.groupFilter) {
-        const { x, y, width, height } = this.rect(row, layout);
-        [left, top] = [Math.min(left, x), Math.min(top, y)];
-        [right, bottom] = [Math.max(right, x + width), Math.max(bottom, y + height)];
-      }
-    }
-    return left < right ? { x: left, y: top, width: right - left, height: bottom - top } : layout.bounds();
-  }
-
-  private rect(box: number, layout = this.arranged()): Rect {
-    const starts = layout.starts();
-    const { width, height } = layout.metrics;
-    return { x: layout.x(box, starts), y: layout.y(box, starts), width, height };
   }
 
   private scene(layout: LayeredLayout, clockMs: number, isMoving: boolean): Scene {
@@ -301,14 +281,14 @@ export class GraphCanvas extends CanvasView {
     };
   }
 
-  /** Draw; true if it would look different a little later although nothing happens. */
+  /** Draw; true if the picture is animated. */
   private draw(scene: Scene): boolean {
     const { pen } = this;
     const { layout, camera, view } = scene;
     const ratio = window.devicePixelRatio || 1;
     const inView = (view.width * view.height) / (layout.linePitch * layout.slotPitch * camera.zoom ** 2);
     if (!this.showsGroups && layout.n > BOXES_MAX && inView > BOXES_MAX) {
-      this.drawImage(scene, ratio);
+      this.overview.draw(pen, scene, ratio);
       return false;
     }
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -330,37 +310,13 @@ export class GraphCanvas extends CanvasView {
     return tasksAnimated(scene, boxes);
   }
 
-  private drawImage(scene: Scene, ratio: number): void {
-    if (!this.image) {
-      const { width, height } = this.element;
-      const target = makeImage(width, height);
-      const bytes = new Uint8ClampedArray(target.pixels.buffer as ArrayBuffer);
-      this.image = { target, data: new ImageData(bytes, width, height) };
-    }
-    rasterTasks(this.image.target, scene, ratio);
-    this.pen.putImageData(this.image.data, 0, 0);
-  }
-
-  /** What is lit while the rest is dimmed: relatives of what is under the pointer, or what a filter asks for. */
+  /** Which boxes are lit while the others are dimmed; computed again when an input of it has changed. */
   private light(): ((box: number) => boolean) | null {
     const { graph, hovered, stateFilter, brush, groupFilter, showsGroups } = this;
     const key = [graph.version, showsGroups, hovered, stateFilter, brush, groupFilter].join(' ');
     if (key !== this.litKey) {
       this.litKey = key;
-      this.lit = null;
-      if (hovered !== NONE) {
-        const near = showsGroups ? groupNeighbours({ graph }, hovered) : graph.relatives(hovered, RELATIVES_MAX);
-        this.lit = near.size > 1 ? box => near.has(box) : null;
-      } else if (stateFilter !== null) {
-        this.lit = showsGroups
-          ? box => graph.groups.list[box]!.counts[stateFilter]! > 0
-          : row => graph.state[row] === stateFilter;
-      } else if (brush) {
-        const groups = showsGroups ? graph.seenIn(brush, row => graph.group[row]!) : null;
-        this.lit = box => (groups ? groups.has(box) : graph.ranIn(box, brush));
-      } else if (groupFilter !== NONE && !showsGroups) {
-        this.lit = row => graph.group[row] === groupFilter;
-      }
+      this.lit = litBoxes(graph, { hovered, stateFilter, brush, groupFilter, showsGroups });
     }
     return this.lit;
   }

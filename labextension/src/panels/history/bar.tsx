@@ -1,38 +1,43 @@
-// The session's past as a slider: what ran when, the moment that is shown, and the way back to the present.
+// The history bar: a slider over the session's past with a curve of activity, playback, and the way back to the
+// present.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { stopwatch } from '../../format';
-import type { TaskGraph } from '../../model';
-import { type Stretch, activity, momentAt, placeOf, stretchesOf } from '../../moments';
-import { __ } from '../../text';
-import { Glyph } from '../graph/icons';
-import type { PanelState } from '../graph/state';
-import { NameForm } from '../name_form';
+import { stopwatch } from '../../i18n/format';
+import { __ } from '../../i18n/translate';
+import type { TaskGraph } from '../../model/graph';
+import { activity, momentAt, placeOf, type Stretch, stretchesOf } from '../../model/stretches';
+import { Glyph } from '../shared/icons';
+import { NameForm } from '../shared/name_form';
+import type { PanelState } from '../shared/state';
+import { watch } from '../shared/watch';
 
 const N_STEPS = 160;
 const HEIGHT = 22;
-/** The whole session is played in so many seconds, short ones slower than they were. */
+/** The least and the most seconds in which a whole session is played. */
 const PLAY_S = [6, 24] as const;
-/** Of large sessions the curve is drawn anew at most this often. */
+/** In large sessions the curve is drawn again at most this often. */
 const LARGE = 20_000;
 const [SMALL_MS, LARGE_MS] = [250, 1500];
 const KEY_STEP = 0.01;
 
 export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGraph }) {
-  state.tick.value;
+  watch(state.tick);
   const moment = state.moment.value;
   const [isPlaying, setPlaying] = useState(false);
-  const [isNaming, setNaming] = useState(false);
+  const isNaming = state.isNaming.value;
+  const setNaming = (isWanted: boolean) => {
+    state.isNaming.value = isWanted;
+  };
   const epoch = Math.floor(performance.now() / (graph.n > LARGE ? LARGE_MS : SMALL_MS));
   const now = graph.time(performance.now());
-  const isBusy = graph.counts.running + graph.counts.ready + graph.counts.waiting > 0;
+  const isBusy = graph.counts.running + graph.counts.queued + graph.counts.waiting > 0;
   const { stretches, area } = useMemo(() => {
     const found = stretchesOf(graph, now);
     return { stretches: found, area: areaOf(activity(graph, found, now, N_STEPS)) };
   }, [graph, graph.epoch, isBusy || graph.version < 2 ? epoch : graph.version]);
   const place = moment === null ? 1 : placeOf(stretches, moment);
   const transport = state.connection.value?.transport;
-  // Of many places that a hand passes between two frames only the last one is shown.
+  // Only the last of the places that a hand passes between two frames is shown.
   const wish = useRef({ to: 0, request: 0 });
   const go = (to: number) => {
     wish.current.to = to;
@@ -46,8 +51,7 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
   if (!stretches.length) {
     return null;
   }
-  const start = stretches[0]!.from;
-  const shown = moment === null ? stopwatch(Math.min(now, stretches[stretches.length - 1]!.to) - start) : stopwatch(moment - start);
+  const shown = stopwatch(moment ?? Math.min(now, stretches[stretches.length - 1]!.to));
   return (
     <div class="cm-history">
       <button
@@ -74,7 +78,11 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
           go(to);
         }}
       />
-      <span class="cm-clock">{shown}</span>
+      {moment !== null && (
+        <span class="cm-at" title={__('Time since the session began, as in the timeline')}>
+          {__('at %1', shown)}
+        </span>
+      )}
       <button
         type="button"
         class="cm-now"
@@ -88,11 +96,20 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
         {transport?.isRecording ? __('End') : __('Now')}
       </button>
       {!transport?.isRecording && (
-        <button type="button" class="cm-quiet" aria-expanded={isNaming} aria-label={__('Save the session …')} title={__('Save the session …')} onClick={() => setNaming(!isNaming)}>
+        <button
+          type="button"
+          class="cm-quiet"
+          aria-expanded={isNaming}
+          aria-label={__('Save the session …')}
+          title={__('Save the session …')}
+          onClick={() => setNaming(!isNaming)}
+        >
           <Glyph name="save" />
         </button>
       )}
-      {isNaming && <SaveForm state={state} suggestion={fileName(transport?.label ?? '')} onDone={() => setNaming(false)} />}
+      {isNaming && (
+        <SaveForm state={state} suggestion={fileName(transport?.label ?? '')} onDone={() => setNaming(false)} />
+      )}
       <Saved state={state} />
     </div>
   );
@@ -100,18 +117,24 @@ export function HistoryBar({ state, graph }: { state: PanelState; graph: TaskGra
 
 /** "tour.ipynb" -> "tour.cellmesh". */
 export function fileName(label: string): string {
-  const stem = label.replace(/\.[^.]*$/, '').replace(/[\\/:*?"<>|\p{Cc}]+/gu, '-').trim();
+  const stem = label
+    .replace(/\.[^.]*$/, '')
+    .replace(/[\\/:*?"<>|\p{Cc}]+/gu, '-')
+    .trim();
   return `${stem || 'session'}.cellmesh`;
 }
 
-/** The curve of what ran, in a box of N_STEPS by HEIGHT; the root keeps little work visible beside much. */
+/** The curve of activity in a box of N_STEPS by HEIGHT; the square root keeps little work visible beside much. */
 export function areaOf(steps: Float64Array): string {
   const top = Math.max(...steps, 1e-9);
-  const points = Array.from(steps, (value, i) => `${i},${(HEIGHT - Math.sqrt(value / top) * (HEIGHT - 3)).toFixed(1)} ${i + 1},${(HEIGHT - Math.sqrt(value / top) * (HEIGHT - 3)).toFixed(1)}`);
+  const points = Array.from(steps, (value, i) => {
+    const y = (HEIGHT - Math.sqrt(value / top) * (HEIGHT - 3)).toFixed(1);
+    return `${i},${y} ${i + 1},${y}`;
+  });
   return `M0,${HEIGHT} L${points.join(' ')} L${steps.length},${HEIGHT} Z`;
 }
 
-/** Move on with the display's frames until the end. */
+/** Advances with the display's frames until the end. */
 function usePlayer(isPlaying: boolean, stretches: Stretch[], state: PanelState, onEnd: () => void): void {
   const latest = useRef(stretches);
   latest.current = stretches;
@@ -147,7 +170,7 @@ interface TrackProps {
   area: string;
   stretches: Stretch[];
   label: string;
-  onMove(place: number): void;
+  onMove: (place: number) => void;
 }
 
 function Track({ place, area, stretches, label, onMove }: TrackProps) {
@@ -200,10 +223,22 @@ function Track({ place, area, stretches, label, onMove }: TrackProps) {
     >
       <svg viewBox={`0 0 ${N_STEPS} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
         {[0, 1].map(part => (
-          <path key={part} d={area} class={part ? 'cm-past' : 'cm-future'} style={part ? `clip-path: inset(0 ${(100 - 100 * place).toFixed(2)}% 0 0)` : ''} />
+          <path
+            key={part}
+            d={area}
+            class={part ? 'cm-past' : 'cm-future'}
+            style={part ? `clip-path: inset(0 ${(100 - 100 * place).toFixed(2)}% 0 0)` : ''}
+          />
         ))}
         {stretches.slice(1).map(({ start }, i) => (
-          <rect key={start} x={stretches[i]!.end * N_STEPS} y={0} width={Math.max(0.3, (start - stretches[i]!.end) * N_STEPS)} height={HEIGHT} class="cm-notch" />
+          <rect
+            key={start}
+            x={stretches[i]!.end * N_STEPS}
+            y={0}
+            width={Math.max(0.3, (start - stretches[i]!.end) * N_STEPS)}
+            height={HEIGHT}
+            class="cm-notch"
+          />
         ))}
       </svg>
       <i style={{ left: percent }} />
@@ -228,7 +263,12 @@ function SaveForm({ state, suggestion, onDone }: { state: PanelState; suggestion
       {(name, setName) => {
         const other = name.endsWith('.cellmesh') ? '.html' : '.cellmesh';
         return (
-          <button type="button" class="cm-quiet cm-kind" title={__('A page for any browser, without JupyterLab')} onClick={() => setName(name.replace(FORMATS, '') + other)}>
+          <button
+            type="button"
+            class="cm-quiet cm-kind"
+            title={__('A page for any browser, without JupyterLab')}
+            onClick={() => setName(name.replace(FORMATS, '') + other)}
+          >
             → {other}
           </button>
         );

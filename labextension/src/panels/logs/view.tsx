@@ -1,22 +1,24 @@
-// What tasks have printed: live, by time or by task, to be searched. Loaded when it is opened for the first time.
+// The logs: lines that tasks have printed, live, by time or by task, with a search. Loaded when first opened.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { decodeLogs } from '../../decode';
-import { integer, stopwatch } from '../../format';
-import { LogBook, type Sort, nameOf, printedAt, select } from '../../logs';
-import { message } from '../../connection';
-import type { State } from '../../protocol';
-import { __, _n } from '../../text';
-import { Mark } from '../graph/icons';
-import type { ViewProps } from '../graph/state';
-import { Marked } from '../marked';
-import { useScroll } from '../scroll';
+import { message } from '../../connection/connection';
+import { integer, stopwatch } from '../../i18n/format';
+import { __, _n } from '../../i18n/translate';
+import { LogBook, nameOf, printedAt, select, type Sort } from '../../model/views/logs';
+import type { State } from '../../protocol/messages';
+import { decodeLogsReply } from '../../protocol/validators';
+import { Choices } from '../shared/choices';
+import { Mark } from '../shared/icons';
+import { Marked } from '../shared/marked';
+import { useScroll } from '../shared/scroll';
+import { useSearchWish } from '../shared/search_wish';
+import type { ViewProps } from '../shared/state';
 
 const ROW_PX = 20;
 const SLACK = 10;
-/** The kernel is asked no more often than that. */
+/** The kernel is asked at most this often. */
 const ASK_MS = 1000;
-/** An unfinished line counts as one after a second; so often it is worth asking again. */
+/** An unfinished line counts as a line after a second, so asking again after this time is worthwhile. */
 const N_TRIES = 2;
 
 export function Logs({ state, graph }: ViewProps) {
@@ -43,13 +45,16 @@ export function Logs({ state, graph }: ViewProps) {
       now.isUnderWay = true;
       now.seen = live.lines;
       try {
-        const isMore = book.add(decodeLogs(await connection!.ask({ op: 'logs', after: book.next })));
+        const isMore = book.add(decodeLogsReply(await connection!.ask({ op: 'logs', after: book.next })));
         now.tries = isMore ? 0 : now.tries + 1;
         setProblem('');
         setVersion(book.version);
         now.timer = window.setTimeout(() => {
           now.isUnderWay = false;
-          if (asking.current === now && (isMore || live.lines !== now.seen || (book.next < live.lines && now.tries < N_TRIES))) {
+          if (
+            asking.current === now &&
+            (isMore || live.lines !== now.seen || (book.next < live.lines && now.tries < N_TRIES))
+          ) {
             void ask();
           }
         }, ASK_MS);
@@ -69,10 +74,31 @@ export function Logs({ state, graph }: ViewProps) {
   const until = state.moment.value;
   const during = state.brush.value;
   const lines = useMemo(
-    () => select(book, live, { words, row: onlyChosen ? chosen : null, stream: onlyErrors ? 'stderr' : null, until, during, sort }),
-    [book, version, words, sort, onlyChosen ? chosen : null, onlyErrors, until, during, live.n === 0, until === null && !during ? 0 : live.version]
+    () =>
+      select(book, live, {
+        words,
+        row: onlyChosen ? chosen : null,
+        stream: onlyErrors ? 'stderr' : null,
+        until,
+        during,
+        sort
+      }),
+    [
+      book,
+      version,
+      words,
+      sort,
+      onlyChosen ? chosen : null,
+      onlyErrors,
+      until,
+      during,
+      live.n === 0,
+      until === null && !during ? 0 : live.version
+    ]
   );
   const box = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  useSearchWish(state, field);
   const { top, height } = useScroll(box);
   useLayoutEffect(() => {
     const element = box.current;
@@ -86,14 +112,24 @@ export function Logs({ state, graph }: ViewProps) {
   return (
     <div class="cm-tables cm-logs">
       <div class="cm-table-tools">
-        <span class="cm-kinds" role="radiogroup" aria-label={__('Order')}>
-          {(['time', 'task'] as Sort[]).map(each => (
-            <button type="button" role="radio" key={each} aria-checked={each === sort} onClick={() => setSort(each)}>
-              {each === 'time' ? __('By time') : __('By task')}
-            </button>
-          ))}
-        </span>
-        <button type="button" class="cm-toggle" aria-pressed={onlyErrors} title={__('Only what was printed to stderr')} onClick={() => setOnlyErrors(!onlyErrors)}>
+        <Choices<Sort>
+          role="radiogroup"
+          label={__('Order')}
+          class="cm-kinds"
+          items={[
+            { key: 'time', label: __('By time') },
+            { key: 'task', label: __('By task') }
+          ]}
+          chosen={sort}
+          onChoose={setSort}
+        />
+        <button
+          type="button"
+          class="cm-toggle"
+          aria-pressed={onlyErrors}
+          title={__('Only what was printed to stderr')}
+          onClick={() => setOnlyErrors(!onlyErrors)}
+        >
           stderr
         </button>
         {chosen !== null && (
@@ -103,6 +139,7 @@ export function Logs({ state, graph }: ViewProps) {
         )}
         <Marked state={state} />
         <input
+          ref={field}
           type="search"
           class="cm-field"
           placeholder={__('Search')}
@@ -114,7 +151,9 @@ export function Logs({ state, graph }: ViewProps) {
         <span class="cm-soft">{integer(lines.length)}</span>
       </div>
       {(problem || book.nMissing > 0) && (
-        <p class="cm-gap cm-soft">{problem || _n('%2 older line is no longer known.', '%2 older lines are no longer known.', book.nMissing)}</p>
+        <p class="cm-gap cm-soft">
+          {problem || _n('%2 older line is no longer known.', '%2 older lines are no longer known.', book.nMissing)}
+        </p>
       )}
       <div
         ref={box}
@@ -131,13 +170,21 @@ export function Logs({ state, graph }: ViewProps) {
           {lines.slice(first, last).map((line, i) => {
             const at = first + i;
             const isSame = at > 0 && lines[at - 1]!.row === line.row;
+            const classes = [
+              'cm-line-row',
+              line.stream === 'stderr' && 'cm-stderr',
+              line.row === chosen && line.row >= 0 && 'cm-chosen',
+              !isSame && sort !== 'time' && 'cm-first'
+            ];
             return (
               <div
                 key={at}
-                class={`cm-line-row${line.stream === 'stderr' ? ' cm-stderr' : ''}${line.row === chosen && line.row >= 0 ? ' cm-chosen' : ''}${isSame || sort === 'time' ? '' : ' cm-first'}`}
+                class={classes.filter(Boolean).join(' ')}
                 style={{ top: `${at * ROW_PX}px` }}
                 title={line.text}
-                onClick={() => state.choose(line.row >= 0 && line.row < graph.n ? { kind: 'task', index: line.row } : null)}
+                onClick={() =>
+                  state.choose(line.row >= 0 && line.row < graph.n ? { kind: 'task', index: line.row } : null)
+                }
               >
                 <span class="cm-soft cm-when">{stopwatch(printedAt(live, line))}</span>
                 <span class="cm-who">
@@ -150,7 +197,11 @@ export function Logs({ state, graph }: ViewProps) {
           })}
         </div>
         {!lines.length && (
-          <p class="cm-empty cm-soft">{words || onlyErrors || onlyChosen || during ? __('Nothing that fits.') : __('No task has printed anything since this notebook loaded cellmesh.')}</p>
+          <p class="cm-empty cm-soft">
+            {words || onlyErrors || onlyChosen || during
+              ? __('Nothing that fits.')
+              : __('No task has printed anything since this notebook loaded cellmesh.')}
+          </p>
         )}
       </div>
     </div>

@@ -1,31 +1,33 @@
-// What holds the store's memory, as boxes as large as it; and of the one that is chosen, who holds it. Loaded when it is
-// opened for the first time.
+// The memory view: the store's values as boxes of their size, and the holders of the chosen one. Loaded when first
+// opened.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { message } from '../../connection';
-import { decodeStoreMap } from '../../decode';
-import { functionColour } from '../../draw/timeline';
+import { message } from '../../connection/connection';
 import { makeTheme } from '../../draw/theme';
-import { integer, size } from '../../format';
-import { Kind, type StoreMap, type StoredObject } from '../../protocol';
-import { __, _n, nObjects } from '../../text';
-import { treemap } from '../../treemap';
-import { Glyph } from '../graph/icons';
-import type { ViewProps } from '../graph/state';
-import { Marked } from '../marked';
-import { useScroll } from '../scroll';
+import { functionColour } from '../../draw/timeline';
+import { integer, size } from '../../i18n/format';
+import { __, _n, nObjects } from '../../i18n/translate';
+import { treemap } from '../../layout/treemap';
+import { shownOf } from '../../model/views/stored';
+import { Kind, type MemoryReply, type ObjectFacts } from '../../protocol/messages';
+import { decodeMemoryReply } from '../../protocol/validators';
+import { Glyph } from '../shared/icons';
+import { Marked } from '../shared/marked';
+import { useScroll } from '../shared/scroll';
+import type { ViewProps } from '../shared/state';
+import { watch } from '../shared/watch';
 
-/** While the view is open and the store changes it is read again, no more often than that. */
+/** While the view is open and the store changes, the store is read again at most this often. */
 const READ_MS = 5000;
 const LABEL_PX = { width: 46, height: 18 };
 
 export function Memory({ state, graph }: ViewProps) {
-  state.tick.value;
+  watch(state.tick);
   const connection = state.connection.value;
   const live = connection?.graph ?? graph;
-  const [map, setMap] = useState<StoreMap | null>(null);
+  const [map, setMap] = useState<MemoryReply | null>(null);
   const [problem, setProblem] = useState('');
-  const [chosen, setChosen] = useState<StoredObject | null>(null);
+  const [chosen, setChosen] = useState<ObjectFacts | null>(null);
   const reading = useRef({ at: Number.NEGATIVE_INFINITY, isUnderWay: false, store: '' });
   const isRecording = connection?.transport.isRecording === true;
   const read = async () => {
@@ -35,7 +37,7 @@ export function Memory({ state, graph }: ViewProps) {
     }
     Object.assign(now, { isUnderWay: true, at: performance.now(), store: storeKey() });
     try {
-      setMap(decodeStoreMap(await connection.ask({ op: 'memory' })));
+      setMap(decodeMemoryReply(await connection.ask({ op: 'memory' })));
       setProblem('');
       setChosen(null);
     } catch (error) {
@@ -55,13 +57,24 @@ export function Memory({ state, graph }: ViewProps) {
 
   const frame = useRef<HTMLDivElement>(null);
   const { width, height } = useScroll(frame);
-  const objects = useMemo(() => map?.objects.filter(each => each.size > 0) ?? [], [map]);
-  const boxes = useMemo(() => treemap(objects.map(each => each.size), { x: 0, y: 0, width, height }), [objects, width, height]);
-  const shown = objects.reduce((sum, each) => sum + each.size, 0);
+  const shown = useMemo(() => map && shownOf(map), [map]);
+  const objects = shown?.objects ?? [];
+  const boxes = useMemo(
+    () =>
+      treemap(
+        objects.map(each => each.size),
+        { x: 0, y: 0, width, height }
+      ),
+    [objects, width, height]
+  );
   const colour = useColours(frame, state.look.value);
   const brush = state.brush.value;
-  const isDim = ({ row }: StoredObject) => brush !== null && !(row >= 0 && row < live.n && live.ranIn(row, brush));
-  const choose = (each: StoredObject) => {
+  const isDim = ({ row }: ObjectFacts) => brush !== null && !(row >= 0 && row < live.n && live.ranIn(row, brush));
+  const classesOf = (each: ObjectFacts) =>
+    ['cm-value-box', each.place === 'disk' && 'cm-on-disk', each === chosen && 'cm-chosen', isDim(each) && 'cm-dim']
+      .filter(Boolean)
+      .join(' ');
+  const choose = (each: ObjectFacts) => {
     setChosen(each);
     state.choose(each.row >= 0 && each.row < live.n ? { kind: 'task', index: each.row } : null);
   };
@@ -72,36 +85,57 @@ export function Memory({ state, graph }: ViewProps) {
           <>
             <b>{__('%1 of %2', size(map.used), size(map.capacity))}</b>
             <span class="cm-soft">
-              {[nObjects(map.nObjects), __('at most %1 so far', size(map.peak)), map.nOnDisk > 0 && __('%1 on disk in %2', size(map.disk), nObjects(map.nOnDisk))].filter(Boolean).join('  ·  ')}
+              {[
+                nObjects(map.n_objects),
+                __('at most %1 so far', size(map.peak)),
+                map.n_on_disk > 0 && __('%1 on disk in %2', size(map.disk), nObjects(map.n_on_disk))
+              ]
+                .filter(Boolean)
+                .join('  ·  ')}
             </span>
           </>
         )}
         <span class="cm-spring" />
         <Marked state={state} />
         {!isRecording && (
-          <button type="button" class="cm-quiet" aria-label={__('Look again')} title={__('Look again')} onClick={() => void read()}>
+          <button
+            type="button"
+            class="cm-quiet"
+            aria-label={__('Look again')}
+            title={__('Look again')}
+            onClick={() => void read()}
+          >
             <Glyph name="refresh" />
           </button>
         )}
       </div>
-      {(problem || isRecording) && <p class="cm-gap cm-soft">{isRecording ? __('A recording has no store: what was in it is gone.') : problem}</p>}
+      {(problem || isRecording) && (
+        <p class="cm-gap cm-soft">{isRecording ? __('A recording has no store: what was in it is gone.') : problem}</p>
+      )}
       <div ref={frame} class="cm-map" role="group" aria-label={__('Values in the store, the largest first')}>
         {boxes.map((box, i) => {
           const each = objects[i]!;
-          const fn = each.row >= 0 && each.row < live.n && live.kind[each.row] !== Kind.object ? live.fn[each.row]! : -1;
+          const fn =
+            each.row >= 0 && each.row < live.n && live.kind[each.row] !== Kind.object ? live.fn[each.row]! : -1;
           return (
             <button
               type="button"
               key={i}
-              class={`cm-value-box${each.place === 'disk' ? ' cm-on-disk' : ''}${each === chosen ? ' cm-chosen' : ''}${isDim(each) ? ' cm-dim' : ''}`}
-              style={{ left: `${box.x}px`, top: `${box.y}px`, width: `${Math.max(1, box.width - 2)}px`, height: `${Math.max(1, box.height - 2)}px`, '--cm-hue': colour(fn) }}
+              class={classesOf(each)}
+              style={{
+                left: `${box.x}px`,
+                top: `${box.y}px`,
+                width: `${Math.max(1, box.width - 2)}px`,
+                height: `${Math.max(1, box.height - 2)}px`,
+                '--cm-hue': colour(fn)
+              }}
               title={`${titleOf(each)}\n${holdersOf(each).join('\n')}`}
               aria-label={`${titleOf(each)}, ${holdersOf(each).join(', ')}`}
               onClick={() => choose(each)}
             >
               {box.width > LABEL_PX.width && box.height > LABEL_PX.height && (
                 <>
-                  <span>{each.variables[0] ?? each.madeBy}</span>
+                  <span>{each.variables[0] ?? each.made_by}</span>
                   {box.height > 2 * LABEL_PX.height && <small>{size(each.size)}</small>}
                 </>
               )}
@@ -122,9 +156,21 @@ export function Memory({ state, graph }: ViewProps) {
           </>
         ) : (
           <span class="cm-soft">
-            {map && map.nObjects > objects.length
-              ? __('The %1 largest are shown: %2 of %3. Choose one to see who holds it.', integer(objects.length), size(shown), size(map.used + map.disk))
-              : __('Choose a value to see who holds it.')}
+            {shown?.isCut
+              ? __(
+                  'The %1 largest are shown: %2 of %3. Choose one to see who holds it.',
+                  integer(objects.length),
+                  size(shown.bytes),
+                  size(shown.ofBytes)
+                )
+              : objects.length > 0 && __('Choose a value to see who holds it.')}
+            {shown &&
+              shown.nSmall > 0 &&
+              ` ${_n(
+                '%2 value is so small that it takes no room here.',
+                '%2 values are so small that they take no room here.',
+                shown.nSmall
+              )}`}
           </span>
         )}
       </div>
@@ -132,12 +178,14 @@ export function Memory({ state, graph }: ViewProps) {
   );
 }
 
-function titleOf({ madeBy, size: bytes, place }: StoredObject): string {
-  return [madeBy || __('unknown'), size(bytes), place === 'disk' && __('on disk')].filter(Boolean).join('  ·  ');
+function titleOf({ made_by, size: bytes, place }: ObjectFacts): string {
+  return [made_by || __('unknown'), size(bytes), place === 'disk' && __('on disk'), place === 'shared' && __('shared')]
+    .filter(Boolean)
+    .join('  ·  ');
 }
 
-/** Who holds a value, a line for each. */
-function holdersOf({ variables, holders, users }: StoredObject): string[] {
+/** The holders of a value, a line for each. */
+function holdersOf({ variables, holders, users }: ObjectFacts): string[] {
   const lines = [
     ...variables.map(name => __('variable %1', name)),
     ...holders,

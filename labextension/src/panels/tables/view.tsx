@@ -1,18 +1,19 @@
-// The tables: everything reachable by key and readable aloud. Only what is in view exists in the page.
+// The tables of the session.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { integer } from '../../format';
-import { NONE } from '../../layout';
-import { NEWEST, type Order, type TableName, search, sorted, tableOf } from '../../tables';
-import { __ } from '../../text';
-import { Mark, ObjectMark } from '../graph/icons';
-import type { ViewProps } from '../graph/state';
-import { Marked } from '../marked';
-import { useScroll } from '../scroll';
+import { integer } from '../../i18n/format';
+import { __ } from '../../i18n/translate';
+import { NONE } from '../../model/rows';
+import { NEWEST, type Order, search, sorted } from '../../model/views/table';
+import { type TableName, tableOf } from '../../model/views/tables';
+import { Choices } from '../shared/choices';
+import { Grid } from '../shared/grid';
+import { Mark, ObjectMark } from '../shared/icons';
+import { Marked } from '../shared/marked';
+import { useSearchWish } from '../shared/search_wish';
+import type { ViewProps } from '../shared/state';
 
-const ROW_PX = 30;
-const SLACK = 6;
-/** Large tables are put in order again at most this often while the graph grows. */
+/** Large tables are sorted again at most this often while the graph grows. */
 const LARGE = 20_000;
 const LARGE_MS = 600;
 const NAMES: TableName[] = ['tasks', 'objects', 'actors', 'workers'];
@@ -21,10 +22,20 @@ function titleOf(name: TableName): string {
   return { tasks: __('Tasks'), objects: __('Objects'), actors: __('Actors'), workers: __('Workers') }[name];
 }
 
+/** The graph's tab and this table are both called Tasks; a screen reader must tell them apart. */
+function nameOf(name: TableName): string {
+  return {
+    tasks: __('Table of tasks'),
+    objects: __('Table of objects'),
+    actors: __('Table of actors'),
+    workers: __('Table of workers')
+  }[name];
+}
+
 export function Tables({ state, graph }: ViewProps) {
   const tick = state.tick.value;
-  const box = useRef<HTMLDivElement>(null);
-  const scroll = useScroll(box);
+  const field = useRef<HTMLInputElement>(null);
+  useSearchWish(state, field);
   const [name, setName] = useState<TableName>('tasks');
   const [query, setQuery] = useState('');
   const [order, setOrder] = useState<Order>(NEWEST);
@@ -42,61 +53,38 @@ export function Tables({ state, graph }: ViewProps) {
   const pickedRow = picked?.kind === 'task' ? picked.index : NONE;
   const isRows = name === 'tasks' || name === 'objects';
   const chosen = isRows ? items.indexOf(pickedRow) : at;
-  const first = Math.max(0, Math.floor(scroll.top / ROW_PX) - SLACK);
-  const last = Math.min(items.length, Math.ceil((scroll.top + scroll.height) / ROW_PX) + SLACK);
-  const columns = table.columns.filter(column => column.from <= scroll.width);
-  const template = { gridTemplateColumns: `16px ${columns.map(({ grow }) => `minmax(0, ${grow}fr)`).join(' ')}` };
 
-  const go = (wish: number) => {
-    const position = Math.min(items.length - 1, Math.max(0, wish));
-    const item = items[position];
-    const element = box.current;
-    if (item === undefined || !element) {
-      return;
-    }
+  const go = (position: number) => {
     setAt(position);
-    const row = table.row(item);
+    const row = table.row(items[position]!);
     state.choose(row === NONE ? null : { kind: 'task', index: row });
-    if (position * ROW_PX < element.scrollTop) {
-      element.scrollTop = position * ROW_PX;
-    } else if ((position + 1) * ROW_PX > element.scrollTop + element.clientHeight) {
-      element.scrollTop = (position + 1) * ROW_PX - element.clientHeight;
-    }
-  };
-  const page = Math.max(1, Math.floor(scroll.height / ROW_PX) - 1);
-  const steps: Record<string, number> = {
-    ArrowDown: chosen + 1,
-    ArrowUp: chosen < 0 ? 0 : chosen - 1,
-    PageDown: chosen + page,
-    PageUp: chosen - page,
-    Home: 0,
-    End: items.length - 1
   };
   const open = (next: TableName) => {
     setName(next);
-    setOrder(next === 'objects' ? { key: 'size', isDescending: true } : next === 'tasks' ? NEWEST : { key: '', isDescending: false });
+    setOrder(
+      next === 'objects'
+        ? { key: 'size', isDescending: true }
+        : next === 'tasks'
+          ? NEWEST
+          : { key: '', isDescending: false }
+    );
     setAt(NONE);
-    box.current!.scrollTop = 0;
-  };
-  /** Numbers are wanted large first, names from the beginning; a second time the other way round, then as before. */
-  const sortBy = (key: string, isNumber = false) => {
-    const isFirst = order.key !== key;
-    const isBack = !isFirst && order.isDescending !== isNumber;
-    setOrder(isBack ? NEWEST : { key, isDescending: isFirst ? isNumber : !isNumber });
   };
 
   return (
     <div class="cm-tables">
       <div class="cm-table-tools">
-        <span class="cm-kinds" role="radiogroup" aria-label={__('Table')}>
-          {NAMES.map(each => (
-            <button type="button" role="radio" key={each} aria-checked={each === name} onClick={() => open(each)}>
-              {titleOf(each)}
-            </button>
-          ))}
-        </span>
+        <Choices
+          role="radiogroup"
+          label={__('Table')}
+          class="cm-kinds"
+          items={NAMES.map(key => ({ key, label: titleOf(key), name: nameOf(key) }))}
+          chosen={name}
+          onChoose={open}
+        />
         <Marked state={state} />
         <input
+          ref={field}
           type="search"
           class="cm-field"
           placeholder={__('Search')}
@@ -107,62 +95,24 @@ export function Tables({ state, graph }: ViewProps) {
         />
         <span class="cm-soft">{integer(items.length)}</span>
       </div>
-      <div class="cm-row cm-columns" style={template}>
-        <span />
-        {columns.map(({ key, title, isNumber }) => (
-          <button
-            type="button"
-            key={key}
-            class={isNumber ? 'cm-number' : ''}
-            title={__('Sort by %1', title)}
-            aria-pressed={order.key === key}
-            onClick={() => sortBy(key, isNumber)}
-          >
-            {title}
-            {order.key === key && <i aria-hidden="true">{order.isDescending ? ' ↓' : ' ↑'}</i>}
-          </button>
-        ))}
-      </div>
-      <div
-        ref={box}
-        class="cm-list"
-        role="grid"
-        tabIndex={0}
-        aria-label={`${titleOf(name)}, ${integer(items.length)}`}
-        aria-rowcount={items.length}
-        aria-activedescendant={chosen >= first && chosen < last ? `cm-row-${items[chosen]}` : undefined}
-        onKeyDown={event => {
-          const step = steps[event.key];
-          if (step !== undefined) {
-            event.preventDefault();
-            event.stopPropagation();
-            go(step);
-          }
-        }}
-      >
-        <div style={{ height: `${items.length * ROW_PX}px`, position: 'relative' }}>
-          {items.slice(first, last).map((item, i) => (
-            <div
-              key={item}
-              id={`cm-row-${item}`}
-              class="cm-row"
-              role="row"
-              aria-rowindex={first + i + 1}
-              aria-selected={first + i === chosen}
-              style={{ top: `${(first + i) * ROW_PX}px`, ...template }}
-              onClick={() => go(first + i)}
-            >
-              {table.state ? <Mark state={table.state(item)} /> : name === 'objects' ? <ObjectMark /> : <span />}
-              {columns.map(({ key, text, isNumber }, k) => (
-                <span key={key} role="gridcell" class={`${k ? 'cm-soft' : 'cm-row-name'}${isNumber ? ' cm-number' : ''}`}>
-                  {text(item)}
-                </span>
-              ))}
-            </div>
-          ))}
-        </div>
-        {!items.length && <p class="cm-empty cm-soft">{query || brush || filter !== null ? __('Nothing that fits.') : __('None yet.')}</p>}
-      </div>
+      <Grid
+        key={name}
+        label={titleOf(name)}
+        table={table}
+        items={items}
+        order={order}
+        onOrder={setOrder}
+        chosen={chosen}
+        onChoose={go}
+        mark={item =>
+          table.state ? (
+            <Mark state={table.state(item)} isHollow={table.isInherited?.(item) ?? false} />
+          ) : (
+            name === 'objects' && <ObjectMark />
+          )
+        }
+        empty={query || brush || filter !== null ? __('Nothing that fits.') : __('None yet.')}
+      />
     </div>
   );
 }

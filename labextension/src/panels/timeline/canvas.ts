@@ -1,18 +1,19 @@
-// The timeline on a canvas element: what is seen, and what the reader does with it.
+// The timeline on a canvas element: what is visible, and how it reacts to the reader.
 
-import { type TimelineScene, AXIS_PX, LANE_PX, NAMES_PX, barRect, drawTimeline } from '../../draw/timeline';
 import { svgOf } from '../../draw/svg';
-import { NONE } from '../../layout';
-import type { TaskGraph } from '../../model';
-import { type Arranged, type Bar, type Scale, arrange, extent, fitTime, gapReason, journey, story, zoomTime } from '../../timeline';
-import { CanvasView, type Wheel } from '../canvas';
-import { rowTitle } from '../graph/describe';
-import { duration } from '../../format';
-import { __ } from '../../text';
+import { AXIS_PX, barRect, drawTimeline, LANE_PX, NAMES_PX, type TimelineScene } from '../../draw/timeline';
+import { duration } from '../../i18n/format';
+import { __ } from '../../i18n/translate';
+import type { TaskGraph } from '../../model/graph';
+import { NONE } from '../../model/rows';
+import { arrange, type Arranged, type Bar, extent, fitTime, type Scale, zoomTime } from '../../model/views/timeline';
+import { gapReason, journey, story } from '../../model/views/timeline_words';
+import { CanvasView, type Wheel } from '../shared/canvas';
+import { rowTitle } from '../shared/describe';
 
-/** While tasks run, bars grow; smoother than that could not be told from it. */
+/** The pace at which bars of running tasks grow; a quicker one would look the same. */
 const FRAME_MS = 33;
-/** A mouse is not exact to the pixel. */
+/** Tolerance of the pointer in pixels. */
 const NEAR_PX = 3;
 const PNG_SCALE = 2;
 
@@ -82,13 +83,13 @@ export class TimelineCanvas extends CanvasView {
     this.zoomAt(NAMES_PX + this.plotWidth / 2, factor);
   }
 
-  /** The picture as it is, as an SVG document; all lanes, also those scrolled out of sight. */
+  /** The picture as an SVG document, with all lanes. */
   svg(): string {
     const scene = this.whole();
     return svgOf(scene.view.width, scene.view.height, pen => drawTimeline(pen, scene));
   }
 
-  /** Likewise as a PNG, twice as fine as it is seen. */
+  /** The picture as a PNG, at twice the resolution of the screen. */
   png(): Promise<Blob> {
     const scene = this.whole();
     const canvas = document.createElement('canvas');
@@ -200,13 +201,15 @@ export class TimelineCanvas extends CanvasView {
     if (kind === 'lost') {
       const { sent, began, lost, worker } = graph.losses[index]!;
       const where = graph.nodeName(graph.workers.get(worker)?.node ?? 0);
-      const ran = Number.isNaN(began) ? __('sent %1 before', duration(lost - sent)) : __('ran for %1', duration(lost - began));
+      const ran = Number.isNaN(began)
+        ? __('sent %1 before', duration(lost - sent))
+        : __('ran for %1', duration(lost - began));
       return [row === NONE ? __('unknown') : rowTitle(graph, row), __('lost with %1', where), ran];
     }
     return [rowTitle(graph, row), ...story(graph, row, this.now())];
   }
 
-  /** What there is to say of a place without a bar. */
+  /** The tooltip of a place without a bar. */
   private gapAt(x: number, y: number): string[] {
     const lane = this.laneAt(y);
     const column = Math.floor(x - NAMES_PX);
@@ -219,7 +222,8 @@ export class TimelineCanvas extends CanvasView {
       return [__('Many short tasks'), __('zoom in to see them one by one')];
     }
     const [before, behind] = this.neighbours(lane, x - NAMES_PX);
-    const idle = before && behind ? [__('idle for %1', duration((behind.x0 - before.x1) / this.scale.pxPerS))] : [__('idle')];
+    const idle =
+      before && behind ? [__('idle for %1', duration((behind.x0 - before.x1) / this.scale.pxPerS))] : [__('idle')];
     const { worker, node } = this.arranged.lanes[lane]!;
     const label = this.graph.nodes.get(node);
     if (label && at > label.ended) {
@@ -250,7 +254,10 @@ export class TimelineCanvas extends CanvasView {
         ? bars.filter(bar => bar.lane === here.lane && (bar.x0 - here.x0) * step > 0)
         : bars.filter(bar => (bar.lane - here.lane) * step > 0);
     const distance = (bar: Bar) => Math.abs(bar.lane - here.lane) * 1e6 + Math.abs((bar.x0 + bar.x1) / 2 - middle);
-    const next = candidates.reduce<Bar | null>((best, bar) => (best && distance(best) <= distance(bar) ? best : bar), null);
+    const next = candidates.reduce<Bar | null>(
+      (best, bar) => (best && distance(best) <= distance(bar) ? best : bar),
+      null
+    );
     if (next) {
       this.events.onSelect(next.row);
     }

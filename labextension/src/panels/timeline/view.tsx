@@ -1,16 +1,16 @@
-// The timeline with its buttons. Loaded when it is opened for the first time.
+// The timeline with its buttons. Loaded when first opened.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { NONE } from '../../layout';
-import { chromeTrace } from '../../trace';
-import { __ } from '../../text';
-import { bind } from '../graph/bind';
-import { Glyph } from '../graph/icons';
-import { Marked } from '../marked';
-import type { ViewProps } from '../graph/state';
+import { __ } from '../../i18n/translate';
+import { NONE } from '../../model/rows';
+import { chromeTrace } from '../../model/views/chrome_trace';
+import { bind } from '../shared/bind';
+import { Glyph } from '../shared/icons';
+import { Marked } from '../shared/marked';
+import type { ViewProps } from '../shared/state';
 import { TimelineCanvas } from './canvas';
 
-/** Hand a file to the reader. */
+/** Download a file. */
 function save(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement('a');
@@ -33,7 +33,7 @@ export function Timeline({ state, graph, options }: ViewProps) {
         onSelect: choose,
         onOpen: row => {
           choose(row);
-          host.current?.parentElement?.querySelector<HTMLElement>('.cm-actions button')?.focus();
+          host.current?.closest('.cm-stage')?.querySelector<HTMLElement>('.cm-actions button')?.focus();
         },
         onBrush: range => {
           state.brush.value = range;
@@ -64,24 +64,53 @@ export function Timeline({ state, graph, options }: ViewProps) {
           <i /> {__('runs')}
         </span>
         <span class="cm-spring" />
-        <button type="button" title={__('For ui.perfetto.dev and chrome://tracing')} onClick={() => save('cellmesh-trace.json', new Blob([chromeTrace(graph, now())], { type: 'application/json' }))}>
+        <button
+          type="button"
+          title={__('For ui.perfetto.dev and chrome://tracing')}
+          onClick={() =>
+            save('cellmesh-trace.json', new Blob([chromeTrace(graph, now())], { type: 'application/json' }))
+          }
+        >
           {__('Save trace')}
         </button>
-        <button type="button" title={__('The picture as it is')} onClick={() => save('cellmesh-timeline.svg', new Blob([canvas.current!.svg()], { type: 'image/svg+xml' }))}>
+        <button
+          type="button"
+          title={__('The picture as it is')}
+          onClick={() => save('cellmesh-timeline.svg', new Blob([canvas.current!.svg()], { type: 'image/svg+xml' }))}
+        >
           {__('Save SVG')}
         </button>
-        <button type="button" title={__('The picture as it is')} onClick={() => void canvas.current!.png().then(content => save('cellmesh-timeline.png', content))}>
+        <button
+          type="button"
+          title={__('The picture as it is')}
+          onClick={() => void canvas.current!.png().then(content => save('cellmesh-timeline.png', content))}
+        >
           {__('Save PNG')}
         </button>
       </div>
       <div class="cm-zoom" role="toolbar" aria-label={__('Point of view')}>
-        <button type="button" aria-label={__('Zoom out')} title={__('Zoom out (−)')} onClick={() => canvas.current?.zoom(1 / 1.5)}>
+        <button
+          type="button"
+          aria-label={__('Zoom out')}
+          title={__('Zoom out (−)')}
+          onClick={() => canvas.current?.zoom(1 / 1.5)}
+        >
           <Glyph name="minus" />
         </button>
-        <button type="button" aria-label={__('Zoom in')} title={__('Zoom in (+)')} onClick={() => canvas.current?.zoom(1.5)}>
+        <button
+          type="button"
+          aria-label={__('Zoom in')}
+          title={__('Zoom in (+)')}
+          onClick={() => canvas.current?.zoom(1.5)}
+        >
           <Glyph name="plus" />
         </button>
-        <button type="button" aria-label={__('Show everything')} title={__('Show everything (F)')} onClick={() => canvas.current?.fit()}>
+        <button
+          type="button"
+          aria-label={__('Show everything')}
+          title={__('Show everything (F)')}
+          onClick={() => canvas.current?.fit()}
+        >
           <Glyph name="fit" />
         </button>
         <button

@@ -1,0 +1,3 @@
+"""The Ray whose names these are."""
+
+__version__ = "2.60.0"

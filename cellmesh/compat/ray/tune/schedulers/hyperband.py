@@ -1,0 +1,5 @@
+"""`ray.tune.schedulers.hyperband`."""
+
+from __future__ import annotations
+
+from . import HyperBandScheduler as HyperBandScheduler

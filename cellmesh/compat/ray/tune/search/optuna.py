@@ -1,0 +1,7 @@
+"""`ray.tune.search.optuna`."""
+
+from __future__ import annotations
+
+from .....tune.search import OptunaSearch as OptunaSearch
+
+__all__ = ["OptunaSearch"]

@@ -1,0 +1,1 @@
+"""How an exception leaves a worker and is raised again where the value is wanted."""

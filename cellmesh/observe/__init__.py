@@ -1,0 +1,1 @@
+"""Looking at a session: listings, history, metrics, stacks, recordings. Changes nothing."""

@@ -1,0 +1,1 @@
+"""Environments: several that are stepped together, by several processes. `vector.py` is what users see."""

@@ -1,0 +1,1 @@
+"""From observations to actions: how each is written as numbers, and networks between them."""

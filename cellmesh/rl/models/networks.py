@@ -1,0 +1,190 @@
+"""Networks of torch, and what is needed of distributions over actions to learn: log-likelihood and entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .actions import n_parameters
+from .encoding import Encoder
+
+
+@contextmanager
+def torch_settings(n_threads: int) -> Iterator[None]:
+    """torch's number of threads within the block, then what it was: small networks are slower with more than one, and
+    sums depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Have torch draw from a seed within the block, and leave its own generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def mlp(n_inputs: int, hidden: Sequence[int], n_outputs: int, gain: float, activation: type[nn.Module]) -> nn.Module:
+    """A network of layers with orthogonal weights, the last times `gain` (Andrychowicz et al., *What Matters in
+    On-Policy Reinforcement Learning?*, 2021: a small last layer has the first policy near uniform)."""
+    sizes = [n_inputs, *hidden, n_outputs]
+    layers: list[nn.Module] = []
+    for k, (a, b) in enumerate(pairwise(sizes)):
+        last = k == len(hidden)
+        layers.append(_orthogonal(nn.Linear(a, b), gain if last else math.sqrt(2)))
+        if not last:
+            layers.append(activation())
+    return nn.Sequential(*layers)
+
+
+def _orthogonal(layer: Any, gain: float) -> Any:
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class _Pixels(nn.Module):
+    """The convolutions of Mnih et al., *Human-level control through deep reinforcement learning*, Nature 2015, before a
+    head; of images whose first axis is the smallest, or whose last is."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.channels_last = shape[2] < shape[0]
+        if self.channels_last:
+            shape = (shape[2], shape[0], shape[1])
+        if min(shape[1:]) < 36:
+            raise ValueError(f"images of {shape[1]} × {shape[2]}: the convolutions need at least 36 × 36")
+        self.layers = nn.Sequential(
+            _orthogonal(nn.Conv2d(shape[0], 32, 8, 4), math.sqrt(2)),
+            nn.ReLU(),
+            _orthogonal(nn.Conv2d(32, 64, 4, 2), math.sqrt(2)),
+            nn.ReLU(),
+            _orthogonal(nn.Conv2d(64, 64, 3, 1), math.sqrt(2)),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        with torch.no_grad():
+            self.n_outputs = self.layers(torch.zeros(1, *shape)).shape[1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.permute(0, 3, 1, 2) if self.channels_last else images
+        return self.layers(x.float() / 255.0)
+
+
+def network(
+    encoder: Encoder, hidden: Sequence[int], n_outputs: int, gain: float, activation: type[nn.Module]
+) -> nn.Module:
+    """A network from encoded observations to `n_outputs` numbers: convolutions first if they are images."""
+    if not encoder.is_image:
+        return mlp(encoder.shape[0], hidden, n_outputs, gain, activation)
+    pixels = _Pixels(encoder.shape)
+    return nn.Sequential(pixels, mlp(pixels.n_outputs, (512,), n_outputs, gain, nn.ReLU))
+
+
+class PolicyNetwork(nn.Module):
+    """From encoded observations to the parameters of the action's distribution. The standard deviations of a `Box` are
+    parameters of their own, the same for all observations."""
+
+    log_sd: nn.Parameter | None
+    body: nn.Module
+
+    def __init__(
+        self, encoder: Encoder, actions: Space[Any], hidden: Sequence[int], activation: type[nn.Module]
+    ) -> None:
+        super().__init__()
+        n = n_parameters(actions)
+        self.log_sd = nn.Parameter(torch.zeros(n // 2)) if isinstance(actions, spaces.Box) else None
+        self.body = network(encoder, hidden, n if self.log_sd is None else n // 2, 0.01, activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        said = self.body(x)
+        return said if self.log_sd is None else torch.cat([said, self.log_sd.expand_as(said)], dim=1)
+
+
+class Flat:
+    """All parameters of some modules as one vector, and their gradients as another: one tensor for an optimiser to
+    step, a norm to be taken of, a process to copy. The modules' parameters become views of it.
+    """
+
+    vector: nn.Parameter
+    gradient: Tensor
+
+    def __init__(self, *modules: nn.Module) -> None:
+        parameters = [parameter for module in modules for parameter in module.parameters()]
+        with torch.no_grad():
+            self.vector = nn.Parameter(torch.cat([parameter.flatten() for parameter in parameters]))
+        self.gradient = torch.zeros_like(self.vector)
+        self.vector.grad = self.gradient
+        start = 0
+        for parameter in parameters:
+            end = start + parameter.numel()
+            parameter.data = self.vector.data[start:end].view_as(parameter)
+            parameter.grad = self.gradient[start:end].view_as(parameter)
+            start = end
+
+    def backward(self, loss: Tensor) -> None:
+        """The gradient of a loss, in place of the one before."""
+        self.gradient.zero_()
+        loss.backward()
+
+    def clip(self, most: float) -> None:
+        """Scale the gradient so that its norm is at most `most`."""
+        norm = torch.linalg.vector_norm(self.gradient)
+        self.gradient.mul_((most / (norm + 1e-6)).clamp(max=1.0))
+
+    def to_numpy(self) -> NDArray[np.float32]:
+        """A copy of the parameters."""
+        return self.vector.detach().numpy().copy()
+
+    def load(self, vector: NDArray[np.float32]) -> None:
+        """Take over parameters."""
+        with torch.no_grad():
+            self.vector.copy_(torch.from_numpy(vector))
+
+
+# ---- distributions over actions
+def log_likelihood(space: Space[Any], parameters: Tensor, raw: Tensor) -> Tensor:
+    """The logarithm of the probability, or density, of raw actions (`actions.py`); one number a row."""
+    if isinstance(space, spaces.Discrete):
+        return -functional.cross_entropy(parameters, raw, reduction="none")
+    if isinstance(space, spaces.MultiDiscrete):
+        groups = parameters.split(space.nvec.ravel().tolist(), dim=1)
+        each = [-functional.cross_entropy(p, raw[:, k], reduction="none") for k, p in enumerate(groups)]
+        return torch.stack(each).sum(0)
+    if isinstance(space, spaces.MultiBinary):
+        return -functional.binary_cross_entropy_with_logits(parameters, raw.float(), reduction="none").sum(1)
+    mean, log_sd = parameters.chunk(2, dim=1)
+    return (-0.5 * ((raw - mean) / log_sd.exp()).square() - log_sd - 0.5 * math.log(2 * math.pi)).sum(1)
+
+
+def entropy(space: Space[Any], parameters: Tensor) -> Tensor:
+    """The entropy of distributions, in nats; one number a row."""
+    if isinstance(space, spaces.Discrete):
+        return _entropy_of(parameters)
+    if isinstance(space, spaces.MultiDiscrete):
+        return torch.stack([_entropy_of(p) for p in parameters.split(space.nvec.ravel().tolist(), dim=1)]).sum(0)
+    if isinstance(space, spaces.MultiBinary):
+        p = parameters.sigmoid()
+        return functional.binary_cross_entropy_with_logits(parameters, p, reduction="none").sum(1)
+    log_sd = parameters.chunk(2, dim=1)[1]
+    return (log_sd + 0.5 * math.log(2 * math.pi * math.e)).sum(1)
+
+
+def _entropy_of(logits: Tensor) -> Tensor:
+    log_p = logits.log_softmax(dim=1)
+    return -(log_p.exp() * log_p).sum(1)

@@ -1,0 +1,184 @@
+"""Experiments as mappings: `{"run": "PPO", "env": "CartPole-v1", "stop": {...}, "config": {...}}`, also as the files of
+RLlib had them in 2018. What is unknown is named, with the nearest that there is, before anything begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from .algorithm import OF_ALL, Algorithm
+from .exceptions import RLError
+from .hyperparameters import checked
+
+ALGORITHMS = ("A3C", "ApexDQN", "DQN", "ES", "PPO")
+_OLD_ALGORITHMS = {"APEX": "ApexDQN", "APEX_DQN": "ApexDQN", "APEX-DQN": "ApexDQN"}
+# RLlib's name -> ours.
+METRICS = {
+    "episode_reward_mean": "episode_return_mean",
+    "episode_reward_min": "episode_return_min",
+    "episode_reward_max": "episode_return_max",
+    "episode_len_mean": "episode_length_mean",
+    "env_runners/episode_return_mean": "episode_return_mean",
+    "num_env_steps_sampled_lifetime": "timesteps_total",
+}
+OPTIONS = {
+    "lambda": "gae_lambda",
+    "lambda_": "gae_lambda",
+    "clip_param": "clip",
+    "num_sgd_iter": "n_epochs",
+    "num_epochs": "n_epochs",
+    "sgd_batchsize": "minibatch_size",
+    "sgd_minibatch_size": "minibatch_size",
+    "sgd_stepsize": "lr",
+    "stepsize": "lr",
+    "noise_stdev": "sigma",
+    "l2_coeff": "weight_decay",
+    "vf_loss_coeff": "value_coefficient",
+    "entropy_coeff": "entropy_coefficient",
+    "grad_clip": "max_grad_norm",
+    "num_env_runners": "num_workers",
+    "num_rollout_workers": "num_workers",
+    "num_envs_per_worker": "num_envs",
+    "num_envs_per_env_runner": "num_envs",
+}
+_TOLD = (
+    *("episode_return_mean", "episode_return_min", "episode_return_max", "episode_length_mean", "episodes_total"),
+    *("timesteps_total", "training_iteration", "time_total_s", "steps_per_s", "evaluation_return_mean"),
+)
+_KEYS = {
+    "repeat": "num_samples",
+    "resources_per_trial": "resources",
+    "trial_resources": "resources",
+    "checkpoint_freq": "checkpoint_frequency",
+    "local_dir": "storage_path",
+}
+
+
+class SpecError(RLError, ValueError):
+    """An experiment is not as it should be; the text names the key."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An experiment.
+
+    Attributes
+    ----------
+    run : str
+        The algorithm.
+    stop : dict
+        Metrics and the values at which a trial ends.
+    config : dict
+        The algorithm's arguments, or what they are drawn from.
+    """
+
+    run: str
+    stop: dict[str, float]
+    config: dict[str, Any]
+    num_samples: int = 1
+    resources: dict[str, float] | None = None
+    checkpoint_frequency: int = 0
+    checkpoint_at_end: bool = True
+    max_failures: int = 0
+    storage_path: str | None = None
+    algorithm: type[Algorithm] = field(kw_only=True)
+
+
+def algorithm_of(name: Any) -> type[Algorithm]:
+    """The class of a name, in capitals or not.
+
+    Raises
+    ------
+    SpecError
+        There is none.
+    """
+    by_name = {**{one.lower(): one for one in ALGORITHMS}, **{k.lower(): v for k, v in _OLD_ALGORITHMS.items()}}
+    if not isinstance(name, str) or name.lower() not in by_name:
+        raise SpecError(f"run: {name!r} is no algorithm. There are {', '.join(ALGORITHMS)}")
+    return getattr(import_module(str(__package__)), by_name[name.lower()])
+
+
+def spec_of(name: str, given: Any) -> Spec:
+    """An experiment.
+
+    Parameters
+    ----------
+    name : str
+        For errors.
+    given : mapping
+        run, env, stop, config, and what else a `Spec` has; RLlib's names are taken, too.
+
+    Raises
+    ------
+    SpecError
+        Something is missing, unknown or out of range.
+    """
+    try:
+        return _spec_of(given)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"{name}: {error}") from None
+
+
+def _spec_of(given: Any) -> Spec:
+    if not isinstance(given, Mapping):
+        raise SpecError(f"{given!r}: an experiment is a mapping with run, env, stop and config")
+    known = [one.name for one in dataclasses.fields(Spec) if one.name != "algorithm"]
+    experiment: Mapping[str, Any] = given
+    parts = {_KEYS.get(key, key): value for key, value in experiment.items()}
+    for key in parts:
+        if key not in (*known, "env"):
+            raise SpecError(f"there is no key {key!r}{_nearest(key, [*known, 'env', *_KEYS])}")
+    for key in ("run", "stop"):
+        if not parts.get(key):
+            raise SpecError(f"{key!r} is missing" + (": when does it end?" if key == "stop" else ""))
+    algorithm = algorithm_of(parts.pop("run"))
+    config = {OPTIONS.get(key, key): value for key, value in _mapping(parts.pop("config", None), "config").items()}
+    if "env" in parts:
+        config["env"] = parts.pop("env")
+    if not config.get("env"):
+        raise SpecError("'env' is missing: the id of an environment, such as CartPole-v1")
+    stop = {METRICS.get(key, key): value for key, value in _mapping(parts.pop("stop"), "stop").items()}
+    _check_stop(stop)
+    _check_config(config, algorithm)
+    for key in ("num_samples", "checkpoint_frequency", "max_failures"):
+        if key in parts and (isinstance(parts[key], bool) or not isinstance(parts[key], int)):
+            raise SpecError(f"{key}: {parts[key]!r} is no whole number")
+    return Spec(run=algorithm.__name__, stop=stop, config=config, algorithm=algorithm, **parts)
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise SpecError(f"{key}: {value!r} is no mapping")
+    return value or {}
+
+
+def _check_stop(stop: Mapping[str, Any]) -> None:
+    for key, value in stop.items():
+        if key not in _TOLD and "/" not in key:  # losses have a stroke, and differ
+            raise SpecError(f"stop: there is no metric {key!r}{_nearest(key, [*_TOLD, *METRICS])}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise SpecError(f"stop: {key}: {value!r} is no number")
+
+
+def _check_config(config: Mapping[str, Any], algorithm: type[Algorithm]) -> None:
+    names = [one.name for one in dataclasses.fields(algorithm.Hyperparameters)]
+    for key, value in config.items():
+        if key not in (*names, *OF_ALL):
+            raise SpecError(
+                f"config: {algorithm.__name__} takes no {key!r}{_nearest(key, [*names, *OF_ALL, *OPTIONS])}. "
+                f"`cellmesh rl list {algorithm.__name__}` shows what it takes"
+            )
+        if isinstance(value, Mapping) and set(value) == {"eval"}:
+            raise SpecError(f"config: {key}: texts are not evaluated; write what is tried: {{grid_search: [...]}}")
+    plain = {key: value for key, value in config.items() if key in names and not isinstance(value, Mapping)}
+    checked(algorithm.Hyperparameters, plain, algorithm.__name__)
+
+
+def _nearest(name: Any, there: Iterable[str]) -> str:
+    near = difflib.get_close_matches(str(name), list(there), 1, 0.5)
+    return f" (do you mean {near[0]}?)" if near else ""

@@ -1,0 +1,294 @@
+"""`await ref`, `ref.future()`: one thread per process that watches refs for everybody, and a few that call back.
+
+The segment knows how to wake a process when a ref is sealed, not how to resume a coroutine. So one daemon thread sleeps
+in the core's `watch` while there is something to wait for, and hands what has become ready to those who asked:
+coroutines through their event loop, futures through one of a few threads (`Callers`): a value may take its time to be
+decoded, and what the user has added to a future may wait for another one. There is no thread per ref, and none at all
+before the first use.
+
+No wake-up is lost. A thread that asks first enters its request and then marks the ref (`mark_waiting`): if the ref was
+sealed
+before the mark, `mark_waiting` says so; if it is sealed after it, the inbox changes, `watch` returns, and the thread
+finds the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from ..exceptions import SessionError
+from ..scheduler.sync.condition import LOOK_S, Condition
+from ..scheduler.sync.threads import ServiceThread
+from .current import of_client
+from .futures import Future, without_frames
+from .waiting_for import tell_why
+
+if TYPE_CHECKING:
+    from ..objstore._core import Client, Ref
+
+Callback = Callable[[], None]
+MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
+IDLE_S = 0.2  # after that they end
+PATIENCE_S = 4.0  # then it is looked at why somebody waits, and told, as `get` does
+
+
+class Callers:
+    """Threads that call back, as many as there is something to call at a time; none when there is nothing.
+
+    What is called must not raise.
+    """
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: set[ServiceThread] = set()
+        self._n_free = 0  # threads that wait, less calls that wait
+
+    def call(self, callback: Callback) -> None:
+        """Have it called by the first thread that is free. Not for the main thread, which may be interrupted in
+        here.
+        """
+        new = None
+        with self._lock:
+            self._n_free -= 1
+            if self._n_free < 0 and len(self._threads) < MOST_CALLERS:
+                new = ServiceThread(self._run, "cellmesh-notifier-calls")
+                self._threads.add(new)
+                self._n_free += 1
+        self._calls.put(callback)
+        if new is not None:
+            new.start()
+
+    def close(self) -> None:
+        """Call what is left, and end the threads."""
+        try:
+            while callback := self._calls.get_nowait():  # all of them may wait for these
+                callback()
+        except queue.Empty:
+            pass
+        with self._lock:
+            threads = list(self._threads)
+        for _ in threads:
+            self._calls.put(None)
+        for thread in threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                callback = self._calls.get(timeout=IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if self._n_free <= 0:  # something has come just now
+                        continue
+                    self._n_free -= 1
+                    self._threads.discard(threading.current_thread())
+                return
+            if callback is None:
+                return
+            try:
+                callback()
+            except (
+                BaseException
+            ):  # of a user's function: futures let SystemExit through, which must not end this thread
+                logging.getLogger("cellmesh").exception("a callback of a future raised")
+            del callback  # and with it a ref, or a value
+            with self._lock:
+                self._n_free += 1
+
+
+class Notifier:
+    """Calls back when refs are ready.
+
+    Callbacks for an event loop run in that loop and must be quick, the others in any thread; they must not raise. All
+    methods may be called from any thread.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._asked = Condition()  # there are requests, or it is time to end
+        self._requests: dict[Ref, list[tuple[asyncio.AbstractEventLoop | None, Callback]]] = {}
+        self._since: dict[Ref, float] = {}  # those of which it has not been looked at why they wait, the oldest first
+        self._closing = False
+        self._thread: ServiceThread | None = None
+        self._callers = Callers()
+
+    def add(self, ref: Ref, loop: asyncio.AbstractEventLoop | None, callback: Callback) -> None:
+        """Call `callback()` once the ref is ready, or once the session has ended."""
+        with self._lock:
+            closing = self._closing
+            if not closing:
+                if ref not in self._requests:
+                    self._requests[ref] = []
+                    self._since[ref] = time.monotonic()
+                self._requests[ref].append((loop, callback))
+                if self._thread is None:
+                    self._thread = ServiceThread(self._run, "cellmesh-notifier")
+                self._thread.start()
+                self._asked.notify_all()
+        try:
+            ready = closing or self._client.mark_waiting(ref)
+        except SessionError:  # ended meanwhile: those who asked learn it from get()
+            ready = True
+        if closing or (ready and self.discard(ref, callback)):
+            _tell([(loop, callback)], _call)
+
+    def discard(self, ref: Ref, callback: Callback) -> int:
+        """Forget the requests with a callback; how many. 0: taken already, and the callback has come or is on its
+        way.
+        """
+        with self._lock:
+            requests = self._requests.get(ref, [])
+            left = [request for request in requests if request[1] != callback]
+            if left:
+                self._requests[ref] = left
+            else:
+                self._requests.pop(ref, None)
+                self._since.pop(ref, None)
+            return len(requests) - len(left)
+
+    def close(self) -> None:
+        """Answer everybody (their `get` will say that the session has ended) and end the thread."""
+        with self._lock:
+            self._closing = True
+            thread = self._thread
+        self._asked.notify_all()
+        self._client.wake()
+        if thread is not None:
+            thread.join()
+        self._callers.close()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait_for(lambda: self._requests or self._closing)
+            ended = self._closing
+            if not ended:
+                try:
+                    self._client.watch(LOOK_S)  # who asked may have been interrupted before it marked its ref
+                except SessionError:
+                    ended = True
+            _tell(self._take(everything=ended), self._callers.call)
+            if ended:
+                return
+            if (ref := self._overdue()) is not None:
+                tell_why_it_waits(ref)
+
+    def _take(self, everything: bool) -> list[tuple[asyncio.AbstractEventLoop | None, Callback]]:
+        """Remove and return the requests whose refs are ready."""
+        with self._lock:
+            refs = list(self._requests)
+        ready = refs
+        if not everything and refs:
+            try:
+                ready, _ = self._client.wait(refs, len(refs), 0)
+            except SessionError:
+                everything = True
+        with self._lock:
+            self._closing = self._closing or everything
+            for ref in ready:
+                self._since.pop(ref, None)
+            return [request for ref in ready for request in self._requests.pop(ref, ())]
+
+    def _overdue(self) -> Ref | None:
+        """What has been waited for longest, if it is time to say why; what is overdue with it counts as told."""
+        before = time.monotonic() - PATIENCE_S
+        with self._lock:
+            overdue = list(takewhile(lambda ref: self._since[ref] <= before, self._since))
+            for ref in overdue:
+                del self._since[ref]
+        return overdue[0] if overdue else None
+
+
+def tell_why_it_waits(ref: Ref) -> None:
+    """See `waiting_for.tell_why`."""
+    try:
+        tell_why(ref)
+    except SessionError:  # ended meanwhile: then nobody waits
+        return
+
+
+def _call(callback: Callback) -> None:
+    callback()
+
+
+def _tell(requests: list[tuple[asyncio.AbstractEventLoop | None, Callback]], call: Callable[[Callback], None]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop | None, list[Callback]] = {}
+    for loop, callback in requests:
+        by_loop.setdefault(loop, []).append(callback)
+    for callback in by_loop.pop(None, ()):
+        call(callback)
+    for loop, callbacks in by_loop.items():
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(_call_all, callbacks)
+            except RuntimeError:  # closed at this moment; nobody waits in a closed loop
+                continue
+
+
+def _call_all(callbacks: list[Callback]) -> None:
+    for callback in callbacks:
+        callback()
+
+
+def notifier_of(ref: Ref) -> Notifier:
+    """That of the ref's session."""
+    return of_client(ref.client).notifier
+
+
+async def until_ready(ref: Ref) -> None:
+    """Return when a ref is ready, without blocking the event loop."""
+    if not ref.client.ready(ref):
+        await until_any_ready([ref])
+
+
+async def until_any_ready(refs: Sequence[Ref]) -> None:
+    """Return when one of some refs of a session is ready, without blocking the event loop."""
+    loop = asyncio.get_running_loop()
+    arrived = loop.create_future()
+
+    def wake() -> None:
+        if not arrived.done():
+            arrived.set_result(None)
+
+    notifier = notifier_of(refs[0])
+    try:
+        for ref in refs:
+            notifier.add(ref, loop, wake)
+        await arrived
+    finally:  # cancelled or interrupted perhaps: nothing waits for them any more
+        for ref in refs:
+            notifier.discard(ref, wake)
+
+
+async def await_ref(ref: Ref) -> Any:
+    """The value of a ref, without blocking the event loop."""
+    await until_ready(ref)
+    return ref.client.get(ref)
+
+
+def future_of(ref: Ref) -> Future[Any]:
+    """A `concurrent.futures.Future` of the ref's value. Cancelling it is not possible; `cellmesh.cancel(ref)` is."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()
+
+    def finish() -> None:
+        try:
+            value = ref.client.get(ref)
+        except BaseException as error:  # a future carries whatever the task raised
+            future.set_exception(without_frames(error))
+        else:
+            future.set_result(value)
+
+    if ref.client.ready(ref):
+        finish()
+    else:
+        notifier_of(ref).add(ref, None, finish)
+    return future

@@ -1,0 +1,1 @@
+"""How a session begins: `init` and its arguments, the start of processes, and what `init` returns."""

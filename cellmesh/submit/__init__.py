@@ -1,0 +1,1 @@
+"""What `f.remote(...)` and `Actor.remote(...)` need: options, exported code, the calls themselves."""

@@ -1,0 +1,1 @@
+"""What a program does with tasks beyond submitting one: many together, again and again, once more with their inputs."""

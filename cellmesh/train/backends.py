@@ -1,0 +1,46 @@
+"""What is around a rank's function so that a framework finds its group. torch is imported by the rank alone: the
+process that starts the ranks, which gets these functions too, does without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .rank import RankInfo
+
+Backend = Literal["shared", "gloo", "nccl"]
+BACKENDS = ("shared", "gloo", "nccl")
+
+
+@contextmanager
+def torch_group(backend: Backend, info: RankInfo) -> Iterator[None]:
+    """torch's default process group."""
+    import torch
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import FileStore
+
+    n_threads = torch.get_num_threads()
+    # As many as the rank has CPUs, unless the user has said: torch, where it was imported before the fork, did not see.
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else max(1, int(info.n_cpus)))
+    one_machine = os.environ["GROUP_WORLD_SIZE"] == "1"  # whose ranks find each other in a file, which needs no port
+    store = FileStore(os.path.join(info.folder, "store"), info.n_ranks) if one_machine else None
+    if backend == "shared":
+        from . import process_group
+
+        assert info.communicator is not None and store is not None  # such ranks are on one machine
+        process_group.init(info.communicator, store)
+    elif store is not None:
+        dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
+    else:
+        dist.init_process_group(backend)
+    try:
+        yield
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        torch.set_num_threads(n_threads)

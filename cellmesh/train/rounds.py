@@ -1,0 +1,182 @@
+"""Rounds: how the ranks of a group meet in shared memory, and tell each other what they have come for.
+
+A round is what lies between two rounds' first barriers. In it each rank writes into its own part of one *half* of the
+memory, waits at the barrier, and reads what the others have written. Rounds take turns with the two halves, so one
+barrier a round is enough: who writes into a half again has passed the barrier of the round between, which the others
+reach only when they have read.
+
+The first round of a collective has a *header*, a line of text that says what the rank has called. It is compared after
+the barrier, before anything is used, so ranks that do not agree all learn of it and none hangs.
+
+Whatever stops a rank while others may wait for it, an interrupt or an error, breaks the barrier; the death of a process
+that has joined breaks it by itself (`util/shared_sync.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..exceptions import BrokenSyncError, MemberDiedError
+from ..shared_memory import shared_arrays
+from ..util.shared_sync import Barrier
+from .exceptions import CollectiveMismatchError, GroupBrokenError, RankDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+HEADER_BYTES = 256
+LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines
+
+
+class RoundMemory:
+    """The memory of a group: made by one process, and given to the task of each rank.
+
+    Parameters
+    ----------
+    n_ranks : int
+    slot_bytes : int
+        What a rank can write in one round; rounded up to whole cache lines.
+    """
+
+    def __init__(self, n_ranks: int, slot_bytes: int) -> None:
+        slot_bytes = -(-slot_bytes // LINE_BYTES) * LINE_BYTES
+        self.barrier: Barrier = Barrier(n_ranks)
+        arrays = shared_arrays(
+            {
+                "slots": ((2, n_ranks, slot_bytes), np.uint8),
+                "headers": ((2, n_ranks, HEADER_BYTES), np.uint8),
+                "pids": (n_ranks, np.int64),
+            }
+        )
+        self.slots: NDArray[np.uint8] = arrays["slots"]
+        self.headers: NDArray[np.uint8] = arrays["headers"]
+        self.pids: NDArray[np.int64] = arrays["pids"]
+
+
+class Rounds:
+    """A rank's end of the memory. Joins the barrier, which waits for all others.
+
+    Attributes
+    ----------
+    halves : list of two arrays of shape (n_ranks, slot_bytes)
+        The bytes of the ranks, one slot for each.
+    half : int
+        Which of them this round is in.
+
+    Parameters
+    ----------
+    memory : RoundMemory
+    rank : int
+        0 to the memory's number of ranks, less 1; no two ends have the same.
+    names : sequence of int, optional
+        What the ranks are called in messages, where this is a part of a larger group.
+
+    Raises
+    ------
+    RankDiedError, GroupBrokenError
+        The group is broken already, or breaks while this rank waits; so do all methods.
+    """
+
+    def __init__(self, memory: RoundMemory, rank: int, names: tuple[int, ...] | None = None) -> None:
+        self.n_ranks: int = memory.slots.shape[1]
+        self.slot_bytes: int = memory.slots.shape[2]
+        self.rank: int = rank
+        self._names = names or tuple(range(self.n_ranks))
+        self._memory = memory
+        self.halves: list[NDArray[np.uint8]] = list(memory.slots)
+        self._headers = [memoryview(half.reshape(-1)) for half in memory.headers]
+        self.half: int = 0
+        self._n = 0
+        self._header: bytes | None = None  # of the collective whose first round has not met yet
+        self._what = "the group's beginning"
+        memory.pids[rank] = os.getpid()
+        self._wait()
+
+    def over(self, size: int, per_round: int, what: str) -> Iterator[slice]:
+        """The rounds of a collective: at least one, each for a slice of so many elements. The loop's body writes into
+        its half, calls `meet`, and reads.
+
+        Parameters
+        ----------
+        size, per_round : int, elements
+        what : str
+            What all ranks are to have called alike.
+        """
+        self._n += 1
+        self._what = what
+        self._header = f"{self._n} {what}".encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
+        for at in range(0, max(size, 1), per_round):
+            yield slice(at, min(at + per_round, size))
+            self.half ^= 1
+
+    def meet(self) -> None:
+        """The barrier of a round: what the others have written before can be read afterwards.
+
+        Raises
+        ------
+        CollectiveMismatchError
+            In a collective's first round: the ranks have called different ones.
+        """
+        header = self._header
+        if header is None:
+            self._wait()
+            return
+        self._header = None
+        lines = self._headers[self.half]
+        lines[self.rank * HEADER_BYTES : (self.rank + 1) * HEADER_BYTES] = header
+        self._wait()
+        if (said := bytes(lines)) != header * self.n_ranks:
+            self._disagree(said)
+
+    def leave(self) -> None:
+        """Break the group, for this rank will not come any more: the others get a GroupBrokenError."""
+        self._memory.barrier.abort()
+
+    def _wait(self) -> None:
+        try:
+            self._memory.barrier.wait()
+        except MemberDiedError as error:
+            raise self._died(error.pid) from None
+        except BrokenSyncError:
+            raise GroupBrokenError(
+                f"rank {self._name}: {self._what} cannot be done, as another rank has left the group, by an error or "
+                "because it was interrupted"
+            ) from None
+        except BaseException:  # an interrupt: the others would wait for ever
+            self.leave()
+            raise
+
+    @property
+    def _name(self) -> int:
+        return self._names[self.rank]
+
+    def _died(self, pid: int) -> RankDiedError:
+        pids = self._memory.pids.tolist()
+        who = self._names[pids.index(pid)] if pid and pid in pids else -1
+        error = RankDiedError(
+            f"{f'rank {who}' if who >= 0 else 'a rank'} (process {pid}) died: {self._what} cannot be done on rank "
+            f"{self._name}"
+        )
+        error.rank, error.pid = who, pid
+        return error
+
+    def _disagree(self, lines: bytes) -> None:
+        self.leave()
+        said = [
+            lines[at : at + HEADER_BYTES].rstrip(b"\0").decode(errors="replace")
+            for at in range(0, len(lines), HEADER_BYTES)
+        ]
+        each = "; ".join(
+            f"rank {self._names[i]}: {text.partition(' ')[2]} (its collective {text.partition(' ')[0]})"
+            for i, text in enumerate(said)
+        )
+        raise CollectiveMismatchError(
+            f"the ranks do not agree. {each}. All ranks call the same collectives in the same order, with arrays of "
+            "one shape and dtype"
+        )

@@ -1,0 +1,120 @@
+"""How an experiment's controller is started, and what its trials run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import cloudpickle
+
+from ... import front_end
+from ...api import get_runtime_context, kill, remote
+from ...errors.serializability import inspect_serializability
+from ...exceptions import ActorAlreadyExistsError, ActorDiedError, ActorError
+from ...objects import get
+from ...util.preloading import preload
+from .. import journal
+from ..control.room import capacity, in_words
+from ..exceptions import ExperimentBusyError, TuneError
+from ..experiment import NAMESPACE, Experiment, controller_name, controller_of
+from ..records import Definition
+from ..trainable import run_trial
+from .attempts import task_options
+from .host import Host, machines
+from .opening import Opening
+
+if TYPE_CHECKING:
+    from ...submit.actor import ActorHandle
+    from ...submit.remote_function import RemoteFunction
+
+
+def task_of(trainable: Callable[..., Any] | bytes, definition: Definition, name: str) -> RemoteFunction[..., Any, Any]:
+    """The remote function of an attempt at a trial. `trainable`: bytes are opened by the trial alone."""
+    run = functools.partial(run_trial, trainable, definition.checkpoint_frequency, definition.checkpoint_at_end)
+    options = {} if definition.resources is False else task_options(definition.resources)
+    return remote(max_retries=0, name=name, **options)(run)
+
+
+def launch(opening: Opening, detached: bool | None) -> Experiment:
+    """Start the controller. `detached` None: as is usual where a person looks.
+
+    Raises
+    ------
+    ExperimentBusyError
+        The experiment has one.
+    """
+    folder = Path(opening.folder)
+    if detached is None:
+        detached = front_end.current.detaches_experiments
+    options: dict[str, Any] = {"lifetime": "detached"} if detached else {}
+    actor: Any = remote(num_cpus=0, max_concurrency=100_000)(Host)
+    make: Any = actor.options(name=controller_name(folder), namespace=NAMESPACE, **options).remote
+    host: ActorHandle[Any]
+    with front_end.current.submitting_for(folder.name, begins=True):
+        try:
+            host = make(opening)
+        except ActorAlreadyExistsError:
+            have_leave(folder)
+            host = make(opening)
+        try:
+            get(host.begin.remote())
+        except BaseException as error:
+            kill(host)
+            if isinstance(error, ActorDiedError) and isinstance(error.cause, ExperimentBusyError):
+                raise journal.busy(folder) from None
+            raise
+    preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
+    experiment = Experiment(folder, host)
+    front_end.current.experiment_started(experiment)
+    return experiment
+
+
+def have_leave(folder: Path) -> None:
+    """Have a controller leave that lingers after the end of its experiment.
+
+    Raises
+    ------
+    ExperimentBusyError
+        It is not over.
+    """
+    old = controller_of(folder)
+    try:
+        if old is not None:
+            get(old.leave.remote())
+            raise journal.busy(folder)
+    except ActorError:  # it has left
+        pass
+
+
+def check_budget(time_budget_s: float) -> None:
+    """`ValueError` if it is none."""
+    if not time_budget_s > 0:
+        raise ValueError(f"time_budget_s={time_budget_s}: it is more than 0 seconds")
+
+
+def check_room(resources: Mapping[str, Any] | Literal[False]) -> None:
+    """`TuneError` if no machine can ever run a trial. Trials that take their own (False) are looked at one by one."""
+    get_runtime_context()  # which starts a session where there is none
+    if resources is not False and not capacity(resources, machines(), 1):
+        raise TuneError(
+            f"no machine has what a trial takes, {in_words(resources)}: ask for less, or start the session with more "
+            "(cellmesh.cluster_resources() says what there is)"
+        )
+
+
+def pickled(trainable: Any) -> bytes:
+    """The trainable, for a resume that is not given it.
+
+    Raises
+    ------
+    TypeError
+        It cannot be pickled; the message names what in it cannot.
+    """
+    try:
+        return cloudpickle.dumps(trainable)
+    except Exception as error:  # whatever a part of it raises
+        name = getattr(trainable, "__name__", type(trainable).__name__)
+        found = inspect_serializability(trainable, name)
+        raise TypeError(f"the trainable {name} cannot be sent to its trials: {error}\n{found}") from error

@@ -1,0 +1,104 @@
+"""Asks the searcher for configurations and tells it what has come of them, off the path of results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import cloudpickle
+
+from ...text import in_one_line
+from ..exceptions import in_words, where
+from ..records import Asked, Event, NoneLeft, Suggested
+from ..resources import options_of
+from ..schedulers.explore import copied
+from ..search.protocol import NoSuggestion, Search
+from ..space import to_json, unstored
+
+
+class Searching:
+    """A searcher that learns has a thread of its own, in which it is called in order; others answer at once.
+
+    Parameters
+    ----------
+    search : Search
+        `begin` has been called on it.
+    resources : callable, optional
+        Says of a configuration what its trial takes.
+    feed : callable
+        Takes its answers, on the controller's loop.
+    """
+
+    def __init__(
+        self, search: Search, resources: Callable[[dict[str, Any]], Any] | None, feed: Callable[[Event], None]
+    ) -> None:
+        self._search, self._resources, self._feed = search, resources, feed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = ThreadPoolExecutor(1, "cellmesh-search") if search.is_adaptive else None
+        self._n_suggested = 0
+
+    def suggest(self) -> None:
+        """Ask for the next configuration; `Suggested` or `NoneLeft` answers."""
+        self._call(self._suggest_now)
+
+    def tell_result(self, trial: int, result: Mapping[str, Any]) -> None:
+        """A trial has reported."""
+        self._call(self._search.on_trial_result, trial, result)
+
+    def tell_end(self, trial: int, result: Mapping[str, Any] | None, failed: bool, pruned: bool) -> None:
+        """A trial is over."""
+        self._call(self._search.on_trial_end, trial, result, failed, pruned)
+
+    def replay(self, record: Suggested) -> None:
+        """It has suggested this, before another controller went on. Nothing is under way."""
+        self._search.replay(record.trial, record.config)
+        self._n_suggested = record.trial + 1
+
+    def close(self) -> None:
+        """Nothing is asked any more."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _suggest_now(self) -> None:
+        """Runs where the searcher runs, one at a time."""
+        found = self._search.suggest(self._n_suggested)
+        if isinstance(found, NoSuggestion):
+            self._answer(NoneLeft(at=time.time(), later=found is NoSuggestion.LATER))
+            return
+        code = cloudpickle.dumps(found) if any(unstored(to_json(found))) else b""
+        try:
+            resources = None if self._resources is None else options_of(self._resources(copied(found)))
+        except Exception as error:
+            text = f"resources failed for the configuration {in_one_line(repr(found))}: {in_words(error)}{where(error)}"
+            self._answer(Asked(at=time.time(), what="stop", why=text, failed=True))
+            return
+        number = self._n_suggested
+        self._answer(Suggested(at=time.time(), trial=number, config=found, code=code, resources=resources))
+        self._n_suggested += 1
+
+    def _call(self, call: Callable[..., None], *arguments: Any) -> None:
+        if self._thread is None:
+            try:
+                call(*arguments)
+            except Exception as error:
+                self._answer(self._failed(error))
+            return
+        self._loop = asyncio.get_running_loop()
+        self._thread.submit(call, *arguments).add_done_callback(self._called)
+
+    def _called(self, future: Future[None]) -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            self._answer(self._failed(error))
+
+    def _failed(self, error: BaseException) -> Event:
+        text = f"{type(self._search).__name__} failed: {in_words(error)}{where(error)}"
+        return Asked(at=time.time(), what="stop", why=text, failed=True)
+
+    def _answer(self, event: Event) -> None:
+        if self._loop is None:  # the caller's, as there is no thread
+            self._feed(event)
+        else:
+            self._loop.call_soon_threadsafe(self._feed, event)

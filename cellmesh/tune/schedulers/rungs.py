@@ -1,0 +1,79 @@
+"""The scores at a rung, split into the best part and the rest.
+
+A rung asks one question of n scores: what is the smallest of the best n/eta? The best part grows by at most one with
+each score, so two heaps answer it in O(log n): the best part with its smallest on top, the rest with its largest on
+top.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from heapq import heappush, heappushpop
+
+LOWEST = -sys.float_info.max
+
+
+class Split:
+    """Scores in two parts.
+
+    Parameters
+    ----------
+    n_best : callable
+        How many of n scores are in the best part. It grows by 0 or 1 with n.
+
+    Of equal scores the one that came first is better.
+    """
+
+    def __init__(self, n_best: Callable[[int], int]) -> None:
+        self.n: int = 0
+        self.best: list[tuple[float, int]] = []  # (score, -order of arrival), a heap
+        self.rest: list[tuple[float, int]] = []  # (-score, order), likewise
+        self._n_best = n_best
+
+    def add(self, score: float) -> int | None:
+        """Add a score. Which one is among the best now and was not before, by its order of arrival (from 0)."""
+        order, self.n = self.n, self.n + 1
+        best, rest = self.best, self.rest
+        if len(best) < self._n_best(self.n):
+            worse, entered = heappushpop(rest, (-score, order))
+            heappush(best, (-worse, -entered))
+            return entered
+        if not best or (score, -order) < best[0]:
+            heappush(rest, (-score, order))
+            return None
+        fallen, fallen_order = heappushpop(best, (score, -order))
+        heappush(rest, (-fallen, -fallen_order))
+        return order
+
+
+class Quantile:
+    """The q-quantile of scores that come one by one, interpolated linearly (numpy's default method).
+
+    Parameters
+    ----------
+    q : float
+        0 <= q < 1.
+    """
+
+    def __init__(self, q: float) -> None:
+        self._q = q
+        self._split = Split(lambda n: n - 1 - math.floor((n - 1) * q))
+
+    def add(self, score: float) -> None:
+        self._split.add(score)
+
+    def value(self) -> float | None:
+        """None: there is no score yet. Between minus infinity and a number there is the lowest number."""
+        n = self._split.n
+        if not n:
+            return None
+        below, position = -self._split.rest[0][0], (n - 1) * self._q
+        part = position - math.floor(position)
+        if not part or below == (above := self._split.best[0][0]):
+            return below
+        gap = above - below
+        if not math.isfinite(gap):
+            return max(below, LOWEST)
+        return below + gap * part if part < 0.5 else above - gap * (1 - part)

@@ -1,0 +1,1 @@
+"""Who looks at an experiment while it runs: `following.py` tells of what is new, `progress.py` is a program's line."""

@@ -1,0 +1,1 @@
+"""The cards by which futures and actors display themselves."""

@@ -1,0 +1,1 @@
+"""A cell becomes a task: `analysis` reads its text, the modules here submit it, and `task` runs on the worker."""

@@ -1,0 +1,1 @@
+"""What the text of a cell says: what it reads, assigns and defines, and what its task is called. Pure."""

@@ -1,0 +1,102 @@
+"""`%cancel`: cancels tasks by cell, by future, or all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .analysis.read import CellError
+from .registry import registry
+
+ENDED = ("finished", "failed", "cancelled")
+
+
+def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = False, force: bool = False) -> None:
+    """Cancel tasks and say how many.
+
+    Parameters
+    ----------
+    what : list of str
+        Numbers of cells as the notebook shows them, and names of variables that hold futures, in lists, tuples, dicts
+        and sets too, or a generator of them. Without any, and without
+        `everything`: the last cell that has unfinished tasks.
+    namespace : dict
+        The notebook's.
+    everything : bool
+        All tasks that this session has submitted.
+    force : bool
+        Kill the processes of running tasks.
+
+    Raises
+    ------
+    CellError
+        A name is no future, or a number no cell.
+    """
+    from ...session.current import current_or_none
+
+    session = current_or_none()
+    named = [ref for word in what if not word.isdigit() for ref in _futures(word, namespace)]
+    if session is None or session.client.closed:
+        print("No session runs: there is nothing to cancel.")
+        return
+    by_cell = _unfinished_by_cell(session.client)
+    if everything:
+        numbers = list(by_cell)
+    elif what:
+        wanted = {f"In [{word}]" for word in what if word.isdigit()}
+        numbers = [number for number in by_cell if registry.cell(number).label in wanted]
+    else:
+        numbers = [max(by_cell)] if by_cell else []
+    _cancel_all(list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])])), numbers, force)
+
+
+def cancel_runs(numbers: list[int]) -> None:
+    """Cancel the tasks of these runs of cells, and say how many."""
+    from ...session.current import current
+
+    by_cell = _unfinished_by_cell(current().client)
+    _cancel_all([ref for number in numbers for ref in by_cell.get(number, ())], numbers, force=False)
+
+
+def _cancel_all(refs: list[Any], numbers: list[int], force: bool) -> None:
+    tasks_of = {ref: ref.client.info(ref)["creator"] for ref in refs if _is_unfinished(ref)}
+    for ref in tasks_of:
+        _cancel(ref, force)
+    if not tasks_of:
+        print(f"{'Those tasks have ended already' if refs else 'There are no such tasks'}: nothing to cancel.")
+        return
+    cells = sorted({registry.cell(number).label for number in numbers} - {""})
+    n = len(set(tasks_of.values()))  # a task may have several futures
+    tasks = "1 task" if n == 1 else f"{n} tasks"
+    print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}.")
+
+
+def _unfinished_by_cell(client: Any) -> dict[int, list[Any]]:
+    """Refs of the driver's tasks that have not ended, by the number of the cell; without those of experiments."""
+    found: dict[int, list[Any]] = {}
+    for ref in client.children(0):
+        number = client.info(ref)["origin"]
+        if not registry.cell(number).experiment:
+            found.setdefault(number, []).append(ref)
+    return found
+
+
+def _futures(name: str, namespace: dict[str, Any]) -> list[Any]:
+    from ...submit.generator import ObjectRefGenerator
+    from .find_refs import refs_in
+
+    value = namespace.get(name)
+    found = [value.completed()] if isinstance(value, ObjectRefGenerator) else [ref for _, ref in refs_in({name: value})]
+    if not found:
+        raise CellError(f"%cancel: {name!r} is neither a future nor the number of a cell, and holds no futures")
+    return found
+
+
+def _is_unfinished(ref: Any) -> bool:
+    info = ref.client.info(ref)
+    return info["state"] not in ENDED and not info["put"]
+
+
+def _cancel(ref: Any, force: bool) -> None:
+    from ...api import cancel as cancel_ref
+
+    cancel_ref(ref, force=force and ref.client.info(ref)["actor"] < 0)

@@ -1,0 +1,133 @@
+"""The variables of a cell's task: those with which it begins and those that it returns. This runs on the worker."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import types
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .task import CellCode
+
+HARMLESS = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None), range})  # can always be pickled
+
+
+class Absent:
+    """Stands for a result that is not there. Reading its value raises the exception, also in a task."""
+
+    def __init__(self, error: type[Exception], message: str) -> None:
+        self.error = error
+        self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _raise, (self.error, self.message)  # it is raised where the value is unpickled
+
+    def __repr__(self) -> str:
+        return f"<absent: {self.message}>"
+
+
+def _raise(error: type[Exception], message: str) -> None:
+    raise error(message)
+
+
+def namespace_of(
+    cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str], there: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The variables with which a cell begins; why some are missing is added to `not_sent`."""
+    # Functions and classes of a module named __main__ are pickled by value, which is what their author expects.
+    namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None, **there}
+    namespace.update(zip(cell.names, values, strict=True))
+    for name, module in cell.modules.items():
+        namespace[name] = import_module(module)
+    for name, ref in cell.awaited.items():
+        try:
+            namespace[name] = _get(ref)
+        except Exception as error:  # another task's failure: this one may not need the value at all
+            not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
+    for name in cell.changes:
+        if name in namespace and namespace[name] is not there.get(name):
+            namespace[name] = _of_its_own(namespace[name])
+    for name in cell.functions:
+        namespace[name] = with_globals(namespace[name], namespace)
+    return namespace
+
+
+def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> types.FunctionType:
+    """The same function, looking up its globals in another namespace."""
+    new = types.FunctionType(
+        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
+    )
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__annotations__ = function.__annotations__
+    new.__dict__.update(function.__dict__)
+    new.__qualname__, new.__module__, new.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    return new
+
+
+def _of_its_own(value: Any) -> Any:
+    """A copy that may be written to, where the value may hold arrays that lie in the store."""
+    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else [value]
+    if all(type(part) in HARMLESS for part in parts):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # whatever the classes of the user raise: what cannot be copied is what it was
+        return value
+
+
+def _get(ref: Any) -> Any:
+    from ...session.current import current
+
+    return current().client.get(ref)
+
+
+def result_of(name: str, namespace: Mapping[str, Any], cell: CellCode, not_sent: Mapping[str, str]) -> Any:
+    """What the cell returns for a name: its value, or an `Absent` that says why there is none."""
+    if name in namespace:
+        return sendable(name, namespace[name], cell)
+    why = not_sent.get(name, "")
+    if name in cell.kept:
+        kept = cell.kept[name]
+        if not _is_ref(kept):
+            return kept
+        try:
+            return _get(kept)
+        except Exception as error:  # of the task that made the earlier value
+            why = f"the task that was to make its earlier value has failed ({type(error).__name__}: {error})"
+    return Absent(NameError, f"{cell.filename} has not assigned {name!r}" + (f", and {why}" if why else ""))
+
+
+def sendable(what: str, value: Any, cell: CellCode) -> Any:
+    """The value, or what stands for it if it cannot be pickled: an open file must not cost the other results."""
+    if type(value) in HARMLESS or _is_ref(value) or _is_plain_array(value):
+        return value
+    from ...objstore import serialization
+
+    try:
+        serialization.measure(value)
+    except Exception as reason:  # whatever the classes of the user raise
+        from ...errors.serializability import inspect_serializability
+
+        failures = inspect_serializability(value, what).failures
+        culprit = str(failures[0]) if failures else f"{type(reason).__name__}: {reason}"
+        return Absent(
+            TypeError,
+            f"{what} cannot leave the worker that ran {cell.filename}: {culprit}. The cell's "
+            "other results are there; assign what can be sent.",
+        )
+    return value
+
+
+def _is_ref(value: Any) -> bool:
+    from ...refs import ObjectRef
+
+    return isinstance(value, ObjectRef)
+
+
+def _is_plain_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray and value.dtype.kind in "biufcMmSU"

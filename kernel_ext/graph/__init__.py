@@ -1,0 +1,1 @@
+"""The task graph, made of events. All of it is pure but `recorder` (threads), `machine` (Linux), `pages` (memory)."""

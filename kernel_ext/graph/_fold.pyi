@@ -1,0 +1,19 @@
+"""Event records into the graph's columns. tests/project/test_stubs.py compares this file with the C tables."""
+
+import numpy as np
+
+PUT_FUNCTION: int
+KIND_OBJECT: int
+STATES: tuple[str, ...]
+"""The words of `observe.states.State`, by its numbers."""
+
+class Folder:
+    """Folds event records into columns, which it keeps; names that it does not know are ignored."""
+
+    newest: int
+    def __new__(cls, object_bytes: int, /, **columns: np.ndarray) -> Folder: ...
+    def fold(self, records: bytes | np.ndarray, begin: int, /) -> int: ...
+    def derive(self) -> int: ...
+    def learn(self, key: int, number: int, /) -> None: ...
+    def entry(self, number: int, ticks: int, /) -> int: ...
+    def find(self, number: int, /) -> int: ...

@@ -1,0 +1,1 @@
+"""The magics: they parse a line and call the API."""

@@ -1,0 +1,1 @@
+"""What tasks print, and errors, where a notebook shows them."""

@@ -1,0 +1,1 @@
+"""Tune in the notebook: `%%tune` makes a cell the trial of a search, `%tune` lists and steers experiments."""

@@ -1,0 +1,137 @@
+// The work of each machine, for a table with a row for each machine. Pure.
+
+import { duration, short, size } from '../i18n/format';
+import { __ } from '../i18n/translate';
+import { type NodeLabel, type Sample, State } from '../protocol/messages';
+import type { TaskGraph } from './graph';
+
+export interface MachineFacts {
+  node: number;
+  label: NodeLabel;
+  /** The latest sample, or the one of a moment. */
+  now: Sample | undefined;
+  /** This session's tasks: running there, sent there and not begun, lost with the machine. */
+  running: number;
+  sent: number;
+  lost: number;
+  /** Bytes of values that came to the machine, and that went from it. */
+  came: number;
+  went: number;
+  /** Such values that are under way. */
+  travelling: number;
+}
+
+/**
+ * CPUs that tasks have taken, of those of all machines that are there. What others do is only known while tasks of
+ * this session are under way.
+ */
+export function cpusOf(graph: TaskGraph): { used: number; total: number; nMachines: number } {
+  const { total, available } = graph.resources;
+  const here = total['CPU'] ?? 0;
+  const sum = { used: Math.max(0, here - (available['CPU'] ?? 0)), total: here, nMachines: 1 };
+  const { waiting, queued, running } = graph.counts;
+  for (const [node, { state, cpus }] of graph.nodes) {
+    if (node > 0 && state !== 'dead') {
+      sum.total += cpus;
+      sum.used += waiting + queued + running > 0 ? (graph.resourcesAt(graph.now, node)?.cpus ?? 0) : 0;
+      sum.nMachines++;
+    }
+  }
+  return sum;
+}
+
+export function machinesOf(graph: TaskGraph, at: number): MachineFacts[] {
+  const facts = new Map<number, MachineFacts>();
+  for (const [node, label] of [...graph.nodes].sort(([a], [b]) => a - b)) {
+    facts.set(node, {
+      node,
+      label,
+      now: graph.resourcesAt(at, node),
+      running: 0,
+      sent: 0,
+      lost: 0,
+      came: 0,
+      went: 0,
+      travelling: 0
+    });
+  }
+  const nodeOf = new Uint16Array(graph.workerLimit);
+  const isSent = new Uint8Array(graph.workerLimit);
+  for (const [worker, { node, pid }] of graph.workers) {
+    nodeOf[worker] = node;
+    isSent[worker] = Number(node > 0 && !pid);
+  }
+  const { n, state, worker } = graph;
+  for (let row = 0; row < n; row++) {
+    if (state[row] === State.running) {
+      const found = facts.get(nodeOf[worker[row]!]!);
+      if (found) {
+        found[isSent[worker[row]!] ? 'sent' : 'running']++;
+      }
+    }
+  }
+  for (const { worker: where } of graph.losses) {
+    const found = facts.get(nodeOf[where]!);
+    if (found) {
+      found.lost++;
+    }
+  }
+  for (const { node, comes, size: bytes, ended, complete } of graph.transfers) {
+    for (const [end, receives] of [
+      [node, !comes],
+      [0, comes]
+    ] as const) {
+      const found = facts.get(end);
+      if (found) {
+        found[receives ? 'came' : 'went'] += complete ? bytes : 0;
+        found.travelling += Number(ended > at);
+      }
+    }
+  }
+  return [...facts.values()];
+}
+
+/** What has become of a machine. */
+export function machineState({ node, label: { state, reason, ended } }: MachineFacts): string {
+  switch (state) {
+    case 'dead':
+      return [__('lost at %1', duration(ended)), reason].filter(Boolean).join(': ');
+    case 'draining':
+      return __('takes nothing new');
+    default:
+      return node ? __('alive') : __('this machine');
+  }
+}
+
+/** Shares of what there is, with words: processors, memory, store. */
+export function loads({
+  label,
+  now
+}: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
+  const share = (part: number, whole: number) => (whole > 0 ? Math.min(1, part / whole) : 0);
+  return [
+    {
+      key: 'cpu',
+      title: __('CPU'),
+      share: now?.load ?? 0,
+      brief: now ? `${Math.round(100 * now.load)} %` : '',
+      words: now
+        ? __('%1 % busy, tasks have %2 of %3', Math.round(100 * now.load), short(now.cpus), short(label.cpus))
+        : ''
+    },
+    {
+      key: 'memory',
+      title: __('Memory'),
+      share: share(now?.memory ?? 0, label.memory),
+      brief: now ? size(now.memory) : '',
+      words: now ? __('%1 of %2', size(now.memory), size(label.memory)) : ''
+    },
+    {
+      key: 'store',
+      title: __('Store'),
+      share: share(now?.store ?? 0, label.store),
+      brief: now ? size(now.store) : '',
+      words: now ? __('%1 of %2', size(now.store), size(label.store)) : ''
+    }
+  ];
+}

@@ -1,0 +1,52 @@
+/* What the files of the worker share. run.c has the loop, and all that a task of a plain function takes. */
+#ifndef CELLMESH_BINDING_WORKER_H
+#define CELLMESH_BINDING_WORKER_H
+
+#include "binding.h"
+
+/* ---- run.c */
+
+/* What taking a task gives in place of one. */
+enum { LEAVE = -1, TIMED_OUT = -2, FAILED = -3 /* with an exception */ };
+int64_t take_task(ClientObject *c, uint32_t group, double timeout, bool until_wake);
+void set_current(ClientObject *c, uint32_t task_1); /* what current_task_of tells */
+
+/* A status beside those of events: the task goes back into its queue. */
+enum { STATUS_RETRY = 100 };
+void end_task(ClientObject *c, uint32_t task, uint32_t status);
+
+typedef struct {
+    PyObject *few[16], **values;
+    uint32_t n;
+} Values;
+void values_clear(Values *v);
+
+enum { LOADED = 0, DEPENDENCY_FAILED = 1 };
+
+/* The function that an object holds, as a new reference. */
+PyObject *resolve_function(ClientObject *c, uint32_t slot);
+/* When a worker begins to load a task, in ticks; 0 where that cannot take long and is not measured. */
+uint64_t loads_since(const ClientObject *c, const struct task_slot *t);
+/* The arguments of a task. False: with an exception, or with `*bad`, the slot of a dependency that holds an error. */
+bool load_call(ClientObject *c, struct task_slot *t, PyObject *callable, Values *v, codec_args *args, uint32_t *bad);
+
+/* Seals one result. `ours`: the caller alone holds what leads to the value, so the value may become the object as it
+ * lies there. */
+int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObject *value, bool ours);
+/* Seals all results; `value` is the caller's reference. -1: with an exception. */
+int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value);
+PyObject *take_exception(void); /* the pending one, with its traceback; none is pending afterwards */
+
+/* ---- settle.c: what becomes of a task that has raised */
+
+/* Seals its results, or leaves them for another attempt; returns the event status, or STATUS_RETRY. `yielded`: as of
+ * run_generator, or NULL. */
+uint32_t settle_exception(ClientObject *c, uint32_t task, PyObject *exception, PyObject *yielded);
+
+/* ---- groups.c: concurrency groups of an actor */
+
+int parse_group(PyObject *number, uint32_t *group);
+/* All threads of the group have a call: has another one wait for the next. False: there is none, and will be none. */
+bool start_thread(struct served_group *served, PyObject *start);
+
+#endif

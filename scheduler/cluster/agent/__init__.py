@@ -1,0 +1,4 @@
+"""One node's part in the cluster. `core`, `home`, `leases` and `reach` decide, without a clock or a socket; `shell`
+performs what they decide, in the agent's process as in the simulation; `process` has the sockets and `segment` the
+node's memory.
+"""

@@ -1,0 +1,1 @@
+"""The global scheduler: `core` and `ledger` are pure, `server` is the process, `supervisor` starts its next life."""

@@ -1,0 +1,1 @@
+"""What goes on between two nodes: tasks out and in, objects, actors, generators."""

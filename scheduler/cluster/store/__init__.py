@@ -1,0 +1,1 @@
+"""What a head must not forget, and where it is kept."""

@@ -1,0 +1,156 @@
+"""The two processes that the local scheduler starts itself: the zygote, and in a cluster the agent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ...objstore._core import ROUTE_NEVER, Client
+from ..ipc import messages, transport
+from ..ipc.messages import (
+    ClusterReply,
+    ClusterRequest,
+    ForkWorkers,
+    FromZygote,
+    PreloadModules,
+    SessionConfig,
+    ToZygote,
+)
+from ..ipc.transport import Channel, ConnectionLost, ProtocolError
+from ..system import processes
+from .loop import Loop
+from .peers import Peer, Peers
+
+
+def spawn(module: str, config: SessionConfig, *fds: int) -> int:
+    """Start a module as a process; its pid. Its arguments: these descriptors, one of the configuration, this process's
+    pid."""
+    config_fd = processes.memory_file("cellmesh-config", config.to_bytes())
+    passed = (*fds, config_fd)
+    for fd in passed:
+        os.set_inheritable(fd, True)
+    command = [sys.executable, "-P", "-m", module, *map(str, passed), str(os.getpid())]
+    pid = os.posix_spawn(sys.executable, command, os.environ)
+    for fd in passed:
+        os.set_inheritable(fd, False)
+    os.close(config_fd)
+    return pid
+
+
+class Zygote:
+    """The process that forks workers, and the link to it.
+
+    Parameters
+    ----------
+    pid, link : int, Channel
+        Of the first one, which is running.
+    take : callable
+        Gets each message from it, and the descriptors that came along.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        config: SessionConfig,
+        segment_fd: int,
+        pid: int,
+        link: Channel,
+        take: Callable[[FromZygote, list[int]], None],
+    ) -> None:
+        self._loop, self._config, self._segment_fd, self._take = loop, config, segment_fd, take
+        self.pid, self._link = pid, link
+        self._preloaded: list[str] = []  # beside what the configuration names
+        loop.watch(link.fileno(), self._read)
+
+    def fork(self, n: int) -> None:
+        """Ask for so many workers."""
+        self._link.post(ForkWorkers(n))
+
+    def preload(self, names: Sequence[str]) -> None:
+        """Have it import modules before it forks again; so many at most, of all who ask."""
+        new = [name for name in names if name not in self._preloaded][: messages.MAX_PRELOADS - len(self._preloaded)]
+        if new:
+            self._preloaded += new
+            self._link.post(PreloadModules(new))
+
+    def ended(self) -> None:
+        """It has ended: take what it still said."""
+        if self._loop.is_watched(self._link.fileno()):
+            self._read(self._link.fileno())
+        self._loop.forget(self._link.fileno())
+        self._link.close()
+
+    def restart(self) -> None:
+        """Start another one. This process has threads, so it cannot fork one as `__main__` does."""
+        self._link, there = transport.pair(FromZygote, ToZygote)
+        self.pid = spawn("cellmesh.scheduler.worker.zygote", self._config, there.fileno(), self._segment_fd)
+        there.close()
+        self._loop.watch(self._link.fileno(), self._read)
+        if self._preloaded:
+            self._link.post(PreloadModules(self._preloaded))
+
+    def _read(self, fd: int) -> None:
+        try:
+            received = self._link.receive_ready()
+        except (ConnectionLost, ProtocolError):
+            self._loop.forget(fd)  # it has ended; SIGCHLD says how
+            return
+        for message, fds in received:
+            self._take(cast(FromZygote, message), fds)  # the link accepts nothing else
+
+
+class Agent:
+    """The process that connects the session with its cluster, if it takes part in one.
+
+    Attributes
+    ----------
+    pid : int
+        0: there is none (now).
+    """
+
+    def __init__(self, client: Client, peers: Peers, config: SessionConfig, segment_fd: int) -> None:
+        self._client, self._peers, self._config, self._segment_fd = client, peers, config, segment_fd
+        self.pid = 0
+        self._has_left = False  # the session took part in a cluster, and does no more
+        self._requests: deque[ClusterRequest] = deque(maxlen=messages.MAX_LINKS)  # from before it has greeted
+
+    def start(self) -> None:
+        """Start it, for the first time or again."""
+        self.pid = spawn("cellmesh.scheduler.cluster.agent.process", self._config, self._segment_fd)
+
+    def greet(self, peer: Peer) -> None:
+        """It has connected: give it what was asked meanwhile."""
+        if peer.pid != self.pid:
+            raise ProtocolError("it says that it is the agent, and is not")
+        for request in self._requests:
+            self._peers.post(peer, request)
+        self._requests.clear()
+
+    def ask(self, peer: Peer, request: ClusterRequest) -> None:
+        """Pass a driver's request on."""
+        if (agent := self._peers.agent()) is not None:
+            self._peers.post(agent, request)
+        elif self.pid:
+            self._requests.append(request)
+        else:
+            error = "this session takes part in no cluster at this moment"
+            self._peers.post(peer, ClusterReply(request.request, error=error))
+
+    def ended(self, code: int) -> tuple[int, ...]:
+        """It has ended, with status 0 if the session has left its cluster; the client slots that it held."""
+        held = tuple(entry["index"] for entry in self._client.clients() if entry["pid"] == self.pid)
+        self.pid = 0
+        if code == 0:
+            self._has_left = True
+            self._client.direct(ROUTE_NEVER)
+        return held
+
+    def fail_unroutable(self) -> None:
+        """Once the cluster is left: end tasks that may run on other machines only."""
+        if self._has_left:
+            for row in self._client.surplus():
+                if row.asks:
+                    self._client.fail_unrouted(row.resource_class, False)

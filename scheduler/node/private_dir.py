@@ -1,0 +1,30 @@
+"""Folders that only this user may look into."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+class UnsafeDirectory(PermissionError):
+    """Another user could have prepared the folder, so nothing is written there."""
+
+
+def make(path: str) -> None:
+    """Make a folder of mode 0700, unless it is there.
+
+    Raises
+    ------
+    UnsafeDirectory
+        If it exists and belongs to another user or is open to others.
+    """
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise UnsafeDirectory(
+            f"{path} must be a folder of yours with mode 0700, which it is not; remove it or set "
+            "TMPDIR to another place"
+        )

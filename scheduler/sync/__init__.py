@@ -1,0 +1,1 @@
+"""Waiting beside a main thread that may be interrupted."""

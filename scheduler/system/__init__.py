@@ -1,0 +1,1 @@
+"""What Linux says: processes, control groups, load, capacity."""

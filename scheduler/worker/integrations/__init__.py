@@ -1,0 +1,1 @@
+"""Other people's libraries inside tasks: IPython's displays, ipywidgets, rich, tqdm."""

@@ -1,0 +1,3 @@
+from typing import Any
+
+def check_cv(cv: Any = ..., y: Any = ..., *, classifier: bool = ...) -> Any: ...

@@ -1,0 +1,3 @@
+from typing import Any
+
+def _safe_split(estimator: Any, X: Any, y: Any, indices: Any, train_indices: Any = ...) -> tuple[Any, Any]: ...

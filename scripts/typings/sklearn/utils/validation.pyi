@@ -1,0 +1,3 @@
+from typing import Any
+
+def _check_method_params(X: Any, params: Any, indices: Any = ...) -> dict[str, Any]: ...

@@ -1,0 +1,149 @@
+"""Values that a notebook lets go of leave the store at once, with Python's garbage collector off.
+
+`runtime/test_cycles.py` has the same for scripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.kernels import Kernel, value
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(60)
+
+HERE = str(Path(__file__).parents[1])
+SETUP = f"""
+import gc, sys, os
+sys.path.append({HERE!r})
+from support import cycle_gc
+
+@cm.remote
+def double(x): return 2 * x
+
+@cm.remote(max_retries=0)
+def fail(x): raise KeyError(x)
+
+@cm.remote
+def count(n): yield from range(n)
+
+@cm.remote
+class Adder:
+    def __init__(self, start=0): self.start = start
+    def add(self, x): return self.start + (x if isinstance(x, int) else len(x))
+    def count(self, n): yield from range(n)
+"""
+TAKES_ALL = "adder = Adder.options(num_cpus=2).remote(1)\nassert cm.get(adder.__ready__.remote(), timeout=30)\n"
+
+
+@pytest.fixture
+def quiet(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel with its garbage collector switched off."""
+    kernel.run(SETUP + "_ = gc.collect()\ngc.disable()")
+    yield kernel
+    kernel.run("gc.enable(); _ = gc.collect()")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "cm.get(adder.add.remote(1))",
+        "cm.get(adder.add.remote(list(range(100_000))))",  # more than is kept for %retry
+        "cm.get([adder.add.remote(i) for i in range(1100)])",  # likewise
+        "[cm.get(ref) for ref in adder.count.remote(2)]",
+        "await adder.add.remote(1)",
+        "adder.add.remote(1).future().result(30)",
+        "cm.get(double.options(num_cpus=0).remote([adder]))",
+    ],
+    ids=["get", "large", "many", "generator", "await", "future", "travels"],
+)
+def test_a_dropped_handle_ends_its_actor_in_the_same_cell(quiet: Kernel, use: str) -> None:
+    quiet.run("\n".join([TAKES_ALL + use + "\ndel adder"] * 4), 60)
+
+
+def test_a_dropped_handle_ends_its_actor_in_the_next_cell(quiet: Kernel) -> None:
+    for _ in range(4):
+        quiet.run(TAKES_ALL + "cm.get(adder.add.remote(1))\ncm.get(adder.add.remote(list(range(100_000))))\nNone")
+        quiet.run("del adder")
+
+
+def test_an_actor_cell_that_is_run_again_ends_the_actor_that_it_made_before(quiet: Kernel) -> None:
+    for _ in range(5):  # each takes one of two CPUs
+        quiet.run("%%actor sim --cpus 1\nclass Sim:\n    def step(self): return 1")
+        assert value(quiet, "cm.get(sim.step.remote(), timeout=30)") == 1
+    quiet.run("del sim")
+
+
+def test_a_cell_that_is_run_again_lets_go_of_what_it_made_before(quiet: Kernel) -> None:
+    for _ in range(4):
+        quiet.run("%%remote\ndef triple(x): return 3 * x\nclass Counter:\n    def get(self): return 1")
+        assert value(quiet, "cm.get([triple.remote(2), triple.options(num_cpus=2).remote(3)])") == [6, 9]
+        quiet.run(
+            "counter = Counter.options(num_cpus=2).remote()\nassert cm.get(counter.get.remote(), timeout=30) == 1\n"
+            "del counter"
+        )
+
+
+CELLS = {
+    "calls": [
+        "refs = [double.remote(i) for i in range(5)]\ncm.get(refs)\ndel refs",
+        "many = [double.remote(i) for i in range(1500)]\ncm.get(many)",
+        "del many",
+    ],
+    "functions": [
+        "for _ in range(3):\n    @cm.remote\n    def own(x): return x\n    cm.get([own.remote(1), "
+        "own.options(num_cpus=2).remote(2)])",
+        "del own",
+    ],
+    "bodies": ["%%remote\na = 3\nb = [a] * 4\na + 1", "%%remote\nc = a + len(b)", "%fetch a b c", "del a, b, c"],
+    "large": ["big = list(range(100_000))", "%%remote\nn = len(big)", "%fetch n", "del big, n"],
+    "cards": ["double.remote(4)", "d = double.remote(5)", "cm.get(d)\nd", "[d, d]", "%inspect d", "%futures", "del d"],
+    "actors": [
+        "%%actor sim --cpus 1\nclass Sim:\n    def step(self): return 1",
+        "cm.get(sim.step.remote())",
+        "%inspect sim",
+        "%%remote --on sim\nx = self.step()",
+        "%fetch x",
+        "del sim, x",
+    ],
+    "progress": ["bar = cm.progress([double.remote(i) for i in range(5)])\nbar", "list(bar)", "del bar"],
+    "retry": [
+        "path = '/nowhere/at/all'",
+        "f = fail.remote(path)\ncm.wait([f])",
+        "g = %retry f",
+        "cm.wait([f])",
+        "del f, g",
+    ],
+    "generators": ["[cm.get(ref) for ref in count.remote(4)]", "it = count.remote(3)\nnext(it)\ndel it"],
+    "failed cells": ["%%remote\nraise KeyError('k')", "%%remote\nn = 1 / 0", "cm.wait([n])", "%fetch n", "del n"],
+    "await": [
+        "[await double.remote(i) for i in range(3)]",
+        "async for ref in cm.as_completed([double.remote(i) for i in range(3)]): await ref",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_leave_nothing_of_ours_to_the_garbage_collector(quiet: Kernel, name: str) -> None:
+    for turn in range(2):  # first what is kept for good is made
+        for cell in CELLS[name]:
+            quiet.wait(quiet.start(cell))
+        quiet.run("Out.clear(); _ = __ = ___ = _i = None\nsys.last_traceback = sys.last_value = sys.last_type = None")
+        if not turn:
+            quiet.run("_ = gc.collect()")
+    assert value(quiet, "cycle_gc.found()") == []
+
+
+def test_a_cell_that_defines_a_function_does_not_keep_the_handle_that_it_was_given(kernel: Kernel) -> None:
+    """On the worker the cell's variables are that function's globals. There the collector is on, and comes when there
+    is nothing to do.
+    """
+    kernel.run(SETUP + "adder = Adder.options(num_cpus=1).remote(1)\nassert cm.get(adder.__ready__.remote())")
+    kernel.run("%%remote\ndef ask(x): return cm.get(adder.add.remote(x))\ny = ask(2)")
+    kernel.run("%fetch y\ndel adder, ask")
+    assert value(kernel, "y") == 3
+    kernel.run("import cellmesh.session.current as sessions")
+    states = "[a['state'] for a in sessions.current().client.actors()]"
+    wait_until(lambda: "alive" not in value(kernel, states), 15)

@@ -1,0 +1,57 @@
+"""Modules that workers have from their birth: `cellmesh.util.preload`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import ModuleType
+
+import pytest
+from support.waiting import wait_until
+
+from cellmesh.util import preload
+
+RARE = "xml.dom.pulldom"  # which nothing of ours imports
+
+
+class Newborn:
+    """An actor has a process of its own."""
+
+    def has(self, name: str) -> bool:
+        return name in sys.modules
+
+    def asks_for(self, name: str) -> None:
+        preload(name)
+
+    def parent(self) -> int:
+        return os.getppid()
+
+
+def is_there(cm: ModuleType, name: str) -> bool:
+    actor = cm.remote(num_cpus=0)(Newborn).remote()
+    return cm.get(actor.has.remote(name))
+
+
+def test_new_workers_have_what_was_asked_for_and_so_do_those_of_the_next_zygote(cm: ModuleType) -> None:
+    old = cm.remote(num_cpus=0)(Newborn).remote()
+    assert not cm.get(old.has.remote(RARE))
+    preload(RARE, "no_such_module_anywhere")
+    wait_until(lambda: is_there(cm, RARE))
+    assert not cm.get(old.has.remote(RARE))
+    preload(RARE)
+
+    cm.get(old.asks_for.remote("wave"))  # from a worker
+    wait_until(lambda: is_there(cm, "wave"))
+
+    zygote = cm.get(old.parent.remote())
+    os.kill(zygote, signal.SIGKILL)
+    wait_until(lambda: is_there(cm, RARE) and is_there(cm, "wave"))
+
+
+@pytest.mark.parametrize("name", ["", "a b", "import os", "a" * 1000, 3])
+def test_a_name_that_is_none(cm: ModuleType, name: object) -> None:
+    with pytest.raises(ValueError, match=r"preload\(.*the name of a module"):
+        preload(name)
+    with pytest.raises(ValueError, match="65 modules, and a session preloads at most 64"):
+        preload(*["os"] * 65)

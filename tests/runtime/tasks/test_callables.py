@@ -1,0 +1,161 @@
+"""Partials, bound methods, builtins and other objects that can be called, as remote functions."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import cellmesh
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Scaler:
+    """Scales."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def scale(self, x, *, twice=False):
+        """Scale one."""
+        return x * self.factor * (1 + twice)
+
+    def count(self, n):
+        for i in range(n):
+            yield i * self.factor
+
+    @classmethod
+    def kind(cls):
+        return cls.__name__
+
+    async def later(self):
+        return 1
+
+
+class Power:
+    def __init__(self, exponent):
+        self.exponent = exponent
+
+    def __call__(self, x):
+        return x**self.exponent
+
+
+class Counting:
+    def __call__(self, n):
+        yield from range(n)
+
+
+def weighted(a, b, c=0):
+    """Add them up."""
+    return a + 10 * b + 100 * c
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "result", "name"),
+    [
+        (partial(weighted, 1), (2,), 21, "weighted"),
+        (partial(partial(weighted, c=3), 1), (2,), 321, "weighted"),
+        (partial(Scaler(3).scale, twice=True), (1,), 6, "Scaler.scale"),
+        (Scaler(3).scale, (2,), 6, "Scaler.scale"),
+        (Scaler.kind, (), "Scaler", "Scaler.kind"),
+        (Power(3), (2,), 8, "Power"),
+        (partial(Power(2)), (3,), 9, "Power"),
+        (len, ([1, 2],), 2, "len"),
+        (math.gcd, (12, 18), 6, "gcd"),
+        (operator.itemgetter(1), ([1, 2],), 2, "itemgetter"),
+        ("a-b".split, ("-",), ["a", "b"], "str.split"),
+        (str.upper, ("a",), "A", "upper"),
+        (np.add, (1, 2), 3, "add"),
+        (np.sum, ([1, 2],), 3, "sum"),
+        (partial(dict, a=1), (), {"a": 1}, "dict"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_can_be_called_can_be_remote(
+    cm: ModuleType, code: Callable, args: tuple, result: object, name: str
+) -> None:
+    f = cm.remote(code)
+    assert cm.get(f.remote(*args)) == result
+    assert cm.get(f.options(num_cpus=2).remote(*args)) == result
+    assert f.__name__ == name and repr(f) == f"<remote function {name}>" and f.function is code
+    assert {row["name"] for row in cm.state.list_tasks()} == {name}
+    assert list(f.starmap([args] * 3, chunksize=2)) == [result] * 3
+
+    @cm.remote
+    def nested(f, args):
+        return cellmesh.get(f.remote(*args))
+
+    assert cm.get(nested.remote(f, args)) == result
+
+
+def test_signatures_are_checked_where_there_are_any(cm: ModuleType) -> None:
+    with pytest.raises(
+        TypeError, match=r"weighted.remote\(\): too many positional arguments; the signature is weighted\(b, c=...\)"
+    ):
+        cm.remote(partial(weighted, 1)).remote(2, 3, 4)
+    with pytest.raises(TypeError, match=r"Scaler.scale.remote\(\): got an unexpected keyword argument 'thrice'"):
+        cm.remote(Scaler(1).scale).remote(2, thrice=True)
+    with pytest.raises(TypeError, match=r"Power.remote\(\): missing a required argument: 'x'"):
+        cm.remote(Power(1)).remote()
+    with pytest.raises(TypeError):
+        cm.get(cm.remote(len).remote(5))
+    assert (
+        cm.remote(partial(weighted, 1)).__doc__ == "Add them up." and cm.remote(Scaler(1).scale).__doc__ == "Scale one."
+    )
+
+
+def test_those_that_yield_are_generators(cm: ModuleType) -> None:
+    for code in (
+        Scaler(2).count,
+        partial(Scaler(2).count),
+        partial(Scaler(2).count, 3),
+        Counting(),
+        partial(Counting()),
+    ):
+        refs = cm.remote(code).remote(*(() if isinstance(code, partial) and code.args else (3,)))
+        assert len(cm.get(list(refs))) == 3
+
+
+def test_what_changes_in_them_is_seen(cm: ModuleType) -> None:
+    scaler, numbers = Scaler(2), [1, 2]
+    scale, power, total = cm.remote(scaler.scale), cm.remote(p := Power(2)), cm.remote(partial(sum, numbers))
+    assert cm.get([scale.remote(1), power.remote(3), total.remote()]) == [2, 9, 3]
+    scaler.factor, p.exponent = 5, 3
+    numbers.append(4)
+    assert cm.get([scale.remote(1), power.remote(3), total.remote()]) == [5, 27, 7]
+
+
+def test_a_large_one_is_told_by_what_it_holds(cm: ModuleType) -> None:
+    with pytest.warns(
+        cm.exceptions.LargeClosureWarning, match="'weighted' captures 16 MB, most of it in 'argument 1 of its partial'"
+    ):
+        cm.get(cm.remote(partial(weighted, np.zeros(2_000_000))).remote(1))
+    with pytest.raises(TypeError, match="lock"):
+        import threading
+
+        cm.remote(partial(weighted, threading.Lock())).remote(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: cellmesh.remote(5), "needs a function or a class, not 5"),
+        (lambda: cellmesh.remote(Scaler(1).later), "'Scaler.later' is an async function"),
+        (lambda: cellmesh.remote(partial(Scaler(1).later)), "'Scaler.later' is an async function"),
+        (lambda: cellmesh.remote(cellmesh.remote(weighted)), "is remote already"),
+        (
+            lambda: cellmesh.remote(partial(cellmesh.remote(weighted), 1)),
+            r"make it of the plain function.*weighted.function",
+        ),
+        (lambda: cellmesh.remote(cellmesh.remote(Scaler).remote(1).scale), "is remote already"),
+    ],
+)
+def test_what_cannot_be_made_remote_says_why(cm: ModuleType, make: Callable[[], object], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make()
