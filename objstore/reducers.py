@@ -1,5 +1,5 @@
 """How data of numpy, Arrow and polars are pickled so that buffers stay out of band, where the library would copy them;
-figures, so that they are shown once; and code, so that tracebacks show its lines.
+figures, so that they are shown once; and code (`code_pickles`).
 
 No library is imported to find out whether a value is one of its own.
 """
@@ -12,17 +12,15 @@ from functools import cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from . import own_pickles
 from ._core import shared_place, shared_view
+from .code_pickles import PROTOCOL, reduce_code
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
     import pyarrow as pa
 
-PROTOCOL = 5
 # An Arrow slice shares its parent's buffers, and pickling it would send all of them. Beyond this factor it is
 # compacted.
 ARROW_SLACK = 1.5
@@ -39,7 +37,7 @@ def of_imported_libraries() -> Reducers:
 
 @cache
 def _reducers(numpy: bool, pyarrow: bool, polars: bool, matplotlib: bool) -> Reducers:
-    reducers: Reducers = {CodeType: _reduce_code}
+    reducers: Reducers = {CodeType: reduce_code}
     if numpy:
         import numpy as np
 
@@ -89,18 +87,6 @@ def _rebuilder() -> Callable[..., Any]:
     from multiprocessing import managers
 
     return vars(managers)["RebuildProxy"]  # of which the types of the standard library know nothing
-
-
-# ---------------------------------------------------------------- code
-FILENAME = 10  # where CodeType takes the name of its file, as of Python 3.11
-
-
-def _reduce_code(code: CodeType) -> Any:
-    """With the name of its file, which cloudpickle leaves out from 3.1.3 on: with the line number alone, a
-    traceback shows no source.
-    """
-    make, args = cloudpickle.Pickler.dispatch_table[CodeType](code)
-    return make, (*args[:FILENAME], code.co_filename, *args[FILENAME + 1 :])
 
 
 # ---------------------------------------------------------------- numpy

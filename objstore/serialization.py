@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from . import own_pickles, reducers
+from .code_pickles import PROTOCOL
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -51,7 +52,7 @@ class Pickler(cloudpickle.Pickler):
         self, file: SupportsWrite[bytes], buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None
     ) -> None:
         self.dispatch_table = _Reducers(reducers.of_imported_libraries() | _reducers)
-        super().__init__(file, protocol=reducers.PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
+        super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
 
 
 def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer]]:

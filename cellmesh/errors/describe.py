@@ -9,7 +9,6 @@ import io
 import os
 import pickle
 import traceback
-from collections import ChainMap
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
@@ -268,16 +267,12 @@ def _dump(error: BaseException, text: str) -> bytes:
 
 @cache
 def _pickler() -> Any:
-    """cloudpickle's, which refuses refs: nothing would hold what they stand for until the error is fetched."""
-    import cloudpickle
-
+    """One that refuses refs: nothing would hold what they stand for until the error is fetched."""
+    from ..objstore import code_pickles
     from ..objstore._core import Ref
 
-    known = cloudpickle.Pickler.dispatch_table
-    assert isinstance(known, ChainMap)  # whose last part `copyreg` adds to
-
-    class Pickler(cloudpickle.Pickler):
-        dispatch_table: ClassVar[Any] = known.new_child({Ref: _refuse})
+    class Pickler(code_pickles.Pickler):
+        dispatch_table: ClassVar[Any] = code_pickles.Pickler.dispatch_table.new_child({Ref: _refuse})
 
     return Pickler
 
@@ -288,9 +283,9 @@ def _refuse(ref: Any) -> NoReturn:
 
 def _dump_text(error: BaseException, text: str) -> bytes:
     """The pickle of an exception of that class which holds its text alone."""
-    import cloudpickle
+    from ..objstore import code_pickles
 
-    return cloudpickle.dumps(_Text(type(error), text), protocol=5)
+    return code_pickles.dumps(_Text(type(error), text))
 
 
 class _Text:

@@ -16,17 +16,18 @@ share the mean of their ranks, so that a population that is all alike does not w
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
+from ..objstore import code_pickles
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..submit.actor_class import ActorClass
@@ -98,7 +99,7 @@ class Evaluator:
     def __init__(
         self, maker: bytes, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
     ) -> None:
-        self._env: gym.Env[Any, Any] = cloudpickle.loads(maker)()
+        self._env: gym.Env[Any, Any] = pickle.loads(maker)()
         self._encode, self._actions = Encoder(self._env.observation_space), Actions(self._env.action_space)
         self._widths, self._weights, self._table = widths, weights, table
 
@@ -170,7 +171,7 @@ class ES(Algorithm):
         self._weights, self._table = make(n, np.float32), make(h.noise_table_size, np.float32)
         self._weights[:] = 0.1 * self._fill_table(seed).standard_normal(n, np.float32)
         self._moments, self._n_updates = np.zeros((2, n)), 0
-        arguments = cloudpickle.dumps(self._maker), self._widths, self._weights, self._table
+        arguments = code_pickles.dumps(self._maker), self._widths, self._weights, self._table
         self._workers = [EvaluatorActor.remote(*arguments) for _ in range(n_workers)]
         self._evaluator = None if n_workers else Evaluator(*arguments)
 

@@ -5,11 +5,11 @@ Where `num_workers` is 0 one of them plays in the caller's process, so it is the
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium import Space
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..api import kill, remote
 from ..exceptions import CellmeshError
 from ..objects import get
+from ..objstore import code_pickles
 from ..refs import ObjectRef
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
@@ -52,7 +53,7 @@ class Player(SteppingAlgorithm):
         place.starts[place.number] += 1
         # One that takes another's place plays something else.
         root = np.random.SeedSequence([place.seed, place.number, int(place.starts[place.number])])
-        makers: list[Callable[[], gym.Env[Any, Any]]] = cloudpickle.loads(place.makers)
+        makers: list[Callable[[], gym.Env[Any, Any]]] = pickle.loads(place.makers)
         envs = {"env": makers, "num_envs": len(makers), "seed": int(root.generate_state(1)[0])}
         super().__init__({**place.hyperparameters, **envs})
 
@@ -96,7 +97,7 @@ class Players:
         self.spaces, self.num_envs = (env.observation_space, env.action_space), len(makers)
         hyperparameters = {name: value for name, value in config.items() if name not in OF_ALL}
         starts = self.make(len(self), np.int64)
-        self._place = Place(0, len(self), cloudpickle.dumps(makers), hyperparameters, seed, starts)
+        self._place = Place(0, len(self), code_pickles.dumps(makers), hyperparameters, seed, starts)
 
     def __len__(self) -> int:
         return max(1, self._n_workers)

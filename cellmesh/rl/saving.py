@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
+from ..objstore import code_pickles
 from .exceptions import CheckpointError
 
 FORMAT = 1  # of the folder; a state of another one is refused
@@ -24,8 +24,8 @@ ABOUT, POLICY, STATE = "about.json", "policy.pkl", "state.pkl"
 def write_into(folder: Path, algorithm: str, policy: Any, state: dict[str, Any]) -> None:
     """Write a checkpoint's files into a folder that is there."""
     (folder / ABOUT).write_text(json.dumps({"format": FORMAT, "algorithm": algorithm}) + "\n")
-    (folder / POLICY).write_bytes(cloudpickle.dumps(policy, protocol=5))
-    (folder / STATE).write_bytes(cloudpickle.dumps(state, protocol=5))
+    (folder / POLICY).write_bytes(code_pickles.dumps(policy))
+    (folder / STATE).write_bytes(code_pickles.dumps(state))
 
 
 def write(path: str | os.PathLike[str], algorithm: str, policy: Any, state: dict[str, Any]) -> None:
@@ -95,6 +95,6 @@ def _about(folder: Path) -> dict[str, Any]:
 
 def _unpickled(path: Path) -> Any:
     try:
-        return cloudpickle.loads(path.read_bytes())
+        return pickle.loads(path.read_bytes())
     except Exception as error:  # whatever damaged bytes, or classes that are gone, make of it
         raise CheckpointError(f"{path} cannot be read: {type(error).__name__}: {error}") from error

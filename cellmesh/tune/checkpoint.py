@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import shutil
 import tarfile
 import tempfile
@@ -16,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
+from ..objstore import code_pickles
 from .journal import CHECKPOINTS
 
 VALUE = ".pkl"  # the ending of a checkpoint that is one value
@@ -58,7 +58,7 @@ class Checkpoint:
         if os.path.isdir(self.path):
             raise TypeError(f"the checkpoint {self.path} is a folder: use .as_directory()")
         with open(self.path, "rb") as file:
-            return cloudpickle.load(file)
+            return pickle.load(file)
 
     def to_dict(self) -> Any:
         """The value that was reported as the checkpoint, as `value`."""
@@ -109,7 +109,7 @@ def save(checkpoint: Any, folder: Path, name: str) -> str:
             shutil.rmtree(path, ignore_errors=True)
         else:
             with open(os.open(place / scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                cloudpickle.dump(checkpoint, file, protocol=5)
+                code_pickles.dump(checkpoint, file)
         os.rename(place / scratch, path)
     except BaseException:  # no room, or it was interrupted
         delete(place, scratch)
@@ -143,7 +143,7 @@ def pack(checkpoint: Any) -> bytes:
         if source is not None:
             archive.add(source, arcname="folder")
         else:
-            data = cloudpickle.dumps(checkpoint, protocol=5)
+            data = code_pickles.dumps(checkpoint)
             info = tarfile.TarInfo("value")
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))

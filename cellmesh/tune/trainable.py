@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import pickle
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
-
-import cloudpickle
 
 from . import reporting
 from .checkpoint import Checkpoint
@@ -95,7 +94,7 @@ def run_trial(
     order: reporting.Order,
 ) -> tuple[Outcome, Saved | None, bytes | None]:
     """The task of an attempt: how it ended, and the checkpoint that it left, packed if it is on another machine."""
-    config = completed(order.config, cloudpickle.loads(order.code)) if order.code else order.config
+    config = completed(order.config, pickle.loads(order.code)) if order.code else order.config
     context = reporting.TrialContext(order, host, config)
     reporting.enter(context)
     try:
@@ -121,10 +120,10 @@ def run_trial(
 
 
 @functools.lru_cache(maxsize=1)
-def _opened(pickle: bytes) -> Any:
+def _opened(data: bytes) -> Any:
     """A trainable that an earlier session has stored."""
     try:
-        return cloudpickle.loads(pickle)
+        return pickle.loads(data)
     except Exception as error:
         raise RuntimeError(
             "the stored trainable cannot be opened: give it again, tune.resume(name, trainable)"

@@ -13,7 +13,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -22,6 +21,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, create_empty_array, iterate
 from numpy.typing import NDArray
 
+from ...objstore import code_pickles
 from ...tune.exceptions import in_words, where
 from ..exceptions import EnvFailedError
 
@@ -232,7 +232,7 @@ class Block:
     def restore(self, states: Sequence[bytes]) -> None:
         """Go on with environments as they were."""
         self.close()
-        self.envs = [cloudpickle.loads(state) for state in states]
+        self.envs = [pickle.loads(state) for state in states]
         self._over[:] = False
 
     def close(self) -> None:
@@ -292,7 +292,7 @@ def _state_of(env: gym.Env[Any, Any]) -> bytes | None:
             return None
         inner = getattr(inner, "env", None)
     try:
-        return cloudpickle.dumps(env)
+        return code_pickles.dumps(env)
     except (TypeError, AttributeError, ValueError, pickle.PicklingError, NotImplementedError):
         return None  # it holds what no pickle can: a window, a connection
 

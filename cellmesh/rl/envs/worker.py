@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...api import kill, remote
 from ...objects import get
+from ...objstore import code_pickles
 from ...refs import ObjectRef
 from ...shared_memory import shared_array
 from ...submit.actor import ActorHandle
@@ -68,7 +68,7 @@ class EnvWorker:
     _unsent = b""
 
     def make(self, makers: bytes, first: int, mode: AutoresetMode, number: int) -> Description:
-        self._block = Block(cloudpickle.loads(makers), first, mode, f" (worker {number})")
+        self._block = Block(pickle.loads(makers), first, mode, f" (worker {number})")
         return described(self._block)
 
     def attach(self, arrays: Arrays, channel: Channel) -> None:
@@ -135,7 +135,7 @@ def _packed(infos: Infos) -> bytes:
     try:
         return pickle.dumps(infos, protocol=5)
     except (pickle.PicklingError, AttributeError, TypeError):  # classes of a notebook travel by value
-        return cloudpickle.dumps(infos, protocol=5)
+        return code_pickles.dumps(infos)
 
 
 class RemoteBlock:
@@ -227,7 +227,7 @@ class RemoteBlock:
 
 def _pickled(makers: Sequence[Callable[[], Any]]) -> bytes:
     try:
-        return cloudpickle.dumps(list(makers))
+        return code_pickles.dumps(list(makers))
     except Exception as error:
         raise TypeError(
             f"the environment cannot be sent to a worker: {type(error).__name__}: {error}. What is called to make one "

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import cloudpickle
-
 from ... import front_end
 from ...api import get_runtime_context, kill, remote
 from ...errors.serializability import inspect_serializability
 from ...exceptions import ActorAlreadyExistsError, ActorDiedError, ActorError
 from ...objects import get
+from ...objstore import code_pickles
 from ...util.preloading import preload
 from .. import journal
 from ..control.room import capacity, in_words
@@ -113,7 +112,7 @@ def pickled(trainable: Any) -> bytes:
         It cannot be pickled; the message names what in it cannot.
     """
     try:
-        return cloudpickle.dumps(trainable)
+        return code_pickles.dumps(trainable)
     except Exception as error:  # whatever a part of it raises
         name = getattr(trainable, "__name__", type(trainable).__name__)
         found = inspect_serializability(trainable, name)

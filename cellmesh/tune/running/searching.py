@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import cloudpickle
-
+from ...objstore import code_pickles
 from ...text import in_one_line
 from ..exceptions import in_words, where
 from ..records import Asked, Event, NoneLeft, Suggested
@@ -68,7 +67,7 @@ class Searching:
         if isinstance(found, NoSuggestion):
             self._answer(NoneLeft(at=time.time(), later=found is NoSuggestion.LATER))
             return
-        code = cloudpickle.dumps(found) if any(unstored(to_json(found))) else b""
+        code = code_pickles.dumps(found) if any(unstored(to_json(found))) else b""
         try:
             resources = None if self._resources is None else options_of(self._resources(copied(found)))
         except Exception as error:

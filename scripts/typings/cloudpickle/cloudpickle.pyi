@@ -1,5 +1,5 @@
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeAlias, TypeVar
 
@@ -9,7 +9,7 @@ _BufferCallback: TypeAlias = Callable[[pickle.PickleBuffer], Any] | None
 _Class = TypeVar("_Class", bound=type)
 
 class Pickler(pickle.Pickler):
-    dispatch_table: Mapping[type, Callable[[Any], Any]]
+    dispatch_table: Any  # of the class a ChainMap, of an instance whatever it was given
     def __init__(
         self, file: SupportsWrite[bytes], protocol: int | None = None, buffer_callback: _BufferCallback = None
     ) -> None: ...
