@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 import pytest
+from support import outcomes
 from support.waiting import MARKER, Holdings, processes, wait_until
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
@@ -28,7 +29,12 @@ R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 SETTLE_S = 5.0  # what has been told to end may take this long to be gone
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    outcomes.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    outcomes.begin(config)
     # Sessions of this run get folders of their own. Short, because a unix socket's path ends at 107 bytes.
     scratch = tempfile.mkdtemp(prefix="cm-", dir="/tmp")
     os.chmod(scratch, 0o700)

@@ -1,0 +1,291 @@
+"""The kinds of tests: what each runs, what it needs, and when it is ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apt
+import browser
+import frontend
+import suites
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTEST = [sys.executable, "-m", "pytest", "--durations=8", "--continue-on-collection-errors"]
+CHECK = ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "check"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of test.
+
+    Attributes
+    ----------
+    command : list of str
+    limit_s : int
+        When it is ended. That is for what hangs, so it is several times what a quiet machine needs.
+    missing : callable
+        The reason why it cannot run here, or None; installs what it can. Called before the first kind begins.
+    in_tree : bool
+        It runs with build/dev (scripts/devtree.py) instead of what is installed.
+    one : callable
+        The command for some of its tests by name; None where it runs only as a whole.
+    """
+
+    name: str
+    command: list[str]
+    limit_s: int
+    missing: Callable[[], str | None] = lambda: None
+    in_tree: bool = False
+    one: Callable[[str], list[str]] | None = None
+    recorded: bool = False  # writes a record of its tests (tests/support/outcomes.py)
+
+
+def pytest_kind(name: str, arguments: str, limit_s: int, **settings: Any) -> Kind:
+    """Tests in Python that are not slow. Folders that are `arguments`, and what is left out of them, are separated by
+    blanks.
+    """
+    options = [*PYTEST, "-m", "not slow"]
+    return Kind(
+        name, [*options, *arguments.split()], limit_s, one=lambda test: [*options, test], recorded=True, **settings
+    )
+
+
+def c_tests(*settings: str) -> list[str]:
+    return [*CHECK, *settings]
+
+
+def c_kind(name: str, limit_s: int, *settings: str) -> Kind:
+    """Tests in C, a program each."""
+    return Kind(name, c_tests(*settings), limit_s, one=lambda program: c_tests(*settings, f"TESTS={program}"))
+
+
+def node_missing() -> str | None:
+    return None if frontend.node_folder() else f"no Node.js; `pip install '{frontend.NODE_WHEEL}'` brings one"
+
+
+def c_format_missing() -> str | None:
+    return None if CLANG_FORMAT.exists() else "no clang-format in the environment; make lint installs it"
+
+
+CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
+RUFF = [sys.executable, "-m", "ruff"]
+
+# Static checks. What they need of the package is in build/dev.
+LINT = [
+    Kind("types", [sys.executable, "scripts/check_types.py"], 600, node_missing, in_tree=True),
+    Kind("rules of Python", [*RUFF, "check", "--quiet"], 60),
+    Kind("format of Python", [*RUFF, "format", "--check", "--quiet"], 60),
+    Kind(
+        "format of C",
+        ["make", "-s", "-C", "objstore/core", "format-check", f"CLANG_FORMAT={CLANG_FORMAT}"],
+        60,
+        c_format_missing,
+    ),
+    Kind(
+        "analyzer of C",
+        ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "analyze"],
+        300,
+        lambda: None if shutil.which("gcc") else "no gcc, whose analyzer looks at the C core",
+    ),
+    Kind("front end", [sys.executable, "scripts/frontend.py", "run", "lint"], 300, node_missing),
+    Kind("project", [*PYTEST, "tests/project", "--ignore=tests/project/test_packaging.py"], 300, in_tree=True),
+]
+
+LONG_C = "stepping_test crash_test fuzz_test scale_test threads_test"
+QUICK = [
+    pytest_kind("units", "tests/unit", 900, in_tree=True),
+    c_kind("quick c", 600, f"WITHOUT={LONG_C}"),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing),
+]
+
+# The extensions themselves under sanitizers, in a tree of their own; only Python and its workers may see the preloaded
+# runtimes. Without leak detection, because CPython keeps memory until its process ends; the core's own tests in C run
+# with it (objstore/core/Makefile). Segmentation faults are left to faulthandler, whose report the tests of crashing
+# workers expect.
+SANITIZED = """
+"$0" scripts/devtree.py --out build/sanitized --sanitize address,undefined --no-werror --opt '-O1 -g' &&
+ASAN_OPTIONS=detect_leaks=0:handle_segv=0 \\
+LD_PRELOAD="$(cc -print-file-name=libasan.so) $(cc -print-file-name=libubsan.so)" \\
+PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" \\
+    tests/objstore tests/runtime tests/scheduler tests/unit/kernel_ext/test_graph.py
+"""
+
+
+CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it needs a Redis of its own
+
+# What stands on the public API alone, or in a kernel.
+ABOVE = "tests/compat tests/kernel tests/rl tests/train tests/tune"
+OF_THEIR_OWN = f"tests/notebooks tests/ui tests/cluster {ABOVE}"
+
+# The longest first, so that two at a time end together: alone, tests in Python wait half of the time, and leave a core
+# idle.
+KINDS = [
+    pytest_kind("python", " ".join(f"--ignore={folder}" for folder in OF_THEIR_OWN.split()), 3000),
+    pytest_kind("kernels and libraries", ABOVE, 3000),
+    pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, missing=apt.redis_server),
+    c_kind("c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900"),
+    pytest_kind("panel", "tests/ui", 3000, missing=browser.install),
+    c_kind("c", 1800, "DEADLINE_S=1700"),
+    c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test"),
+    Kind("models", [sys.executable, "models/run.py"], 600),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing),
+    pytest_kind("control store", CONTROL_STORE, 600, missing=apt.redis_server),
+    pytest_kind("notebooks", "tests/notebooks", 1800),
+]
+NIGHTLY = [
+    Kind("c", c_tests("DEADLINE_S=1200"), 1800),
+    Kind("c under address,undefined", c_tests("SAN=address,undefined", "DEADLINE_S=1200"), 1800),
+    Kind("c under thread", c_tests("SAN=thread", "DEADLINE_S=1200"), 1800),
+    Kind("c torture", c_tests("SAN=address,undefined", "TORTURE=1", "DEADLINE_S=1200"), 1800),
+    Kind("threads as clients for long", c_tests("SAN=thread", "TESTS=threads_test", "ARGS=300", "DEADLINE_S=600"), 900),
+    Kind("deaths after every death", c_tests("TESTS=crash_test", "ARGS=all", "DEADLINE_S=3400"), 3600),
+    Kind("deaths at every instruction", c_tests("TESTS=stepping_test", "ARGS=again", "DEADLINE_S=3400"), 3600),
+    Kind("deaths in a full store", c_tests("TESTS=scale_test", "ARGS=1000000 150", "DEADLINE_S=900"), 1200),
+    Kind(
+        "scribbled segments",
+        c_tests("SAN=address,undefined", "TESTS=fuzz_test", "ARGS=1000000", "DEADLINE_S=1700"),
+        1800,
+    ),
+    Kind("stray writes", [sys.executable, "tests/runtime/objects/stray_writes.py", "0", "300"], 3600),
+    # Its compiler, its futexes and its atomics. What a weak order of memory does shows in models/weak.py alone: qemu
+    # runs on what is here.
+    Kind(
+        "c for aarch64",
+        c_tests(
+            "CC=aarch64-linux-gnu-gcc",
+            f"RUN=qemu-aarch64 -L {apt.AARCH64_ROOT}",
+            "WITHOUT=stepping_test",
+            "DEADLINE_S=1200",
+        ),
+        1800,
+        apt.aarch64,
+    ),
+    Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 7200),
+    Kind("three hundred kills of tune", [sys.executable, "tests/tune/kill_drill.py", "0", "300"], 3600),
+    Kind("mutants of tune", [sys.executable, "tests/tune/mutants.py"], 3600),
+    Kind("mutants of rl", [sys.executable, "tests/rl/mutants.py"], 3600),
+    Kind("mutants of a cluster", [sys.executable, "tests/cluster/simulated/mutants.py"], 3600),
+    Kind(
+        "a cluster's faults, many seeds",
+        [sys.executable, "tests/cluster/simulated/simulation.py", "2000", "62000"],
+        5400,
+    ),
+    Kind(
+        "a fault at every message",
+        [
+            "env",
+            "CELLMESH_OCCURRENCES=1000",
+            "CELLMESH_MESSAGE_FAULTS=400",
+            *PYTEST,
+            "tests/cluster/simulated/test_message_faults.py",
+        ],
+        3600,
+    ),
+    Kind(
+        "a search's faults, many seeds",
+        ["env", "CELLMESH_TUNE_SEEDS=50000", *PYTEST, "--timeout=1200", "tests/tune/test_controller.py"],
+        1800,
+    ),
+    Kind("a thousand nodes", [sys.executable, "tests/cluster/simulated/scale.py"], 1800),
+    Kind(
+        "store against a dict",
+        ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"],
+        3600,
+    ),
+    Kind("extension under sanitizers", ["sh", "-c", SANITIZED, sys.executable], 3600),
+    Kind(
+        "an hour of misbehaving programs",
+        ["env", "CELLMESH_DRILLS=400", *PYTEST, "tests/runtime/faults/test_drills.py"],
+        5400,
+    ),
+    Kind("ten thousand kills", ["env", "CELLMESH_KILLS=3400", *PYTEST, "tests/objstore/test_kill_stress.py"], 1800),
+    Kind(
+        "a cluster's storms and lies",
+        [
+            "env",
+            "CELLMESH_STORMS=500",
+            "CELLMESH_LIES=300",
+            *PYTEST,
+            "tests/cluster/one_process/test_storms.py",
+            "tests/cluster/one_process/test_hostile.py",
+        ],
+        3600,
+    ),
+    Kind(
+        "ten thousand spoilt bytes",
+        ["env", "CELLMESH_FLIPS=5000", *PYTEST, "tests/cluster/wire/test_bit_flips.py"],
+        1200,
+    ),
+    Kind(
+        "agents killed", ["env", "CELLMESH_AGENT_KILLS=20", *PYTEST, "tests/cluster/real/test_agents_killed.py"], 1800
+    ),
+    Kind(
+        "nodes lost", ["env", "CELLMESH_RECONSTRUCTIONS=10", *PYTEST, "tests/cluster/real/test_reconstruction.py"], 1800
+    ),
+    Kind(
+        "networks that fail",
+        [
+            "env",
+            "CELLMESH_BLACKOUTS=10",
+            "CELLMESH_STOPS=10",
+            "CELLMESH_LONG_PARTITIONS=5",
+            *PYTEST,
+            "tests/cluster/real/test_networks.py",
+        ],
+        1800,
+    ),
+    Kind(
+        "two hundred partitions",
+        ["env", "CELLMESH_PARTITIONS=200", *PYTEST, "tests/cluster/one_process/test_partitions.py"],
+        1800,
+    ),
+    Kind(
+        "a hundred ends of the head",
+        ["env", "CELLMESH_HEAD_KILLS=100", *PYTEST, "tests/cluster/real/test_head_killed.py"],
+        1800,
+    ),
+    Kind("fifty faults of Redis", ["env", "CELLMESH_REDIS_ROUNDS=50", *PYTEST, CONTROL_STORE], 900, apt.redis_server),
+    Kind(
+        "five thousand losses of power",
+        [
+            "env",
+            "CELLMESH_CRASH_IMAGES=5000",
+            "CELLMESH_STORE_KILLS=300",
+            *PYTEST,
+            "tests/cluster/store/test_crash_images.py",
+        ],
+        1800,
+    ),
+    Kind("a cluster's soak", ["env", "CELLMESH_SOAK_S=300", *PYTEST, "tests/cluster/real/test_soak.py"], 1200),
+    Kind(
+        "five hundred interrupts",
+        ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"],
+        2400,
+    ),
+    *(
+        Kind(f"others' tests of {name}", [sys.executable, "scripts/suites.py", name], 1800, partial(suites.fetch, name))
+        for name in suites.SUITES_BY_NAME
+    ),
+    *(kind for kind in KINDS if kind.name in ("models", "typescript", "control store")),
+    *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
+    Kind("notebooks at full length", [*PYTEST, "tests/notebooks"], 1800),
+    *(Kind(f"panel round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),
+]
+
+
+def beside(kind: Kind, busy: int) -> Kind:
+    """The same kind with the time it may need beside `busy` processes that never wait."""
+    slower = 1 + busy / (os.cpu_count() or 1)
+    command = [
+        re.sub(r"(?<=^DEADLINE_S=)\d+$", lambda limit: str(round(int(limit[0]) * slower)), word)
+        for word in kind.command
+    ]
+    return replace(kind, command=command, limit_s=round(kind.limit_s * slower))
