@@ -12,6 +12,8 @@ W ?= *
 
 py := $(abspath $(VENV))/bin/python
 pip := $(py) -m pip --disable-pip-version-check --quiet
+packages := $(py) scripts/packages.py install
+pins := scripts/packages.py $(wildcard scripts/pins/*.txt)
 # The repository has a folder named cellmesh: Python must not take it for the installed package.
 run := PYTHONSAFEPATH=1 $(py)
 sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -name node_modules -prune -o \
@@ -19,7 +21,7 @@ sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -nam
     -path kernel_ext/panel/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
     $(wildcard package.json package-lock.json)
 
-.PHONY: help venv install install-test tree-tools lab lint check test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench check-ray bench-cluster bench-libraries bench-panel \
+.PHONY: help venv pins check-newest install install-test tree-tools lab lint check test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench check-ray bench-cluster bench-libraries bench-panel \
     screenshots frontend browser clean
 .DELETE_ON_ERROR:
 
@@ -39,6 +41,8 @@ help:
 	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL'
 	@echo 'make check-ray        programs of Ray, on Ray and on compat.ray: the same output, the same exceptions (ARGS: names, --record)'
 	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
+	@echo 'make pins             pin the newest versions of everything that tests and make lab install (scripts/pins)'
+	@echo 'make check-newest     quick tests with the newest of everything: says which package broke what'
 	@echo 'make clean            remove what was built; PYTHON=... and VENV=... choose the interpreter and the environment'
 
 # ---- set-up
@@ -50,32 +54,30 @@ $(VENV)/bin/python:
 venv: $(VENV)/bin/python
 
 # What the build backend itself asks for: CMake, Ninja and Node.js only where the machine lacks them.
-$(VENV)/.build-tools: pyproject.toml scripts/build_backend.py scripts/frontend.py | $(VENV)/bin/python
+$(VENV)/.build-tools: pyproject.toml $(pins) scripts/build_backend.py scripts/frontend.py | $(VENV)/bin/python
 	@echo 'Installing the build tools ...'
-	@$(pip) install --upgrade 'pip>=24' 'scikit-build-core>=1.1' 'numpy>=2'
-	@$(pip) install $$($(py) scripts/build_backend.py)
+	@$(packages) build
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources)
-	@echo 'Building and installing cellmesh with what its notebooks use (a minute or two) ...'
-	@$(pip) install --no-build-isolation -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON '.[notebooks]'
+$(VENV)/.installed: $(VENV)/.dependencies CMakeLists.txt pyproject.toml $(sources)
+	@echo 'Building and installing cellmesh (a minute or two) ...'
+	@$(pip) install --no-build-isolation --no-deps -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON .
 	@touch $@
 
-$(VENV)/.test-tools: pyproject.toml | $(VENV)/.build-tools
+$(VENV)/.test-tools: $(VENV)/.build-tools
 	@echo 'Installing the test tools ...'
-	@$(pip) install torch==2.13.0  # by itself, so that nothing else has a say in which one it is
-	@$(pip) install $$($(py) scripts/build_backend.py --extra test)
+	@$(packages) test
 	@touch $@
 
 # What cellmesh and its notebooks depend on, without cellmesh: enough for build/dev (scripts/devtree.py).
-$(VENV)/.dependencies: pyproject.toml | $(VENV)/.build-tools
+$(VENV)/.dependencies: $(VENV)/.build-tools
 	@echo 'Installing what cellmesh depends on ...'
-	@$(pip) install $$($(py) scripts/build_backend.py --dependencies) $$($(py) scripts/build_backend.py --extra notebooks)
+	@$(packages) dependencies notebooks
 	@touch $@
 
-$(VENV)/.lint-tools: pyproject.toml | $(VENV)/.build-tools
+$(VENV)/.lint-tools: $(VENV)/.build-tools
 	@echo 'Installing the tools for static checks ...'
-	@$(pip) install $$($(py) scripts/build_backend.py --extra lint)
+	@$(packages) lint
 	@touch $@
 
 install: $(VENV)/.installed
@@ -118,6 +120,14 @@ test-ts: $(VENV)/.build-tools
 test-ui: install-test
 	$(run) scripts/run_tests.py --only panel
 
+# Pin the newest versions of everything that tests and `make lab` install, for $(PYTHON).
+pins: $(VENV)/bin/python
+	$(py) scripts/packages.py pin
+
+# Quick tests with the newest of everything, in an environment of its own; says which package broke what.
+check-newest: tree-tools
+	$(run) scripts/check_newest.py
+
 browser: $(VENV)/bin/python
 	$(py) scripts/browser.py --install
 
@@ -125,9 +135,9 @@ browser: $(VENV)/bin/python
 frontend: $(VENV)/.build-tools
 	$(py) scripts/frontend.py build --force
 
-dev: $(VENV)/.build-tools
+dev: $(VENV)/.dependencies
 	$(py) scripts/frontend.py build
-	$(pip) install --no-build-isolation -C build-dir=build/editable -C cmake.define.CELLMESH_DEVELOPER=ON --editable '.[notebooks]'
+	$(pip) install --no-build-isolation --no-deps -C build-dir=build/editable -C cmake.define.CELLMESH_DEVELOPER=ON --editable .
 	@touch $(VENV)/.installed
 
 devtree: $(VENV)/.build-tools
@@ -141,8 +151,8 @@ screenshots: install-test browser
 	$(PYTHON) -m venv .venv-bench-ray
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install ray==2.60.0 numpy
 
-$(VENV)/.bench-tools: pyproject.toml | $(VENV)/.build-tools
-	@$(pip) install $$($(py) scripts/build_backend.py --extra bench)
+$(VENV)/.bench-tools: $(VENV)/.build-tools
+	@$(packages) bench
 	@touch $@
 
 bench: $(VENV)/.installed $(VENV)/.bench-tools .venv-bench-ray/bin/ray

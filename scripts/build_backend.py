@@ -112,20 +112,8 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
 
 
 def _main() -> None:
-    """Print what `pip install --no-build-isolation` needs first, the packages of one extra, or the dependencies."""
-    import argparse
-
-    parser = argparse.ArgumentParser(description=_main.__doc__)
-    parser.add_argument("--extra")
-    parser.add_argument("--dependencies", action="store_true")
-    opt = parser.parse_args()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    if opt.extra:
-        print("\n".join(project["optional-dependencies"][opt.extra]))
-    elif opt.dependencies:
-        print("\n".join(project["dependencies"]))
-    else:
-        print("\n".join(["scikit-build-core>=1.1", "numpy>=2", *get_requires_for_build_wheel()]))
+    """Print what `pip install --no-build-isolation` needs first."""
+    print("\n".join(["scikit-build-core>=1.1", "numpy>=2", *get_requires_for_build_wheel()]))
 
 
 if __name__ == "__main__":

@@ -140,7 +140,25 @@ KINDS = [
     pytest_kind("control store", CONTROL_STORE, 600, missing=apt.redis_server),
     pytest_kind("notebooks", "tests/notebooks", 1800),
 ]
+# Releases of cloudpickle: the oldest that is allowed, the last that named files in code by itself, and the newest.
+CLOUDPICKLES = ("3.0.0", "3.1.2", "")
+WITH_CLOUDPICKLE = """
+"$0" -m pip install --quiet --upgrade --no-deps --target "build/cloudpickle-$1" "cloudpickle${1:+==$1}" &&
+PYTHONPATH="$PWD/build/cloudpickle-$1:$PWD/build/dev" "$0" -m pytest -m "not slow" \\
+    tests/objstore tests/kernel tests/runtime/tasks
+"""
+
 NIGHTLY = [
+    *(
+        Kind(
+            f"cloudpickle {version or 'of today'}",
+            ["sh", "-c", WITH_CLOUDPICKLE, sys.executable, version],
+            3600,
+            in_tree=True,
+        )
+        for version in CLOUDPICKLES
+    ),
+    Kind("the newest of everything", [sys.executable, "scripts/check_newest.py"], 5400),
     Kind("c", c_tests("DEADLINE_S=1200"), 1800),
     Kind("c under address,undefined", c_tests("SAN=address,undefined", "DEADLINE_S=1200"), 1800),
     Kind("c under thread", c_tests("SAN=thread", "DEADLINE_S=1200"), 1800),

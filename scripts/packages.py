@@ -1,0 +1,137 @@
+"""Installs what others have made, in the versions that the repository pins for this interpreter.
+
+    python scripts/packages.py install build                # what `pip install --no-build-isolation .` needs
+    python scripts/packages.py install dependencies test    # what cellmesh depends on; extras of pyproject.toml
+    python scripts/packages.py install --newest test        # the newest that pyproject.toml allows
+    python scripts/packages.py pin                          # `make pins`: pin the newest of today
+
+A release of somebody else cannot break a fresh clone: its tests and `make lab` install from scripts/pins, one file of
+names and versions for each Python. Whoever installs cellmesh gets what pyproject.toml allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+import frontend
+
+ROOT = Path(__file__).resolve().parent.parent
+PINS = Path(__file__).resolve().parent / "pins"
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+# What the build asks for on a machine that has neither CMake nor Node.js.
+BUILD = ["pip>=24", "scikit-build-core>=1.1", "numpy>=2", "cmake", "ninja", frontend.NODE_WHEEL]
+
+# Its releases depend on gigabytes of CUDA or not, as the index has it; a newer one is chosen by hand.
+TORCH = "torch==2.13.0"
+
+
+def groups() -> dict[str, list[str]]:
+    """Requirements by group: build, dependencies, and each extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {"build": BUILD, "dependencies": project["dependencies"], **project["optional-dependencies"]}
+
+
+def name_of(requirement: str) -> str:
+    """A distribution's name, as all spellings of it are compared."""
+    found = re.match(r"[\w.-]+", requirement)
+    assert found, requirement
+    return re.sub(r"[-_.]+", "-", found[0]).lower()
+
+
+def read_pins(path: Path) -> dict[str, str]:
+    """Versions by name."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    return {name_of(line): line.partition("==")[2] for line in lines if line}
+
+
+def constraints() -> list[str]:
+    """What pip is told of versions; says so, loudly, where nothing is pinned, which is a failure with CI=true."""
+    path = PINS / f"{PYTHON}.txt"
+    if path.exists():
+        return ["--constraint", str(path)]
+    there = ", ".join(sorted(each.stem for each in PINS.glob("*.txt")))
+    text = (
+        f"No versions are pinned for Python {PYTHON} (scripts/pins has {there}): the newest are installed. "
+        f"`make pins` writes scripts/pins/{PYTHON}.txt."
+    )
+    print(f"!!! {text}", file=sys.stderr)
+    if IN_CI:
+        raise SystemExit(1)
+    return []
+
+
+def absent(requirements: list[str]) -> list[str]:
+    """The names of those that are not installed."""
+    names = {name_of(each.metadata["Name"]) for each in importlib.metadata.distributions()}
+    return [name for requirement in requirements if (name := name_of(requirement)) not in names]
+
+
+def install(names: list[str], newest: bool = False) -> None:
+    """Install groups of requirements; ends the program, with what is missing, where pip cannot."""
+    known = groups()
+    if unknown := set(names) - set(known):
+        raise SystemExit(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    how = ["--upgrade", "--upgrade-strategy=eager", TORCH] if newest else constraints()
+    if "build" in names:  # the backend says which of the tools the machine lacks
+        _pip(how, [each for each in BUILD if each.startswith(("pip", "scikit", "numpy"))])
+        asked = [sys.executable, str(ROOT / "scripts/build_backend.py")]
+        tools = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+        _pip(how, tools)
+    _pip(how, [requirement for name in names if name != "build" for requirement in known[name]])
+
+
+def _pip(how: list[str], requirements: list[str]) -> None:
+    if not requirements or subprocess.run([*PIP, "install", *how, *requirements]).returncode == 0:
+        return
+    missing = ", ".join(absent(requirements)) or "none, but not all in the versions that are asked for"
+    raise SystemExit(
+        f"pip could not install {', '.join(requirements)}. Not installed: {missing}. Is there a network? "
+        f"If the versions in scripts/pins/{PYTHON}.txt do not fit this interpreter, `make pins` pins others."
+    )
+
+
+def pin() -> None:
+    """Write the newest versions of everything that any group asks for, as pip finds them today."""
+    requirements = sorted({requirement for group in groups().values() for requirement in group} | {TORCH})
+    command = [*PIP, "install", "--dry-run", "--ignore-installed", "--report=-", *requirements]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit("pip could not find versions that fit together; scripts/pins is as it was")
+    found = [each["metadata"] for each in json.loads(done.stdout)["install"]]
+    versions = {name_of(each["name"]): each["version"].partition("+")[0] for each in found}
+    path = PINS / f"{PYTHON}.txt"
+    before = read_pins(path) if path.exists() else {}
+    head = f"# What tests and `make lab` install on Python {PYTHON}. `make pins` writes this file.\n"
+    path.write_text(head + "".join(f"{name}=={versions[name]}\n" for name in sorted(versions)))
+    for name in sorted(before.keys() | versions.keys()):
+        if before.get(name) != versions.get(name):
+            print(f"{name}: {before.get(name, 'none')} -> {versions.get(name, 'none')}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("install")
+    one.add_argument("groups", nargs="+", metavar="GROUP", help=", ".join(groups()))
+    one.add_argument("--newest", action="store_true")
+    commands.add_parser("pin")
+    opt = parser.parse_args()
+    if opt.command == "pin":
+        pin()
+    else:
+        install(opt.groups, opt.newest)
+
+
+if __name__ == "__main__":
+    main()
