@@ -18,19 +18,22 @@ class Record:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", buffering=1)
+        self._seconds = 0.0  # that the test which runs has taken, its fixtures included
 
     def _write(self, **line: Any) -> None:
         self._file.write(json.dumps(line) + "\n")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._seconds = 0.0
         self._write(began=nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds += report.duration
         if report.failed:
             self._write(failed=report.nodeid, why=report.longreprtext)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._write(ended=nodeid)
+        self._write(ended=nodeid, seconds=round(self._seconds, 3))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
