@@ -35,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     outcomes.begin(config)
+    # A shell's `make test &` ignores SIGINT, and so would every program that a test starts and then interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Sessions of this run get folders of their own. Short, because a unix socket's path ends at 107 bytes.
     scratch = tempfile.mkdtemp(prefix="cm-", dir="/tmp")
     os.chmod(scratch, 0o700)

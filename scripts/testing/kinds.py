@@ -123,12 +123,13 @@ CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it need
 
 # What stands on the public API alone, or in a kernel.
 ABOVE = "tests/compat tests/kernel tests/rl tests/train tests/tune"
-OF_THEIR_OWN = f"tests/notebooks tests/ui tests/cluster {ABOVE}"
+# What needs a session, or less. Of the project's own tests most are among the static checks.
+BELOW = "tests/objstore tests/project/test_packaging.py tests/runtime tests/scheduler tests/typing tests/unit"
 
 # The longest first, so that two at a time end together: alone, tests in Python wait half of the time, and leave a core
 # idle.
 KINDS = [
-    pytest_kind("python", " ".join(f"--ignore={folder}" for folder in OF_THEIR_OWN.split()), 3000),
+    pytest_kind("python", BELOW, 3000),
     pytest_kind("kernels and libraries", ABOVE, 3000),
     pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, missing=apt.redis_server),
     c_kind("c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900"),

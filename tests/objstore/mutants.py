@@ -317,11 +317,10 @@ MUTANTS = [
     ),
     Mutant(
         "a notifier wakes before it changes the inbox",
-        "memory/lock.c",
-        "    atomic_fetch_add(&c->inbox, 1);\n    STEP();\n    if (atomic_load(&c->sleepers))\n        "
-        "futex_wake(&c->inbox, INT_MAX);\n",
-        "    if (atomic_load(&c->sleepers))\n        futex_wake(&c->inbox, INT_MAX);\n"
-        "    usleep(100);\n    atomic_fetch_add(&c->inbox, 1);\n",
+        "memory/sleep.c",
+        "    atomic_fetch_add(word, 1);\n    STEP();\n    if (atomic_load(sleepers))\n        futex_wake(word, n);\n",
+        "    extern int usleep(unsigned int);\n    if (atomic_load(sleepers))\n        futex_wake(word, n);\n"
+        "    usleep(100);\n    atomic_fetch_add(word, 1);\n",
         (
             "memory/sleep.c",
             "    atomic_fetch_add(sleepers, 1);\n",

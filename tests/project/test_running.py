@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.repository import files
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = """
@@ -157,3 +158,13 @@ def test_a_long_list_of_failures_fits_on_a_screen(runner: Any) -> None:
     outcome = runner.running.Outcome(runner.kinds.KINDS[0], "FAILED", 1, failed=100, failures=failures)
     lines = runner.summary.what_failed([outcome], in_ci=False).strip().splitlines()
     assert len(lines) <= runner.summary.MOST_LINES and lines[-1] == "... and 71 more, named above"
+
+
+def test_every_test_belongs_to_a_kind(runner: Any) -> None:
+    commands = [kind.command for kind in (*runner.kinds.LINT, *runner.kinds.KINDS)]
+    named = {word for command in commands for word in command if word.startswith("tests/")}
+    left_out = {word.partition("=")[2] for command in commands for word in command if word.startswith("--ignore=")}
+    assert left_out <= named  # what one kind leaves out is another's
+    lost = [name for name in files("tests") if Path(name).name.startswith("test_") and name.endswith(".py")]
+    lost = [name for name in lost if not any(name == each or name.startswith(f"{each}/") for each in named)]
+    assert not lost

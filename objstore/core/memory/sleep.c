@@ -49,7 +49,7 @@ int word_sleep(_Atomic uint32_t *word, _Atomic uint32_t *sleepers, uint32_t seen
     if (looks && look_first(word, seen, trust))
         return 0;
     int64_t began = trust && !looks ? monotonic_ns() : 0;
-    /* Pairs with word_wake and notify_client; the kernel has a full barrier before it compares the word. */
+    /* Pairs with word_wake; the kernel has a full barrier before it compares the word. */
     atomic_fetch_add(sleepers, 1);
     STEP();
     int result = futex_wait(word, seen, timeout_ns);
