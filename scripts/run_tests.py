@@ -1,4 +1,4 @@
-"""Runs every kind of test, two at a time, and says at the end, loudly, what failed and what was not run.
+"""Runs every kind of test, some at a time, and says at the end, loudly, what failed and what was not run.
 
     python scripts/run_tests.py             # what `make test` runs: static checks and, if they pass, every test
     python scripts/run_tests.py --lint      # the static checks alone
@@ -17,6 +17,7 @@ it is named at the end with the log of its first failure, and in build/flaky.txt
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ from testing import summary
 from testing.kinds import KINDS, LINT, NIGHTLY, QUICK, ROOT, Kind, beside, node_missing
 from testing.running import Outcome, Runs
 
+AT_ONCE = (os.cpu_count() or 1) + 1  # kinds: tests wait for a third of their time
 FLAKY = ROOT / "build/flaky.txt"
 TRIES = 2  # of a test that failed, by itself
 MOST_AGAIN = 20  # where more tests fail, that is no matter of luck
@@ -59,7 +61,7 @@ def missing(kinds: list[Kind]) -> dict[str, str]:
     return {kind.name: reason for kind in kinds if (reason := kind.missing())}
 
 
-def run_all(kinds: list[Kind], fast: bool = True, at_once: int = 2, busy: int = 0, again: bool = False) -> int:
+def run_all(kinds: list[Kind], fast: bool = True, at_once: int = AT_ONCE, busy: int = 0, again: bool = False) -> int:
     """Run kinds, some at once, and print what came of it; returns the exit status.
 
     Parameters
@@ -148,7 +150,7 @@ def main() -> int:
         print("\nThe tests were not run: mend what the static checks found (`make lint` runs them alone).")
         return status
     again = not (opt.lint or opt.nightly)
-    return run_all(kinds, fast=not opt.nightly, at_once=1 if opt.nightly else 2, busy=opt.busy, again=again)
+    return run_all(kinds, fast=not opt.nightly, at_once=1 if opt.nightly else AT_ONCE, busy=opt.busy, again=again)
 
 
 if __name__ == "__main__":

@@ -126,15 +126,14 @@ ABOVE = "tests/compat tests/kernel tests/rl tests/train tests/tune"
 # What needs a session, or less. Of the project's own tests most are among the static checks.
 BELOW = "tests/objstore tests/project/test_packaging.py tests/runtime tests/scheduler tests/typing tests/unit"
 
-# The longest first, so that two at a time end together: alone, tests in Python wait half of the time, and leave a core
-# idle.
+# The longest first, so that those that run at once end together.
 KINDS = [
     pytest_kind("python", BELOW, 3000),
     pytest_kind("kernels and libraries", ABOVE, 3000),
     pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, missing=apt.redis_server),
     c_kind("c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900"),
     pytest_kind("panel", "tests/ui", 3000, missing=browser.install),
-    c_kind("c", 1800, "DEADLINE_S=1700"),
+    c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700"),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test"),
     Kind("models", [sys.executable, "models/run.py"], 600),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing),
