@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
-import os
 import re
 import subprocess
 import sys
@@ -23,10 +22,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
 import frontend
+from apt import IN_CI
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = Path(__file__).resolve().parent / "pins"
-IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # What the build asks for on a machine that has neither CMake nor Node.js.

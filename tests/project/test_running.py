@@ -30,6 +30,7 @@ def test_hangs():
     (HERE / "hangs").touch()
     while True:
         time.sleep(60)
+def test_gives_up(): pytest.exit("enough", returncode=2)
 def test_after(): pass
 """
 CONFTEST = """
@@ -128,6 +129,15 @@ def test_a_test_that_hangs_is_ended_with_its_stack(
     assert "the run ended in test_it.py::test_hangs" in text[text.index("what failed") :]
     assert "again, by itself" not in text  # nobody knows of what stands behind it
     assert "(ended after its limit of 100 s)" in text
+
+
+def test_a_run_that_stops_halfway_is_red_although_what_failed_passes_alone(
+    runner: Any, kind: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = kind("test_fails_once", "test_gives_up", "test_after")
+    assert runner.run_tests.run_all([some], again=True) == 1
+    assert "FLAKY    some: test_it.py::test_fails_once" in (lines := lines_of(capsys))
+    assert "FAILED   some: as a whole" in lines and lines[-2:] == ["1 flaky", "1 passed, 1 failed, 0 skipped"]
 
 
 def test_what_is_missing_is_said_before_anything_begins(runner: Any, capsys: pytest.CaptureFixture[str]) -> None:

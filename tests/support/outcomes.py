@@ -39,8 +39,11 @@ class Record:
         if report.failed:
             self._write(failed=report.nodeid, why=report.longreprtext)
 
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # else what stands behind it did not run
+            self._write(complete=True)
+
     def pytest_unconfigure(self) -> None:
-        self._write(complete=True)
         self._file.close()
 
 
