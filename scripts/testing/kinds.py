@@ -37,6 +37,8 @@ class Kind:
         It runs with build/dev (scripts/devtree.py) instead of what is installed.
     one : callable
         The command for some of its tests by name; None where it runs only as a whole.
+    budget_s : int
+        What it may take on two quiet cores, beside two other kinds; stands beside what it took. 0: no budget.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Kind:
     missing: Callable[[], str | None] = lambda: None
     in_tree: bool = False
     one: Callable[[str], list[str]] | None = None
+    budget_s: int = 0
     recorded: bool = False  # writes a record of its tests (tests/support/outcomes.py)
 
 
@@ -62,9 +65,11 @@ def c_tests(*settings: str) -> list[str]:
     return [*CHECK, *settings]
 
 
-def c_kind(name: str, limit_s: int, *settings: str) -> Kind:
+def c_kind(name: str, limit_s: int, *settings: str, budget_s: int = 0) -> Kind:
     """Tests in C, a program each."""
-    return Kind(name, c_tests(*settings), limit_s, one=lambda program: c_tests(*settings, f"TESTS={program}"))
+    return Kind(
+        name, c_tests(*settings), limit_s, one=lambda program: c_tests(*settings, f"TESTS={program}"), budget_s=budget_s
+    )
 
 
 def node_missing() -> str | None:
@@ -128,17 +133,19 @@ BELOW = "tests/objstore tests/project/test_packaging.py tests/runtime tests/sche
 
 # The longest first, so that those that run at once end together.
 KINDS = [
-    pytest_kind("python", BELOW, 3000),
-    pytest_kind("kernels and libraries", ABOVE, 3000),
-    pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, missing=apt.redis_server),
-    c_kind("c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900"),
-    pytest_kind("panel", "tests/ui", 3000, missing=browser.install),
-    c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700"),
-    c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test"),
-    Kind("models", [sys.executable, "models/run.py"], 600),
-    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing),
-    pytest_kind("control store", CONTROL_STORE, 600, missing=apt.redis_server),
-    pytest_kind("notebooks", "tests/notebooks", 1800),
+    pytest_kind("python", BELOW, 3000, budget_s=1200),
+    pytest_kind("kernels and libraries", ABOVE, 3000, budget_s=850),
+    pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, budget_s=800, missing=apt.redis_server),
+    c_kind(
+        "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=300
+    ),
+    pytest_kind("panel", "tests/ui", 3000, budget_s=550, missing=browser.install),
+    c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
+    c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
+    Kind("models", [sys.executable, "models/run.py"], 600, budget_s=60),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing, budget_s=45),
+    pytest_kind("control store", CONTROL_STORE, 600, budget_s=30, missing=apt.redis_server),
+    pytest_kind("notebooks", "tests/notebooks", 1800, budget_s=150),
 ]
 # Releases of cloudpickle: the oldest that is allowed, the last that named files in code by itself, and the newest.
 CLOUDPICKLES = ("3.0.0", "3.1.2", "")
@@ -296,6 +303,12 @@ NIGHTLY = [
     *(Kind(f"python round {n}", [*PYTEST, "--ignore=tests/notebooks", "--ignore=tests/ui"], 3600) for n in (1, 2, 3)),
     Kind("notebooks at full length", [*PYTEST, "tests/notebooks"], 1800),
     *(Kind(f"panel round {n}", [*PYTEST, "tests/ui"], 1800, browser.install) for n in (1, 2, 3)),
+    Kind(
+        "every hostile text",
+        ["env", "CELLMESH_HOSTILE=1", *PYTEST, "tests/ui/test_hostile.py"],
+        900,
+        browser.install,
+    ),
 ]
 
 

@@ -182,6 +182,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def _environment(kind: Kind, fast: bool) -> dict[str, str]:
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "NO_COLOR": "1"}
     environment.pop("FORCE_COLOR", None)
+    # Thousands of processes import the same modules: none of them compiles what another one has compiled.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if fast:
         environment["CELLMESH_NOTEBOOK_FAST"] = "1"
     if kind.in_tree:

@@ -19,10 +19,16 @@ def table(outcomes: list[Outcome], seconds: float) -> str:
             + (f", {o.skipped} skipped" if o.skipped else "")
         )
         lines.append(
-            f"{o.status:<8} {o.kind.name:<28} {o.seconds:6.0f} s  {o.note if o.status == 'NOT RUN' else tally}"
+            f"{o.status:<8} {o.kind.name:<28} {o.seconds:6.0f} s {budget(o):<9}"
+            + (o.note if o.status == "NOT RUN" else tally)
             + (f" ({o.note})" if o.note and o.status == "FAILED" else "")
         )
     return "\n".join(lines)
+
+
+def budget(o: Outcome) -> str:
+    """What the kind may take, where that is said."""
+    return f"of {o.kind.budget_s:4}" if o.kind.budget_s else ""
 
 
 def flaky_tests(outcomes: list[Outcome]) -> str:

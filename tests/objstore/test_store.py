@@ -121,7 +121,7 @@ def test_a_store_whose_room_is_in_pieces_says_how_large_they_are(store: Store) -
 
 def test_the_last_bytes_of_a_full_store_hold_values_like_all_others() -> None:
     """Whatever the size is modulo the arena's unit: one of these values ends where the memory does."""
-    for remainder in (*range(0, 56, 8), *range(56, 64)):  # a full store takes its time to say so
+    for remainder in (0, 24, 48, 57, 60, 63):  # a full store takes its time to say so
         with Store.create(1 << 16, max_objects=1000) as full:
             refs = []
             with pytest.raises(StoreError, match="does not fit"):

@@ -178,3 +178,9 @@ def test_every_test_belongs_to_a_kind(runner: Any) -> None:
     lost = [name for name in files("tests") if Path(name).name.startswith("test_") and name.endswith(".py")]
     lost = [name for name in lost if not any(name == each or name.startswith(f"{each}/") for each in named)]
     assert not lost
+
+
+def test_a_budget_stands_beside_what_a_kind_took(runner: Any) -> None:
+    kind = runner.kinds.Kind("some", ["true"], 10, budget_s=120)
+    table = runner.summary.table([runner.running.Outcome(kind, "ok", 34.4, passed=5)], 60)
+    assert table.splitlines()[-1].split() == ["ok", "some", "34", "s", "of", "120", "5", "passed"]

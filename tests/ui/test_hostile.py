@@ -1,14 +1,16 @@
 """Words of tasks are text, whatever they say: the page runs nothing of them and fetches nothing for them.
 
-Each of the 200 payloads would set `window.top.hostile`, or ask a server of the test for something, if any part of the
-page took it for HTML. There are 25 kinds, each behind eight ways to break out of its place, and each kind comes once by
-each of the eight ways on which tasks put words on the screen. The browser may begin a request that the page's policy
-then stops; that is no leak, as only what arrives counts.
+Each payload would set `window.top.hostile`, or ask a server of the test for something, if any part of the page took it
+for HTML. There are 25 kinds and eight ways to break out of a place, which are 200. Of these every fourth is shown: each
+kind twice, each way out six times, by each of the eight ways on which tasks put words on the screen six times.
+CELLMESH_HOSTILE=1 shows all, each kind once by each way. The browser may begin a request that the page's policy then
+stops; that is no leak, as only what arrives counts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,8 +51,7 @@ KINDS = [
     f"\u202e<img src='{EVIL}/override'>\u2066\ufeff\x00\x08",
 ]
 BEFORE = ["", '"/>', "'>", "--><!-->", "]]>", "</style></script></title></textarea></iframe>", "\n\n", "&lt;\u2028"]
-PAYLOADS = [before + kind for before in BEFORE for kind in KINDS]
-assert len(set(PAYLOADS)) == 200
+PAYLOADS = [before + kind for before in BEFORE for kind in KINDS][:: int(os.environ.get("CELLMESH_HOSTILE", "4"))]
 SETUP = f"""
 import json, sys
 import pandas as pd
@@ -150,9 +151,9 @@ def test_text_from_tasks_is_text(lab: Lab, evil: tuple[str, list[str]]) -> None:
     )
     for index in range(7):
         lab.run_cell(index)
-    assert "200" in lab.output(2).splitlines()  # what tasks print may come below it
+    assert str(len(PAYLOADS)) in lab.output(2).splitlines()  # what tasks print may come below it
     panel = Panel(page)
-    panel.expect_count("failed", len(KINDS))
+    panel.expect_count("failed", len(PAYLOADS[5::8]))
     panel.list()
     look_at_all(panel)
     for view in ("Timeline", "Groups", "Memory", "Machine", "Logs", "Tasks"):

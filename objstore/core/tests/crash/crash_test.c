@@ -2,7 +2,7 @@
  * STEP() or ARENA_STEP(), for every n until it survives, and a survivor examines the segment.
  *
  *   crash_test               every operation, then deaths of the processes that clear up after a death
- *   crash_test sample        ... at every seventh step only (for sanitizers, under which a death takes 20 times as
+ *   crash_test sample        ... at every seventeenth step only (for sanitizers, under which a death takes 20 times as
  * long) crash_test all           ... after every single death, rather than one for each line of code (nightly)
  *   crash_test NAME [N [M]]  one operation [killed at its N-th step [and the process that clears up, at its M-th]]
  */
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     bystander = shared(sizeof *bystander);
     left_behind = malloc(WORLD_SIZE);
     if (sample)
-        stride = 7;
+        stride = 17;
     else if (argc > 1 && !all)
         return sweep_named(argv[1], argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     long n = 0;
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
         CHECK(steps > 2); /* an operation that shrank to nothing would prove nothing */
         n += steps;
     }
-    printf("%d operations, %ld steps, killed at every %s\n", (int)N_OPERATIONS, n, sample ? "seventh" : "one");
+    printf("%d operations, %ld steps, killed at every %s\n", (int)N_OPERATIONS, n, sample ? "seventeenth" : "one");
     n = n_kills;
     sweep_second_deaths(all);
     printf("processes that took over, killed %ld times\n", n_kills - n);
