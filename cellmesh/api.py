@@ -236,7 +236,8 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
         raise TypeError(
             f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)"
         )
-    current().client.kill_actor(actor._cellmesh_ref, no_restart)
+    of = current()
+    of.note_killed(of.client.kill_actor(actor._cellmesh_ref, no_restart))
 
 
 def cancel(ref: Refs, *, force: bool = False, recursive: bool = True) -> None:

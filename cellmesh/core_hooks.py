@@ -220,7 +220,7 @@ class Hooks:
                 and failure.detail
                 and (lines := of.last_lines(seq))
             ):
-                title = "Memory then" if failure.code == "out_of_memory" else "The last lines that it wrote to stderr"
+                title = "Memory then" if failure.code == "out_of_memory" else "The last lines that it printed"
                 error.add_note(f"{title}:\n" + "\n".join(f"    {line}" for line in lines))
         return error
 

@@ -162,6 +162,7 @@ class Session:
         self._lock = threading.Lock()
         self._heard = Condition()
         self._n_drains = self._n_drained = 0
+        self._killed: set[int] = set()  # pids of workers that this process has killed and not heard the end of
         self._failed: deque[int] = deque(maxlen=N_FAILED)
         self._last_outputs: dict[int, list[str]] = {}
 
@@ -278,7 +279,7 @@ class Session:
                 bound.unbind()
 
     def last_lines(self, task: int) -> list[str]:
-        """What the worker that died with this task had written to stderr last.
+        """What the worker that died with this task had printed last.
 
         The notice is sent before the task fails, but by another way, so it may be some milliseconds behind.
         """
@@ -291,14 +292,29 @@ class Session:
         """
         self._heard.wait_for(lambda: not task or task in self._failed, LAST_OUTPUT_S)
 
+    def note_killed(self, pid: int) -> None:
+        """This process has killed a worker, of which a driver hears the last lines; 0: none."""
+        if pid and not self.is_worker:
+            self._killed.add(pid)
+
     def hear_printed(self) -> None:
-        """Wait, for a moment at most, until what all tasks have printed whose values are there is here."""
+        """Wait, for a moment at most, until what all tasks have printed whose values are there is here, and what those
+        had printed that this process has killed.
+        """
         from ..scheduler.ipc.messages import Drain
 
+        deadline = time.monotonic() + DRAIN_S
+        if self._killed:  # that one has ended may have been told before it was noted here
+            try:
+                self._killed &= {entry["pid"] for entry in self.client.clients() if entry["role"] == "worker"}
+            except exceptions.SessionError:  # it is over, and nobody is left to be asked
+                return
+            self._heard.wait_for(lambda: not self._killed or self.lost, DRAIN_S)
+            self._killed.clear()
         self._n_drains += 1
         asked = self._n_drains
         self._send(Drain(asked))
-        if not self._heard.wait_for(lambda: self._n_drained >= asked or self.lost, DRAIN_S):
+        if not self._heard.wait_for(lambda: self._n_drained >= asked or self.lost, deadline - time.monotonic()):
             self.tell(
                 "output_lost",
                 f"the local scheduler has not passed on within {DRAIN_S:g} s what tasks have printed: the last lines "
@@ -359,13 +375,15 @@ class Session:
             self.unfetched_errors.fetched(message.key)
         elif isinstance(message, NodeEvent) and message.kind == "session_ends":
             self.end_reason = message.text
-        elif isinstance(message, WorkerDied) and message.task:
-            self._last_outputs[message.task] = message.tail
-            self.errors.note(
-                message.task, f"its process {how_it_ended(message.code)}"
-            )  # until somebody fetches the error itself
-            while len(self._last_outputs) > MOST_LAST_OUTPUTS:
-                del self._last_outputs[next(iter(self._last_outputs))]
+        elif isinstance(message, WorkerDied):
+            self._killed.discard(message.pid)
+            if message.task:
+                self._last_outputs[message.task] = message.tail
+                self.errors.note(
+                    message.task, f"its process {how_it_ended(message.code)}"
+                )  # until somebody fetches the error itself
+                while len(self._last_outputs) > MOST_LAST_OUTPUTS:
+                    del self._last_outputs[next(iter(self._last_outputs))]
         self._heard.notify_all()
 
     def keep_calls(self, kept: KeptCalls | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ..session.current import current_or_none
+
 if TYPE_CHECKING:
     from ..refs import ObjectRef
 
@@ -14,7 +16,10 @@ def cancel_task(ref: ObjectRef, *, force: bool = False, recursive: bool = True) 
     client, below, outcomes = ref.client, deque([ref]), []
     while below:  # no recursion: tasks may be nested deeper than Python's frames
         task = below.popleft()
-        cancelled = client.cancel(task, force and client.info(task)["actor"] < 0)
+        kills = force and client.info(task)["actor"] < 0
+        cancelled = client.cancel(task, kills)
+        if kills and (of := current_or_none()) is not None:
+            of.note_killed(cancelled.pid)
         outcomes.append(cancelled.outcome)
         if recursive and cancelled.outcome in ("running", "actor"):
             below += client.children(cancelled.task)

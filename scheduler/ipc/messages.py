@@ -143,7 +143,7 @@ class WorkerDied(Message, frozen=True, tag="worker_died"):
     """Local scheduler -> every driver: a worker ended without having been asked to.
 
     Sent before its task is retried or failed, so it is on its way before the error is. `code`: -signal or exit status.
-    `task`: what it was executing, 0 if nothing. `tail`: the last lines that it wrote to stderr.
+    `task`: what it was executing, 0 if nothing. `tail`: the last lines that it printed.
     """
 
     pid: Pid

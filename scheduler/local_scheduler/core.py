@@ -351,7 +351,7 @@ def _start_failed(pool: Pool, what: str, tail: tuple[str, ...], now: float) -> l
     said = "".join(f"\n  {line}" for line in tail) or " (nothing)"
     text = (
         f"Workers do not start, {pool.n_failures} times in a row by now: {what}. Tasks wait until one does; "
-        f"the next attempt is in {pause:.3g} s. Its last words on stderr:{said}"
+        f"the next attempt is in {pause:.3g} s. Its last words:{said}"
     )
     return [Notify("workers_do_not_start", text)]
 

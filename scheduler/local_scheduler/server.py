@@ -267,8 +267,8 @@ class Server:
     def _take_from_zygote(self, message: FromZygote, fds: list[int]) -> None:
         match message:
             case messages.WorkerForked(pid):
-                stdout, stderr, stacks, start = fds
-                self._output.add_worker(pid, stdout, stderr)
+                stdout, stderr, stacks, held, start = fds
+                self._output.add_worker(pid, stdout, stderr, held)
                 self._stacks.add_worker(pid, stacks)
                 self._step(core.WorkerForked(pid))
                 os.eventfd_write(start, 1)
@@ -282,6 +282,7 @@ class Server:
 
     def _worker_exited(self, pid: int, code: int) -> None:
         self._peers.read_last(pid)  # what it sent last is part of the report
+        self._output.take_held(pid)
         self._output.read_last(pid)
         if stack := self._stacks.read_last(pid):
             self._output.add_crash(pid, stack)
@@ -389,7 +390,7 @@ def _catch_signals() -> int:
 
 
 def _raise_descriptor_limit() -> None:
-    """Three descriptors and a connection a worker come close to the usual soft limit of 1,024. Workers keep what they
+    """Four descriptors and a connection a worker come close to the usual soft limit of 1,024. Workers keep what they
     had."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

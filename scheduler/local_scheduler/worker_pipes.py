@@ -2,20 +2,26 @@
 
 It comes in two ways. Python's prints and displays come as messages (`worker.output`), tagged with their task. What C
 code and child processes write comes through the worker's pipes, and so do the last words of a crash: the reading end is
-here and outlives the worker.
+here and outlives the worker. What a worker that has ended had not sent yet is found in memory (`ipc.held_text`).
 """
 
 from __future__ import annotations
 
 import codecs
 import os
+import sys
 import time
 from collections import deque
+from typing import NamedTuple
+
+import msgspec
 
 from ...objstore._core import Client
+from ..ipc import held_text
 from ..ipc.fitting import pieces
 from ..ipc.messages import N_TAIL_LINES, SessionConfig, TextStream, WorkerOutput
 from ..sync.token_bucket import Throttle
+from ..worker.log_file import LogFile
 from .last_output import LastOutput
 from .loop import Loop, earliest
 from .peers import Peer, Peers
@@ -28,28 +34,52 @@ NOTE_S = 1.0  # the note about what was dropped comes at least this often
 MAX_LINE_CHARS = 2000  # of a line kept in the tail
 
 
+class Line(NamedTuple):
+    """A line of a tail: how many were before it, and the task that printed it (0: unknown)."""
+
+    number: int
+    task: int
+    text: str
+
+
 class Tail:
-    """The last lines of a text that arrives in pieces, and the task that printed each line (0: unknown)."""
+    """The last lines that a worker has written, which arrive in pieces."""
 
     def __init__(self) -> None:
-        self._lines: deque[tuple[int, str]] = deque(maxlen=N_TAIL_LINES)
-        self._partial = 0, ""
+        self._n_lines = 0
+        self._lines: dict[TextStream, deque[Line]] = {"stderr": deque(maxlen=N_TAIL_LINES)}
+        self._lines["stdout"] = deque(maxlen=N_TAIL_LINES)
+        self._partial: dict[TextStream, Line] = {}
 
-    def add(self, text: str, task: int = 0) -> None:
-        *lines, partial = (self._partial[1] + text).split("\n")
-        self._lines.extend((task, line[:MAX_LINE_CHARS]) for line in lines[-N_TAIL_LINES:] if line.strip())
-        self._partial = task, partial[:MAX_LINE_CHARS]
+    def add(self, stream: TextStream, text: str, task: int = 0) -> None:
+        before = self._partial[stream].text if stream in self._partial else ""
+        *lines, partial = (before + text).rsplit("\n", N_TAIL_LINES + 1)
+        self._lines[stream].extend(self._line(task, line) for line in lines[-N_TAIL_LINES:] if line.strip())
+        self._partial[stream] = self._line(task, partial)
 
     def lines(self, task: int | None = None) -> tuple[str, ...]:
-        """The lines that a task has printed, and those of unknown origin; None: all lines."""
-        lines = [*self._lines, *([self._partial] if self._partial[1].strip() else [])][-N_TAIL_LINES:]
-        return tuple(line for by, line in lines if task is None or by in (0, task))
+        """The lines that a task has printed, and those of unknown origin; None: all lines.
+
+        Those on stderr, where there is no room for all.
+        """
+        found: list[Line] = []
+        for stream, whole in self._lines.items():
+            partial = self._partial.get(stream)
+            lines = [*whole, partial] if partial is not None and partial.text.strip() else list(whole)
+            mine = [line for line in lines if task is None or line.task in (0, task)]
+            n_left = N_TAIL_LINES - len(found)
+            found += mine[-n_left:] if n_left else []
+        return tuple(line.text for line in sorted(found))
+
+    def _line(self, task: int, text: str) -> Line:
+        self._n_lines += 1
+        return Line(self._n_lines, task, text[:MAX_LINE_CHARS])
 
 
 class OutputPipe:
     """The reading end of a worker's descriptor 1 or 2."""
 
-    def __init__(self, fd: int, stream: TextStream, tail: Tail | None, now: float) -> None:
+    def __init__(self, fd: int, stream: TextStream, tail: Tail, now: float) -> None:
         os.set_blocking(fd, False)
         self.fd, self._tail = fd, tail
         self.stream: TextStream = stream
@@ -67,8 +97,7 @@ class OutputPipe:
             return ""
         self.is_empty = False
         text = self._decoder.decode(data, final=not data)
-        if self._tail is not None:
-            self._tail.add(text)
+        self._tail.add(self.stream, text)
         if not data:
             return None
         shown = self._throttle.admit(text, now)
@@ -81,40 +110,68 @@ class OutputPipe:
         return self._throttle.note()
 
 
+class Worker:
+    """What the relay has of a worker: its pipes, its memory for text that waits, the end of what it has written."""
+
+    def __init__(self, stdout: int, stderr: int, held: int, now: float) -> None:
+        self.tail = Tail()
+        self.pipes = [OutputPipe(stdout, "stdout", self.tail, now), OutputPipe(stderr, "stderr", self.tail, now)]
+        self.held = held
+        self.n_messages = 0  # of output, received
+        self.printed = -1  # number of the task that has printed last, by messages
+
+
 class OutputRelay:
-    """The output pipes of all workers, and the end of what each has written to stderr."""
+    """The output of all workers, and the end of what each has written."""
 
     def __init__(self, client: Client, loop: Loop, peers: Peers, config: SessionConfig) -> None:
         self._client, self._loop, self._peers, self._config = client, loop, peers, config
-        self._pipes: dict[int, list[OutputPipe]] = {}  # by pid
-        self._tails: dict[int, Tail] = {}  # by pid
+        self._workers: dict[int, Worker] = {}  # by pid
         self._last_output = LastOutput()
 
-    def add_worker(self, pid: int, stdout: int, stderr: int) -> None:
-        """Read these pipes of a worker from now on; they are closed here."""
-        now = time.monotonic()
-        tail = self._tails[pid] = Tail()
-        self._pipes[pid] = [OutputPipe(stdout, "stdout", None, now), OutputPipe(stderr, "stderr", tail, now)]
-        for pipe in self._pipes[pid]:
+    def add_worker(self, pid: int, stdout: int, stderr: int, held: int) -> None:
+        """Read these descriptors of a worker from now on; they are closed here."""
+        worker = self._workers[pid] = Worker(stdout, stderr, held, time.monotonic())
+        for pipe in worker.pipes:
             self._loop.watch(pipe.fd, lambda fd, pipe=pipe: self._read(pid, pipe))
 
     def forget_worker(self, pid: int) -> None:
         """The worker has ended, and its end has been told."""
-        self._tails.pop(pid, None)
-        for pipe in self._pipes.pop(pid, []):
-            self._loop.forget(pipe.fd)
-            os.close(pipe.fd)
+        if (worker := self._workers.pop(pid, None)) is not None:
+            for pipe in worker.pipes:
+                self._loop.forget(pipe.fd)
+                os.close(pipe.fd)
+            os.close(worker.held)
 
     def tail(self, pid: int, task: int | None = None) -> tuple[str, ...]:
-        """The last lines that a worker has written to stderr; see `Tail.lines`."""
-        return self._tails[pid].lines(task) if pid in self._tails else ()
+        """The last lines that a worker has written; see `Tail.lines`."""
+        return self._workers[pid].tail.lines(task) if pid in self._workers else ()
 
     # ---- what comes as messages
     def take(self, pid: int, message: WorkerOutput) -> None:
         """Relay what a worker has sent."""
-        if message.stream == "stderr" and pid in self._tails:  # else it has ended
-            self._tails[pid].add(message.text, message.task)
+        if (worker := self._workers.get(pid)) is not None:  # else it has ended
+            worker.n_messages += 1
+            if message.stream == "stdout" or message.stream == "stderr":
+                worker.tail.add(message.stream, message.text, message.task)
+                worker.printed = message.task
         self.relay(message)
+
+    def take_held(self, pid: int) -> None:
+        """Relay what a worker that has ended had not sent yet; what it did send has been taken."""
+        if (worker := self._workers.get(pid)) is None:
+            return
+        for message in held_text.last_words(worker.held, pid, worker.n_messages):
+            if self._config.log_dir:
+                self._log(LogFile(self._config.log_dir, pid, worker.printed), message)
+            for piece in pieces(message.text):
+                self.take(pid, msgspec.structs.replace(message, text=piece))
+
+    def _log(self, file: LogFile, message: WorkerOutput) -> None:
+        """Write into a worker's file what the worker has not written there itself."""
+        if problem := file.write(message.task, message.text):
+            print(problem, file=sys.stderr, end="")
+        file.close()
 
     def relay(self, message: WorkerOutput) -> None:
         """Send to all drivers, as far as they read."""
@@ -130,18 +187,19 @@ class OutputRelay:
     # ---- what comes through pipes
     def read_all(self) -> None:
         """Relay what lies in the pipes of all workers."""
-        for pid in list(self._pipes):
+        for pid in list(self._workers):
             self.read_last(pid)
 
     def read_last(self, pid: int) -> None:
         """Relay what lies in the pipes of a worker."""
-        for pipe in self._pipes.get(pid, ()):
-            self._read(pid, pipe, LAST_READS)
-            self._relay_text(pid, pipe.stream, pipe.note())
+        if (worker := self._workers.get(pid)) is not None:
+            for pipe in worker.pipes:
+                self._read(pid, pipe, LAST_READS)
+                self._relay_text(pid, pipe.stream, pipe.note())
 
     def add_crash(self, pid: int, stack: str) -> None:
         """Relay the stack of a crash as if the worker had written it to stderr."""
-        self._tails[pid].add(stack + "\n")
+        self._workers[pid].tail.add("stderr", stack + "\n")
         self._relay_text(pid, "stderr", stack + "\n")
 
     def _read(self, pid: int, pipe: OutputPipe, n_reads: int = 1) -> None:
@@ -165,10 +223,10 @@ class OutputRelay:
     # ---- notes about what was dropped
     @property
     def deadline(self) -> float | None:
-        return earliest(*(pipe.note_at for pipes in self._pipes.values() for pipe in pipes))
+        return earliest(*(pipe.note_at for worker in self._workers.values() for pipe in worker.pipes))
 
     def pass_deadline(self, now: float) -> None:
-        for pid, pipes in self._pipes.items():
-            for pipe in pipes:
+        for pid, worker in self._workers.items():
+            for pipe in worker.pipes:
                 if pipe.note_at is not None and now >= pipe.note_at:
                     self._relay_text(pid, pipe.stream, pipe.note())

@@ -33,7 +33,7 @@ STACK_SIGNAL = signal.SIGUSR2
 RETRY_S = 0.02
 
 
-def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int, start: int) -> int:
+def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int, held: int, start: int) -> int:
     """Run a worker in this freshly forked process; the exit status.
 
     Parameters
@@ -42,6 +42,8 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
         The node's segment.
     stdout, stderr, stacks : int
         Writing ends of pipes to the local scheduler.
+    held : int
+        Memory for text that waits to be sent (`ipc.held_text`).
     start : int
         An eventfd. The local scheduler writes to it once it knows of this worker; until then the worker does nothing
         that others can see.
@@ -60,7 +62,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     signal.signal(signal.SIGINT, _interrupter(client))
     repeat_interrupts()
     channel = transport.connect(config.address, FromScheduler)
-    output = Output(client, channel, config.log_dir)
+    output = Output(client, channel, held, config.log_dir)
     if config.worker_setup:
         resolve(config.worker_setup)(client, output, config)
     output.install()

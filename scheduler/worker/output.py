@@ -3,7 +3,8 @@
 The streams here replace Python's own. Text is sent at a newline, or 50 ms after the last piece of an unfinished line.
 When a task prints line after line, lines that follow within 20 ms travel together. Each piece is tagged when it is
 written, so nothing waits for the end of a task. Nothing is held back beyond it either: what a task has printed is sent
-before its result is there, so a driver that has the result finds the text on its way.
+before its result is there, so a driver that has the result finds the text on its way. And what waits lies in memory
+that outlives this process (`ipc.held_text`): of a worker that crashes or is killed the local scheduler sends it.
 
 What C code and child processes write to the descriptors 1 and 2 does not come this way. The local scheduler reads those
 pipes itself, so that the last words of a crashed worker are not lost with it.
@@ -25,6 +26,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct, field
 
+from ..ipc import held_text
 from ..ipc.fitting import pieces
 from ..ipc.messages import (
     FOREIGN_ORIGIN,
@@ -39,6 +41,7 @@ from ..ipc.messages import (
 from ..ipc.transport import Channel, ConnectionLost
 from ..sync.token_bucket import Throttle, TokenBucket
 from .integrations import ipython_display, rich_live, tqdm_bars
+from .log_file import LogFile
 
 # Text per worker: enough to print a large table, far below what a notebook can take in a second.
 TEXT_RATE, TEXT_BURST = 256 << 10, 1 << 20
@@ -75,18 +78,23 @@ class Output:
         Says which task the calling thread executes.
     channel : Channel
         To the local scheduler.
+    held : int
+        The descriptor of the memory for text that waits, see `held_text.create`; closed here.
     log_dir : str
         A folder for a file with all the text; "" for none.
     """
 
-    def __init__(self, client: Any, channel: Channel, log_dir: str = "") -> None:
+    def __init__(self, client: Any, channel: Channel, held: int, log_dir: str = "") -> None:
         self._client, self._channel = client, channel
+        self._held = held_text.areas(held)
+        os.close(held)
+        self._n_posted = 0
         self._pid = os.getpid()
         self.name = ""  # of the actor that prints, if it has one
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
         self._pending: dict[TextStream, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()
-        self._log = LogFile(f"{log_dir}/worker-{self._pid}.log") if log_dir else None
+        self._log = LogFile(log_dir, self._pid) if log_dir else None
         kept_in = f"; {self._log.path} has all of it" if self._log else ""
         self._throttle: dict[TextStream, Throttle] = {
             "stdout": Throttle(TEXT_RATE, TEXT_BURST, now, kept_in),
@@ -120,21 +128,27 @@ class Output:
             return
         tag = self._tag()
         with self._lock:
-            if stream in self._pending and self._pending[stream].tag != tag:
+            pending = self._pending.get(stream)
+            if pending is not None and pending.tag is not tag and pending.tag != tag:
                 self._send(stream)
-            pending = self._pending.setdefault(stream, Pending(tag))
+                pending = None
+            if pending is None:
+                pending = self._pending[stream] = Pending(tag)
             pending.pieces.append(text)
             pending.n_chars += len(text)
             self._client.holds_output = True
             now = time.monotonic()
-            if pending.n_chars >= MAX_TEXT_CHARS:
-                self._send(stream)
-            elif "\n" not in text:
-                self._flush_at(now + PARTIAL_S)
+            if "\n" not in text:
+                due = now + PARTIAL_S
             elif now - self._sent_at < JOIN_S:
-                self._flush_at(self._sent_at + JOIN_S)
+                due = self._sent_at + JOIN_S
             else:
+                due = now
+            if due == now or pending.n_chars >= MAX_TEXT_CHARS:
                 self._send(stream)
+            else:
+                self._held[stream].add(text, tag.task, tag.origin, self.name or tag.name)
+                self._flush_at(due)
 
     def flush(self) -> None:
         """Send what has been written so far."""
@@ -173,7 +187,10 @@ class Output:
         text = throttle.admit(text, now)
         if throttle.n_bytes:
             self._flush_at(now + NOTE_S)
+        held = self._held[stream]
+        held.leaves_in(self._n_posted + 1)
         self._send_text(stream, pending.tag, text)
+        held.clear()
         self._client.holds_output = bool(self._pending) or self._has_dropped()
 
     def _send_text(self, stream: TextStream, tag: Tag, text: str) -> None:
@@ -181,6 +198,7 @@ class Output:
             self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, piece, name=self.name or tag.name))
 
     def _post(self, message: WorkerOutput) -> None:
+        self._n_posted += 1
         try:
             self._channel.send(message)
         except ConnectionLost:
@@ -290,31 +308,6 @@ class Output:
     def _tell_dropped(self) -> None:
         for stream, throttle in self._throttle.items():
             self._send_text(stream, self._last_tag, throttle.note())
-
-
-class LogFile:
-    """A file with all that a worker's tasks print."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._fd = -1
-        self._task = -1
-
-    def write(self, task: int, text: str) -> str:
-        """Append what a task has printed; "" or why nothing is written from now on."""
-        head = f"--- task {task}\n" if task != self._task else ""
-        self._task = task
-        try:
-            if self._fd < 0:
-                self._fd = os.open(
-                    self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-                )
-            data = memoryview((head + text).encode("utf-8", "replace"))
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError as error:
-            return f"[cellmesh: output is no longer written to {self.path}: {error.strerror}]\n"
-        return ""
 
 
 class TaskStream(io.TextIOBase):

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ...objstore._core import line_buffer_stdout, set_process_name
-from ..ipc import transport
+from ..ipc import held_text, transport
 from ..ipc.messages import (
     ForkFailed,
     FromScheduler,
@@ -137,22 +137,23 @@ class Zygote:
 
     def _fork(self) -> None:
         pipes: list[int] = []
-        start = -1
+        held = start = -1
         try:
             for _ in range(3):
                 pipes += os.pipe2(os.O_CLOEXEC)
+            held = held_text.create()
             start = os.eventfd(0, os.EFD_CLOEXEC)
             pid = os.fork()
         except OSError as error:
             self._channel.send(ForkFailed(str(error)))
-            _close_all([fd for fd in (*pipes, start) if fd >= 0])
+            _close_all([fd for fd in (*pipes, held, start) if fd >= 0])
             return
         if pid == 0:
-            self._become_worker(pipes, start)
-        self._channel.send(WorkerForked(pid), (*pipes[0::2], start))
-        _close_all([*pipes, start])
+            self._become_worker(pipes, held, start)
+        self._channel.send(WorkerForked(pid), (*pipes[0::2], held, start))
+        _close_all([*pipes, held, start])
 
-    def _become_worker(self, pipes: list[int], start: int) -> None:
+    def _become_worker(self, pipes: list[int], held: int, start: int) -> None:
         """Never returns."""
         code = 1
         try:
@@ -161,7 +162,7 @@ class Zygote:
             self._channel.close()
             _close_all([self._signal_reader, self._signal_writer, *pipes[0::2]])
             stdout, stderr, stacks = pipes[1::2]
-            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks, start)
+            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks, held, start)
         except BaseException:  # nothing else can tell it: the local scheduler reads this stderr
             traceback.print_exc()
         finally:

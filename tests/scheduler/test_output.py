@@ -13,8 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from cellmesh.scheduler.ipc import transport
-from cellmesh.scheduler.ipc.messages import MAX_TEXT_CHARS, FromPeer, FromScheduler, NodeEvent, WorkerOutput
+from cellmesh.scheduler.ipc import held_text, transport
+from cellmesh.scheduler.ipc.messages import (
+    MAX_NAME_CHARS,
+    MAX_TEXT_CHARS,
+    FromPeer,
+    FromScheduler,
+    NodeEvent,
+    WorkerOutput,
+)
 from cellmesh.scheduler.ipc.transport import Channel
 from cellmesh.scheduler.worker import output as worker_output
 from cellmesh.scheduler.worker.output import Output, TaskStream
@@ -47,7 +54,8 @@ class Bench:
     def __init__(self, worker: Channel, scheduler: Channel) -> None:
         self.client = FakeClient()
         self.now = 1000.0
-        self.output = Output(self.client, worker)
+        self.held = held_text.create()
+        self.output = Output(self.client, worker, os.dup(self.held))
         # Due times are looked at, not waited for. In this object, not in the class: a stream that is collected after
         # the test flushes, too.
         self.output._start_flusher = lambda: None
@@ -56,6 +64,10 @@ class Bench:
 
     def received(self) -> list[WorkerOutput]:
         return [message for message, _ in self._scheduler.receive_ready() if isinstance(message, WorkerOutput)]
+
+    def last_words(self, n_received: int) -> list[WorkerOutput]:
+        """What the local scheduler would find, had the worker ended now, which has got so many messages of it."""
+        return list(held_text.last_words(self.held, os.getpid(), n_received))
 
     def text(self, stream: str = "stdout") -> str:
         return "".join(message.text for message in self.received() if message.stream == stream)
@@ -68,6 +80,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(worker_output.time, "monotonic", lambda: moved[0].now if moved else 1000.0)
     moved.append(Bench(worker, scheduler))
     yield moved[0]
+    moved[0].output._pending.clear()
+    moved[0].output._held.clear()  # the mapping goes now, not when the garbage is collected
+    os.close(moved[0].held)
     worker.close()
     scheduler.close()
 
@@ -127,6 +142,44 @@ def test_what_was_dropped_is_told_at_the_end_of_a_task_but_not_of_each(bench: Be
     bench.now += 1
     bench.output.task_ends()
     assert bench.text().count("cellmesh dropped") == 1
+
+
+def test_what_waits_is_found_by_whoever_outlives_the_worker(bench: Bench) -> None:
+    print("first", file=bench.stdout)
+    assert bench.last_words(1) == []
+    print("second", "ü\udcff", file=bench.stdout)
+    print("third", end="", file=bench.stderr)
+    bench.output.name = "Counter"
+    print(" more", end="", file=bench.stderr)
+    second, third = bench.last_words(1)
+    assert (second.task, second.origin, second.pid, second.text) == (7, 70, os.getpid(), "second ü?\n")
+    assert (third.stream, third.text) == ("stderr", "third more")
+    bench.output.flush()
+    assert bench.last_words(3) == []
+
+
+def test_what_was_being_sent_when_the_worker_ended_is_neither_lost_nor_shown_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print("first", file=bench.stdout)
+    print("second", file=bench.stdout)
+    found: list[list[str]] = []
+
+    def send(message: WorkerOutput) -> None:
+        found.extend([message.text for message in bench.last_words(n)] for n in (1, 2))
+
+    monkeypatch.setattr(bench.output._channel, "send", send)
+    bench.output.flush()
+    assert found == [["second\n"], []], "the second message has not come, or has"
+
+
+def test_memory_for_what_waits_suffices_for_all_that_is_held(bench: Bench) -> None:
+    print("first", file=bench.stdout)
+    bench.output.name = "\U0001f600" * MAX_NAME_CHARS
+    text = "\U0001f600" * (MAX_TEXT_CHARS - 2) + "\n"
+    bench.stdout.write(text)
+    (held,) = bench.last_words(1)
+    assert held.text == text and held.name == bench.output.name
 
 
 def test_text_of_another_task_does_not_join(bench: Bench) -> None:

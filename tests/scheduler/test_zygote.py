@@ -59,7 +59,7 @@ class Zygote:
         """Pid and descriptors of a new worker."""
         self.link.send(ForkWorkers(1))
         message, fds = self.link.receive()
-        assert isinstance(message, WorkerForked) and len(fds) == 4
+        assert isinstance(message, WorkerForked) and len(fds) == 5
         return message.pid, fds
 
     def workers(self) -> list[int]:
@@ -98,7 +98,7 @@ def read_ready(fd: int) -> str:
 
 def test_nobody_sees_a_worker_before_the_local_scheduler_knows_it(zygote: Zygote) -> None:
     pid, fds = zygote.fork()
-    *_, stacks, start = fds
+    _, _, stacks, _, start = fds
     # The signal would kill a worker that has not got as far as to handle it.
     wait_until(lambda: handles_stack_signal(pid), what="the worker is ready to tell where it is")
     wait_until(lambda: "_wait_for_start" in where(pid, stacks), what="the worker waits for its start")

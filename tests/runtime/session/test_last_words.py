@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -96,10 +97,14 @@ LINES = {
 BELOW = ["by descriptor", "by a child"]
 
 
-def run(code: str, status: int = 0) -> str:
+def run(code: str, status: int = 0, *arguments: str) -> str:
     """What a script prints, stderr included."""
     done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == status, done.stdout
     return done.stdout
@@ -206,3 +211,99 @@ cm.get(cm.remote(lambda: print("unheard")).remote())
 """)
         == ""
     )
+
+
+ENDS = """
+import ctypes, os, sys, threading
+import cellmesh as cm
+
+def rows():
+    for i in range(30):
+        print("row", i)
+    print("row", 30, end="")
+
+def waits(done):
+    rows()
+    os.write(done, b"x")
+    threading.Event().wait()
+
+@cm.remote(max_retries=0)
+def crashes(how):
+    rows()
+    how()
+
+@cm.remote(num_cpus=0)
+class Waits:
+    def call(self, done):
+        waits(os.open(done, os.O_WRONLY))
+
+@cm.remote(max_retries=0)
+def waits_for_ever(done):
+    waits(os.open(done, os.O_WRONLY))
+
+def begun(ask):
+    os.mkfifo(sys.argv[1])
+    ref = ask(sys.argv[1])
+    with open(sys.argv[1], "rb") as pipe:
+        pipe.read(1)
+    return ref
+
+def segfault():
+    ctypes.string_at(0)
+
+cm.init(num_cpus=1, log_dir=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("crashes", "got = crashes.remote(lambda: os.kill(os.getpid(), 9))"),
+        ("crashes", "got = crashes.remote(segfault)"),
+        ("crashes", "got = crashes.remote(lambda: os._exit(3))"),
+        ("Waits.call", "actor = Waits.remote(); begun(actor.call.remote); cm.kill(actor)"),
+        ("waits_for_ever", "cm.cancel(begun(waits_for_ever.remote), force=True)"),
+        ("Waits.call", "actor = Waits.remote(); begun(actor.call.remote); cm.kill(actor); cm.shutdown(); cm.init()"),
+    ],
+    ids=["killed", "segfault", "exit", "kill", "cancel", "second-session"],
+)
+def test_what_a_process_has_printed_before_its_end_is_shown(name: str, end: str, tmp_path: Path) -> None:
+    code = f"""{ENDS}
+{end}
+if {"got" in end}:
+    try:
+        cm.get(got)
+    except cm.exceptions.WorkerCrashedError as error:
+        assert [line.strip() for line in "".join(error.__notes__).split("\\n")].count("row 29") == 1, error.__notes__
+"""
+    text = run(code, 0, str(tmp_path / "done"), str(tmp_path / "logs"))
+    rows = [f"row {i}" for i in range(31)]
+    found = printed(text).get(name, [])
+    assert [line for line in found if line.startswith("row")] == rows, text
+    assert "\n".join(rows) in "".join(file.read_text() for file in (tmp_path / "logs").iterdir())
+
+
+def test_whatever_a_task_shows_is_there_at_the_end() -> None:
+    text = run("""
+import logging, warnings
+import cellmesh as cm
+
+@cm.remote
+def shows():
+    from IPython.display import display
+    from tqdm import tqdm
+    for i in range(30):
+        logging.getLogger("mine").warning("record %d", i)
+        warnings.warn(f"warning {i}", stacklevel=1)
+        display(f"display {i}")
+    for _ in tqdm(range(30), desc="bar"):
+        pass
+    unclosed = tqdm(total=30, desc="unclosed")
+    unclosed.update(7)
+
+cm.get(shows.remote())
+""")
+    for i in range(30):
+        for words in (f"record {i}\n", f"UserWarning: warning {i}\n", f"display {i}'\n"):
+            assert text.count(words) == 1, (words, text)
+    assert re.search(r"bar: 100%.* 30/30 ", text) and re.search(r"unclosed: +23%.* 7/30 ", text), text

@@ -22,31 +22,46 @@ def pipe() -> Iterator[list[int]]:
 
 def test_the_tail_keeps_the_last_lines() -> None:
     tail = Tail()
-    tail.add("".join(f"line {i}\n" for i in range(100)) + "unfin")
-    tail.add("ished")
+    tail.add("stdout", "".join(f"line {i}\n" for i in range(100)) + "unfin")
+    tail.add("stdout", "ished")
     assert tail.lines() == (*(f"line {i}" for i in range(100 - N_TAIL_LINES + 1, 100)), "unfinished")
 
 
 def test_the_tail_bounds_its_lines() -> None:
     tail = Tail()
     for _ in range(10):
-        tail.add("x" * 100_000)
-    tail.add("\nshort\n\n")
+        tail.add("stderr", "x" * 100_000)
+    tail.add("stderr", "\nshort\n\n")
     assert [len(line) for line in tail.lines()] == [worker_pipes.MAX_LINE_CHARS, 5]
 
 
 def test_the_tail_of_a_task_has_no_lines_of_others() -> None:
     tail = Tail()
-    tail.add("one\n", task=1)
-    tail.add("by nobody\n")
-    tail.add("two\ntwo, unfinished", task=2)
+    tail.add("stderr", "one\n", task=1)
+    tail.add("stderr", "by nobody\n")
+    tail.add("stderr", "two\ntwo, unfinished", task=2)
     assert tail.lines(2) == ("by nobody", "two", "two, unfinished") and tail.lines(3) == ("by nobody",)
     assert tail.lines() == ("one", "by nobody", "two", "two, unfinished")
 
 
+def test_the_tail_has_the_lines_of_both_streams_in_order() -> None:
+    tail = Tail()
+    tail.add("stdout", "one\ntw")
+    tail.add("stderr", "three\n")
+    tail.add("stdout", "o\nfour")
+    assert tail.lines() == ("one", "three", "two", "four")
+
+
+def test_a_flood_on_stdout_leaves_the_errors_in_the_tail() -> None:
+    tail = Tail()
+    tail.add("stderr", "what went wrong\n")
+    tail.add("stdout", "".join(f"{i}\n" for i in range(1000)))
+    assert tail.lines() == ("what went wrong", *(str(i) for i in range(1000 - N_TAIL_LINES + 1, 1000)))
+
+
 def test_text_arrives_whole_although_bytes_do_not(pipe: list[int]) -> None:
     reader, writer = pipe
-    output = OutputPipe(reader, "stdout", None, 0.0)
+    output = OutputPipe(reader, "stdout", Tail(), 0.0)
     assert output.read(0.0) == ""
     os.write(writer, "ü".encode()[:1])
     assert output.read(0.0) == ""
