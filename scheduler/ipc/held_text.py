@@ -1,6 +1,6 @@
 """Text that a worker holds back for a moment lies in memory that outlives the worker.
 
-Whatever ends a worker, the local scheduler finds there what the worker's tasks have printed last. One
+Whatever ends a worker, the local scheduler finds there what the worker's tasks have printed last (decision 121). One
 memfd a worker: the zygote makes it, the worker writes, the local scheduler reads once the worker has ended. Both count
 the messages of output that have gone between them, so a text that was being sent is neither lost nor shown twice.
 """
