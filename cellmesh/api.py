@@ -259,6 +259,7 @@ def cancel(ref: Refs, *, force: bool = False, recursive: bool = True) -> None:
     TypeError, ValueError
         One of them has no task, or `force` does not go with it. Then nothing has been cancelled.
     """
+    from .objstore._core import PUT_BIT
     from .refs import ObjectRef
     from .submit.actor import ActorHandle
     from .submit.cancel import cancel_task
@@ -269,18 +270,17 @@ def cancel(ref: Refs, *, force: bool = False, recursive: bool = True) -> None:
     tasks = [one if type(one) is ObjectRef else one.completed() for one in refs_of(ref, "cancel", generators=True)]
     client = current().client
     for task in tasks:
-        info = client.info(task)
-        if info["put"]:
+        if task.creator & PUT_BIT:
             raise ValueError(
                 f"{'this' if task is ref else 'an'} ObjectRef was made by put(), there is no task to cancel; its "
                 "memory is freed when the last ref goes (del)"
             )
-        if force and info["actor"] >= 0:
+        if force and client.info(task)["actor"] >= 0:
             raise ValueError(
                 "force=True is not supported for calls of actors, as it would kill the whole actor: use cancel(ref) "
                 "for this call, or cellmesh.kill(actor)"
             )
-    for task in tasks:
+    for task in client.cancel_pending(tasks):
         cancel_task(task, force=force, recursive=recursive)
 
 

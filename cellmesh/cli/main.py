@@ -231,14 +231,14 @@ def status(options: argparse.Namespace) -> int:
 
 def _status(folder: str) -> dict[str, Any]:
     from .. import state
-    from ..observe.states import in_listing
+    from ..observe.states import counted
     from ..scheduler.node import session_dir
     from ..scheduler.system.processes import name_of
     from ..session.current import running
 
     stats, (total, free) = running().client.stats(), running().client.resources()
     processes = [row for row in state.list_workers(limit=state.EVERY) if row["pid"] != os.getpid()]
-    tasks = Counter(in_listing(row["state"])[0] for row in running().client.tasks())
+    tasks = counted(running().client)
     drivers = [row["pid"] for row in processes if row["role"] == "driver" and name_of(row["pid"]) != "cellmesh-agent"]
     return {
         "folder": folder,

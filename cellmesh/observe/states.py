@@ -9,11 +9,16 @@ What is said of objects, processes and machines has few words of its own, below.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from ..objstore._core import ACTOR_STATES, OBJECT_STATES
+
+if TYPE_CHECKING:
+    from ..objstore._core import Client
 
 
 class State(IntEnum):
@@ -77,6 +82,14 @@ PLACEMENT_GROUPS = ("pending", "reserved", "removed")
 def in_listing(word: str) -> tuple[str, str]:
     """State and detail for what a session's tables say of a task: 'blocked' -> ('running', 'blocked')."""
     return (DETAILS[word][0].word, word) if word in DETAILS else (word, "")
+
+
+def counted(client: Client) -> Counter[str]:
+    """How many of a session's unfinished tasks are in each state."""
+    counts: Counter[str] = Counter()
+    for (_, word), n in client.count_tasks().items():
+        counts[in_listing(word)[0]] += n
+    return counts
 
 
 def what_there_is(asked: object, known: Sequence[str]) -> str:

@@ -33,8 +33,7 @@ class RuntimeContext:
 
     def get_task_name(self) -> str | None:
         """The display name of the running task; None in the driver."""
-        row = self._task()
-        return row["name"] if row else None
+        return self._session.client.current_task_name or None
 
     def get_actor_id(self) -> str | None:
         """The actor's id, as the handle's ref has it; None outside actors."""
@@ -113,10 +112,6 @@ class RuntimeContext:
 
     def _actor(self) -> dict[str, Any] | None:
         return self._session.client.actor_info() if self._session.is_worker else None
-
-    def _task(self) -> dict[str, Any] | None:
-        number = self._session.client.current_task
-        return next((row for row in self._session.client.tasks() if row["seq"] == number), None) if number else None
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self.get().items() if value is not None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+from ...session.current import current, current_or_none
 from .analysis.read import CellError
-from .registry import registry
+from .registry import n_unfinished, registry
 
 ENDED = ("finished", "failed", "cancelled")
 
@@ -31,53 +33,46 @@ def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = Fal
     CellError
         A name is no future, or a number no cell.
     """
-    from ...session.current import current_or_none
-
     session = current_or_none()
     named = [ref for word in what if not word.isdigit() for ref in _futures(word, namespace)]
     if session is None or session.client.closed:
         print("No session runs: there is nothing to cancel.")
         return
-    by_cell = _unfinished_by_cell(session.client)
-    if everything:
-        numbers = list(by_cell)
-    elif what:
+    numbers = sorted(n_unfinished())
+    if what and not everything:
         wanted = {f"In [{word}]" for word in what if word.isdigit()}
-        numbers = [number for number in by_cell if registry.cell(number).label in wanted]
-    else:
-        numbers = [max(by_cell)] if by_cell else []
-    _cancel_all(list(dict.fromkeys([*named, *(ref for number in numbers for ref in by_cell[number])])), numbers, force)
+        numbers = [number for number in numbers if registry.cell(number).label in wanted]
+    by_cell = _refs_of(numbers)
+    if not what and not everything:
+        by_cell = dict(list(by_cell.items())[-1:])
+    _cancel_all(named, by_cell, force)
 
 
 def cancel_runs(numbers: list[int]) -> None:
     """Cancel the tasks of these runs of cells, and say how many."""
-    from ...session.current import current
-
-    by_cell = _unfinished_by_cell(current().client)
-    _cancel_all([ref for number in numbers for ref in by_cell.get(number, ())], numbers, force=False)
+    _cancel_all([], _refs_of(numbers), force=False)
 
 
-def _cancel_all(refs: list[Any], numbers: list[int], force: bool) -> None:
-    tasks_of = {ref: ref.client.info(ref)["creator"] for ref in refs if _is_unfinished(ref)}
+def _cancel_all(named: list[Any], by_cell: dict[int, list[Any]], force: bool) -> None:
+    refs = list(dict.fromkeys(itertools.chain(named, *by_cell.values())))
+    begun = current().client.cancel_pending(refs)
+    n = len(refs) - len(begun)
+    tasks_of = {ref: ref.creator for ref in begun if _is_unfinished(ref)}
     for ref in tasks_of:
         _cancel(ref, force)
-    if not tasks_of:
+    n += len(set(tasks_of.values()))  # a task may have several futures
+    if not n:
         print(f"{'Those tasks have ended already' if refs else 'There are no such tasks'}: nothing to cancel.")
         return
-    cells = sorted({registry.cell(number).label for number in numbers} - {""})
-    n = len(set(tasks_of.values()))  # a task may have several futures
+    cells = sorted({registry.cell(number).label for number in by_cell} - {""})
     tasks = "1 task" if n == 1 else f"{n} tasks"
     print(f"Cancelled {tasks}{' of ' + ', '.join(cells) if cells else ''}.")
 
 
-def _unfinished_by_cell(client: Any) -> dict[int, list[Any]]:
-    """Refs of the driver's tasks that have not ended, by the number of the cell; without those of experiments."""
-    found: dict[int, list[Any]] = {}
-    for ref in client.children(0):
-        number = client.info(ref)["origin"]
-        if not registry.cell(number).experiment:
-            found.setdefault(number, []).append(ref)
-    return found
+def _refs_of(numbers: list[int]) -> dict[int, list[Any]]:
+    """Refs of the driver's tasks that have not ended, by the number of the cell, of these cells that have any."""
+    client = current().client
+    return {number: refs for number in numbers if (refs := client.children(0, number))}
 
 
 def _futures(name: str, namespace: dict[str, Any]) -> list[Any]:

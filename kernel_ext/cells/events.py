@@ -13,7 +13,7 @@ import IPython
 
 from ...session.current import current_or_none
 from .interrupts import LostInterrupts, SignalWakeup, held_back, was_interrupted_before
-from .registry import registry
+from .registry import n_unfinished, registry
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -169,15 +169,3 @@ def attach(session: Session) -> KeptCalls:
         kept = KeptCalls(session.client, of_cells=run_cell)
         session.keep_calls(kept)
     return kept
-
-
-def n_unfinished(limit: int = 1 << 20) -> Counter[int]:
-    """How many tasks of each cell have not ended, by the number of the cell; at most so many are looked at.
-
-    Those of experiments are not the cells': `%tune` and `Experiment.stop` end them.
-    """
-    session = current_or_none()
-    if session is None or session.client.closed:
-        return Counter()
-    found = Counter(task["origin"] for task in session.client.tasks(limit))
-    return Counter({number: n for number, n in found.items() if not registry.cell(number).experiment})

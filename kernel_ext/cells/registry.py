@@ -10,9 +10,11 @@ parent message. `cell_id` says which runs are runs of the same cell.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from ...session.current import current_or_none
 
 # Runs kept. A forgotten run's output has no parent any more and goes to the cell in front; nothing fails.
 N_KEPT = 4096
@@ -132,3 +134,18 @@ def _without_content(parent: dict[str, Any]) -> dict[str, Any]:
 
 
 registry = CellRegistry()
+
+
+def n_unfinished() -> Counter[int]:
+    """How many tasks of each cell have not ended, by the number of the cell.
+
+    Those of experiments are not the cells': `%tune` and `Experiment.stop` end them.
+    """
+    session = current_or_none()
+    if session is None or session.client.closed:
+        return Counter()
+    found: Counter[int] = Counter()
+    for (number, _), n in session.client.count_tasks().items():
+        if not registry.cell(number).experiment:
+            found[number] += n
+    return found

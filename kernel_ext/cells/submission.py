@@ -20,10 +20,10 @@ from .analysis.definitions import Needs, made_here
 from .analysis.read import Body, CellError, definition_nodes
 from .analysis.title import title_of
 from .capture import Captured, Shipper, capture
-from .events import attach, n_unfinished
+from .events import attach
 from .failure import tell_failure
 from .options import made_remote, options_for, refuse_what_nothing_takes
-from .registry import Cell, registry
+from .registry import Cell, n_unfinished, registry
 from .task import CellCode, run_cell, track_class
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 OF_FUNCTIONS = ("max_in_flight", "rate_limit")  # flags that count the calls of a function
 THIS_KERNEL = os.urandom(8).hex()
-N_LOOKED_AT = 10_000  # tasks, for those of an earlier run of the cell
 
 
 class Submission:
@@ -152,7 +151,7 @@ class Submission:
 
     def _say_what_goes_on(self, run: Cell) -> None:
         """Tasks of an earlier run of this cell may go on, and their futures are about to be replaced."""
-        earlier = [registry.cell(number) for number in n_unfinished(N_LOOKED_AT)]
+        earlier = [registry.cell(number) for number in n_unfinished()]
         earlier = [cell for cell in earlier if cell.cell_id and cell.cell_id == run.cell_id and cell != run]
         if earlier:
             label = max(earlier, key=lambda cell: cell.number).label

@@ -57,7 +57,7 @@ def _stop() -> None:
 
 
 def _status() -> Any:
-    from ...observe.states import in_listing
+    from ...observe.states import counted
     from ...session.current import current_or_none
     from ...startup.context import Context
     from ...text import in_bytes
@@ -69,7 +69,7 @@ def _status() -> Any:
     if not session.client.closed:
         workers = Counter(client["state"] for client in session.client.clients() if client["role"] == "worker")
         stats = session.client.stats()
-        tasks = Counter(in_listing(task["state"])[0] for task in session.client.tasks(stats["max_tasks"]))
+        tasks = counted(session.client)
         disk = f", {in_bytes(stats['offloaded_bytes'])} on disk" if stats["n_offloaded"] else ""
         print(
             f"workers: {_counted(workers)}; tasks: {_counted(tasks)}; "

@@ -305,6 +305,13 @@ static PyObject *client_get_current_task(ClientObject *c, void *unused)
     return PyLong_FromUnsignedLongLong(task_1 ? c->s.tasks[task_1 - 1].seq : 0);
 }
 
+static PyObject *client_get_current_task_name(ClientObject *c, void *unused)
+{
+    (void)unused;
+    uint32_t task_1 = current_task_of(c);
+    return task_1 ? function_name(c, c->s.tasks[task_1 - 1].function) : PyUnicode_FromString("");
+}
+
 static PyObject *client_get_origin(ClientObject *c, void *unused)
 {
     (void)unused;
@@ -347,6 +354,7 @@ static PyGetSetDef client_getset[] = {
      "Number of the cell that new tasks are attributed to; inside a task, that of the task.", NULL},
     {"current_task", (getter)client_get_current_task, NULL, "Number of the task the calling thread executes, 0: none.",
      NULL},
+    {"current_task_name", (getter)client_get_current_task_name, NULL, "Its name, '': none.", NULL},
     {NULL}};
 
 /* What each subject has of Client's methods. */

@@ -1,7 +1,10 @@
-/* Tasks by their refs and numbers: cancelling one, and finding what it has submitted. */
+/* Tasks by their refs and numbers: cancelling them, and finding what it has submitted. */
 #include <signal.h>
 
 #include "inspect/inspect.h"
+
+/* Cancelling a task costs more than reading it: others are to get the lock after a millisecond. */
+enum { CANCEL_PAGE = 512 };
 
 static PyObject *client_cancel(ClientObject *c, PyObject *args)
 {
@@ -30,10 +33,52 @@ static PyObject *client_cancel(ClientObject *c, PyObject *args)
                        (unsigned long long)creator);
 }
 
+/* Under the lock. Which ones had not begun, and are now cancelled. */
+static bool cancel_page(struct segment *s, const uint32_t *slots, uint32_t n, bool *cancelled)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t task = task_producing(s, slots[i]), worker;
+        if (task != UINT32_MAX && !task_is_safe(s, task))
+            return false;
+        uint32_t state = task == UINT32_MAX ? TASK_FREE : atomic_load(&task_at(s, task)->state);
+        cancelled[i] = (state == TASK_WAITING || state == TASK_READY || state == TASK_DELAYED) &&
+                       task_cancel(s, slots[i], &task, &worker) == CANCEL_PENDING;
+    }
+    return true;
+}
+
+static PyObject *client_cancel_pending(ClientObject *c, PyObject *refs)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!PyList_Check(refs))
+        return PyErr_Format(PyExc_TypeError, "cancel_pending() needs a list of refs, got %.100s",
+                            Py_TYPE(refs)->tp_name);
+    uint32_t slots[CANCEL_PAGE];
+    bool cancelled[CANCEL_PAGE];
+    PyObject *left = PyList_New(0);
+    bool ok = left;
+    for (Py_ssize_t begin = 0, n; ok && begin < PyList_GET_SIZE(refs); begin += n) {
+        for (n = 0; ok && n < CANCEL_PAGE && begin + n < PyList_GET_SIZE(refs); n++) {
+            PyObject *ref = PyList_GET_ITEM(refs, begin + n);
+            if (!(ok = PyObject_TypeCheck(ref, c->codec.ref_type)))
+                PyErr_Format(PyExc_TypeError, "cancel_pending() needs refs, got %.100s", Py_TYPE(ref)->tp_name);
+            else
+                slots[n] = ((RefObject *)ref)->slot;
+        }
+        ok = ok && lock_to_inspect(c) == 0 && end_inspect(c, cancel_page(&c->s, slots, (uint32_t)n, cancelled)) == 0;
+        for (Py_ssize_t i = 0; ok && i < n; i++)
+            if (!cancelled[i])
+                ok = PyList_Append(left, PyList_GET_ITEM(refs, begin + i)) == 0;
+    }
+    return list_done(left, ok);
+}
+
 static PyObject *client_children(ClientObject *c, PyObject *args)
 {
-    unsigned long long seq = PyLong_AsUnsignedLongLong(args);
-    if (PyErr_Occurred() || client_usable(c) < 0)
+    unsigned long long seq;
+    long long origin = -1;
+    if (!PyArg_ParseTuple(args, "K|L:children", &seq, &origin) || client_usable(c) < 0)
         return NULL;
     uint32_t n = used_slots(c->s.h->touched_tasks, c->s.n_tasks), found = 0;
     uint32_t *slots = new_copy(n, sizeof *slots);
@@ -44,12 +89,10 @@ static PyObject *client_children(ClientObject *c, PyObject *args)
             break;
         for (uint32_t i = begin; i < end; i++) {
             struct task_slot *t = &c->s.tasks[i];
-            uint32_t state = atomic_load(&t->state);
             if (!(sound = task_is_safe(&c->s, i)))
                 break;
-            bool shown = t->result_1 && !(t->flags & TASK_FLAG_HIDDEN);
-            if (t->parent == seq && shown &&
-                (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING || state == TASK_DELAYED)) {
+            if (t->parent == seq && t->result_1 && (origin < 0 || t->origin == origin) &&
+                is_listed(t, atomic_load(&t->state))) {
                 object_hold(&c->s, t->result_1 - 1);
                 slots[found++] = t->result_1 - 1;
             }
@@ -64,8 +107,12 @@ static PyObject *client_children(ClientObject *c, PyObject *args)
     return list_done(list, ok);
 }
 
-PyMethodDef task_methods[] = {{"cancel", (PyCFunction)client_cancel, METH_VARARGS,
-                               "cancel(ref, force, /)\n--\n\nCancels the task of a ref; a Cancelled."},
-                              {"children", (PyCFunction)client_children, METH_O,
-                               "children(task_number, /)\n--\n\nRefs of unfinished tasks that a task submitted."},
-                              {NULL}};
+PyMethodDef task_methods[] = {
+    {"cancel", (PyCFunction)client_cancel, METH_VARARGS,
+     "cancel(ref, force, /)\n--\n\nCancels the task of a ref; a Cancelled."},
+    {"cancel_pending", (PyCFunction)client_cancel_pending, METH_O,
+     "cancel_pending(refs, /)\n--\n\nCancels those of their tasks that have not begun; the refs of the others."},
+    {"children", (PyCFunction)client_children, METH_VARARGS,
+     "children(task_number, origin=-1, /)\n--\n\nRefs of unfinished tasks that a task submitted, of one cell only or "
+     "of any."},
+    {NULL}};

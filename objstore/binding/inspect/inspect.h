@@ -21,6 +21,13 @@ uint32_t used_slots(uint32_t touched, uint32_t n);
 enum { PAGE_SLOTS = 4096 };
 static inline uint32_t page_end(uint32_t begin, uint32_t n) { return n - begin < PAGE_SLOTS ? n : begin + PAGE_SLOTS; }
 
+/* Unfinished tasks are those in one of these states; some are nobody's business. */
+static inline bool is_listed(const struct task_slot *t, uint32_t state)
+{
+    return (state == TASK_WAITING || state == TASK_READY || state == TASK_RUNNING || state == TASK_DELAYED) &&
+           !(t->flags & TASK_FLAG_HIDDEN);
+}
+
 /* What keeps ready tasks of a class from beginning though there is room; zeros: nothing. */
 struct limits {
     unsigned n_running, most;

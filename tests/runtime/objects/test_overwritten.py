@@ -135,9 +135,11 @@ def test_a_driver_lives_whatever_is_overwritten() -> None:
 
 LOOKS = {
     "tasks": lambda client, ref: client.tasks(),
+    "count_tasks": lambda client, ref: client.count_tasks(),
     "children": lambda client, ref: client.children(0),
     "info": lambda client, ref: client.info(ref),
     "cancel": lambda client, ref: client.cancel(ref, False),
+    "cancel_pending": lambda client, ref: client.cancel_pending([ref]),
 }
 
 

@@ -105,6 +105,14 @@ def test_memory_does_not_wait_for_a_program_that_does_not_answer(cm: ModuleType)
         other.communicate(b"")
 
 
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_status_counts_more_tasks_than_a_listing_has(cm: ModuleType) -> None:
+    never = say.options(resources={"none": 1})
+    refs = [never.remote("x") for _ in range(10_001)]
+    assert json.loads(run("status", "--json"))[0]["tasks"]["queued"] == len(refs)
+    cm.cancel(refs)
+
+
 def test_a_summary_by_function(cm: ModuleType) -> None:
     cm.get([say.remote(str(i)) for i in range(3)])
     title, row = run("summary").splitlines()[1:]

@@ -193,6 +193,84 @@ def test_long_listings_are_whole(cm: ModuleType, flag) -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_unfinished_tasks_are_counted_by_cell_and_state(cm: ModuleType, flag) -> None:
+    client = current().client
+
+    @cm.remote
+    def held() -> None:
+        flag("started").set()
+        flag("go").wait()
+
+    try:
+        client.origin = 7
+        refs = [held.remote()]
+        flag("started").wait()
+        never = add.options(resources={"none": 1})
+        for client.origin in (7, 8, 7):
+            refs += [never.remote(1) for _ in range(3)]
+            refs.append(add.remote(refs[-1]))
+        assert client.count_tasks() == {
+            (7, "running"): 1,
+            (7, "queued"): 6,
+            (7, "waiting"): 2,
+            (8, "queued"): 3,
+            (8, "waiting"): 1,
+        }
+        assert {ref.hex() for ref in client.children(0, 8)} == {ref.hex() for ref in refs[5:9]}
+    finally:
+        client.origin = 0
+    value = cm.put(1)
+    assert client.cancel_pending([value, *refs]) == [value, refs[0]], "what has begun is interrupted one by one"
+    assert client.count_tasks() == {(7, "running"): 1}
+    flag("go").set()
+    cm.get(refs[0])
+    assert not client.count_tasks()
+    for wrong in ((value,), [value, 3]):
+        with pytest.raises(TypeError, match=r"cancel_pending\(\) needs"):
+            client.cancel_pending(wrong)
+
+
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_a_stop_and_a_cancellation_of_very_many_tasks_make_no_object_for_each(
+    cm: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from cellmesh.kernel_ext.cells import cancel
+    from cellmesh.kernel_ext.cells.registry import n_unfinished
+
+    session = current()
+    never = add.options(resources={"none": 1})
+    refs = [never.remote(1) for _ in range(10_001)]
+    asked: list[str] = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(client, name)
+
+    client = session.client
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "client", Watched())
+        assert n_unfinished() == {0: len(refs)}
+        cancel.cancel([], {}, everything=True)
+    assert capsys.readouterr().out == f"Cancelled {len(refs)} tasks.\n"
+    assert len(asked) < 10, asked
+    assert not client.count_tasks()
+
+
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_a_task_knows_its_name_behind_very_many_others(cm: ModuleType) -> None:
+    @cm.remote(num_cpus=0)
+    def named() -> str | None:
+        return cellmesh.get_runtime_context().get_task_name()
+
+    never = add.options(resources={"none": 1})
+    refs = [never.remote(1) for _ in range(10_001)]
+    assert cm.get(named.options(name="mine").remote()) == "mine"
+    cm.cancel(refs)
+    assert cellmesh.get_runtime_context().get_task_name() is None
+
+
 def test_summaries(cm: ModuleType) -> None:
     refs = [add.remote(i) for i in range(5)]
     cm.get(refs)

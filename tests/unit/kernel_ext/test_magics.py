@@ -53,8 +53,8 @@ class Client:
             raise ref.error
         return ref.value
 
-    def tasks(self, limit: int) -> list[dict[str, Any]]:
-        return [{"origin": origin} for origin in self.unfinished]
+    def count_tasks(self) -> dict[tuple[int, str], int]:
+        return Counter((origin, "running") for origin in self.unfinished)
 
     def info(self, ref: Ref) -> dict[str, Any]:
         return {"origin": ref.origin}
