@@ -308,7 +308,7 @@ def next_deadline(head: Head) -> float:
     """When to send `Tick` at the latest. While no ask waits and all nodes are connected: when a report could be
     overdue."""
     if len(head.by_connection) < len(head.nodes):
-        return head.ticked + min(head.settings.tick_s, GRACE_S / 2)
+        return min(head.ticked + min(head.settings.tick_s, GRACE_S / 2), max(head.ticked, head.overdue_at))
     if head.ledger.asks:
         return head.ticked + head.settings.tick_s
     return max(head.ticked + head.settings.tick_s, head.overdue_at)
@@ -404,6 +404,9 @@ def _tick(head: Head, event: Tick, now: float, grants: Grants) -> list[Action]:
 
 def _overdue_at(head: Head, now: float) -> float:
     settings = head.settings
+    if len(head.by_connection) < len(head.nodes):
+        lost_at = min(_away_until(head, node) for node in head.nodes.values() if node.connection is None)
+        return max(lost_at, head.judge_from)
     return min(
         (node.heard + node.overdue_s(settings) for node in head.nodes.values()), default=now + settings.rest_s(1)
     )
@@ -419,9 +422,14 @@ def _is_silent(head: Head, node: Node, now: float) -> bool:
     settings = head.settings
     if now >= max(node.heard, node.away) + node.mute_s(settings):
         return True
+    return node.connection is None and now >= _away_until(head, node)
+
+
+def _away_until(head: Head, node: Node) -> float:
+    """When a node without a connection is lost, if it says nothing before and its machine does not answer."""
     # One that this life has never heard may take longer to find it.
-    away_s = settings.dead_after_s if node.member.node in head.awaited else settings.away_s
-    return node.connection is None and now - max(node.answered, node.heard) > away_s
+    away_s = head.settings.dead_after_s if node.member.node in head.awaited else head.settings.away_s
+    return max(node.answered, node.heard) + away_s
 
 
 # ---- membership

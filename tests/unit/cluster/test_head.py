@@ -393,8 +393,8 @@ def test_a_member_that_does_not_come_back_after_a_restart_is_lost_after_the_grac
     head = Driven(core.start("c", 2, 0.0, members=[(who(1), False), (who(2), False)]))
     head.register(1, epoch=1)
     head.report(1, 4)
-    assert not said(head.passes(5.0, 1), 1)
-    assert said(head.passes(0.5, 1), 1) == [Lost(2, "silent for 6 s")] and not head.head.ledger.is_careful
+    assert not said(head.passes(4.5, 1), 1)
+    assert said(head.passes(0.5, 1), 1) == [Lost(2, "silent for 5 s")] and not head.head.ledger.is_careful
 
 
 def test_a_grant_that_never_arrived_is_undone_when_the_agent_comes_back() -> None:
@@ -509,8 +509,8 @@ def test_a_node_that_answers_probes_lives_without_a_connection_and_one_that_does
     for _ in range(6):
         assert not said(head.passes(0.5, 1), 1)
         head(core.Probed(2, True))
-    assert not said(head.passes(2.5, 1), 1)
-    assert said(head.passes(0.5, 1), 1) == [Lost(2, "silent for 6 s")]
+    assert not said(head.passes(2.0, 1), 1)
+    assert said(head.passes(0.5, 1), 1) == [Lost(2, "silent for 5 s")]
 
 
 def test_a_node_at_the_address_of_one_without_a_connection_takes_its_place() -> None:
@@ -519,3 +519,57 @@ def test_a_node_at_the_address_of_one_without_a_connection_takes_its_place() -> 
     new = replace(who(3), endpoint=who(2).endpoint)
     assert Lost(2, f"another node is at its address, {new.endpoint}") in said(head.hears(3, Register(new, 1)), 1)
     assert head.head.nodes.keys() == {1, 3}
+
+
+# ---- how soon a loss is known, with the usual settings
+LATE = (0.0, 0.3, 1.0, 2.4, 4.7, 5.9)  # seconds since the last report of a node; one at rest reports every six
+ROUND_TRIP_S = 0.05
+
+
+def lost_after_s(late_s: float, closed_after_s: float, probed: bool | None, back_after_s: float = 20.0) -> float | None:
+    """After how long node 2 is lost, whose last report was `late_s` before; None: it is not.
+
+    Its connection ends after `closed_after_s`, and its machine answers a probe so: by that word, or (None) not at all.
+    It registers again, or if its connection has not ended reports, after `back_after_s`.
+    """
+    head = Driven().with_nodes(4, 4)
+    head(core.Probed(2, True), Tick())
+    start = head.now + late_s
+    due = [(start + closed_after_s, "closed"), (start + back_after_s, "back")]
+    while True:
+        head.now, what = min([*due, (max(core.next_deadline(head.head), head.now), "tick")])
+        due = [event for event in due if event != (head.now, what)]
+        if what == "closed":
+            actions = head(Closed(2))
+        elif what == "probed":
+            assert probed is not None
+            actions = head(core.Probed(2, probed))
+        elif what == "back":
+            actions = head.report(2, 4) if closed_after_s > back_after_s else head.register(2, epoch=1)
+        else:
+            actions = [*head.report(1, 4), *head(Tick())]
+        if any(isinstance(action, Evict) for action in actions):
+            return head.now - start
+        if what == "back":
+            break
+        if probed is not None and any(isinstance(action, core.Probe) for action in actions):
+            due.append((head.now + ROUND_TRIP_S, "probed"))
+    return None
+
+
+@pytest.mark.parametrize("late_s", LATE)
+def test_a_node_whose_processes_are_killed_is_lost_within_a_second(late_s: float) -> None:
+    after_s = lost_after_s(late_s, closed_after_s=ROUND_TRIP_S, probed=False)
+    assert after_s is not None and after_s <= 1.0
+
+
+@pytest.mark.parametrize("late_s", LATE)
+def test_a_node_whose_cable_is_pulled_is_lost_within_five_seconds(late_s: float) -> None:
+    after_s = lost_after_s(late_s, closed_after_s=core.BREAKS_AFTER_S, probed=None)
+    assert after_s is not None and after_s <= 5.0
+
+
+@pytest.mark.parametrize("late_s", LATE)
+@pytest.mark.parametrize("closed_after_s", [4.0, ROUND_TRIP_S], ids=["connection stands", "connection breaks"])
+def test_a_node_that_is_stopped_for_three_seconds_is_not_lost(late_s: float, closed_after_s: float) -> None:
+    assert lost_after_s(late_s, closed_after_s, probed=True, back_after_s=3.0) is None
