@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Callback = Callable[[], None]
 MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
 IDLE_S = 0.2  # after that they end
-PATIENCE_S = 4.0  # then it is looked at why somebody waits, and told, as `get` does
+PATIENCE_S = 2.0  # then it is looked at why somebody waits, and told, as `get` does
 
 
 class Callers:
@@ -172,7 +172,7 @@ class Notifier:
             ended = self._closing
             if not ended:
                 try:
-                    self._client.watch(LOOK_S)  # who asked may have been interrupted before it marked its ref
+                    self._client.watch(self._pause_s())
                 except SessionError:
                     ended = True
             _tell(self._take(everything=ended), self._callers.call)
@@ -196,6 +196,14 @@ class Notifier:
             for ref in ready:
                 self._since.pop(ref, None)
             return [request for ref in ready for request in self._requests.pop(ref, ())]
+
+    def _pause_s(self) -> float:
+        """Until it is looked again: who asked may have been interrupted before it marked its ref, or is told why it
+        waits.
+        """
+        with self._lock:
+            since = next(iter(self._since.values()), None)
+        return LOOK_S if since is None else min(LOOK_S, max(0.0, since + PATIENCE_S - time.monotonic()))
 
     def _overdue(self) -> Ref | None:
         """What has been waited for longest, if it is time to say why; what is overdue with it counts as told."""

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 /* then it is looked at whether resources or processes are missing, and told */
-#define PATIENCE_NS (INT64_C(4) * 1000 * 1000 * 1000)
+#define PATIENCE_NS (INT64_C(2) * 1000 * 1000 * 1000)
 /* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
 #define DEPTH_MAX 40
 #define ALWAYS_NOTIFY (INT_MIN / 2)
@@ -149,6 +149,10 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         flush_drops(c);
         atomic_fetch_add_explicit(&c->s.h->n_waits, 1, memory_order_relaxed);
         c->n_waiting++;
+        if (!told && slice > FIRST_SLICE_NS) { /* not past the time to tell */
+            int64_t until = patience - monotonic_ns();
+            left = until < left ? (until > 1 ? until : 1) : left;
+        }
         result = sleep_a_slice(c, seen, left, &slice);
         c->n_waiting--;
         if (result < 0)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
@@ -477,10 +478,37 @@ def test_who_reads_a_generator_that_cannot_begin_is_told_why(cm: ModuleType, cap
     client, item = stream.completed().client, stream.peek()  # what wait() and `async for` wait for
     assert client.info(item)["name"] == "numbers" and client.why(item)["stuck"] is True
     with pytest.raises(cm.exceptions.GetTimeoutError):
-        stream.next(timeout=5.5)
+        stream.next(timeout=3)
     seen: list[str] = []
     wait_until(lambda: seen.append(capfd.readouterr().err) or "waits for" in "".join(seen))
     assert "'numbers' waits for CPU: 1, and will until an actor ends" in "".join(seen)
     cm.kill(holder)
     assert [cm.get(ref) for ref in stream] == [0, 1, 2]
     assert client.why(item) is None
+
+
+async def awaits_one(stream):
+    return await stream.completed()
+
+
+async def reads_all(stream):
+    return [await ref async for ref in stream]
+
+
+@pytest.mark.parametrize("wait", [awaits_one, reads_all], ids=["await", "async for"])
+def test_who_awaits_what_cannot_begin_is_told_why(cm: ModuleType, capfd: pytest.CaptureFixture, wait: Callable) -> None:
+    @cm.remote(num_cpus=2)
+    class Holder:
+        pass
+
+    holder = Holder.remote()
+    assert cm.get(holder.__ready__.remote())
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wait(numbers.remote(3)), 3)
+
+    asyncio.run(main())
+    seen: list[str] = []
+    wait_until(lambda: seen.append(capfd.readouterr().err) or "waits for" in "".join(seen))
+    assert "'numbers' waits for CPU: 1, and will until an actor ends" in "".join(seen)
