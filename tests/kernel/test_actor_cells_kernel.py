@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from support.kernels import Kernel, error, plain, value
+from support.kernels import Kernel, error, plain, result, value
 from support.waiting import wait_until
 
 COUNTER = """%%actor counter --args "start, step=2"
@@ -72,6 +74,34 @@ def test_an_actor_of_a_name_is_found_and_replaced(kernel: Kernel) -> None:
     assert value(kernel, "cm.get(cm.get_actor('the-keeper').get.remote())") == 2
     kernel.run("%%remote --on the-keeper\nkind = type(self).__name__")
     assert value(kernel, "cm.get(kind)") == "Keeper"
+
+
+AGAIN = {
+    "actor": "%%actor again --cpus 2\nclass Again:\n    def get(self): return {}",
+    "remote": "%%remote\ndef made(): return {0}\nclass Again:\n    def get(self): return {0}",
+}
+HELD = "(cm.available_resources()['CPU'], len(os.listdir('/proc/self/fd')), len(cm.state.list_workers()))"
+
+
+@pytest.mark.parametrize("kind", AGAIN)
+def test_a_definitions_cell_runs_again_and_again_and_nothing_grows(kernel: Kernel, kind: str) -> None:
+    """Each actor takes both CPUs: it begins because the one before has ended."""
+    use = {
+        "actor": "(cm.get(again.get.remote(), timeout=30),) * 2",
+        "remote": "again = Again.options(num_cpus=2).remote()\n"
+        "(cm.get(again.get.remote(), timeout=30), cm.get(made.options(num_cpus=0).remote()))",
+    }[kind]
+    before: list[Any] = []
+    for i in range(50):
+        kernel.run(AGAIN[kind].format(i))
+        shown = result(kernel, kernel.run(use))
+        assert shown == f"({i}, {i})"
+        if i == 9:
+            before = list(value(kernel, HELD))
+    after = value(kernel, HELD)
+    assert after[0] == before[0] == 0 and after[1] <= before[1] and after[2] <= before[2] + 1, (before, after)
+    kernel.run("del again, Again")
+    wait_until(lambda: value(kernel, HELD)[0] == 2, 5, "the CPUs of the last one")
 
 
 def test_an_actor_for_which_there_is_no_room_ends_when_its_cell_makes_another(kernel: Kernel) -> None:
