@@ -9,7 +9,7 @@ A leaf: this module imports no other module of the package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -93,6 +93,10 @@ class FrontEnd(Protocol):
         """The MIME bundle of a ref, None if it has only its repr."""
         ...
 
+    def held(self) -> Iterable[tuple[str, Ref]]:
+        """The refs that it holds itself, and by what, in words."""
+        ...
+
     def live_display(self, display_id: str) -> Callable[[dict[str, Any]], None] | None:
         """A function that shows a bundle, and updates it from the second call on, from any thread; None: there is
         none.
@@ -168,6 +172,10 @@ class Program:
 
     def display_ref(self, ref: Ref) -> Any:
         """None: its repr."""
+
+    def held(self) -> Iterable[tuple[str, Ref]]:
+        """None: a program shows no refs."""
+        return ()
 
     def live_display(self, display_id: str) -> Callable[[dict[str, Any]], None] | None:
         """None: progress is drawn on stderr."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,10 @@ class Notebook(Program):
     def display_ref(self, ref: Ref) -> Any:
         """A card."""
         return self._host.display_ref(ref)
+
+    def held(self) -> Iterable[tuple[str, Ref]]:
+        """By cards of what has not ended."""
+        return (("a card that follows its state", ref) for ref in self._host.cards.followed())
 
     def live_display(self, display_id: str) -> Callable[[dict[str, Any]], None] | None:
         """See `FrontEnd`."""

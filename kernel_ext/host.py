@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from .front_end import Notebook
 from .iopub import Iopub
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
     from ..observe.learning import LearningRun
     from ..session.session import Session
@@ -83,6 +84,7 @@ class Host:
         self._panels: Panels | None = None
         self._listeners: list[Callable[[], None]] = []
         self._announcement: Any = None
+        self._last_result: Callable[[], ExecutionResult | None] = lambda: None
 
     # --- life
 
@@ -327,7 +329,8 @@ class Host:
             return
         self.iopub.cell_begins()
 
-    def _after_cell(self, result: object) -> None:
+    def _after_cell(self, result: ExecutionResult) -> None:
+        self._let_go_of_error(result)
         if self.output is not None:
             self.output.settle(self.is_attended)
         from ..output import progress
@@ -342,6 +345,17 @@ class Host:
         if self.kernel is not None:
             self.iopub.cell_ends()
         self._follow_present_session()  # one that does not log to the driver has not been announced
+
+    def _let_go_of_error(self, result: ExecutionResult) -> None:
+        """Of the error of the cell before, which IPython keeps in a cycle, with all variables of its frames: `result`
+        has the error, its traceback the frame that made it, and this frame `result`. `sys.last_value` keeps the error
+        until the next one, for %debug.
+        """
+        if not result.info.store_history:  # a program's, which may look at it
+            return
+        before, self._last_result = self._last_result(), weakref.ref(result)
+        if before is not None and before is not result:
+            before.error_in_exec = before.error_before_exec = None
 
     def _on_request(self, stream: Any, ident: Any, message: dict[str, Any]) -> None:
         """A request on the control channel; runs in the control thread."""

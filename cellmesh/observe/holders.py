@@ -1,5 +1,5 @@
 """What in this process keeps a value of the store alive: variables, outputs, attributes, closures, the traceback that
-was shown last.
+was shown last, cards, and the inputs of calls that may be tried again.
 
 Only looks: no code of the user's runs, so containers and objects are opened only where Python itself says what is in
 them.
@@ -14,7 +14,9 @@ from itertools import islice
 from types import FunctionType
 from typing import Any
 
+from .. import front_end
 from ..refs import ObjectRef
+from ..session.current import current_or_none
 
 N_VISITED_MAX = 200_000  # things looked at; a table of a million cells is not searched to its end
 DEPTH_MAX = 5
@@ -96,6 +98,10 @@ def _roots() -> Iterator[Named]:
         seen.add(id(error))
         yield from _in_frames(error, main)
         error = error.__cause__ or error.__context__
+    yield from front_end.current.held()
+    session = current_or_none()
+    if session is not None and session.kept_calls is not None:
+        yield from session.kept_calls.held()
 
 
 def _in_frames(error: BaseException, main: dict[str, Any]) -> Iterator[Named]:

@@ -262,6 +262,13 @@ class KeptCalls:
         with self._lock:
             return sorted(self._calls.items())
 
+    def held(self) -> list[tuple[str, ObjectRef[Any]]]:
+        """The refs that are kept as inputs, and for what, in words."""
+        until = "while its future is held, for %retry" if self.counts_cells else "for retry()"
+        return [
+            (f"an input of task {number}, kept {until}", ref) for number, call in self.all() for ref in call.inputs.refs
+        ]
+
     def prune(self) -> None:
         """Forget calls that have ended well, and those whose futures are held by nobody else."""
         for number, call in self.all():

@@ -135,6 +135,11 @@ class Cards:
                 self._live.pop(next(iter(self._live)))
         self._look_at(card)
 
+    def followed(self) -> list[ObjectRef]:
+        """What the cards that may still change hold."""
+        with self._lock:
+            return [card.ref for card in self._live.values()]
+
     def on_change(self) -> None:
         """Something happened in the session. Quick when it concerns no card."""
         with self._lock:

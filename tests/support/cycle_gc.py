@@ -39,6 +39,45 @@ def left_by(work: Callable[[], object]) -> list[str]:
         gc.enable()
 
 
+GONE_S = 1.0  # what has been let go of is gone by then
+
+
+def held() -> int:
+    """Bytes in the store of this process's session."""
+    from cellmesh.session.current import current
+
+    return current().client.stats()["used_bytes"]
+
+
+def until_gone(n_bytes: int) -> None:
+    """Wait until the store has `n_bytes` at most, no actor lives, their processes have ended and all CPUs are free.
+
+    Raises
+    ------
+    AssertionError
+        When that is not so after `GONE_S`.
+    """
+    from support.waiting import wait_until
+
+    import cellmesh
+    from cellmesh.session.current import current
+
+    client = current().client
+
+    def left() -> dict[str, object]:
+        cpus = cellmesh.cluster_resources()["CPU"] - cellmesh.available_resources().get("CPU", 0.0)
+        actors = [row["state"] for row in client.actors() if row["state"] != "dead"]
+        pids = [row["pid"] for row in client.clients() if row["role"] == "worker" and row["actor"] >= 0]
+        found = {"bytes": max(0, held() - n_bytes), "CPUs": cpus, "actors": actors, "processes of actors": pids}
+        return {name: what for name, what in found.items() if what}
+
+    try:
+        wait_until(lambda: not left(), GONE_S)
+    except AssertionError:
+        if still := left():
+            raise AssertionError(f"not gone after {GONE_S:g} s: {still}") from None
+
+
 def found() -> list[str]:
     """What of ours is garbage now."""
     gc.set_debug(gc.DEBUG_SAVEALL)
