@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     # `X as X`: this is how checkers are told that a name is public.
     from . import exceptions as exceptions
+    from . import recording as recording
     from . import rl as rl
     from . import state as state
     from . import tune as tune
@@ -100,7 +101,7 @@ _HOMES = {
     "retry": "tasks.resubmission",
     "inspect_serializability": "errors.serializability",
 }
-_MODULES = ("exceptions", "state", "rl", "tune", "util")
+_MODULES = ("exceptions", "recording", "rl", "state", "tune", "util")
 
 __all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604
 

@@ -782,7 +782,7 @@ def parse_request(content: dict[str, Any]) -> AnyRequest:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of every message, with the buffers and enumerations beside it."""
-    from ..observe.recording import FORMAT, TABLES, TRIAL_TABLES
+    from ..observe.recording import FORMAT, OLDEST_VERSION, TABLES, TRIAL_TABLES
     from ..observe.recording import VERSION as RECORDING_VERSION
 
     graph, requests = get_args(GraphMessage), get_args(AnyRequest)
@@ -813,6 +813,7 @@ def schema() -> dict[str, Any]:
         "recording": {
             "format": FORMAT,
             "version": RECORDING_VERSION,
+            "oldest_version": OLDEST_VERSION,
             "tables": {table: list(columns) for table, columns in TABLES.items()},
             "trial_tables": {table: list(columns) for table, columns in TRIAL_TABLES.items()},
         },

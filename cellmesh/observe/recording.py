@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT, VERSION = "cellmesh run", 3
+OLDEST_VERSION = 2  # that is read: its tables are those of today, its header has two other words
 SUFFIX = ".cellmesh"
 TABLES: dict[str, dict[str, str]] = {  # columns with their Arrow types, in this order
     "tasks": {
@@ -247,10 +248,11 @@ def read_recording(content: bytes, name: str = "recording") -> Recording:
             about = json.loads(_member(archive, "run.json"))
             if not isinstance(about, dict) or about.get("format") != FORMAT:
                 raise RecordingError(f"{name} is no cellmesh recording")
-            if about.get("version") != VERSION:
+            version = about.get("version")
+            if not (isinstance(version, int) and OLDEST_VERSION <= version <= VERSION):
                 raise RecordingError(
-                    f"{name} is a recording of version {about.get('version')}, and this cellmesh reads "
-                    f"version {VERSION}"
+                    f"{name} is a recording of version {version!r}, and this cellmesh reads versions "
+                    f"{OLDEST_VERSION} to {VERSION}: the cellmesh that wrote it reads it, and so may a newer one"
                 )
             experiments = about.get("experiments", [])
             if not isinstance(experiments, list):
@@ -265,7 +267,7 @@ def read_recording(content: bytes, name: str = "recording") -> Recording:
                     raise RecordingError(f"{name}: its table {table} has other columns than a recording has")
                 tables[table] = read
             _check_names(about["header"])
-            return Recording(about["header"], tables, experiments)
+            return Recording(_in_words_of_today(about["header"]), tables, experiments)
     except (*DAMAGED, pa.ArrowException) as error:
         raise RecordingError(f"{name} is no cellmesh recording: {error or type(error).__name__}") from None
 
@@ -274,7 +276,7 @@ def _check_names(header: Any) -> None:
     """See to it that what the tables' numbers mean is there."""
     if not isinstance(header, dict):
         raise ValueError("it says nothing of its session")
-    for key, kind in (("functions", str), ("cells", dict)):
+    for key, kind in (("functions", str), ("cells", dict), ("workers", dict)):
         pairs = header[key]
         if not (
             isinstance(pairs, list)
@@ -286,6 +288,20 @@ def _check_names(header: Any) -> None:
             raise ValueError(f"its {key} are no list of numbers and what they mean")
     if not all(isinstance(label.get("label"), str) for _, label in header["cells"]):
         raise ValueError("a cell has no name")
+    if not isinstance(header["counts"], dict):
+        raise ValueError("its counts are no table")
+
+
+def _in_words_of_today(header: Mapping[str, Any]) -> dict[str, Any]:
+    """In version 2 a remote worker was "elsewhere", and queued tasks were "ready"."""
+    return {
+        **header,
+        "workers": [
+            [number, {**label, "state": "remote"} if label.get("state") == "elsewhere" else label]
+            for number, label in header["workers"]
+        ],
+        "counts": {"queued" if word == "ready" else word: n for word, n in header["counts"].items()},
+    }
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:

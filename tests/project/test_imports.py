@@ -60,6 +60,7 @@ ORDER = (
     "cellmesh/tasks",
     "cellmesh/typed.py",
     "cellmesh/state.py",
+    "cellmesh/recording.py",
     "cellmesh/objects.py",
     "cellmesh/shared_memory.py",
     "cellmesh/waiting.py",

@@ -60,7 +60,9 @@ def undocumented(package: Any, names: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["cellmesh", "cellmesh.util", "cellmesh.exceptions", "cellmesh.state"])
+@pytest.mark.parametrize(
+    "name", ["cellmesh", "cellmesh.util", "cellmesh.exceptions", "cellmesh.recording", "cellmesh.state"]
+)
 def test_every_public_name_is_documented(name: str) -> None:
     module = importlib.import_module(name)
     public = getattr(module, "__all__", None) or [

@@ -20,6 +20,7 @@ export const N_LINES_MAX = 50000;
 export const RECORDING = {
   format: 'cellmesh run',
   version: 3,
+  oldest_version: 2,
   tables: {
     tasks: [
       'function',

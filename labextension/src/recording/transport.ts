@@ -82,9 +82,11 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   if (!isObject(about) || about['format'] !== RECORDING.format || !isObject(about['header'])) {
     throw new ProtocolError('the file is no recording of cellmesh');
   }
-  if (about['version'] !== RECORDING.version) {
+  const version = about['version'];
+  const { oldest_version: oldest, version: newest } = RECORDING;
+  if (!(Number.isInteger(version) && oldest <= (version as number) && (version as number) <= newest)) {
     throw new ProtocolError(
-      `the recording is of version ${String(about['version'])}, and this panel reads version ${RECORDING.version}`
+      `the recording is of version ${String(version)}, and this panel reads versions ${oldest} to ${newest}`
     );
   }
   const table = (name: string, columns: readonly string[]) =>
@@ -131,16 +133,17 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   );
 }
 
-/** The header with the words of today: until version 4 of the protocol remote workers were "elsewhere". */
+/** The header with the words of today: remote workers were "elsewhere", and queued tasks "ready". */
 function renamed(header: Json): Json {
-  const workers = header['workers'];
+  const { workers, counts } = header;
   const label = (each: unknown) =>
     isObject(each) && each['state'] === 'elsewhere' ? { ...each, state: 'remote' } : each;
   return {
     ...header,
     workers: Array.isArray(workers)
       ? workers.map((each: unknown) => (Array.isArray(each) ? [each[0], label(each[1])] : each))
-      : workers
+      : workers,
+    counts: isObject(counts) && 'ready' in counts ? { ...counts, queued: counts['ready'] } : counts
   };
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cellmesh as cm
 from cellmesh.cli.main import main
 from cellmesh.observe.recording import (
     POLICY,
@@ -27,8 +28,9 @@ from cellmesh.observe.recording import (
 )
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-# What the front end's tests read; the test below writes it when it is gone.
-FIXTURE = Path(__file__).resolve().parents[3] / "labextension/src/__tests__/recording/recording.json"
+FIXTURES = Path(__file__).resolve().parents[3] / "labextension/src/__tests__/recording"
+FIXTURE = FIXTURES / "recording.json"  # what the front end's tests read; the test below writes it when it is gone
+VERSION_2 = FIXTURES / "recording_v2.json"  # as the last cellmesh of that version wrote it
 
 
 def a_recording(text: str = "line") -> Recording:
@@ -244,6 +246,22 @@ def test_the_front_ends_tests_read_what_is_written_today() -> None:
     assert all(kept.tables[name].schema == made.tables[name].schema for name in made.tables)
 
 
+def test_a_recording_of_version_2_is_read_and_says_the_words_of_today(tmp_path: Path) -> None:
+    path = tmp_path / "old.cellmesh"
+    path.write_bytes(base64.b64decode(json.loads(VERSION_2.read_text())["base64"]))
+    old, new = open_recording(path), a_recording()
+    assert old.tasks.column("name").to_pylist() == new.tasks.column("name").to_pylist() == ["load", "line", ""]
+    assert old.header.items() >= {key: new.header[key] for key in ("workers", "nodes", "losses", "counts")}.items()
+    assert not old.experiments
+    old.save(tmp_path / "again.cellmesh")  # a recording of today
+    assert open_recording(tmp_path / "again.cellmesh").header == old.header
+
+
+def test_recordings_are_public() -> None:
+    assert cm.recording.open_recording is open_recording
+    assert set(cm.recording.__all__) == {"Recording", "RecordingError", "open_recording"}
+
+
 def test_a_recording_without_experiments_has_no_tables_of_trials() -> None:
     whole = a_recording()
     content = Recording(whole.header, whole.tables).pack()
@@ -277,7 +295,13 @@ def replaced(member: str, content: bytes) -> bytes:
         (without("curves.arrow"), "curves.arrow"),
         (replaced("run.json", b"{"), "no cellmesh recording"),
         (replaced("run.json", b"[]"), "no cellmesh recording"),
-        (replaced("run.json", b'{"format": "cellmesh run", "version": 99}'), "version 99"),
+        (
+            replaced("run.json", b'{"format": "cellmesh run", "version": 99}'),
+            "version 99, .* versions 2 to 3: .* newer",
+        ),
+        (replaced("run.json", b'{"format": "cellmesh run", "version": 1}'), "version 1, .* versions 2 to 3"),
+        (replaced("run.json", b'{"format": "cellmesh run", "version": "3"}'), "version '3'"),
+        (replaced("run.json", b'{"format": "cellmesh run"}'), "version None"),
         (replaced("lines.arrow", b"ARROW1 is not enough"), "no cellmesh recording"),
         (
             replaced("edges.arrow", zipfile.ZipFile(io.BytesIO(a_recording().pack())).read("cards.arrow")),
@@ -303,6 +327,9 @@ def test_what_is_no_recording_is_refused_with_a_reason(content: bytes, reason: s
         {"functions": [[1, ["f"]]], "cells": []},
         {"functions": [], "cells": [[1, "In [1]"]]},
         {"functions": [], "cells": [[1, {"label": 2}]]},
+        {"functions": [], "cells": [], "workers": [[1, "idle"]], "counts": {}},
+        {"functions": [], "cells": [], "workers": [], "counts": []},
+        {"functions": [], "cells": [], "workers": []},
     ],
 )
 def test_names_that_are_none_are_refused(header: object) -> None:

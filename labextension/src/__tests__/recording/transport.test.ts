@@ -6,6 +6,7 @@ import { State, TrialState } from '../../protocol/messages';
 import { decodeLogsReply } from '../../protocol/validators';
 import { fromBase64, readRecording } from '../../recording/transport';
 import written from './recording.json';
+import version2 from './recording_v2.json';
 
 /** Written by the Python side, whose tests check that it still writes the same. */
 const file = () => fromBase64(written.base64);
@@ -40,13 +41,23 @@ test('a recording is shown without a kernel', async () => {
   expect([graph.isClustered, graph.nodes.get(1)!.ended]).toEqual([true, 8]);
 });
 
-test('the word of earlier versions for a remote worker is read as the word of today', async () => {
-  const members = unzipSync(file());
-  const about = strFromU8(members['run.json']!).replaceAll('"remote"', '"elsewhere"');
-  expect(about).toContain('"elsewhere"');
-  const { graph } = await opened(zipSync({ ...members, 'run.json': strToU8(about) }));
-  expect(graph.workers.get(256)!.state).toBe('remote');
+test('a recording of version 2 is shown, in the words of today', async () => {
+  const { connection, graph } = await opened(fromBase64(version2.base64));
+  expect([connection.status.value, connection.trials.experiments]).toEqual(['live', []]);
+  expect([0, 1, 2].map(row => graph.name(row))).toEqual(['load', 'line', 'put']);
+  expect([graph.workers.get(256)!.state, graph.nodeOf(0), graph.ended[0]]).toEqual(['remote', 1, 2.7]);
+  expect(graph.counts).toEqual({ waiting: 0, queued: 0, running: 0, finished: 1, failed: 1, cancelled: 0 });
 });
+
+test.each([1, 4, '3', null])(
+  'a recording of version %j is refused, and the error says which are read',
+  async version => {
+    const members = unzipSync(file());
+    const about = JSON.parse(strFromU8(members['run.json']!)) as Record<string, unknown>;
+    const other = zipSync({ ...members, 'run.json': strToU8(JSON.stringify({ ...about, version })) });
+    await expect(readRecording(other, 'x')).rejects.toThrow(`version ${version}, and this panel reads versions 2 to 3`);
+  }
+);
 
 test('it knows the cards of what failed and what was printed, and does nothing', async () => {
   const { transport } = await opened();
