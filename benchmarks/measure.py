@@ -94,7 +94,10 @@ class Bench:
                 own = fn()
                 ts.append(own if isinstance(own, float) else now() - a)
             ts.sort()
-            q = lambda p: ts[min(len(ts) - 1, int(p * len(ts)))] * 1e6
+
+            def q(p):
+                return ts[min(len(ts) - 1, int(p * len(ts)))] * 1e6
+
             v = len(ts) / sum(ts) if self.result["unit"].endswith("/s") else sum(ts) / len(ts) * 1e3
             if self.result["unit"] == "ms":
                 v = q(0.5) / 1e3

@@ -38,8 +38,7 @@ def describe(tb: TracebackType | None, clock: Callable[[], float] = time.monoton
     n_chars = 0
     for entry in reversed(entries[-N_FRAMES:]):  # what is nearest to the error first, should the time not suffice
         code = entry.tb_frame.f_code
-        is_enough = lambda before=n_chars: clock() > end or before > TOTAL_CHARS
-        text = _variables(entry.tb_frame.f_locals, is_enough)
+        text = _variables(entry.tb_frame.f_locals, lambda before=n_chars: clock() > end or before > TOTAL_CHARS)
         n_chars += len(text)
         found.append((f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}', text))
     return tuple(reversed(found))

@@ -17,7 +17,7 @@ share the mean of their ranks, so that a population that is all alike does not w
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -132,6 +132,10 @@ EvaluatorActor: ActorClass[Evaluator, type[Evaluator]] = remote(num_cpus=0, max_
 )
 
 
+def _play_remotely(worker: Any, chunk: list[Job]) -> Any:
+    return worker.play.remote(chunk)
+
+
 class ES(Algorithm):
     """Evolution strategies; `ESHyperparameters` has what they may be told, `Algorithm` the rest. `num_envs` has no
     meaning here: each of `num_workers` processes plays one episode at a time.
@@ -224,8 +228,7 @@ class ES(Algorithm):
             return self._evaluator.play(jobs)
         size = max(1, len(jobs) // (8 * len(self._workers)))  # small, as episodes differ in length
         chunks = [jobs[k : k + size] for k in range(0, len(jobs), size)]
-        call: Callable[[Any, list[Job]], Any] = lambda worker, chunk: worker.play.remote(chunk)
-        found: Iterable[list[Played]] = ActorPool(self._workers).map(call, chunks)
+        found: Iterable[list[Played]] = ActorPool(self._workers).map(_play_remotely, chunks)
         return [played for part in found for played in part]
 
     def cleanup(self) -> None:

@@ -69,7 +69,10 @@ def q(algorithm: rl.DQN, seen: float) -> list[float]:
 def test_targets_are_those_of_the_paper(double: bool) -> None:
     rng = np.random.default_rng(0)
     ours, theirs = rng.normal(size=(2, 50, 3)).astype(np.float32)  # Q and Q_target of s', by row
-    network = lambda table: lambda rows: torch.from_numpy(table)[rows]
+
+    def network(table: np.ndarray) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda rows: torch.from_numpy(table)[rows]
+
     rows = {
         "following": torch.arange(50),
         "returns": torch.from_numpy(rng.normal(size=50).astype(np.float32)),

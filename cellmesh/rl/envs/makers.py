@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -33,8 +34,8 @@ def _maker(env: Any, wrappers: tuple[Callable[..., Any], ...], kwargs: dict[str,
         # Looked up here, as what a notebook has registered is not known to a worker.
         env = gym.spec(env)
     if isinstance(env, EnvSpec):
-        spec, arguments = env, {"disable_env_checker": True, **kwargs}  # values are checked as they are written
-        make = lambda: gym.make(spec, **arguments)
+        # Values are checked as they are written.
+        make = partial(gym.make, env, **{"disable_env_checker": True, **kwargs})
     elif callable(env):
         if kwargs:
             raise TypeError(f"{', '.join(kwargs)}: arguments of gymnasium.make, and {env!r} is called without any")

@@ -223,12 +223,14 @@ class Script(Cluster):
     def draw(self, rng: random.Random) -> None:
         self.faults = []
         self.base_delay_s = 0.002
-        jitter: Callable[[], float] = lambda: 0.0
         n, long_s = 12, 0.4
         if self.world.seed:
             self.base_delay_s = rng.choice((0.0002, 0.002, 0.05))
-            jitter = lambda: rng.uniform(0, 2)
             n, long_s = rng.randint(8, 40), rng.uniform(0.3, 0.8)
+
+        def jitter() -> float:
+            return rng.uniform(0, 2) if self.world.seed else 0.0
+
         self.head = HeadProcess(self)
         self.a, self.b = (self.enter(True, {"CPU": CPU, "memory": CPU}) for _ in range(2))
         self.large, self.drains, self.dies = (self.enter(False, {"CPU": 2 * CPU, "memory": CPU}) for _ in range(3))

@@ -57,7 +57,9 @@ def test_remote_has_the_signature_of_what_it_calls_before_the_first_call_and_aft
 
 
 def test_what_calls_return_is_in_their_signatures(cm: ModuleType) -> None:
-    returned = lambda remote: inspect.signature(remote).return_annotation
+    def returned(remote: object) -> object:
+        return inspect.signature(remote).return_annotation
+
     for options, wanted in (
         ({"num_returns": 0}, None),
         ({"num_returns": 2}, list[cm.ObjectRef]),

@@ -328,7 +328,7 @@ def test_concurrent_futures_say_how(cm: ModuleType, wait: Callable) -> None:
         lambda ref: ref == np.ones(2),
         lambda ref: ref == (ref,),
         lambda ref: 1 in [ref],
-        lambda ref: ref == True,
+        lambda ref: ref == True,  # noqa: E712 (the comparison is what is tested)
     ],
     ids=str,
 )
@@ -351,7 +351,8 @@ def test_refs_are_equal_to_themselves_and_told_from_what_is_no_value(cm: ModuleT
     ref, other, sentinel = cm.put(1), cm.put(1), object()
     same = cm.get(cm.put([ref]))[0]
     assert same is not ref and same == ref and not same != ref and ref != other
-    assert (ref == None) is False and ref != None and ref != sentinel and ref != int and ref != mock.sentinel.missing
+    assert (ref == None) is False and ref != None  # noqa: E711 (the comparison is what is tested)
+    assert ref != sentinel and ref != int and ref != mock.sentinel.missing  # noqa: E721 (likewise)
     refs = [None, other, sentinel, ref]
     assert ref in refs and refs.index(same) == 3 and {ref, other, None} == {same, other, None}
     refs.remove(same)

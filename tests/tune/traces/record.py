@@ -208,7 +208,10 @@ def case(kind: str, n: int) -> dict[str, Any]:
     if kind == "asha" and rng.random() < 0.3:
         script["stride"] = 4
     length = int(rng.integers(8, 30))
-    pick = lambda *values: values[int(rng.integers(len(values)))]
+
+    def pick(*values: Any) -> Any:
+        return values[int(rng.integers(len(values)))]
+
     options: dict[str, Any] = {}
     if kind == "asha":
         options = {
