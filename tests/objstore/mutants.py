@@ -19,7 +19,7 @@ from support.mutation import Mutant, main
 CORE = Path(__file__).resolve().parents[2] / "objstore" / "core"
 TESTS = (
     "arena_test",
-    "classes_test",
+    "resource_shapes_test",
     "mailbox_test",
     "timer_test",
     "overtaken_test",
