@@ -103,7 +103,7 @@ _HOMES = {
 }
 _MODULES = ("exceptions", "recording", "rl", "state", "tune", "util")
 
-__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604
+__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604 (the names are those of the table)
 
 
 if not TYPE_CHECKING:  # for whom any name would be there then

@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 # ---------------------------------------------------------------- tasks and actors
 # Classes come first: they can be called too, and there is no type for "what can be called and is no class".
 @overload
-def remote(target: ClassOf[P, C], /) -> ActorClass[C, Callable[P, C]]: ...  # pyright: ignore[reportOverlappingOverload]
+def remote(target: ClassOf[P, C], /) -> ActorClass[C, Callable[P, C]]: ...  # pyright: ignore[reportOverlappingOverload] (see above: classes come first)
 @overload
 def remote(target: type[C], /) -> ActorClass[C, type[C]]: ...
 @overload

@@ -293,7 +293,7 @@ class Decorator(Protocol):
 
     # Classes come first: they can be called too, and there is no type for "what can be called and is no class".
     @overload
-    def __call__(self, target: ClassOf[P, C], /) -> ActorClass[C, Callable[P, C]]: ...  # pyright: ignore[reportOverlappingOverload]
+    def __call__(self, target: ClassOf[P, C], /) -> ActorClass[C, Callable[P, C]]: ...  # pyright: ignore[reportOverlappingOverload] (see above: classes come first)
     @overload
     def __call__(self, target: type[C], /) -> ActorClass[C, type[C]]: ...
     @overload

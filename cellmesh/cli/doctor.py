@@ -103,7 +103,7 @@ def _restlessness_of_session(folder: str) -> str:
 
 
 def _load_core() -> None:
-    from ..objstore import _core  # noqa: F401
+    from ..objstore import _core  # noqa: F401 (that it can be imported is what is looked at)
 
 
 def _make_segment() -> None:

@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _core.set_process_name(LOOKER)
     if (every_s := getattr(options, "watch", None)) is not None:
         # Once, and not in each round.
-        from .. import state  # noqa: F401
-        from ..startup import init, init_arguments  # noqa: F401
+        from .. import state  # noqa: F401 (so that later rounds find it imported)
+        from ..startup import init, init_arguments  # noqa: F401 (so that later rounds find it imported)
         from .watching import watch
 
         return watch(lambda: _run(options), f"cellmesh {options.command}", every_s)

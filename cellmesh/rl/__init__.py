@@ -72,7 +72,7 @@ _HOMES = {
 }
 _EXTRAS = {"gymnasium": "rl", "torch": "rl", "ale_py": "atari"}
 
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = [*_HOMES]  # noqa: PLE0604 (the names are those of the table)
 
 
 if not TYPE_CHECKING:  # for whom any name would be there then

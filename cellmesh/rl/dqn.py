@@ -230,9 +230,9 @@ class DQN(SteppingAlgorithm):
         """A step of every environment; the transitions that are complete with it."""
         envs, rng, seen = self.envs, self.rng, self.observations
         greedy = TorchModel(self._q)(seen).argmax(axis=1)
-        drawn = rng.integers(int(self.action_space.n), size=len(greedy))  # pyright: ignore[reportAttributeAccessIssue]
+        drawn = rng.integers(int(self.action_space.n), size=len(greedy))  # pyright: ignore[reportAttributeAccessIssue] (DQN takes spaces of the class Discrete alone)
         actions = np.where(rng.random(len(greedy)) < self.epsilon, drawn, greedy)
-        start = int(self.action_space.start)  # pyright: ignore[reportAttributeAccessIssue]
+        start = int(self.action_space.start)  # pyright: ignore[reportAttributeAccessIssue] (DQN takes spaces of the class Discrete alone)
         observations, rewards, terminated, truncated, infos = envs.step(actions + start)
         over = terminated | truncated
         now = self.encode(observations).copy()

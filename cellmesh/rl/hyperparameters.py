@@ -34,7 +34,7 @@ def checked(kind: type[H], given: Mapping[str, Any], algorithm: str) -> H:
     ValueError
         A value is out of range.
     """
-    fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType] (a class that is a dataclass has no type of its own)
     for name in given:
         if name not in fields:
             near = difflib.get_close_matches(name, fields, 1)

@@ -146,7 +146,7 @@ _HOMES = {
     "resume": "running.resuming",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604
+__all__ = [*_HOMES]  # noqa: PLE0604 (the names are those of the table)
 
 
 if not TYPE_CHECKING:  # for whom any name would be there then

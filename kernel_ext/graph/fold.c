@@ -33,7 +33,7 @@ static const uint8_t end_state[] = {
     [EVENT_OK] = FINISHED, [EVENT_ERROR] = FAILED, [EVENT_CANCELLED] = CANCELLED, [EVENT_CRASHED] = FAILED};
 
 /* Every column: its type, its name, and the group whose columns are all of one length. */
-/* clang-format off */
+/* clang-format off */ /* one column a line */
 #define COLUMNS(X)                                                                                                     \
     X(uint64_t, seq, ENTRIES) X(uint64_t, seen, ENTRIES) X(uint64_t, submitted, ENTRIES)                               \
     X(uint64_t, started, ENTRIES)                                                                                      \
@@ -98,7 +98,7 @@ static const struct {
     enum group group;
 } columns[] = {
 #define ROW(type, name, group) {#name, sizeof(type), offsetof(Folder, name), group},
-    /* clang-format off */
+    /* clang-format off */ /* a macro without a semicolon */
     COLUMNS(ROW)
     /* clang-format on */
 };

@@ -51,7 +51,7 @@
 #define CELLMESH_OBJSTORE_H
 
 /* In reading order. */
-/* clang-format off */
+// clang-format off: the order is that of reading
 #include "error.h"           /* results */
 #include "layout.h"          /* the format */
 #include "memory/segment.h"  /* mapping, the lock */

@@ -53,7 +53,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     processes.die_with_parent(zygote)
     set_process_name("cellmesh-worker")
     # What is registered belongs to the zygote. Nothing public clears it.
-    atexit._clear()  # pyright: ignore[reportPrivateUsage]
+    atexit._clear()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
     hooks: Any = resolve(config.hooks)() if config.hooks else None
@@ -78,7 +78,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
             actor.serve(client, hooks, made.loop)
             break
     # A worker that is told to leave comes here, one that is killed does not. The zygote's os._exit would run none.
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
     output.flush()
     return 0
 

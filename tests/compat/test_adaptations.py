@@ -187,7 +187,7 @@ def test_rows_of_the_listings(ray: ModuleType) -> None:
     row = state.list_nodes()[0]
     assert row.state == row["state"] == "ALIVE" and state.get_node(row.node_id) == row and state.get_node("x") is None
     with pytest.raises(AttributeError, match="node_id"):
-        row.colour  # noqa: B018
+        row.colour  # noqa: B018 (reading the attribute is what raises)
     with pytest.raises(ValueError, match="columns are"):
         state.list_nodes(filters=[("colour", "=", 1)])
 

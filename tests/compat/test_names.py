@@ -79,7 +79,7 @@ def test_the_tree_of_exceptions() -> None:
 
 def test_what_is_not_there_says_so() -> None:
     with pytest.raises(AttributeError, match="keep Ray for this part"):
-        ray.serve  # noqa: B018
+        ray.serve  # noqa: B018 (reading the attribute is what raises)
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("cellmesh.compat.ray.serve")
 

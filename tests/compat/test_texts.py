@@ -291,7 +291,7 @@ def test_refs_have_rays_methods(ray: ModuleType) -> None:
     with pytest.raises(TypeError, match="expected a dict"):
         _core.set_ref_methods([])
     with pytest.raises(AttributeError, match="no attribute 'columns'"):
-        ref.columns  # noqa: B018
+        ref.columns  # noqa: B018 (reading the attribute is what raises)
 
 
 def test_what_is_no_ref(ray: ModuleType) -> None:

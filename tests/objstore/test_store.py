@@ -236,7 +236,7 @@ def test_a_store_of_a_few_objects_is_full_with_them() -> None:
 def test_wrong_ids_are_refused(store: Store) -> None:
     for wrong in ("", "12", "x" * 32, "0" * 33, 5):
         with pytest.raises(ValueError, match="32 hexadecimal digits"):
-            store.ref(wrong)  # type: ignore[arg-type]
+            store.ref(wrong)
     with pytest.raises(LookupError):
         store.ref("0" * 32)
     with Store.create(1 << 20) as another:

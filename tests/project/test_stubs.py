@@ -76,7 +76,7 @@ def compared(name: str, stubs: list[Function], signature: str | None, is_method:
 def of_type(name: str, kind: type, stub: ast.ClassDef) -> Iterator[str]:
     """What differs between a type and its stub."""
     if issubclass(kind, tuple):
-        fields = list(kind.__match_args__)  # type: ignore[attr-defined]
+        fields = list(kind.__match_args__)
         if annotated(stub.body) != fields:
             yield f"the fields of {name} are {', '.join(fields)} in C, {', '.join(annotated(stub.body))} in the stub"
         return

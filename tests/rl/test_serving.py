@@ -53,6 +53,6 @@ def test_a_wrong_observation_fails_alone(server: Any) -> None:
 
 def test_bad_arguments() -> None:
     with pytest.raises(TypeError, match=r"serve\('ppo'\): a Policy is served"):
-        rl.serve("ppo")  # pyright: ignore[reportArgumentType]
+        rl.serve("ppo")
     with pytest.raises(ValueError, match="max_batch=0"):
         rl.serve(policy(1.0), max_batch=0)

@@ -242,7 +242,7 @@ def is_cut_off(end: socket.socket) -> bool:
 
 NO_MESSAGE = [
     b"\x03garbage",
-    b"\x03" + msgspec.msgpack.encode(WorkerOutput(1, 1, "x" * 50_000, 1)),  # type: ignore[arg-type]
+    b"\x03" + msgspec.msgpack.encode(WorkerOutput(1, 1, "x" * 50_000, 1)),
     b"\x03\x81\xa4type\xa5\n\x1b[2",
     b"\x07",
     b"\x02",
@@ -286,8 +286,8 @@ def test_what_comes_before_garbage_is_not_lost_with_it() -> None:
     found = []
     with pytest.raises(transport.Unreadable):
         for message, _ in channel.arriving():
-            found.append(message.text)  # type: ignore[attr-defined]
-    assert found == ["before"] and [message.text for message, _ in channel.receive_ready()] == ["behind"]  # type: ignore[attr-defined]
+            found.append(message.text)
+    assert found == ["before"] and [message.text for message, _ in channel.receive_ready()] == ["behind"]
     channel.close()
     others.close()
 

@@ -241,7 +241,7 @@ def test_the_streams_behave_as_streams(bench: Bench) -> None:
     bench.stdout.writelines(["d\n", "e\n"])
     bench.stdout.reconfigure(line_buffering=True)
     with pytest.raises(TypeError, match="must be str, not bytes"):
-        bench.stdout.write(b"no")  # type: ignore[arg-type]
+        bench.stdout.write(b"no")
     with pytest.raises(io.UnsupportedOperation):
         bench.stdout.read()
     bench.output.flush()

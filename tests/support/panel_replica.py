@@ -35,7 +35,7 @@ class Replica:
 
     def apply(self, header: GraphMessage, arrays: Arrays) -> None:
         if isinstance(header, Snapshot):
-            self.__init__()  # type: ignore[misc]
+            self.__init__()
         assert header.n == self.n + 1
         self.n, self.header = header.n, header
         for name, known in self.labels.items():

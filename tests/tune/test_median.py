@@ -12,7 +12,7 @@ from cellmesh.tune.schedulers import MedianStopping, Pause, Resume, Stop
 
 
 def rule(**options: object) -> MedianStopping:
-    return MedianStopping(time_attr="training_iteration", **{"grace_period": 0, **options})  # pyright: ignore
+    return MedianStopping(time_attr="training_iteration", **{"grace_period": 0, **options})
 
 
 def test_by_hand() -> None:

@@ -78,16 +78,16 @@ def test_an_object_is_taken_as_it_is() -> None:
     ("call", "error", "words"),
     [
         (lambda: make("ahsa"), ValueError, "no scheduler 'ahsa', there are fifo, asha, .*; did you mean 'asha'"),
-        (lambda: make(3), TypeError, "not 3"),  # pyright: ignore
+        (lambda: make(3), TypeError, "not 3"),
         (lambda: make("asha", max_tt=3), TypeError, "unknown option 'max_tt' of ASHA: did you mean 'max_t'"),
         (lambda: make("fifo", max_t=3), TypeError, "unknown option 'max_t' of FIFO: there is none .* Options: none"),
         (lambda: ASHA(max_t=0), ValueError, "option max_t=0 of ASHA: must be a number > 0"),
         (lambda: ASHA(max_t=3, grace_period=4), ValueError, "grace_period=4 .* at most max_t, which is 3"),
         (lambda: ASHA(reduction_factor=1), ValueError, "reduction_factor=1 .* > 1"),
-        (lambda: ASHA(brackets=1.5), ValueError, "brackets=1.5 .* whole number"),  # pyright: ignore
-        (lambda: ASHA(kind="hyper"), ValueError, "kind='hyper'"),  # pyright: ignore
+        (lambda: ASHA(brackets=1.5), ValueError, "brackets=1.5 .* whole number"),
+        (lambda: ASHA(kind="hyper"), ValueError, "kind='hyper'"),
         (lambda: ASHA(mode="maximum"), ValueError, "mode='maximum' .* \"min\" or \"max\""),
-        (lambda: ASHA(time_attr=3), ValueError, "time_attr=3"),  # pyright: ignore
+        (lambda: ASHA(time_attr=3), ValueError, "time_attr=3"),
         (lambda: HyperBand(max_t=0.5), ValueError, "max_t=0.5 of HyperBand: must be a number >= 1"),
         (lambda: HyperBand(reduction_factor=float("nan")), ValueError, "reduction_factor=nan"),
         (lambda: MedianStopping(min_samples_required=0), ValueError, "min_samples_required=0"),
@@ -155,7 +155,7 @@ def test_results_that_are_of_no_use(name: str) -> None:
     """Nothing has changed when they are refused."""
     told = Told(make(name), 1)
     good: dict[str, Any] = {"score": 1, "training_iteration": 1, "time_total_s": 1.0}
-    time = told.scheduler.options["time_attr"]  # pyright: ignore
+    time = told.scheduler.options["time_attr"]
     for bad, words in (
         ({k: v for k, v in good.items() if k != time}, f"trial 0 reported no {time!r}, the time_attr"),
         ({**good, time: float("nan")}, f"{time}=nan"),

@@ -67,7 +67,7 @@ _names = {
 for _name, _base in _names.items():
     globals()[_name] = getattr(_ours, _name, None) or type(_name, (_base,), {"__module__": __name__})
 
-__all__ = [  # noqa: PLE0604
+__all__ = [  # noqa: PLE0604 (some names are those of the table)
     "ActorAlreadyExistsError",
     "ActorDiedError",
     "ActorUnavailableError",

@@ -86,7 +86,7 @@ def atari(
         env = AtariPreprocessing(env, noop_max=noop_max, frame_skip=frame_skip, screen_size=screen_size)
         if episodic_life:
             env = EpisodicLife(env)
-        meanings = list(getattr(env.unwrapped, "get_action_meanings")())  # noqa: B009
+        meanings = list(getattr(env.unwrapped, "get_action_meanings")())  # noqa: B009 (environments of Atari have it, the class Env has not)
         if fire_reset and len(meanings) > FIRE and meanings[FIRE] == "FIRE":
             env = FireReset(env)
         if clip_rewards:
@@ -112,7 +112,7 @@ class EpisodicLife(gym.Wrapper[Any, Any, Any, Any]):
         if self._is_over or seed is not None:
             seen, info = self.env.reset(seed=seed, options=options)
         self._lives, self._is_over = self._left(), False
-        return seen, info  # pyright: ignore[reportPossiblyUnboundVariable]
+        return seen, info  # pyright: ignore[reportPossiblyUnboundVariable] (one of the two conditions holds)
 
     def step(self, action: Any) -> Step:
         """A step; it terminates if it costs a life."""
@@ -122,7 +122,7 @@ class EpisodicLife(gym.Wrapper[Any, Any, Any, Any]):
         return seen, reward, terminated or 0 < self._lives < before, truncated, info
 
     def _left(self) -> int:
-        return self.env.unwrapped.ale.lives()  # pyright: ignore[reportAttributeAccessIssue]
+        return self.env.unwrapped.ale.lives()  # pyright: ignore[reportAttributeAccessIssue] (environments of Atari have it, the class Env has not)
 
 
 class FireReset(gym.Wrapper[Any, Any, Any, Any]):

@@ -72,5 +72,5 @@ class Actions:
             return raw + space.start
         if isinstance(space, spaces.MultiDiscrete):
             return raw.reshape(-1, *space.shape) + space.start
-        shaped = raw.reshape(-1, *space.shape)  # pyright: ignore[reportOptionalIterable]
+        shaped = raw.reshape(-1, *space.shape)  # pyright: ignore[reportOptionalIterable] (a space of numbers has a shape)
         return np.clip(shaped, space.low, space.high).astype(space.dtype) if isinstance(space, spaces.Box) else shaped

@@ -109,7 +109,7 @@ class Segment:
             machine.runs,
             node,
             machine.tree,
-            lambda node: machine.shell.peers.get(node),  # type: ignore[arg-type,return-value]
+            lambda node: machine.shell.peers.get(node),
         )
 
     def look(self) -> bool:
@@ -194,7 +194,7 @@ class Machine:
     @property
     def peers(self) -> dict[str, Peer]:
         """What there is with the others, by name."""
-        return {self.names[node - 1]: peer for node, peer in self.shell.peers.items()}  # type: ignore[misc]
+        return {self.names[node - 1]: peer for node, peer in self.shell.peers.items()}
 
     def shape_of(
         self, demand: dict[str, int], hold: dict[str, int] | None, env: int, pool: Pool, priority: int

@@ -49,7 +49,7 @@ class Divided:
 
     def divide(self) -> None:
         with self.them.lock:
-            self.them.is_lost = lambda here, there, message: {here, there} == {"a", "b"}  # type: ignore[method-assign]
+            self.them.is_lost = lambda here, there, message: {here, there} == {"a", "b"}
             self.them.queue = deque(entry for entry in self.them.queue if set(entry[:2]) != {"a", "b"})
             self.them.end("a", "b")
 
@@ -60,7 +60,7 @@ class Divided:
         with self.them.lock:
             self.them.end("b", "a")
             self.them.queue = deque(entry for entry in self.them.queue if set(entry[:2]) != {"a", "b"})
-            self.them.is_lost = lambda here, there, message: False  # type: ignore[method-assign]
+            self.them.is_lost = lambda here, there, message: False
             self.them.join("a", "b")
             self.them.join("b", "a")
 

@@ -39,7 +39,7 @@ class Partings:
         self.kind: type | None = None
         self.is_before = False
         self.n = 0
-        them.is_lost = self.is_lost  # type: ignore[method-assign]
+        them.is_lost = self.is_lost
 
     def arm(self, kind: type | None, is_before: bool) -> None:
         with self.them.lock:

@@ -384,7 +384,7 @@ def test_a_checkpoint_comes_when_nobody_has_a_handle_any_more(two: Machines) -> 
         held_back.extend([message] if is_one else [])
         return is_one
 
-    two.is_lost = hold_back  # type: ignore[method-assign]
+    two.is_lost = hold_back
     cm.get(walk.save.remote(2))
     wait_until(lambda: held_back, 20)
     with two.lock:

@@ -65,7 +65,7 @@ def test_what_does_not_come_is_waited_for_no_longer_than_asked(two: Machines) ->
     refs = [ones.remote(MB), ones.remote(2 * MB)]
     assert len(cm.wait(refs, num_returns=2, timeout=20)[0]) == 2, "they are there, and their bytes are not here"
     with two.lock:
-        two.is_lost = lambda here, there, message: isinstance(message, messages.Chunk)  # type: ignore[method-assign]
+        two.is_lost = lambda here, there, message: isinstance(message, messages.Chunk)
     for what in (refs[0], refs):
         with pytest.raises(cm.exceptions.GetTimeoutError, match=r"0.2 s"):
             cm.get(what, timeout=0.2)
@@ -100,14 +100,14 @@ def test_arguments_of_many_tasks_come_at_once_and_no_more_of_them_run_than_there
 
         with two.lock:
             two.routes.clear()
-            two.is_lost = hold  # type: ignore[method-assign]
+            two.is_lost = hold
         seen = [beside_how_many.remote(value, str(tmp_path)) for value in values]
         go.touch()
         wait_until(
             lambda: len({message.slot for _, _, message in held}) == 6, 20, "all of them wait for what they are given"
         )
         with two.lock:
-            two.is_lost = lambda here, there, message: False  # type: ignore[method-assign]
+            two.is_lost = lambda here, there, message: False
             two.queue.extend((*each, b"") for each in held)
         assert cm.get(seen, timeout=30) == [1] * 6
         cm.get(begun)
@@ -296,7 +296,7 @@ def test_a_source_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None
         them.routes["a"] = ["b"]
         sums = hand_out(them, value, go)
         wait_until(lambda: len(list(tmp_path.iterdir())) == 1, 30)
-        them.is_lost = lambda here, there, message: here == "b" and isinstance(message, messages.Chunk)  # type: ignore[method-assign]
+        them.is_lost = lambda here, there, message: here == "b" and isinstance(message, messages.Chunk)
         them.routes["a"] = ["c"]
         sums += hand_out(them, value, go)
         wait_until(lambda: any(isinstance(message, messages.Redirect) for message in them.seen), 20)
@@ -376,7 +376,7 @@ def test_who_asks_for_copies_gets_what_there_is_and_no_more(tmp_path: Path) -> N
                 answers.append((message.found, message.at))
             return False
 
-        them.is_lost = note  # type: ignore[method-assign]
+        them.is_lost = note
         asked = [
             (slot, generation, 0, 100, 1),
             (slot, generation, 16 * MB, 1 << 20, 1),

@@ -77,11 +77,11 @@ def test_drivers_of_all_machines_are_listed_while_they_are_there_and_afterwards(
         )
         assert says(second) == "begun"
         joined.communicate("\n", timeout=30)
-        second.stdin.write("\n")  # type: ignore[union-attr]
-        second.stdin.flush()  # type: ignore[union-attr]
+        second.stdin.write("\n")
+        second.stdin.flush()
         assert says(second) == "has left"
         os.kill(serving(here), signal.SIGKILL)  # its next life knows them, too
-        second.stdin.write("\n")  # type: ignore[union-attr]
+        second.stdin.write("\n")
         ends_well(second)
 
         def listed(what: str) -> list[dict[str, Any]]:

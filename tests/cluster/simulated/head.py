@@ -53,7 +53,7 @@ class HeadProcess(Process):
             self.held[wire] = message.held
             before = self.head.nodes.get(message.member.node)
             number = before.number if before is not None else -1
-        self.on(head_core.Received(wire, wire.ends[0].key, message))  # type: ignore[attr-defined]
+        self.on(head_core.Received(wire, wire.ends[0].key, message))
         if isinstance(message, Register) and (node := self.head.nodes.get(message.member.node)) is not None:
             self.world.must(
                 node.number >= number,
@@ -85,7 +85,7 @@ class HeadProcess(Process):
                 self.cluster.store.evict(action.node, action.reason)
             elif isinstance(action, head_core.Perform):
                 reply = self.cluster.store.perform(action.request)
-                action.to.send(self, reply)  # type: ignore[attr-defined]
+                action.to.send(self, reply)
             elif isinstance(action, head_core.Probe):
                 self.cluster.probe(self, action.node)
             elif isinstance(action, head_core.Stop):
@@ -100,9 +100,9 @@ class HeadProcess(Process):
             world.tell(f"{self} says {message}")
         if isinstance(message, Registered):
             for wire in action.to:
-                number = wire.ends[0].me.node  # type: ignore[attr-defined]
+                number = wire.ends[0].me.node
                 world.must(number not in self.cluster.evicted, f"node {number}, which is dead, was let in again")
-                for held in self.held[wire]:  # type: ignore[index]
+                for held in self.held[wire]:
                     world.must(
                         held.node not in self.head.nodes or held.lease in self.head.ledger.leases,
                         f"lease {held.lease}, which node {number} says that it holds, is not in the ledger",

@@ -506,7 +506,7 @@ class Machine(Process):
             named = work.wish.kind == "node" and not work.wish.soft
             world.must(not named or work.wish.node == session_of(node), f"{self} sends to {node}, not {work.wish.node}")
         elif isinstance(action, events.Warn) and not isinstance(action.shape, GroupKey):
-            self.warned.add(action.shape[0])  # type: ignore[index]
+            self.warned.add(action.shape[0])
         elif isinstance(action, events.Stop):
             world.tell(f"{self} stops: {action.kind}, {action.reason}")
             is_used = any(peer.is_guest for peer in self.shell.peers.values())

@@ -232,8 +232,8 @@ class Run:
                 if not isinstance(action.message, Heard):
                     self.n_of[f"-> {type(action.message).__name__}"] += len(action.to)
                 for node in action.to:
-                    said = events.HeadSaid(node.core.attempt, action.message)  # type: ignore[attr-defined]
-                    self.at(self.head_free_at - self.now + DELAY_S, node.on, said)  # type: ignore[attr-defined]
+                    said = events.HeadSaid(node.core.attempt, action.message)
+                    self.at(self.head_free_at - self.now + DELAY_S, node.on, said)
 
     def quantile_ms(self, q: float) -> float:
         left = q * self.n_done
@@ -286,7 +286,7 @@ def ask_worst_case(n: int) -> float:
     began = time.thread_time()
     for i in range(k):
         [send] = head_core.step(head, head_core.Received(1, b"", head_core.Ask(i + 1, 1, CPU, 1)), 0.0)
-        head_core.step(head, head_core.Received(1, b"", head_core.Return({send.message.leases[0].lease: 1})), 0.0)  # type: ignore[union-attr]
+        head_core.step(head, head_core.Received(1, b"", head_core.Return({send.message.leases[0].lease: 1})), 0.0)
     return 1e6 * (time.thread_time() - began) / k
 
 

@@ -97,7 +97,7 @@ class Client:
         self.number += 1
         return self.store.perform(
             StoreRequest(self.number, self.node, table, operation, key, value, lives_with, expected)
-        )  # type: ignore[arg-type]
+        )
 
 
 # ---- the contract
@@ -144,8 +144,8 @@ def test_an_eviction_looks_only_at_what_goes_with_the_node(
         assert mine("claim", f"with it {i}", b"x", table="names", lives_with=True).done
     assert mine("delete", "with it 1", table="names").done and mine("claim", "with it 1", b"y", table="names").done
 
-    class Watched(dict):  # type: ignore[type-arg]
-        def items(self):  # type: ignore[no-untyped-def]
+    class Watched(dict):
+        def items(self):
             raise AssertionError("it looks through a table")
 
         __iter__ = values = items
@@ -584,7 +584,7 @@ def test_clusters_share_a_redis(redis_server: RedisServer) -> None:
     assert one.begin_life() == two.begin_life() == 1
     Client(one)("put", "a")
     assert not Client(two)("get", "a").done
-    assert one._backend.warning == ""  # type: ignore[attr-defined]
+    assert one._backend.warning == ""
     one.close()
     two.close()
 

@@ -253,7 +253,7 @@ def test_a_stranger_never_gets_a_byte_looked_at(ends: Ends, monkeypatch: pytest.
     a, b, _a_keys, b_keys = ends
     taken: list[bytes] = []
     take = b._take
-    monkeypatch.setattr(b, "_take", lambda frames: taken.append(frames[1].bytes) or take(frames))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(b, "_take", lambda frames: taken.append(frames[1].bytes) or take(frames))
     unknown = Stranger(sockets.new_pair(), b_keys.public, b.endpoint)
     astray = Stranger(sockets.new_pair(), sockets.new_pair().public, b.endpoint)
     with closing(unknown, astray):
@@ -665,6 +665,6 @@ def test_an_address_that_is_taken_or_not_ours_is_named(door: Door, head: HeadSoc
 
 def test_sockets_without_keys_cannot_be_made() -> None:
     with pytest.raises(TypeError):
-        Peers()  # type: ignore[call-arg]
+        Peers()
     with pytest.raises(AttributeError):
-        Peers(None, "127.0.0.1", ToPeer)  # type: ignore[arg-type]
+        Peers(None, "127.0.0.1", ToPeer)

@@ -157,17 +157,17 @@ def test_what_belongs_to_the_class_travels_with_it(
 
 def test_a_method_that_cannot_travel_is_told_at_once(cm: ModuleType) -> None:
     class Cached:
-        @functools.lru_cache  # noqa: B019
+        @functools.lru_cache  # noqa: B019 (the cache on a method is what is tested)
         def f(self) -> int:
             return 1
 
     Cached.__qualname__, Cached.f.__qualname__ = "Cached", "Cached.f"
-    sys.modules[__name__].Cached = cm.remote(Cached)  # type: ignore[attr-defined]
+    sys.modules[__name__].Cached = cm.remote(Cached)
     try:
         with pytest.raises(TypeError, match=r"Cached.f is a functools._lru_cache_wrapper"):
-            sys.modules[__name__].Cached.remote()  # type: ignore[attr-defined]
+            sys.modules[__name__].Cached.remote()
     finally:
-        del sys.modules[__name__].Cached  # type: ignore[attr-defined]
+        del sys.modules[__name__].Cached
 
 
 def test_an_attribute_that_is_set_is_set_in_the_class(cm: ModuleType) -> None:

@@ -229,7 +229,7 @@ def test_a_machine_that_has_no_more_threads_serves_with_those_there_are(
             def refuse(thread: threading.Thread) -> None:
                 raise RuntimeError("can't start new thread")
 
-            threading.Thread.start = refuse  # type: ignore[method-assign]
+            threading.Thread.start = refuse
 
         def double(self, x: int) -> int:
             return 2 * x

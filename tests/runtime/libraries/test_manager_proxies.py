@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(60)
 def manager() -> Iterator[SyncManager]:
     with multiprocessing.get_context("fork").Manager() as made:
         yield made
-    made._process.close()  # type: ignore[attr-defined]  # pytest holds what a fixture has given until later
+    made._process.close()  # pytest holds what a fixture has given until later
 
 
 @cellmesh.remote
@@ -125,7 +125,7 @@ CountManager.register("Counts", Counts)
 def test_a_manager_of_the_user_s_with_a_key_of_its_own(cm: ModuleType) -> None:
     before = bytes(multiprocessing.current_process().authkey)
     with CountManager(authkey=b"its own", ctx=multiprocessing.get_context("fork")) as manager:
-        counts = manager.Counts()  # type: ignore[attr-defined]
+        counts = manager.Counts()
 
         @cm.remote
         def add(to: Any, n: int) -> Any:

@@ -139,13 +139,13 @@ def test_wrong_arguments_of_an_actor(cm: ModuleType) -> None:
 def test_unknown_methods(cm: ModuleType) -> None:
     counter = Counter.remote()
     with pytest.raises(AttributeError, match=r"'Counter' has no method 'ad'; did you mean 'add'"):
-        counter.ad  # noqa: B018
+        counter.ad  # noqa: B018 (reading the attribute is what raises)
     with pytest.raises(AttributeError, match="only by a method of Counter"):
         counter.n = 3
     with pytest.raises(AttributeError, match=r"of the class, Counter\.options\(\.\.\.\)"):
         counter.options(num_cpus=1)
     with pytest.raises(AttributeError, match="'Counter' has no attribute 'ad'"):
-        Counter.ad  # noqa: B018
+        Counter.ad  # noqa: B018 (reading the attribute is what raises)
     assert not hasattr(Counter, "_repr_html_")
 
 

@@ -352,7 +352,7 @@ def test_refs_are_equal_to_themselves_and_told_from_what_is_no_value(cm: ModuleT
     same = cm.get(cm.put([ref]))[0]
     assert same is not ref and same == ref and not same != ref and ref != other
     assert (ref == None) is False and ref != None  # noqa: E711 (the comparison is what is tested)
-    assert ref != sentinel and ref != int and ref != mock.sentinel.missing  # noqa: E721 (likewise)
+    assert ref != sentinel and ref != int and ref != mock.sentinel.missing  # noqa: E721 (the comparison is what is tested)
     refs = [None, other, sentinel, ref]
     assert ref in refs and refs.index(same) == 3 and {ref, other, None} == {same, other, None}
     refs.remove(same)

@@ -32,7 +32,7 @@ def cell(cm: ModuleType) -> Iterator[Callable[[str], Any]]:
         exec(code, namespace)
         return namespace.get("seen")
 
-    run.namespace = namespace  # type: ignore[attr-defined]
+    run.namespace = namespace
     yield run
     namespace.clear()
     gc.collect()

@@ -184,7 +184,7 @@ def test_parameters_are_stored_once() -> None:
 
 def test_a_class_with_parameters_and_resources() -> None:
     class Mine(tune.Trainable):
-        def setup(self, config: dict[str, Any], data: Any = None) -> None:  # type: ignore[override]
+        def setup(self, config: dict[str, Any], data: Any = None) -> None:
             self.sum = float(data.sum())
 
         def step(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def store() -> Store:
 
 @pytest.fixture
 def notifier(store: Store) -> Iterator[Notifier]:
-    notifier = Notifier(store)  # type: ignore[arg-type]
+    notifier = Notifier(store)
     yield notifier
     notifier.close()
 
@@ -168,7 +168,7 @@ def test_a_slow_callback_delays_nobody(store: Store, notifier: Notifier) -> None
 
 def test_callbacks_that_wait_for_each_other(store: Store) -> None:
     """As many as there are threads; what more of them wait for comes when the session ends."""
-    notifier, come = Notifier(store), [threading.Event() for _ in range(MOST_CALLERS + 1)]  # type: ignore[arg-type]
+    notifier, come = Notifier(store), [threading.Event() for _ in range(MOST_CALLERS + 1)]
     for i in range(MOST_CALLERS):
         notifier.add(i, None, lambda i=i: come[i + 1].wait(20) and come[i].set())
         store.seal(i)
@@ -219,7 +219,7 @@ def test_a_closed_loop_is_nobodys_trouble(store: Store, notifier: Notifier) -> N
 
 @pytest.mark.parametrize("session_first", [True, False])
 def test_the_end_answers_everybody(store: Store, session_first: bool) -> None:
-    notifier = Notifier(store)  # type: ignore[arg-type]
+    notifier = Notifier(store)
     told: list[int] = []
     notifier.add(1, None, lambda: told.append(1))
     if session_first:
@@ -235,7 +235,7 @@ def test_the_end_answers_everybody(store: Store, session_first: bool) -> None:
 def test_asking_interrupted_anywhere(store: Store) -> None:
     """At whatever instruction: it wakes others afterwards, from the next one on, and ends."""
     refs = itertools.count()
-    asked = Notifier(store)  # type: ignore[arg-type]
+    asked = Notifier(store)
     for number in interrupted_everywhere(lambda: asked.add(next(refs), None, lambda: None)):
         told: list[int] = []
         ref = next(refs)
@@ -244,7 +244,7 @@ def test_asking_interrupted_anywhere(store: Store) -> None:
         wait_until(lambda: told == [ref], what=f"interrupted at instruction {number}")
         if number % 10 == 0:
             asked.close()
-            asked = Notifier(store)  # type: ignore[arg-type]
+            asked = Notifier(store)
     asked.close()
 
 
@@ -253,7 +253,7 @@ def test_why_somebody_waits_is_looked_at_after_a_while_and_once(store: Store, mo
     asked: list[int] = []
     monkeypatch.setattr(notifier_module, "tell_why_it_waits", asked.append)
     monkeypatch.setattr(notifier_module, "PATIENCE_S", 1e9)
-    notifier = Notifier(store)  # type: ignore[arg-type]
+    notifier = Notifier(store)
     told: list[int] = []
     for ref in range(4):
         notifier.add(ref, None, lambda ref=ref: told.append(ref))

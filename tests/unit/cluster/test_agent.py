@@ -92,14 +92,14 @@ def row(n: int, index: int = 1, demand: dict[str, int] = CPU, wish: Wish | None 
     """Tasks that could not run at home, or that ask where to."""
     asks = wish is not None
     text = strategies.to_text(wish) if wish is not None else ""
-    return Waiting(index, demand, n, asks=asks, wish=text, **{"fits": False, **more})  # type: ignore[arg-type]
+    return Waiting(index, demand, n, asks=asks, wish=text, **{"fits": False, **more})
 
 
 class Driven:
     """An agent, node 1, with a clock and the checks after every step."""
 
     def __init__(self, **settings: object) -> None:
-        self.core = core.start(who(1), 100.0, Settings(**settings))  # type: ignore[arg-type]
+        self.core = core.start(who(1), 100.0, Settings(**settings))
         self.now = 100.0
 
     def __call__(self, *events: Event) -> list[Action]:
@@ -182,7 +182,7 @@ def test_everything_is_told_and_asked_again_on_a_new_connection() -> None:
     assert agent(Tick()) == [Connect(2)]
     assert told(agent(Connected(2))) == [Register(who(1), 2, 1, [Held(50, 2, CPU, 3)])]
     again = told(agent.registered(2))
-    assert [type(m) for m in again] == [Ask, StoreRequest] and again[0].number != ask.number  # type: ignore[union-attr]
+    assert [type(m) for m in again] == [Ask, StoreRequest] and again[0].number != ask.number
 
 
 def test_what_is_said_on_an_earlier_connection_is_not_heard() -> None:

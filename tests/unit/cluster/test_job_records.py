@@ -26,7 +26,7 @@ class Node:
         self.entries: dict[str, dict[str, Any]] = {"jobs": {}, "runs": {}, "groups": {}}
         self.groups: list[dict[str, Any]] = []
         self.n_told = 0
-        self.records = JobRecords(self, ME, owner, self.tell, lambda: self.n_elsewhere, lambda: ME.called)  # type: ignore[arg-type]
+        self.records = JobRecords(self, ME, owner, self.tell, lambda: self.n_elsewhere, lambda: ME.called)
         self.now = 0.0
 
     def clients(self) -> list[dict[str, Any]]:

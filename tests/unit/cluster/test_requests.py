@@ -53,7 +53,7 @@ class Bench:
             7,
             self.asked.append,
             self.peers.get,
-            lambda node, call, *arguments: call(*arguments),  # type: ignore[arg-type]
+            lambda node, call, *arguments: call(*arguments),
             self.asked_nodes.append,
         )
 

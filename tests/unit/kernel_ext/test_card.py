@@ -191,5 +191,5 @@ def test_amounts(n: float, text: str) -> None:
 def test_of_what_runs_elsewhere_it_is_said_where_its_stack_can_be_seen() -> None:
     facts = CardFacts("1", "running", node="elm 3dce", pid_there=7)
     ref: Any = SimpleNamespace(client=None)
-    ((title, text),) = _of_future(ref, SimpleNamespace(all_facts=lambda ref: facts), None).sections  # type: ignore[arg-type]
+    ((title, text),) = _of_future(ref, SimpleNamespace(all_facts=lambda ref: facts), None).sections
     assert title == "Where it is now (pid 7 on elm 3dce)" and "there `cellmesh stack 7` shows it" in text
