@@ -2,17 +2,23 @@
 
 cloudpickle pickles functions and classes that no import finds, such as those of a notebook. From 3.1.3 on it names no
 file in them, so that one function always has one pickle; a traceback has line numbers alone then, and neither it nor
-`inspect` or a debugger finds the source. Whatever cellmesh pickles with cloudpickle, it pickles through here.
+`inspect` or a debugger finds the source. Whatever cellmesh pickles with cloudpickle, it pickles through here. What
+cloudpickle cannot pickle, or not load again, has modules of its own: `class_pickles`, `function_pickles`,
+`exception_pickles`.
 """
 
 from __future__ import annotations
 
+import functools
 import io
 from collections import ChainMap
-from types import CodeType
+from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
+
+from . import class_pickles, exception_pickles, function_pickles
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -27,11 +33,45 @@ def reduce_code(code: CodeType) -> Any:
     return make, (*args[:FILENAME], code.co_filename, *args[FILENAME + 1 :])
 
 
-class Pickler(cloudpickle.Pickler):
-    """cloudpickle's, with names of files."""
+REDUCERS: dict[type, Callable[[Any], Any]] = {
+    CodeType: reduce_code,
+    function_pickles.Cached: function_pickles.reduce_cached,
+}
 
-    # What libraries register with `copyreg` while a program runs is seen through cloudpickle's own table.
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: reduce_code}, cloudpickle.Pickler.dispatch_table)
+
+def of_subclass(cls: type) -> Callable[[Any], Any] | None:
+    """What makes pickle's parts of an instance, for a class of which users' programs have subclasses; None if it is
+    none of them."""
+    if issubclass(cls, BaseException):
+        return exception_pickles.of_class(cls)
+    return function_pickles.reduce_cached_property if issubclass(cls, functools.cached_property) else None
+
+
+class _Reducers(ChainMap[type, Callable[[Any], Any]]):
+    """What libraries register with `copyreg` while a program runs is seen through cloudpickle's own table."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Any]:
+        if (found := of_subclass(cls)) is None:
+            raise KeyError(cls)
+        return found
+
+
+class Pickler(cloudpickle.Pickler):
+    """cloudpickle's, with names of files, and with what it cannot pickle."""
+
+    dispatch_table: ClassVar[Any] = _Reducers(REDUCERS, cloudpickle.Pickler.dispatch_table)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Pickle's parts of a function or class; NotImplemented for anything else."""
+        if isinstance(obj, FunctionType):
+            parts = super().reducer_override(obj)
+            if parts is not NotImplemented and (registry := function_pickles.registry_of(obj)) is not None:
+                return function_pickles.reduce_dispatching(obj, registry)
+            return parts
+        if issubclass(type(obj), type):
+            parts = super().reducer_override(obj)
+            return class_pickles.restored(obj, parts) if isinstance(parts, tuple) and len(parts) == 6 else parts
+        return NotImplemented
 
 
 def dump(value: object, file: SupportsWrite[bytes]) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from . import own_pickles
+from . import code_pickles, own_pickles
 from ._core import shared_place, shared_view
-from .code_pickles import PROTOCOL, reduce_code
+from .code_pickles import PROTOCOL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ def of_imported_libraries() -> Reducers:
 
 @cache
 def _reducers(numpy: bool, pyarrow: bool, polars: bool, matplotlib: bool) -> Reducers:
-    reducers: Reducers = {CodeType: reduce_code}
+    reducers: Reducers = {**code_pickles.REDUCERS}
     if numpy:
         import numpy as np
 
@@ -60,7 +59,9 @@ def _reducers(numpy: bool, pyarrow: bool, polars: bool, matplotlib: bool) -> Red
 def of_subclass(cls: type) -> Callable[[Any], Any] | None:
     """Likewise, for a class of which users' programs have subclasses; None if it is none of them."""
     managers = sys.modules.get("multiprocessing.managers")
-    return _reduce_proxy if managers is not None and issubclass(cls, managers.BaseProxy) else None
+    if managers is not None and issubclass(cls, managers.BaseProxy):
+        return _reduce_proxy
+    return code_pickles.of_subclass(cls)
 
 
 # ---------------------------------------------------------------- multiprocessing

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from . import own_pickles, reducers
+from . import code_pickles, own_pickles, reducers
 from .code_pickles import PROTOCOL
 
 if TYPE_CHECKING:
@@ -39,14 +39,17 @@ _reducers = own_pickles.reducers
 
 
 class _Reducers(dict[type, Callable[[Any], Any]]):
-    """Ours, and then those of subclasses, cloudpickle and `copyreg`, to which libraries add at any time."""
+    """Ours, and then those of cloudpickle and `copyreg`, to which libraries add at any time, and of subclasses."""
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
-        return reducers.of_subclass(cls) or cloudpickle.Pickler.dispatch_table[cls]
+        found = cloudpickle.Pickler.dispatch_table.get(cls) or reducers.of_subclass(cls)
+        if found is None:
+            raise KeyError(cls)
+        return found
 
 
-class Pickler(cloudpickle.Pickler):
-    """cloudpickle, except for classes with registered serializers, and data of some libraries (see `reducers`)."""
+class Pickler(code_pickles.Pickler):
+    """That of code, except for classes with registered serializers, and data of some libraries (see `reducers`)."""
 
     def __init__(
         self, file: SupportsWrite[bytes], buffer_callback: Callable[[_pickle.PickleBuffer], Any] | None = None

@@ -290,23 +290,23 @@ def _dump_text(error: BaseException, text: str) -> bytes:
 
 class _Text:
     def __init__(self, cls: type[BaseException], text: str) -> None:
-        self.parts = cls, (text,), {}
+        self.parts = cls, text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_parts, self.parts
+        return _with_text, self.parts
 
 
 def _dump_parts(error: BaseException, text: str) -> bytes:
-    """The pickle of an exception that will be made again without its `__init__`, and likewise those that it holds.
-
-    Many exception classes cannot be unpickled otherwise, because their `__init__` wants other arguments than `args`
-    holds.
+    """The pickle of an exception that will be made again without its `__init__`, and likewise those that it holds,
+    whatever their classes say of it.
     """
+
+    from ..objstore import exception_pickles
 
     class Pickler(_pickler()):
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, BaseException):
-                return _from_parts, (type(obj), obj.args, dict(vars(obj)))
+                return exception_pickles.parts(obj)
             return super().reducer_override(obj)
 
     file = _File()
@@ -314,8 +314,9 @@ def _dump_parts(error: BaseException, text: str) -> bytes:
     return file.getvalue()
 
 
-def _from_parts(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
+def _with_text(cls: type[BaseException], text: str) -> BaseException:
+    from ..objstore.exception_pickles import ARGS
+
+    error = cls.__new__(cls, text)
+    ARGS.__set__(error, (text,))
     return error

@@ -144,13 +144,10 @@ def _fields_of(cls: type[BaseException]) -> tuple[str, ...]:
 def _copy_into(both: type[TaskError], cause: BaseException) -> TaskError:
     """An instance that carries everything the cause carries, made without calling the user's `__new__` and
     `__init__`."""
-    heap_type = 1 << 9
-    builtin: Any = both
-    while builtin.__flags__ & heap_type:  # the base that decides what lies in memory, and so whose __new__ is allowed
-        builtin = builtin.__base__
-    error = builtin.__new__(both, *cause.args)
-    builtin.__init__(error, *cause.args)
-    error.args = cause.args
+    from ..objstore.exception_pickles import ARGS, make
+
+    error: Any = make(both, ARGS.__get__(cause))
+    ARGS.__set__(error, ARGS.__get__(cause))
     for name in _fields_of(type(cause)):
         try:
             setattr(error, name, getattr(cause, name))

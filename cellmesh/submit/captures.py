@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from cloudpickle.cloudpickle import _extract_code_globals, _should_pickle_by_reference
 
-from ..objstore import serialization
+from ..objstore import function_pickles, serialization
 from ..objstore._core import Watch
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ _LEAVES = frozenset(
         property,
         staticmethod,
         classmethod,
+        functools.cached_property,
+        function_pickles.Cached,
         types.FunctionType,
         types.BuiltinFunctionType,
         types.MethodType,
@@ -136,6 +138,9 @@ class Capture:
             self._look_into(name, value)
 
     def _see_function(self, function: types.FunctionType) -> None:
+        if (registry := function_pickles.registry_of(function)) is not None:
+            self._look_into(f"{function.__name__}.registry", registry)
+            return
         namespace = function.__globals__
         for name in _extract_code_globals(function.__code__):
             if (id(namespace), name) in self._names:

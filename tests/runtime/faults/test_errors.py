@@ -158,6 +158,25 @@ def test_an_exception_that_cannot_be_unpickled(cm: ModuleType) -> None:
         cm.get(fails.remote())
 
 
+def test_an_exception_whose_args_cannot_be_set_keeps_its_class_and_its_note(cm: ModuleType) -> None:
+    class FrozenArgs(Exception):
+        def __init__(self, code: int) -> None:
+            super().__init__(code)
+            self.code = code
+
+        args = property(lambda self: ("cannot be set",))
+
+    @cm.remote
+    def fail() -> None:
+        error = FrozenArgs(7)
+        error.add_note("for the reader")
+        raise error
+
+    with pytest.raises(FrozenArgs) as raised:
+        cm.get(fail.remote(), timeout=30)
+    assert raised.value.code == 7 and "for the reader" in str(raised.value)
+
+
 def test_a_result_that_cannot_be_pickled(cm: ModuleType) -> None:
     @cm.remote
     def holds_a_lock():

@@ -159,3 +159,49 @@ def test_a_large_one_is_told_by_what_it_holds(cm: ModuleType) -> None:
 def test_what_cannot_be_made_remote_says_why(cm: ModuleType, make: Callable[[], object], text: str) -> None:
     with pytest.raises(TypeError, match=text):
         make()
+
+
+NOTEBOOK = """
+import functools
+
+@functools.cache
+def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+@functools.singledispatch
+def kind(x): return "other"
+
+@kind.register
+def _(x: int): return "int"
+
+def both(x): return fib(20), kind(x), kind("")
+
+class Lazy:
+    @functools.cached_property
+    def value(self): return fib(30)
+    def get(self): return self.value
+"""
+
+
+def test_cached_functions_and_those_that_choose_by_type(cm: ModuleType) -> None:
+    names = {"__name__": "__main__"}
+    exec(NOTEBOOK, names)
+    fib, kind, both, lazy = (names[name] for name in ("fib", "kind", "both", "Lazy"))
+    assert cm.get(cm.remote(fib).remote(30), timeout=30) == 832040
+    assert cm.get(cm.remote(lambda f, x: f(x)).remote(kind, 3), timeout=30) == "int"
+    assert cm.get(cm.remote(lazy).remote().get.remote(), timeout=30) == 832040
+    task = cm.remote(both)
+    assert cm.get(task.remote(3), timeout=30) == (6765, "int", "other")
+
+
+def test_a_cache_that_fills_is_no_change_and_a_function_for_another_type_is_one(cm: ModuleType) -> None:
+    names = {"__name__": "__main__"}
+    exec(NOTEBOOK, names)
+    task = cm.remote(names["both"])
+    assert cm.get(task.remote(""), timeout=30) == (6765, "other", "other")
+    made = task._export.made
+    assert names["both"](1.5) == names["both"](None)
+    assert cm.get([task.remote("") for _ in range(9)], timeout=30) == [(6765, "other", "other")] * 9
+    assert task._export.made is made
+    names["kind"].register(str, lambda x: "text")
+    assert cm.get(task.remote(""), timeout=30) == (6765, "text", "text")
+    assert task._export.made is not made

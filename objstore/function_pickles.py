@@ -1,0 +1,86 @@
+"""Functions with a cache, those that choose by the type of an argument, and cached properties, for other processes.
+
+What they were made of travels, what they have kept does not: caches are empty at the other end, and locks are new.
+What an import finds there goes by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+from threading import RLock
+from types import FunctionType
+from typing import Any
+
+from cloudpickle.cloudpickle import _is_registered_pickle_by_value, _lookup_module_and_qualname
+
+Cached: Any = functools._lru_cache_wrapper
+# Of what `lru_cache` keeps beside the function: the function, and a function of its own that tells its parameters.
+REMADE = ("__wrapped__", "cache_parameters")
+NAMED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+
+
+def reduce_cached(cached: Any) -> str | tuple[Any, ...]:
+    """A function with `lru_cache` or `cache`: the function and the size of its cache."""
+    found = _lookup_module_and_qualname(cached)
+    if (found is not None and not _is_registered_pickle_by_value(found[0])) or not hasattr(cached, "__wrapped__"):
+        return cached.__reduce__()
+    state = {name: value for name, value in vars(cached).items() if name not in REMADE}
+    return _make_cached, (cached.__wrapped__, *cached.cache_parameters().values()), state
+
+
+def _make_cached(function: Any, maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize, typed)(function)
+
+
+# ---------------------------------------------------------------- cached_property
+def reduce_cached_property(prop: functools.cached_property[Any]) -> tuple[Any, ...]:
+    """A `cached_property`, or one of a subclass: all but its lock, which it has before Python 3.12."""
+    has_lock = isinstance(vars(prop).get("lock"), type(RLock()))
+    state = {name: value for name, value in vars(prop).items() if not has_lock or name != "lock"}
+    return _make_cached_property, (type(prop), has_lock), state
+
+
+def _make_cached_property(cls: type[functools.cached_property[Any]], has_lock: bool) -> functools.cached_property[Any]:
+    prop = cls.__new__(cls)
+    if has_lock:
+        vars(prop)["lock"] = RLock()
+    return prop
+
+
+# ---------------------------------------------------------------- singledispatch
+def _nothing() -> None: ...
+
+
+_DISPATCHING = functools.singledispatch(_nothing).__code__  # of each that it makes
+
+
+def registry_of(function: FunctionType) -> dict[type, Any] | None:
+    """By class, the functions of one that `singledispatch` made; None for any other function."""
+    if function.__code__ is not _DISPATCHING:
+        return None
+    cells = dict(zip(function.dispatch.__code__.co_freevars, function.dispatch.__closure__, strict=True))
+    return cells["registry"].cell_contents
+
+
+def reduce_dispatching(function: FunctionType, registry: dict[type, Any]) -> tuple[Any, ...]:
+    """A function of `singledispatch`, by its functions."""
+    attributes = {name: value for name, value in vars(function).items() if name not in vars(_make_dispatching(""))}
+    named = {name: getattr(function, name) for name in NAMED}
+    state = dict(registry), attributes, named
+    return _make_dispatching, (function.__name__,), state, None, None, _set_dispatching
+
+
+def _make_dispatching(name: str) -> Any:
+    def function() -> None: ...
+
+    function.__name__ = name  # which its errors say
+    return functools.singledispatch(function)
+
+
+def _set_dispatching(function: Any, state: tuple[dict[type, Any], dict[str, Any], dict[str, Any]]) -> None:
+    registry, attributes, named = state
+    for cls, implementation in registry.items():
+        function.register(cls, implementation)
+    for name, value in named.items():
+        setattr(function, name, value)
+    vars(function).update(attributes, __wrapped__=registry[object])
