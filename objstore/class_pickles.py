@@ -12,17 +12,18 @@ import enum
 import inspect
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
-from cloudpickle import cloudpickle
+from cloudpickle import cloudpickle as _cloudpickle
 
 from .exception_pickles import HEAP_TYPE
 
 Parts = tuple[Any, ...]
+cloudpickle: Any = _cloudpickle  # of which more is used than it exports
 HOOK = "__init_subclass__"
 # What runs when a class is made, and how many arguments it is given in any case.
 OF_BASES = {HOOK: 1}
@@ -37,7 +38,7 @@ def restored(cls: type, parts: Parts) -> Parts:
     TypeError
         What is importable wants keywords of the class statement.
     """
-    metaclass = type(cls)
+    metaclass: Any = type(cls)
     bases, bases_rely = _own(cls, cls.__mro__[1:], OF_BASES)
     metas, metas_rely = _own(cls, () if isinstance(cls, enum.EnumType) else metaclass.__mro__, OF_METACLASS)
     if bases_rely or metas_rely or not (bases or metas):
@@ -125,7 +126,7 @@ _exchanging = _Lock()
 
 
 @contextmanager
-def _passing_by(bases: tuple[type, ...]) -> Iterator[None]:
+def _passing_by(bases: tuple[type, ...]) -> Generator[None]:
     """For classes that this thread makes, `__init_subclass__` of these bases does no more than to call the next one."""
     with _exchanging.lock:
         kept = [(base, vars(base)[HOOK]) for base in bases if HOOK in vars(base)]
@@ -141,8 +142,7 @@ def _passing_by(bases: tuple[type, ...]) -> Iterator[None]:
 def _passing(base: type, hook: Any, thread: int) -> classmethod[Any, Any, None]:
     def init_subclass(cls: type, **keywords: Any) -> None:
         if threading.get_ident() == thread:
-            next_hook: Any = super(base, cls)
-            next_hook.__init_subclass__(**keywords)
+            super(base, cls).__init_subclass__(**keywords)  # pyright: ignore[reportUnknownMemberType]
         else:
             hook.__get__(None, cls)(**keywords)
 

@@ -14,7 +14,7 @@ import io
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -59,18 +59,19 @@ class _Reducers(ChainMap[type, Callable[[Any], Any]]):
 class Pickler(cloudpickle.Pickler):
     """cloudpickle's, with names of files, and with what it cannot pickle."""
 
-    dispatch_table: ClassVar[Any] = _Reducers(REDUCERS, cloudpickle.Pickler.dispatch_table)
+    dispatch_table: Any = _Reducers(REDUCERS, cloudpickle.Pickler.dispatch_table)
 
     def reducer_override(self, obj: Any) -> Any:
         """Pickle's parts of a function or class; NotImplemented for anything else."""
         if isinstance(obj, FunctionType):
-            parts = super().reducer_override(obj)
+            parts: Any = super().reducer_override(obj)
             if parts is not NotImplemented and (registry := function_pickles.registry_of(obj)) is not None:
                 return function_pickles.reduce_dispatching(obj, registry)
             return parts
         if issubclass(type(obj), type):
             parts = super().reducer_override(obj)
-            return class_pickles.restored(obj, parts) if isinstance(parts, tuple) and len(parts) == 6 else parts
+            by_value = parts is not NotImplemented and len(parts) == 6
+            return class_pickles.restored(obj, parts) if by_value else parts
         return NotImplemented
 
 

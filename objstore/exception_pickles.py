@@ -42,7 +42,7 @@ def parts(error: BaseException) -> tuple[Any, ...]:
     cls = type(error)
     base = builtin_base(cls)
     _, args, *rest = base.__reduce__(error)
-    state = {**(rest[0] if rest else {})}
+    state: dict[str, Any] = {**(rest[0] if rest else {})}
     for name, slot in _slots(cls).items():
         try:
             state[name] = slot.__get__(error)

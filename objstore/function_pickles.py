@@ -11,9 +11,10 @@ from threading import RLock
 from types import FunctionType
 from typing import Any
 
-from cloudpickle.cloudpickle import _is_registered_pickle_by_value, _lookup_module_and_qualname
+from cloudpickle import cloudpickle as _cloudpickle
 
-Cached: Any = functools._lru_cache_wrapper
+cloudpickle: Any = _cloudpickle  # of which more is used than it exports
+Cached: Any = vars(functools)["_lru_cache_wrapper"]
 # Of what `lru_cache` keeps beside the function: the function, and a function of its own that tells its parameters.
 REMADE = ("__wrapped__", "cache_parameters")
 NAMED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
@@ -21,10 +22,13 @@ NAMED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 def reduce_cached(cached: Any) -> str | tuple[Any, ...]:
     """A function with `lru_cache` or `cache`: the function and the size of its cache."""
-    found = _lookup_module_and_qualname(cached)
-    if (found is not None and not _is_registered_pickle_by_value(found[0])) or not hasattr(cached, "__wrapped__"):
+    found = cloudpickle._lookup_module_and_qualname(cached)
+    if (found is not None and not cloudpickle._is_registered_pickle_by_value(found[0])) or not hasattr(
+        cached, "__wrapped__"
+    ):
         return cached.__reduce__()
-    state = {name: value for name, value in vars(cached).items() if name not in REMADE}
+    held: dict[str, Any] = cached.__dict__
+    state = {name: value for name, value in held.items() if name not in REMADE}
     return _make_cached, (cached.__wrapped__, *cached.cache_parameters().values()), state
 
 
@@ -51,14 +55,16 @@ def _make_cached_property(cls: type[functools.cached_property[Any]], has_lock: b
 def _nothing() -> None: ...
 
 
-_DISPATCHING = functools.singledispatch(_nothing).__code__  # of each that it makes
+_dispatching: Any = functools.singledispatch(_nothing)
+_DISPATCHING = _dispatching.__code__  # of each that it makes
 
 
 def registry_of(function: FunctionType) -> dict[type, Any] | None:
     """By class, the functions of one that `singledispatch` made; None for any other function."""
     if function.__code__ is not _DISPATCHING:
         return None
-    cells = dict(zip(function.dispatch.__code__.co_freevars, function.dispatch.__closure__, strict=True))
+    dispatch = vars(function)["dispatch"]
+    cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__, strict=True))
     return cells["registry"].cell_contents
 
 
@@ -83,4 +89,4 @@ def _set_dispatching(function: Any, state: tuple[dict[type, Any], dict[str, Any]
         function.register(cls, implementation)
     for name, value in named.items():
         setattr(function, name, value)
-    vars(function).update(attributes, __wrapped__=registry[object])
+    function.__dict__.update(attributes, __wrapped__=registry[object])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from .. import front_end
 from ..environment import driver_env
@@ -272,7 +272,7 @@ def _pickler() -> Any:
     from ..objstore._core import Ref
 
     class Pickler(code_pickles.Pickler):
-        dispatch_table: ClassVar[Any] = code_pickles.Pickler.dispatch_table.new_child({Ref: _refuse})
+        dispatch_table: Any = code_pickles.Pickler.dispatch_table.new_child({Ref: _refuse})
 
     return Pickler
 
@@ -300,7 +300,6 @@ def _dump_parts(error: BaseException, text: str) -> bytes:
     """The pickle of an exception that will be made again without its `__init__`, and likewise those that it holds,
     whatever their classes say of it.
     """
-
     from ..objstore import exception_pickles
 
     class Pickler(_pickler()):
