@@ -351,7 +351,7 @@ class Host:
         has the error, its traceback the frame that made it, and this frame `result`. `sys.last_value` keeps the error
         until the next one, for %debug.
         """
-        if not result.info.store_history:  # a program's, which may look at it
+        if result.info is None or not result.info.store_history:  # a program's, which may look at it
             return
         before, self._last_result = self._last_result(), weakref.ref(result)
         if before is not None and before is not result:

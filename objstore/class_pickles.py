@@ -142,7 +142,7 @@ def _passing_by(bases: tuple[type, ...]) -> Generator[None]:
 def _passing(base: type, hook: Any, thread: int) -> classmethod[Any, Any, None]:
     def init_subclass(cls: type, **keywords: Any) -> None:
         if threading.get_ident() == thread:
-            super(base, cls).__init_subclass__(**keywords)  # pyright: ignore[reportUnknownMemberType]
+            super(base, cls).__init_subclass__(**keywords)  # pyright: ignore[reportUnknownMemberType] (any class)
         else:
             hook.__get__(None, cls)(**keywords)
 

@@ -115,7 +115,7 @@ def test_an_exception_comes_back_as_it_was(name: str, travelled: Callable[[Any],
 
 def test_an_exception_within_itself_and_within_others(travelled: Callable[[Any], Any]) -> None:
     error = KeywordOnly("a", status=1)
-    error.own = error  # type: ignore[attr-defined]
+    error.own = error
     back = travelled({"error": error, "again": error, "group": ExceptionGroup("g", [error])})
     assert back["error"] is back["again"] is back["error"].own
     assert [e.status for e in back["group"].exceptions] == [1]
@@ -125,7 +125,7 @@ def test_slots_and_dict_take_each_others_place() -> None:
     """A class of a notebook with slots has none where cloudpickle has made it again: its exceptions come back so."""
     error = exception_pickles.make(SlotsOnly, ("no k",))
     exception_pickles.set_state(error, {"key": "k", "other": 1})
-    assert error.key == "k" and vars(error) == {"other": 1}  # type: ignore[attr-defined]
+    assert error.key == "k" and vars(error) == {"other": 1}
 
 
 class Reduced(Exception):
@@ -170,5 +170,5 @@ def test_what_an_exception_holds_and_cannot_be_sent_is_named() -> None:
     from cellmesh.errors.serializability import inspect_serializability
 
     error = KeywordOnly("a", status=1)
-    error.lock = threading.Lock()  # type: ignore[attr-defined]
+    error.lock = threading.Lock()
     assert "error.lock is a _thread.lock" in str(inspect_serializability(error, "error"))
