@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -156,18 +156,19 @@ def test_what_belongs_to_the_class_travels_with_it(
 
 
 def test_a_method_that_cannot_travel_is_told_at_once(cm: ModuleType) -> None:
-    class Cached:
-        @functools.lru_cache  # noqa: B019 (the cache on a method is what is tested)
-        def f(self) -> int:
-            return 1
+    lock = threading.Lock()
 
-    Cached.__qualname__, Cached.f.__qualname__ = "Cached", "Cached.f"
-    sys.modules[__name__].Cached = cm.remote(Cached)
+    class Locked:
+        def f(self) -> bool:
+            return lock.locked()
+
+    Locked.__qualname__, Locked.f.__qualname__ = "Locked", "Locked.f"
+    sys.modules[__name__].Locked = cm.remote(Locked)
     try:
-        with pytest.raises(TypeError, match=r"Cached.f is a functools._lru_cache_wrapper"):
-            sys.modules[__name__].Cached.remote()
+        with pytest.raises(TypeError, match=r"Locked.f\b.*\block"):
+            sys.modules[__name__].Locked.remote()
     finally:
-        del sys.modules[__name__].Cached
+        del sys.modules[__name__].Locked
 
 
 def test_an_attribute_that_is_set_is_set_in_the_class(cm: ModuleType) -> None:
