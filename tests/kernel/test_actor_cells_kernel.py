@@ -98,8 +98,12 @@ def test_a_definitions_cell_runs_again_and_again_and_nothing_grows(kernel: Kerne
         assert shown == f"({i}, {i})"
         if i == 9:
             before = list(value(kernel, HELD))
-    after = value(kernel, HELD)
-    assert after[0] == before[0] == 0 and after[1] <= before[1] and after[2] <= before[2] + 1, (before, after)
+
+    def grows_nowhere() -> bool:
+        free, n_descriptors, n_workers = value(kernel, HELD)
+        return free == before[0] == 0 and n_descriptors <= before[1] and n_workers <= before[2] + 1
+
+    wait_until(grows_nowhere, 10, "the workers of the last ones end")  # on a busy machine, some after the next begins
     kernel.run("del again, Again")
     wait_until(lambda: value(kernel, HELD)[0] == 2, 5, "the CPUs of the last one")
 
