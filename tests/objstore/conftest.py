@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 import pytest
-from cellmesh.objstore import Store
+from cellmesh.objstore import Store, code_pickles, serialization
 from support.codec_harness import build
 
 
@@ -22,3 +24,17 @@ def store() -> Iterator[Store]:
 def codec(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The codec's test module, compiled for this run."""
     return build(tmp_path_factory.mktemp("codec"))
+
+
+def through_values(value: Any) -> Any:
+    return serialization.unpickle(*serialization.pickle(value))
+
+
+def through_code(value: Any) -> Any:
+    return pickle.loads(code_pickles.dumps(value))
+
+
+@pytest.fixture(params=[through_values, through_code])
+def travelled(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """What another process makes of a value, by each of the two ways on which code travels."""
+    return request.param

@@ -13,7 +13,6 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-from cellmesh.objstore import code_pickles, serialization
 
 from cellmesh.errors.describe import describe
 
@@ -41,19 +40,6 @@ class Thing(Exception):
     class Inner:
         def method(self): return 1
 '''
-
-
-def through_values(value: Any) -> Any:
-    return serialization.unpickle(*serialization.pickle(value))
-
-
-def through_code(value: Any) -> Any:
-    return pickle.loads(code_pickles.dumps(value))
-
-
-@pytest.fixture(params=[through_values, through_code])
-def travelled(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    return request.param
 
 
 @pytest.fixture

@@ -9,20 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cellmesh.objstore import code_pickles, exception_pickles, serialization
-
-
-def through_values(value: Any) -> Any:
-    return serialization.unpickle(*serialization.pickle(value))
-
-
-def through_code(value: Any) -> Any:
-    return pickle.loads(code_pickles.dumps(value))
-
-
-@pytest.fixture(params=[through_values, through_code])
-def travelled(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    return request.param
+from cellmesh.objstore import code_pickles, exception_pickles
 
 
 class KeywordOnly(Exception):

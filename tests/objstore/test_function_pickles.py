@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import pickle
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
-from cellmesh.objstore import code_pickles, function_pickles, serialization
+from cellmesh.objstore import code_pickles, function_pickles
 
 CELL = '''
 import functools
@@ -51,19 +50,6 @@ class Derived(Grid):
     def more(self): return 1
 power = functools.cache(functools.partial(pow, exp=3))
 '''
-
-
-def through_values(value: Any) -> Any:
-    return serialization.unpickle(*serialization.pickle(value))
-
-
-def through_code(value: Any) -> Any:
-    return pickle.loads(code_pickles.dumps(value))
-
-
-@pytest.fixture(params=[through_values, through_code])
-def travelled(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
-    return request.param
 
 
 @pytest.fixture

@@ -59,7 +59,9 @@ def saved(*experiments: Experiment) -> Recording:
         feed.add(each)
     about, tables = experiments_of(feed.followed(), ORIGIN)
     of_tasks = {name: table_of(name, {key: [] for key in columns}) for name, columns in TABLES.items()}
-    return read_recording(Recording({"functions": [], "cells": [], "workers": [], "counts": {}}, of_tasks | tables, about).pack())
+    return read_recording(
+        Recording({"functions": [], "cells": [], "workers": [], "counts": {}}, of_tasks | tables, about).pack()
+    )
 
 
 def rows(recording: Recording, table: str) -> list[tuple[Any, ...]]:
