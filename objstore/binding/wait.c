@@ -132,8 +132,9 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             break;
         }
         /* First on our own CPU: given back before, it would let another parent start, and children spread over a
-         * process each. */
-        if (helps && c->depth < DEPTH_MAX) {
+         * process each. But who has been asked to stop runs nothing more: the interrupt may be still to come (an import
+         * holds it off), and would find the inner task, which nobody has asked. */
+        if (helps && c->depth < DEPTH_MAX && !(c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL)) {
             int ran = help(c, w, task_1);
             if (ran < 0) {
                 result = -1;

@@ -391,6 +391,32 @@ def test_cancel_lets_an_import_finish(one_cpu: ModuleType, flag, tmp_path) -> No
     assert one_cpu.get(use.remote(False), timeout=20) == (True, "slow_module")
 
 
+def test_cancel_in_an_import_reaches_who_waits_next(one_cpu: ModuleType, flag, tmp_path) -> None:
+    """The interrupt comes when the import has ended, and by then the task waits for one that it might run itself."""
+    (tmp_path / "slow_module.py").write_text(
+        "import builtins\nbuiltins.flag('on').set_by_me()\nbuiltins.flag('go').wait()\n"
+    )
+
+    @one_cpu.remote
+    def parent():
+        import builtins
+        import sys
+
+        builtins.flag = flag
+        sys.path.insert(0, str(tmp_path))
+        import slow_module  # noqa: F401 (its import is what takes long)
+
+        return cellmesh.get(wait_for.remote(flag("started"), flag("end")))
+
+    ref = parent.remote()
+    flag("on").wait()
+    one_cpu.cancel(ref)
+    flag("go").set()
+    with pytest.raises(one_cpu.exceptions.TaskCancelledError):
+        one_cpu.get(ref, timeout=20)
+    flag("end").set()  # its child was submitted after the cancelling
+
+
 def test_cancel_a_finished_task_changes_nothing(cm: ModuleType) -> None:
     ref = add.remote(1)
     assert cm.get(ref) == 2
