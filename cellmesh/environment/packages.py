@@ -112,11 +112,13 @@ def place_of(path: str, package: Package | None, session_dir: str, get: Any) -> 
         return path
     import hashlib
 
+    from ..scheduler.node import private_dir
+
     data = get(package.ref)
     root = os.path.join(session_dir, "packages", hashlib.blake2b(data, digest_size=16).hexdigest())
     name = os.path.basename(path)
     if not os.path.isdir(root):
-        os.makedirs(os.path.dirname(root), mode=0o700, exist_ok=True)
+        private_dir.make_with_parents(os.path.dirname(root))
         fresh = tempfile.mkdtemp(dir=os.path.dirname(root))
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
             is_file = packed.namelist() == [name]

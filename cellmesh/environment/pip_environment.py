@@ -160,8 +160,8 @@ def _root() -> str:
     from ..scheduler.node import private_dir
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    os.makedirs(os.path.join(cache, "cellmesh"), mode=0o700, exist_ok=True)
     root = os.path.join(cache, "cellmesh", "environments")
+    private_dir.make_with_parents(os.path.dirname(root))
     private_dir.make(root)
     return root
 

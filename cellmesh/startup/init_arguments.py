@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from ..objstore._core import MAX_SLOTS
+from ..scheduler.node import private_dir
 from ..scheduler.system import capacity
 from ..submit.allowed import is_number, is_whole
 
@@ -231,7 +232,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
     folders = {name: os.path.abspath(given[name]) for name in ("log_dir", "offload_dir") if name in given}
     for name, folder in folders.items():
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)  # what tasks print is nobody else's business
+            private_dir.make_with_parents(folder)  # what tasks print is nobody else's business
         except OSError as error:
             raise OSError(
                 error.errno, f"init({name}={given[name]!r}): the folder cannot be made: {error.strerror}", folder
@@ -263,13 +264,12 @@ def _cluster_folder(cluster: str, asked_by: str) -> str:
     """Where this user's keys for a cluster are; joins it if there are none, but a token."""
     from ..exceptions import AuthenticationError, ClusterError
     from ..scheduler.cluster.net import address, client, keys, tokens
-    from ..scheduler.node.private_dir import UnsafeDirectory
 
     try:
         return client.find_or_join(cluster, client.given_token()).path
     except address.AddressError as error:
         raise ValueError(f"{asked_by}: {error}") from None
-    except (client.NotAdmitted, tokens.TokenError, keys.KeyFileError, UnsafeDirectory) as error:
+    except (client.NotAdmitted, tokens.TokenError, keys.KeyFileError, private_dir.UnsafeDirectory) as error:
         raise AuthenticationError(f"{asked_by}: {error}") from None
     except client.ClusterError as error:
         raise ClusterError(f"{asked_by}: {error}") from None

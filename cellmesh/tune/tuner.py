@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from .. import front_end
 from ..exceptions import GetTimeoutError
+from ..scheduler.node import private_dir
 from . import journal, schedulers, search
 from .callbacks import Callback
 from .control.actions import Plan
@@ -344,7 +345,8 @@ class Tuner:
             while True:
                 folder = folder_of(f"{base}-{number}", r.storage_path)
                 try:
-                    folder.mkdir(mode=0o700, parents=True)
+                    private_dir.make_with_parents(str(folder.parent))
+                    folder.mkdir(mode=0o700)
                 except FileExistsError:
                     number += 1
                 else:
@@ -360,7 +362,7 @@ class Tuner:
                     f"tune.resume({r.name!r}) goes "
                     f"on with it; another name, or Tuner(..., if_exists='replace'), begins a new one"
                 )
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_dir.make_with_parents(str(folder))
         return folder
 
 

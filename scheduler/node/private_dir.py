@@ -10,6 +10,27 @@ class UnsafeDirectory(PermissionError):
     """Another user could have prepared the folder, so nothing is written there."""
 
 
+def make_with_parents(path: str) -> None:
+    """Make a folder, and those on the way to it, of mode 0700; those that are there keep their mode.
+
+    `os.makedirs` gives the folders on the way what the umask leaves.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or something else is there.
+    """
+    missing = [os.path.abspath(path)]
+    while not os.path.exists(parent := os.path.dirname(missing[-1])):
+        missing.append(parent)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(folder):  # nor has another process been quicker
+                raise
+
+
 def make(path: str) -> None:
     """Make a folder of mode 0700, unless it is there.
 

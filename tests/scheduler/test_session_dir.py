@@ -150,3 +150,24 @@ def test_nobody_else_prepares_the_folder_for_objects(tmp_path: Path) -> None:
     root.chmod(0o755)
     with pytest.raises(private_dir.UnsafeDirectory, match=str(root)):
         offload_dir.create(str(tmp_path), "session-x")
+
+
+def _modes(path: Path, above: Path) -> list[str]:
+    return [oct(folder.stat().st_mode & 0o777) for folder in (path, *path.parents) if above in folder.parents]
+
+
+def test_folders_on_the_way_are_private_and_those_that_are_there_keep_their_mode(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(0o755)
+    private_dir.make_with_parents(str(there / "a" / "b" / "c"))
+    private_dir.make_with_parents(str(there))
+    assert _modes(there / "a" / "b" / "c", tmp_path) == ["0o700", "0o700", "0o700", "0o755"]
+
+
+def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError):
+        private_dir.make_with_parents(str(tmp_path / "file"))
+    with pytest.raises(NotADirectoryError):
+        private_dir.make_with_parents(str(tmp_path / "file" / "below" / "it"))

@@ -124,7 +124,7 @@ def _make_root() -> str:
     """Make it, private, unless it is there; raises UnsafeDirectory if that is not ours alone."""
     root = _root()
     parent = os.path.dirname(root)
-    os.makedirs(os.path.dirname(parent), 0o700, exist_ok=True)
+    private_dir.make_with_parents(os.path.dirname(parent))
     private_dir.make(parent)
     private_dir.make(root)
     return root
