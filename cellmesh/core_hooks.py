@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import exceptions, front_end
 from .environment import gpus
 from .errors import describe
+from .errors.escapes import ends_process
 from .objstore._core import Failure
 from .session.current import current, current_or_none
 from .text import warn_user
@@ -40,7 +41,9 @@ class Hooks:
             return serialization.pickle(value)
         except exceptions.SessionError:  # it contains a ref of another session
             raise
-        except Exception as reason:  # whatever the user's classes raise
+        except BaseException as reason:  # whatever the user's classes raise
+            if ends_process(reason):
+                raise
             from .errors.serializability import pickling_error
 
             error = pickling_error(value, reason)
@@ -54,14 +57,16 @@ class Hooks:
 
         try:
             return serialization.unpickle(data, buffers)
-        except (
-            SystemExit,
-            GeneratorExit,
-        ) as reason:  # raised by a class of the user: no reason to end the process that wants the value
+        except Exception:
+            raise
+        except BaseException as reason:  # of a class of the user: no reason to end the process that wants the value
+            if ends_process(reason):
+                raise
             from pickle import UnpicklingError
 
             reason.__traceback__ = from_users_frame(reason.__traceback__)
-            raise UnpicklingError(f"a value cannot be unpickled: {type(reason).__name__}: {reason}") from reason
+            said = describe.text_of(reason)
+            raise UnpicklingError(f"a value cannot be unpickled: {type(reason).__name__}: {said}") from reason
 
     def unpickle_arguments(self, data: Any, buffers: Sequence[Any]) -> Any:
         """The arguments of a task that are pickled together."""
@@ -86,6 +91,19 @@ class Hooks:
 
         error.add_note(in_words(code, task, layout, dependency, failed, first))
         error.__traceback__ = from_users_frame(error.__traceback__)
+
+    def value_failed(self, error: Exception, ref: Ref) -> None:
+        """A task's value could not be unpickled: the error says of which task it is."""
+        if isinstance(error, exceptions.CellmeshError):
+            return  # it is the store's
+        from .observe.history import submission_of
+
+        if name := submission_of(ref.client, ref.creator)[0]:
+            error.add_note(f"The value of the task {name!r} could not be unpickled.")
+
+    def arguments_failed(self, error: TypeError, task: str) -> None:
+        """An argument of a call could not be pickled: the error says of which task it is."""
+        error.add_note(f"It is an argument of the task {task!r}.")
 
     # ---- code
     def load_function(self, value: tuple[str, str, Any]) -> Any:

@@ -13,13 +13,15 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from .. import front_end
 from ..environment import driver_env
 from ..exceptions import CellmeshError, TaskError
 from ..text import in_one_line, in_unicode
 from ..tracebacks import from_users_frame, up_to_users_frame
+
+T = TypeVar("T", bound=BaseException)
 
 # One exception; or it and what it came from, the latest first, each with whether it was raised `from` the next. None:
 # it cannot be sent.
@@ -54,7 +56,7 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
         `_pickled`) or None, the pid (with the machine's name, where there are several), a note; where they are kept,
         the frames of `failed_frames.describe` and what `post_mortem.keep` says.
     """
-    passed = error.record if isinstance(error, TaskError) else None
+    passed = error.record if _is(error, TaskError) else None
     text = ""
     kept: Sequence[Any] = ()
     if (
@@ -62,7 +64,7 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     ):  # of a task that this one waited for: what was raised first is what is told, however many have let it pass
         _, _, cause_type, message, _, pickled, _, note, *kept = passed
     else:
-        text = _text_of(error)
+        text = text_of(error)
         cause_type, message = _type_of(error), _headline(error, text)
         pickled, note = _pickled(error, text)
     place = (os.getpid(), driver_env.node) if driver_env.node else os.getpid()
@@ -71,12 +73,30 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
         from . import frames, post_mortem
 
         driver_env.kept_error = None
-        return (*record, frames.describe(error.__traceback__), post_mortem.keep(error.__traceback__))
+        return (*record, frames.describe(_of(error, "__traceback__")), post_mortem.keep(_of(error, "__traceback__")))
     return (*record, *kept)
 
 
+# An exception's class may define attributes that raise, and be asked for none that it defines.
+def _is(error: BaseException, kinds: type[T] | tuple[type[T], ...]) -> TypeGuard[T]:
+    return issubclass(type(error), kinds)
+
+
+def _of(error: BaseException, name: str) -> Any:
+    """What any exception has."""
+    return getattr(BaseException, name).__get__(error)
+
+
+def _module_of(cls: type) -> str:
+    try:
+        module = type.__getattribute__(cls, "__module__")
+    except AttributeError:  # made where there was none
+        return ""
+    return module if isinstance(module, str) else ""
+
+
 def _type_of(error: BaseException) -> str:
-    name = type(error).__qualname__
+    name = _shortened(type(error).__qualname__, MAX_NOTE)
     return name if name.isprintable() else in_one_line(name)  # made by type(...); people read it among our words
 
 
@@ -84,14 +104,14 @@ def _headline(error: BaseException, text: str) -> str:
     """Of our own errors the first line: what more lines say (a constructor's traceback, who holds memory) stands below
     the traceback.
     """
-    return text.partition("\n")[0] if isinstance(error, CellmeshError) else text
+    return text.partition("\n")[0] if _is(error, CellmeshError) else text
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException, most: int = MAX_MESSAGE) -> str:
     """What its `__str__` returns, shortened. It may be long, and take long."""
     try:
-        return _shortened(str(error), MAX_MESSAGE)
-    except Exception as problem:  # the user's
+        return _shortened(str(error), most)
+    except BaseException as problem:  # the user's
         return f"<its __str__ raised {type(problem).__name__}>"
 
 
@@ -105,9 +125,9 @@ def _links(error: BaseException) -> list[tuple[BaseException, bool]]:
     link: BaseException | None = error
     while link is not None and id(link) not in seen and len(links) < MAX_LINKS:
         seen.add(id(link))
-        direct = link.__cause__ is not None
-        links.append((link, direct))
-        link = link.__cause__ if direct else None if link.__suppress_context__ else link.__context__
+        cause = _of(link, "__cause__")
+        links.append((link, cause is not None))
+        link = cause or (None if _of(link, "__suppress_context__") else _of(link, "__context__"))
     return links
 
 
@@ -124,11 +144,11 @@ def _traceback(error: BaseException, text: str) -> str:
 
 def _told(error: BaseException, text: str | None = None) -> str:
     """The traceback of an exception without what it came from; `text`: that of the exception, if it is known."""
-    if isinstance(error, TaskError) and error.record is not None:
+    if _is(error, TaskError) and error.record is not None:
         return _told_by_task(error)
-    if isinstance(error, TOLD_BY_TRACEBACK):
+    if _is(error, TOLD_BY_TRACEBACK):
         return _told_by_python(error)
-    return _plain_traceback(error, _text_of(error) if text is None else text)
+    return _plain_traceback(error, text_of(error) if text is None else text)
 
 
 def _told_by_task(error: TaskError) -> str:
@@ -148,7 +168,7 @@ def _told_by_python(error: BaseException) -> str:
         told = traceback.TracebackException(type(error), error, tb)
         told.__cause__ = told.__context__ = None
         return _shortened("".join(told.format()))
-    except Exception as problem:  # the user's __str__, __repr__ or __notes__ again
+    except BaseException as problem:  # the user's __str__, __repr__ or __notes__ again
         return _shortened(
             f"{HEAD}\n{_frames(tb)}{type(error).__qualname__}: <could not be formatted: {type(problem).__name__}>\n"
         )
@@ -161,12 +181,16 @@ def _plain_traceback(error: BaseException, text: str) -> str:
     the files too, and the notebook's cells, which a worker has not: `tracebacks.with_source_lines`.
     """
     cls = type(error)
-    name = cls.__qualname__ if cls.__module__ in ("builtins", "__main__") else f"{cls.__module__}.{cls.__qualname__}"
+    module = _module_of(cls)
+    name = cls.__qualname__ if module in ("", "builtins", "__main__") else f"{module}.{cls.__qualname__}"
     return _shortened(f"{HEAD}\n{_frames(_shown_part(error))}{f'{name}: {text}' if text else name}\n{_notes_of(error)}")
 
 
 def _notes_of(error: BaseException) -> str:
-    notes = getattr(error, "__notes__", ())  # whatever the user has put there
+    try:
+        notes = getattr(error, "__notes__", ())  # whatever the user has put there
+    except BaseException:  # the user's __getattr__
+        return ""
     return "".join(f"{note}\n" for note in notes if isinstance(note, str)) if isinstance(notes, list) else ""
 
 
@@ -184,8 +208,8 @@ def _frames(tb: TracebackType | None) -> str:
 
 def _shown_part(error: BaseException) -> TracebackType | None:
     """What people see of an exception's traceback."""
-    tb = _users_part(error.__traceback__)
-    return up_to_users_frame(tb) if isinstance(error, CellmeshError) else tb
+    tb = _users_part(_of(error, "__traceback__"))
+    return up_to_users_frame(tb) if _is(error, CellmeshError) else tb
 
 
 def _users_part(tb: TracebackType | None) -> TracebackType | None:
@@ -225,7 +249,7 @@ def _pickled(error: BaseException, text: str) -> tuple[Pickled, str]:
 
 
 def _pickled_alone(error: BaseException, text: str) -> tuple[bytes | None, str]:
-    if type(error).__module__ == "builtins" and not vars(error) and all(map(_is_small, error.args)):
+    if _module_of(type(error)) == "builtins" and not vars(error) and all(map(_is_small, error.args)):
         return pickle.dumps(error, 5), ""  # the usual case; it can be unpickled anywhere
     problem = note = ""
     for dump in (_dump, _dump_parts, _dump_text):
@@ -237,8 +261,8 @@ def _pickled_alone(error: BaseException, text: str) -> tuple[bytes | None, str]:
                 raise TypeError("what is unpickled is no exception")
         except _TooLarge:
             note = f"what the exception held was not sent, more than {MAX_PICKLE_BYTES >> 20} MiB; this is its text"
-        except (Exception, SystemExit, GeneratorExit) as reason:  # the user's classes again
-            problem = problem or f"{type(reason).__name__}: {_text_of(reason)[:MAX_NOTE]}"
+        except BaseException as reason:  # the user's classes again
+            problem = problem or f"{type(reason).__name__}: {text_of(reason, MAX_NOTE)}"
         else:
             return data, note
     return None, note or f"the exception itself could not be sent, this is its text: {problem}"

@@ -15,6 +15,8 @@ import pickletools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from .escapes import ends_process
+
 AGAIN_S = 0.2  # what has failed within this time is looked at again
 AGAIN_BYTES = 1 << 20
 
@@ -54,7 +56,9 @@ def find(data: Any, buffers: Sequence[Any]) -> Failed | None:
     unpickler = _Counting(io.BytesIO(data), buffers=buffers)
     try:
         unpickler.load()
-    except (Exception, SystemExit, GeneratorExit):  # what the user's classes raise, which is being told already
+    except BaseException as error:  # what the user's classes raise, which is being told already
+        if ends_process(error):
+            raise
         at = unpickler.n_steps - 1
     else:
         return None  # not this time

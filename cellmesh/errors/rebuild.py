@@ -25,6 +25,7 @@ from ..exceptions import (
     ObjectStoreFullError,
     OutOfMemoryError,
     SharedArrayError,
+    StoreCorruptedError,
     TaskCancelledError,
     TaskError,
     TaskPlacementGroupRemoved,
@@ -37,7 +38,8 @@ from ..session.current import current_or_none
 from ..session.placement_labels import label_of
 from ..text import in_one_line
 from ..tracebacks import readable_traceback
-from .describe import Pickled
+from .describe import MAX_NOTE, Pickled, text_of
+from .escapes import ends_process
 
 TIMEOUT_GRACE_S = 5.0  # as in the core: from its interruption a task that ran too long has so long to end
 
@@ -93,12 +95,17 @@ def _load_cause(pickled: Pickled) -> tuple[BaseException | None, str]:
     (first, direct), *links = pickled if isinstance(pickled, tuple) else ((pickled, False),)
     try:
         cause = link = unpickle(first, ())
-    except Exception as problem:  # the user's classes may do anything here; the error itself must still arrive
-        return None, f"the exception could not be unpickled here, this is its text: {type(problem).__name__}: {problem}"
+    except BaseException as problem:  # the user's classes may do anything here; the error itself must still arrive
+        if ends_process(problem):
+            raise
+        said = text_of(problem, MAX_NOTE)
+        return None, f"the exception could not be unpickled here, this is its text: {type(problem).__name__}: {said}"
     for data, next_direct in links:
         try:
             earlier = unpickle(data, ())
-        except Exception:  # the user's classes again; the text has all of it
+        except BaseException as problem:  # the user's classes again; the text has all of it
+            if ends_process(problem):
+                raise
             break
         setattr(link, "__cause__" if direct else "__context__", earlier)
         link, direct = earlier, next_direct
@@ -128,7 +135,9 @@ def _instance_of_both(cause: BaseException) -> TaskError:
         return TaskError()
     try:
         return _copy_into(both, cause)
-    except Exception:  # for instance a group that may not nest what it holds
+    except BaseException as problem:  # for instance a group that may not nest what it holds
+        if ends_process(problem):
+            raise
         return TaskError()
 
 
@@ -255,6 +264,11 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
             f"the result of {task} did not fit into the object store, nor did a description of "
             "the error: drop references that are no longer needed, or start with a larger "
             "object_store_memory"
+        )
+    if code == "unknown":  # no process writes that
+        return StoreCorruptedError(
+            f"the result of {task if name or seq else 'a task'} cannot be read: something has overwritten why it "
+            f"failed ({code!r} with {detail} means nothing)"
         )
     return CellmeshError(f"{task} failed: {code} ({detail})")
 

@@ -21,6 +21,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..text import variable_of_caller
+from .escapes import ends_process
 
 N_FAILURES = 10  # culprits that one look names
 N_TOLD = 3  # of them in an error
@@ -146,7 +147,7 @@ def _called(value: object, name: str | None) -> str:
 def _said(reason: BaseException) -> str:
     try:
         return _cut(str(reason))
-    except Exception as problem:  # the user's __str__
+    except BaseException as problem:  # the user's __str__
         return f"<its __str__ raised {type(problem).__name__}>"
 
 
@@ -211,7 +212,9 @@ def _culprits(value: object, ways: _Ways, most: int, limit_s: float = math.inf) 
         try:
             pickler.dump(value)
             return
-        except Exception as problem:  # whatever the classes of the user raise is what we came for
+        except BaseException as problem:  # whatever the classes of the user raise is what we came for
+            if ends_process(problem):
+                raise
             reason = _said(problem) if isinstance(problem, TypeError) else f"{type(problem).__name__}: {_said(problem)}"
         finally:
             pickler.clear_memo()  # of what was made on the way, which the traceback would keep

@@ -103,7 +103,7 @@ static PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *
     uint32_t slot, result;
     unsigned long long constructor = 0;
     if (!flatten(call_args, call_kwargs, &kwnames, &vector) ||
-        encode_arguments(c, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
+        encode_arguments(c, spec.function, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
         !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);

@@ -63,7 +63,8 @@ typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
         *should_retry, *timed_out, *exited, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle,
         *make_stream, *iterate, *waits_long, *blocks_loop, *argument_candidate, *argument_sent, *let_go_arguments,
-        *unpickle_arguments, *argument_failed, *cancel_ref, *add_done_callback, *remove_done_callback, *reduce_ref;
+        *unpickle_arguments, *argument_failed, *arguments_failed, *value_failed, *cancel_ref, *add_done_callback,
+        *remove_done_callback, *reduce_ref;
 } Hooks;
 
 typedef struct client_object {
@@ -230,7 +231,9 @@ PyObject *put_error(ClientObject *c, PyObject *description, enum event_put why);
 /* Under the lock: an object that is held, and the record of it. OBJSTORE_LIMIT. */
 int create_put(ClientObject *c, const Encoded *e, uint32_t origin, enum event_put why, uint32_t *slot);
 int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
-void tell_damage(void *client);                                         /* for codec_hooks */
+void tell_damage(void *client); /* for codec_hooks */
+/* A hook has its say about the exception that is set, if it is of a kind; the exception goes on. */
+void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
 PyObject *load_value(ClientObject *c, RefObject *ref);                  /* value, or raises what it describes */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
 PyObject *error_description(ClientObject *c, RefObject *ref);           /* tuple for make_error */

@@ -134,6 +134,8 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
                  {"let_go_arguments", offsetof(Hooks, let_go_arguments)},
                  {"unpickle_arguments", offsetof(Hooks, unpickle_arguments)},
                  {"argument_failed", offsetof(Hooks, argument_failed)},
+                 {"arguments_failed", offsetof(Hooks, arguments_failed)},
+                 {"value_failed", offsetof(Hooks, value_failed)},
                  {"cancel_ref", offsetof(Hooks, cancel_ref)},
                  {"add_done_callback", offsetof(Hooks, add_done_callback)},
                  {"remove_done_callback", offsetof(Hooks, remove_done_callback)},

@@ -364,10 +364,28 @@ PyObject *make_exception(ClientObject *c, RefObject *ref)
     return exception;
 }
 
+void tell_hook(PyObject *hook, PyObject *kind, PyObject *about)
+{
+    PyObject *type, *error, *traceback;
+    if (!hook || !PyErr_ExceptionMatches(kind))
+        return;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyObject *result = PyObject_CallFunctionObjArgs(hook, error, about, NULL);
+    if (!result)
+        PyErr_WriteUnraisable(hook);
+    Py_XDECREF(result);
+    PyErr_Restore(type, error, traceback);
+}
+
 PyObject *load_value(ClientObject *c, RefObject *ref)
 {
-    if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY)
-        return decode_slot(c, ref->slot, (PyObject *)ref);
+    if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY) {
+        PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref);
+        if (__builtin_expect(!value, 0))
+            tell_hook(c->hooks.value_failed, PyExc_Exception, (PyObject *)ref);
+        return value;
+    }
     PyObject *exception = make_exception(c, ref);
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);

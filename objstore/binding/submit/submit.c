@@ -200,8 +200,21 @@ void dependencies_clear(Dependencies *d)
     Py_XDECREF(d->puts);
 }
 
-int encode_arguments(ClientObject *c, codec_out *out, Dependencies *d, PyObject *const *args, Py_ssize_t n,
-                     PyObject *kwnames)
+/* An argument cannot be pickled: the error says of which task it is one. */
+static void name_task(ClientObject *c, uint32_t function)
+{
+    PyObject *type, *error, *traceback;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyObject *name = function_name(c, function);
+    PyErr_Restore(type, error, traceback);
+    tell_hook(c->hooks.arguments_failed, PyExc_TypeError, name);
+    Py_XDECREF(name);
+}
+
+static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames)
 {
     codec_out_init(out);
     if (codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d) < 0)
@@ -226,6 +239,15 @@ int encode_arguments(ClientObject *c, codec_out *out, Dependencies *d, PyObject 
         return -1;
     }
     return 0;
+}
+
+int encode_arguments(ClientObject *c, uint32_t function, codec_out *out, Dependencies *d, PyObject *const *args,
+                     Py_ssize_t n, PyObject *kwnames)
+{
+    int status = encode_all(c, out, d, args, n, kwnames);
+    if (__builtin_expect(status < 0, 0))
+        name_task(c, function);
+    return status;
 }
 
 /* ------------------------------------------------------------------ submitting */
@@ -357,7 +379,7 @@ PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, P
             return NULL;
         }
     }
-    if (encode_arguments(c, &out, &d, args, n, kwnames) < 0)
+    if (encode_arguments(c, spec.function, &out, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
         PyErr_NoMemory();

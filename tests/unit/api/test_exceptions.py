@@ -312,3 +312,10 @@ def test_source_lines_of_cells_are_filled_in_where_they_are_known() -> None:
 def test_long_messages_lose_their_middle() -> None:
     record = describe(ValueError("a" * 1_000_000 + "z"), "f")
     assert len(record[3]) < 300_000 and record[3].endswith("z") and "left out" in record[3]
+
+
+def test_a_failure_of_no_meaning_names_the_damage() -> None:
+    error = make_error(("system", "unknown", 0, 0))
+    assert type(error) is exceptions.StoreCorruptedError
+    assert str(error).startswith("the result of a task cannot be read: something has overwritten why it failed")
+    assert "the result of the task 'f' cannot" in str(make_error(("system", "unknown", 0, 7), "f"))
