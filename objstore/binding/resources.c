@@ -114,7 +114,7 @@ static PyObject *client_resource_class(ClientObject *c, PyObject *args, PyObject
     memcpy(shape.demand, wants, sizeof wants);
     memcpy(shape.hold, keeps, sizeof keeps);
     if (!error)
-        error = resource_intern(&c->s, &shape, &shape.number, &index);
+        error = task_class(&c->s, &shape, &shape.number, &index);
     bool fits = !error && resource_feasible(&c->s, index);
     segment_unlock(&c->s);
     if (error == OBJSTORE_NOT_FOUND)
@@ -156,7 +156,7 @@ int take_after(ClientObject *c, const struct resource_class *around, bool place,
     segment_lock(s);
     const struct pool *head = placement_of(s, around);
     shape->place = (struct place){.pool = (uint16_t)head->head, .n_pools = (uint16_t)head->n, .captures = 1};
-    int error = resource_intern(s, shape, &shape->number, &index);
+    int error = task_class(s, shape, &shape->number, &index);
     spec->placement = head->number;
     bool fits = !error && resource_feasible(s, index);
     segment_unlock(s);

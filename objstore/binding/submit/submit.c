@@ -312,7 +312,7 @@ int submit_task(ClientObject *c, struct task_spec *spec, const struct resource_s
     for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
         segment_lock(&c->s);
         uint32_t index = 0;
-        error = resource_intern(&c->s, shape, class_number, &spec->resource_class);
+        error = task_class(&c->s, shape, class_number, &spec->resource_class);
         no_class = error != OBJSTORE_OK;
         if (actor && !error)
             error = actor_create(&c->s, actor, actor_object, &index);

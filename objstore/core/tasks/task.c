@@ -858,3 +858,47 @@ uint32_t task_workers_wanted(struct segment *s)
         idle += (uint32_t)__builtin_popcountll(h->idle[w]);
     return wanted > idle ? wanted - idle : 0;
 }
+
+/* ------------------------------------------------------------------ tasks that can never run */
+
+static bool is_forgotten(struct segment *s, uint32_t object)
+{
+    const struct object_slot *o = object_at(s, object);
+    uint64_t any = o->pins != 1; /* its task's alone */
+    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
+        any |= atomic_load(&o->holders[w]);
+    return !any;
+}
+
+/* A cluster may get a node for it, and a placement group is placed again. */
+static bool can_never_run(struct segment *s, uint32_t task)
+{
+    const struct task_slot *t = task_at(s, task);
+    return atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY && !t->actor_1 && !s->h->director_1 &&
+           !class_at(s, t->resource_class)->place.pool && !resource_feasible(s, t->resource_class);
+}
+
+/* Cancels the tasks that can never run and whose results nobody can ask for any more. False: there are none. */
+static bool end_hopeless(struct segment *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++) {
+        if (!can_never_run(s, i))
+            continue;
+        uint32_t n = 0;
+        while (n < task_at(s, i)->n_returns && is_forgotten(s, task_result(s, task_at(s, i), n)))
+            n++;
+        if (n < task_at(s, i)->n_returns)
+            continue;
+        task_seal_failed(s, i, FAILURE_CANCELLED, 0);
+        task_discard(s, i);
+        any = true;
+    }
+    return any;
+}
+
+int task_class(struct segment *s, const struct resource_shape *shape, uint32_t *number, uint32_t *index)
+{
+    int error = resource_intern(s, shape, number, index);
+    return error == OBJSTORE_LIMIT && end_hopeless(s) ? resource_intern(s, shape, number, index) : error;
+}

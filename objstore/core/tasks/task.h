@@ -101,6 +101,11 @@ bool task_return(struct segment *segment, uint32_t task);
  * its pins stay until the list that contains the task gets to it. */
 void task_discard(struct segment *segment, uint32_t task);
 
+/* Under the lock. The class for a shape, as resource_intern. If the table is full, tasks that can never run and whose
+ * results nobody can ask for any more are cancelled first, and their classes make room. */
+struct resource_shape;
+int task_class(struct segment *segment, const struct resource_shape *shape, uint32_t *number, uint32_t *index);
+
 /* How many more workers could begin a task. Under the lock, after header_is_safe. */
 uint32_t task_workers_wanted(struct segment *segment);
 

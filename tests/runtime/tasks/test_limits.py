@@ -117,6 +117,24 @@ def test_any_number_of_resource_shapes_one_after_the_other() -> None:
         assert current().client.check() == []
 
 
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_what_can_never_run_and_nobody_asks_for_makes_room_for_other_shapes() -> None:
+    with cellmesh.init(num_cpus=2):
+        kept = double.options(num_cpus=100).remote(0)
+        refs: list[object] = []
+        with pytest.raises(StoreLimitError, match="at a time, 512"):
+            while True:
+                refs.append(double.options(num_cpus=101 + len(refs)).remote(len(refs)))
+        last, n = refs.pop(), len(refs)
+        del refs
+        assert n > 480
+        for i in range(50):
+            assert cellmesh.get(double.options(num_cpus=1 + i / 10_000).remote(i), timeout=20) == 2 * i
+        ready, pending = cellmesh.wait([kept, last], num_returns=2, timeout=0)
+        assert not ready and len(pending) == 2, "whose refs are there"
+        assert current().client.check() == []
+
+
 def test_too_many_resource_shapes_at_once_say_so_and_plain_tasks_run(flag: Callable) -> None:
     go = flag("go")
     with running(num_cpus=2) as cm:

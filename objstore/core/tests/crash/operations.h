@@ -709,6 +709,32 @@ static void run_make_room_for_shapes(void)
     segment_unlock(&s);
 }
 
+/* That need more than the machine has; one's result is held, and one does not wait for resources alone. */
+static void hopeless_tasks(void)
+{
+    int64_t five[MAX_KINDS] = {5 * RESOURCE_UNIT};
+    uint32_t plain = class_small, class;
+    some_objects();
+    segment_lock(&s);
+    CHECK(resource_class(&s, five, five, 0, ON_NODE, &class) == OBJSTORE_OK);
+    segment_unlock(&s);
+    class_small = class;
+    drop(submit(&c, (struct shape){1, 1, 90, 2, 0}, results)), drop(results[1]);
+    drop(submit_one(8, 0));
+    other = submit_one(8, 0);
+    drop(submit(&held[1], (struct shape){1, 1, 0, 1, 0}, results));
+    class_small = plain;
+}
+static void run_end_hopeless(void)
+{
+    uint32_t n = s.h->n_live_tasks;
+    segment_lock(&s);
+    CHECK(end_hopeless(&s) && !end_hopeless(&s));
+    segment_unlock(&s);
+    CHECK(s.h->n_live_tasks == n - 2 && object_state(&s.objects[other]) == OBJECT_PENDING);
+    check_sound();
+}
+
 /* The operations one after the other, each in the state that the others left. */
 static void run_everything(void)
 {
@@ -934,5 +960,6 @@ static const struct operation operations[] = {
     {"recover", a_dead_owner, run_recover},
     {"rebuild arena", some_objects, run_rebuild},
     {"resources", attach, run_resources},
-    {"make room for shapes", every_shape, run_make_room_for_shapes}};
+    {"make room for shapes", every_shape, run_make_room_for_shapes},
+    {"end what can never run", hopeless_tasks, run_end_hopeless}};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };

@@ -569,6 +569,15 @@ static bool pass_times(void)
     return n;
 }
 
+/* What can never run ends. True: there was some. */
+static bool give_up_hopeless(void)
+{
+    segment_lock(&s);
+    bool any = end_hopeless(&s);
+    segment_unlock(&s);
+    return any;
+}
+
 /* Plays a few workers in turn until none of them finds a task; the one that constructs an actor goes on serving it. */
 static void finish_everything(void)
 {
@@ -584,6 +593,7 @@ static void finish_everything(void)
         s.me = DRIVER;
         check_sound();
         busy |= pass_times();
+        busy |= give_up_hopeless();
     }
     for (uint32_t k = 0; k < n_held; k++)
         CHECK(is_whole(held[k]));
