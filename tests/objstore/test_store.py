@@ -119,6 +119,15 @@ def test_a_store_whose_room_is_in_pieces_says_how_large_they_are(store: Store) -
     assert "pieces" not in str(raised.value)
 
 
+def test_a_large_value_takes_a_place_that_is_hardly_larger() -> None:
+    with Store.create(8 << 20) as store:
+        room = store.stats()["capacity_bytes"] - store.stats()["used_bytes"]
+        ref = store.put(bytes(room - 4000))
+        assert len(store.get(ref)) == room - 4000
+        with pytest.raises(StoreError, match="does not fit"):
+            store.put(bytes(4000))
+
+
 def test_the_last_bytes_of_a_full_store_hold_values_like_all_others() -> None:
     """Whatever the size is modulo the arena's unit: one of these values ends where the memory does."""
     for remainder in (0, 24, 48, 57, 60, 63):  # a full store takes its time to say so

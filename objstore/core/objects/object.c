@@ -58,10 +58,11 @@ uint32_t object_producer_1(const struct object_slot *o)
 
 uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
 {
-    uint64_t bytes = ((size + 3) & ~UINT64_C(3)) + (uint64_t)n_refs * 4;
-    if (bytes >= OBJECT_LARGE)
-        bytes += 3 * ARENA_PAGE; /* so that, once free, it serves an array of this size too, see arena_alloc_pages */
-    uint64_t offset = arena_alloc(segment_arena(s), s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
+    uint64_t bytes = ((size + 3) & ~UINT64_C(3)) + (uint64_t)n_refs * 4, offset = 0;
+    if (bytes >= OBJECT_LARGE) /* so that, once free, it serves an array of this size too, see arena_alloc_pages */
+        offset = arena_alloc(segment_arena(s), s->base, bytes + 3 * ARENA_PAGE, ARENA_BUILDING, s->me);
+    if (!offset)
+        offset = arena_alloc(segment_arena(s), s->base, bytes ? bytes : 1, ARENA_BUILDING, s->me);
     if (!offset)
         segment_arena(s); /* which may be why */
     return offset;
