@@ -1,4 +1,5 @@
-"""cellmesh: notebook cells and classes as remote tasks and actors.
+"""cellmesh: notebook cells and classes as remote tasks and actors; never Jupyter (`kernel_ext`) or what runs a node
+(`scheduler`).
 
     import cellmesh as cm
 

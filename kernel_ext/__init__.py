@@ -1,4 +1,5 @@
-"""What runs in the user's kernel: the magics, cells as tasks, output, cards of futures, the kernel's end of the panel.
+"""What runs in the user's kernel: the magics, cells as tasks, output, cards of futures, the kernel's end of the panel;
+never a copy of the API's logic.
 
 `%load_ext cellmesh` must be quick, and workers import single modules from here. So this package imports nothing.
 """

@@ -1,4 +1,4 @@
-"""The object store: values in shared memory, without a process that owns them.
+"""The object store: values in shared memory, without a process that owns them; never the start of a process.
 
 `cellmesh.objstore.Store` is the store on its own, without tasks; see docs/objstore.md. The core is plain C and knows
 nothing of Python (core/), the extension module `_core` makes values and refs of it (binding/).

@@ -1,1 +1,2 @@
-"""The command line: `cellmesh start`, `status`, `list`, `stop` and the others. Speaks to sessions from outside."""
+"""The command line: `cellmesh start`, `status`, `list`, `stop` and the others, which speak to sessions from outside;
+never what a program imports."""

@@ -1,1 +1,1 @@
-"""Other projects' names for what cellmesh does."""
+"""Other projects' names for what cellmesh does; never a feature of its own."""

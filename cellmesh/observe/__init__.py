@@ -1,1 +1,1 @@
-"""Looking at a session: listings, history, metrics, stacks, recordings. Changes nothing."""
+"""Looking at a session: listings, history, metrics, stacks, recordings; never a change to its tasks or values."""

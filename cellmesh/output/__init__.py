@@ -1,1 +1,1 @@
-"""What tasks print, in a terminal, and their progress bars. A notebook's output is in `kernel_ext/output`."""
+"""What tasks print, in a terminal, and their progress bars; never a notebook's output, which is `kernel_ext/output`."""

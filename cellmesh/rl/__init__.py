@@ -1,4 +1,5 @@
-"""Reinforcement learning: one algorithm, one file that reads like its paper.
+"""Reinforcement learning: one algorithm, one file that reads like its paper; never a kind of process or memory of its
+own.
 
     from cellmesh import rl
 

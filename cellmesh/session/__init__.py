@@ -1,1 +1,2 @@
-"""A session seen from a process of it: its start and end, the process's one session, waiting for values."""
+"""A session seen from a process of it: the process's attachment, the one current session, waiting for values; never its
+start, which is `startup`."""

@@ -1,4 +1,4 @@
-"""Train: several processes train one model.
+"""Train: several processes train one model; never a journal of its own, as a training is an experiment of Tune.
 
     from cellmesh import train
 

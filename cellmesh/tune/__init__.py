@@ -1,4 +1,4 @@
-"""Tune: tries configurations of a function, many at a time, and stops the bad ones early.
+"""Tune: tries configurations of a function, many at a time, and stops the bad ones early; never a scheduler of tasks.
 
     from cellmesh import tune
 

@@ -1,4 +1,4 @@
-"""Helpers on top of the public API, most of them with the interface of something well known.
+"""Helpers on top of the API, most of them with the interface of something well known; never what the API itself needs.
 
 `ActorPool`, `Queue`; `Executor` (concurrent.futures), `Pool` in `cellmesh.util.multiprocessing`, `register_joblib`,
 `dask_get`; the key-value store `cellmesh.util.kv`; `Barrier`, `Counter` and `Condition` for shared arrays, in

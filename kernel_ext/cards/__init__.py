@@ -1,1 +1,1 @@
-"""The cards by which futures and actors display themselves."""
+"""The cards by which futures, actors and experiments display themselves; never the panel."""

@@ -1,1 +1,2 @@
-"""A cell becomes a task: `analysis` reads its text, the modules here submit it, and `task` runs on the worker."""
+"""A cell becomes a task: `analysis` reads its text, the modules here submit it, and `task` runs on the worker; never a
+magic's line, which `magics` parses."""

@@ -1,1 +1,1 @@
-"""The magics: they parse a line and call the API."""
+"""The magics: they parse a line and call the API; never a copy of its logic."""

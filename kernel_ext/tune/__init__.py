@@ -1,1 +1,2 @@
-"""Tune in the notebook: `%%tune` makes a cell the trial of a search, `%tune` lists and steers experiments."""
+"""Tune in the notebook: `%%tune` makes a cell the trial of a search, `%tune` lists and steers experiments; never a
+decision about trials."""

@@ -1,3 +1,5 @@
+// dev/: the panel on synthetic sessions, for those who work on it; never in the product.
+
 // The panel on a synthetic session, without JupyterLab: `npm run dev`, then http://127.0.0.1:8123/?scenario=quickstart
 //
 // Parameters: scenario (quickstart, server, map, large, search, none), dark=1, at=SECONDS (stop there), speed, trials=N

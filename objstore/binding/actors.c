@@ -1,3 +1,5 @@
+/* binding/: the extension module `_core`, the core for Python; never policy. */
+
 /* Actors as drivers see them: created, found by name, looked at through a handle, killed. */
 #include "formats/constants.h"
 

@@ -1,3 +1,4 @@
+/* core/: the node's shared segment in plain C, for any process that maps it; never Python. */
 #include "error.h"
 
 const char *objstore_error_text(int error)

@@ -1,1 +1,2 @@
-"""Many machines as one: nodes that join a head, tasks that go where there is room, objects that follow them."""
+"""Many machines as one: nodes that join a head, tasks that go where there is room, objects that follow them; never an
+unpickler."""

@@ -1,1 +1,1 @@
-"""Waiting beside a main thread that may be interrupted."""
+"""Waiting beside a main thread that may be interrupted; never for another process."""

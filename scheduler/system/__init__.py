@@ -1,1 +1,1 @@
-"""What Linux says: processes, control groups, load, capacity."""
+"""What Linux says: processes, control groups, load, capacity; never what follows from it."""

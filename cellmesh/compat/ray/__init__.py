@@ -1,7 +1,8 @@
-"""Ray's core API, with cellmesh behind it: `import cellmesh.compat.ray as ray` runs a core Ray program.
+"""Ray's core API, with cellmesh behind it: `import cellmesh.compat.ray as ray` runs a core Ray program. Renames and
+small adaptations; never a second implementation.
 
-Renames and small adaptations only. To run a script without editing it: `python -m cellmesh.compat.ray script.py`; to
-have other people's modules `import ray` find this one: `cellmesh.compat.ray.install()`.
+To run a script without editing it: `python -m cellmesh.compat.ray script.py`; to have other people's modules `import
+ray` find this one: `cellmesh.compat.ray.install()`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Environments: several that are stepped together, by several processes. `vector.py` is what users see."""
+"""Environments: several that are stepped together, by several processes (users see `vector.py`); never a policy."""

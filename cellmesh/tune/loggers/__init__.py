@@ -1,4 +1,4 @@
-"""What trials report, in formats that others read. Nothing of it is written unless it is asked for.
+"""What trials report, in formats that others read; never written unless it is asked for.
 
 A logger is a callback, `Tuner(..., callbacks=[CSVLogger("digits-csv")])`, which writes while the experiment runs; or an
 export of the journal, at any time: `experiment.export("csv", "digits-csv")`.

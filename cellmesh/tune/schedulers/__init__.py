@@ -1,4 +1,4 @@
-"""Which trials go on.
+"""Which trials go on; never which configurations are tried, which is `search`.
 
 `make("asha", max_t=27)` makes a scheduler by its name, `from_description` one that an experiment has described.
 Classes also have the names that they have in Ray.

@@ -1,4 +1,4 @@
-"""Searchers: which configurations are tried.
+"""Searchers: which configurations are tried; never how long a trial runs, which is `schedulers`.
 
 `protocol.py` is what the controller asks; `basic.py` goes through grids and draws at random, `optuna_search.py` asks
 Optuna, `wrappers.py` has what goes around another searcher, `searcher.py` and `adapter.py` are for those in Ray Tune's

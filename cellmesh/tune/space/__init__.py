@@ -1,4 +1,5 @@
-"""Search spaces: domains of parameters, nested in dicts, lists and tuples, and the configurations that they make.
+"""Search spaces: domains of parameters, nested in dicts, lists and tuples, and the configurations that they make; never
+a result.
 
 `domains.py` has the domains, `tree.py` what nests them, `resolve.py` how a configuration is drawn, `expand.py` which
 trials there are, `json_form.py` and `parser.py` how spaces and configurations are written.

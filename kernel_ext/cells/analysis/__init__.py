@@ -1,1 +1,2 @@
-"""What the text of a cell says: what it reads, assigns and defines, and what its task is called. Pure."""
+"""What the text of a cell says: what it reads, assigns and defines, and what its task is called. Pure: the
+cell is never run."""

@@ -1,3 +1,6 @@
+// connection/: what one panel asks of one kernel and is told; never a transport, which `lab/`, `entry/` and
+// `recording/` bring.
+
 // One panel's subscription to one kernel: it says hello, opens, follows the messages and asks for a new snapshot when
 // one is lost.
 //

@@ -1,3 +1,5 @@
+// draw/: marks on a canvas or in SVG; never the page, nor where things stand, which is `layout/`.
+
 // Draws the graph as groups, one box for each cell and function: a ring of progress, the numbers, and a waffle of
 // states that shows the front of the work moving.
 

@@ -1,3 +1,5 @@
+// entry/: the scripts of a widget and of a saved page; never a view of its own, nor JupyterLab.
+
 // The module that travels with every widget and is saved with every notebook, so it is small. It asks the kernel for
 // the code of the view (`widget.ts`) when a view is shown, once for each version in a page.
 

@@ -1,3 +1,5 @@
+// i18n/: words and numbers for readers; never a text that only programs read.
+
 // Translations for pages without JupyterLab, from the same catalogues that JupyterLab reads.
 
 import { fill, type Translations } from './translate';

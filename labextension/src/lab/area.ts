@@ -1,3 +1,5 @@
+// lab/: JupyterLab's plumbing; never a view, which is in `panels/`.
+
 // Keeps notebooks off the panel. JupyterLab opens a document as a tab beside the widget used last; if that was the
 // panel, the notebook would cover it. Such a notebook is moved to the other notebooks, or beside the panel if there are
 // none.

@@ -1,3 +1,5 @@
+// layout/: positions and the camera; never the page, nor how things look, which is `draw/`.
+
 // Keeps the two layouts of a graph, of its rows and of its groups, up to date with the model.
 
 import type { TaskGraph } from '../model/graph';

@@ -1,3 +1,5 @@
+// model/: the session as data; never the page or a clock.
+
 // Applies messages to the graph, each as a whole or not at all, and takes the graph back to an earlier time.
 
 import { ProtocolError } from '../protocol/errors';

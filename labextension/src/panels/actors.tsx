@@ -1,3 +1,5 @@
+// panels/: the panel's parts on the page; never JupyterLab.
+
 // The actors in a few lines below the graph.
 
 import { useState } from 'preact/hooks';

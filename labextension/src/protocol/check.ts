@@ -1,3 +1,5 @@
+// protocol/: messages, checked at the border; never what they mean for the graph.
+
 // The checks that `validators.ts` is made of. Each takes a value and its name for messages, and returns the value with
 // its type or throws `ProtocolError`.
 

@@ -1,3 +1,5 @@
+// recording/: a file in place of a kernel; never the page.
+
 // Reads the columns of an Arrow file: numbers and texts without nulls, which is all that recordings have.
 
 import { type Table, tableFromIPC } from 'apache-arrow';

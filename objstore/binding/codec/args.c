@@ -1,3 +1,5 @@
+/* codec/: Python values to bytes and back; never a segment. */
+
 /* Argument lists: counts of positional and keyword values, the keywords, then the values in order. A value may be a
  * dependency, known by its number only. If anything needs pickle, all that are not dependencies become holes, filled
  * from one pickled tuple behind them, so that what two arguments share they still share after the journey. */

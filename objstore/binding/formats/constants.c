@@ -1,3 +1,4 @@
+/* formats/: what Python reads by name: constants, words, records; never an operation. */
 #include "formats/constants.h"
 
 #include "objects/shared_sync.h"

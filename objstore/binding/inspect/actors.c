@@ -1,3 +1,5 @@
+/* inspect/: listings of the segment; never a change to what they list. */
+
 /* The table of actors, and one actor. A listing must not hold a handle, which would keep the actor alive: it is found
  * by its place in the table and by how often that was used. */
 #include "inspect/inspect.h"

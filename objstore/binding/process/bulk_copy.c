@@ -1,3 +1,5 @@
+/* process/: what the binding needs of CPython and Linux in its own process; never the state of a task. */
+
 /* Large blocks of bytes into the segment, and out of it (decision 36).
  *
  * What a block costs depends on its pages more than on its bytes (2-core VM, GB/s; a thread alone, two threads):

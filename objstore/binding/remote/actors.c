@@ -1,3 +1,5 @@
+/* remote/: what the agent asks of the segment; never a socket. */
+
 /* Remote node: actors whose home and whose process are on different machines. See core/clients/remote_node.h. */
 #include <signal.h>
 

@@ -1,3 +1,5 @@
+/* shared/: memory that every process may write to; never a value that is final. */
+
 /* Arrays that stay writable: making them, and finding out which of a process's arrays lie in shared memory. Those are
  * known by their addresses, so a view of a view counts, whichever library has made it. */
 #define NO_IMPORT_ARRAY

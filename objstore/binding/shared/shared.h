@@ -1,5 +1,5 @@
 /* Memory of the segment that every process may write to: arrays (array.c), and primitives that such memory needs
- * (sync.c). See core/objects/shared.h. */
+ * (sync.c). See core/objects/shared_sync.h. */
 #ifndef CELLMESH_BINDING_SHARED_H
 #define CELLMESH_BINDING_SHARED_H
 

@@ -1,3 +1,5 @@
+/* submit/: from the arguments of `f.remote(...)` to a task slot; never what runs the task. */
+
 /* Submitters: the callables behind `f.remote`. One call encodes the arguments and writes a task slot; nothing else
  * happens in between, so a submit costs about as much as a method call. */
 #include "submit/submit.h"

@@ -1,3 +1,5 @@
+/* worker/: the loop that runs tasks, and what a task asks of it; never the choice of what runs next. */
+
 /* What a worker knows of the task that it runs and of the actor that it serves. */
 #include "worker/worker.h"
 

@@ -1,3 +1,4 @@
+/* clients/: attached processes, remote nodes, what a dead client leaves; never a rebuild, which is `recovery/`. */
 #define _GNU_SOURCE
 #include "clients/client.h"
 

@@ -1,3 +1,5 @@
+/* memory/: bytes only: the mapping, the lock, the allocator, the event ring; never a word of objects. */
+
 /* Two-level segregated fit (Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems", 2004), over
  * offsets, with headers that survive the death of the process that was changing them.
  *

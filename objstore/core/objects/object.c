@@ -1,3 +1,4 @@
+/* objects/: values, streams, shared memory and its primitives, offload to disk; never a decision about tasks. */
 #include "objects/object.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* recovery/: verifying and rebuilding what is derived, every invariant; never on the path of a task. */
 #include <stdlib.h>
 #include <string.h>
 

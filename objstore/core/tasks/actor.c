@@ -1,3 +1,4 @@
+/* tasks/: tasks, actors, resources, placement groups, gates, timers; never what a dead client leaves. */
 #include "tasks/actor.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-"""Sockets between machines: addresses, keys, reliable delivery. The only folder that imports zmq.
+"""Sockets between machines: addresses, keys, reliable delivery; never what messages ask for. Nothing else imports zmq.
 
 | link          | bound by      | connected by           | who may connect       | bound                               |
 |---------------|---------------|------------------------|-----------------------|-------------------------------------|

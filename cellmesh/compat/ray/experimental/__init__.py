@@ -1,4 +1,4 @@
-"""`ray.experimental`: its progress bars."""
+"""`ray.experimental`: its progress bars; never imports tqdm before a program asks for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`ray.train` in today's shape, with cellmesh.train behind it: `from cellmesh.compat.ray import train`."""
+"""`ray.train` in today's shape, with cellmesh.train behind it (`from cellmesh.compat.ray import train`); never a
+training of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ray.tune`, with cellmesh.tune behind it: `from cellmesh.compat.ray import tune`.
+"""`ray.tune`, with cellmesh.tune behind it (`from cellmesh.compat.ray import tune`); never a search of its own.
 
 Names of today are Ray's; what there was in 2018 is in `legacy.py`.
 """

@@ -1,4 +1,4 @@
-"""`ray.util`."""
+"""`ray.util`, with cellmesh behind it; never a helper that Ray does not have."""
 
 from __future__ import annotations
 

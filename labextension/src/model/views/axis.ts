@@ -1,3 +1,5 @@
+// views/: the session as each view shows it: rows, lanes, axes, words; never the page or a clock.
+
 // Axes of plots: what is drawn along them, from where to where, and where the marks stand. Pure.
 
 export interface Axis {

@@ -1,3 +1,5 @@
+// graph/: the view of the graph; never where boxes stand or how they look (`layout/`, `draw/`).
+
 // The graph on a canvas element. `layout/` decides where boxes are and how the camera moves, `draw/` how they look;
 // this file brings these together and decides when to draw.
 

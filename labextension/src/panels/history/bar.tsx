@@ -1,3 +1,5 @@
+// history/: the history bar; never the past itself, which is `model/`.
+
 // The history bar: a slider over the session's past with a curve of activity, playback, and the way back to the
 // present.
 

@@ -1,3 +1,5 @@
+// logs/: the view of what tasks print; never another view.
+
 // The logs: lines that tasks have printed, live, by time or by task, with a search. Loaded when first opened.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';

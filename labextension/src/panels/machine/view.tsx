@@ -1,3 +1,5 @@
+// machine/: the view of the machines' load; never another view.
+
 // The machines' load over time. Loaded when first opened.
 
 import { useMemo, useRef } from 'preact/hooks';

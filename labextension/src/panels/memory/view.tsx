@@ -1,3 +1,5 @@
+// memory/: the view of the store's values; never another view.
+
 // The memory view: the store's values as boxes of their size, and the holders of the chosen one. Loaded when first
 // opened.
 

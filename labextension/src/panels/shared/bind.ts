@@ -1,3 +1,5 @@
+// shared/: what several views need; never a view.
+
 // Binds a canvas to the panel's state, so that it shows what is chosen there.
 
 import { effect, untracked } from '@preact/signals';

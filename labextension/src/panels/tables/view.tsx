@@ -1,3 +1,5 @@
+// tables/: the view of the session's tables; never another view.
+
 // The tables of the session.
 
 import { useMemo, useRef, useState } from 'preact/hooks';

@@ -1,3 +1,5 @@
+// timeline/: the view of when and where tasks ran; never another view.
+
 // The timeline on a canvas element: what is visible, and how it reacts to the reader.
 
 import { svgOf } from '../../draw/svg';

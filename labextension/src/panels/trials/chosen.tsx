@@ -1,3 +1,5 @@
+// trials/: the view of an experiment's trials; never another view.
+
 // The trial that is chosen: its parameters and results, what can be done with it, and what it has failed with.
 
 import { integer } from '../../i18n/format';

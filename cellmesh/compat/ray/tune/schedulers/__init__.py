@@ -1,4 +1,4 @@
-"""`ray.tune.schedulers`: ours under Ray's names."""
+"""`ray.tune.schedulers`: ours under Ray's names; never a rule of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ray.tune.search`: ours under Ray's names."""
+"""`ray.tune.search`: ours under Ray's names; never a search of its own."""
 
 from __future__ import annotations
 
