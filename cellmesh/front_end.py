@@ -93,8 +93,8 @@ class FrontEnd(Protocol):
         """The MIME bundle of a ref, None if it has only its repr."""
         ...
 
-    def held(self) -> Iterable[tuple[str, Ref]]:
-        """The refs that it holds itself, and by what, in words."""
+    def held(self) -> Iterable[tuple[str, Any]]:
+        """The refs, or values with refs in them, that it holds itself, and by what, in words."""
         ...
 
     def live_display(self, display_id: str) -> Callable[[dict[str, Any]], None] | None:
@@ -173,7 +173,7 @@ class Program:
     def display_ref(self, ref: Ref) -> Any:
         """None: its repr."""
 
-    def held(self) -> Iterable[tuple[str, Ref]]:
+    def held(self) -> Iterable[tuple[str, Any]]:
         """None: a program shows no refs."""
         return ()
 

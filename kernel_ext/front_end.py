@@ -67,9 +67,10 @@ class Notebook(Program):
         """A card."""
         return self._host.display_ref(ref)
 
-    def held(self) -> Iterable[tuple[str, Ref]]:
-        """By cards of what has not ended."""
-        return (("a card that follows its state", ref) for ref in self._host.cards.followed())
+    def held(self) -> Iterable[tuple[str, Any]]:
+        """By IPython, and by cards of what has not ended."""
+        yield from self._host.kept_results.held()
+        yield from (("a card that follows its state", ref) for ref in self._host.cards.followed())
 
     def live_display(self, display_id: str) -> Callable[[dict[str, Any]], None] | None:
         """See `FrontEnd`."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from .cells.interrupts import was_interrupted_before
 from .cells.registry import CellRegistry, registry
 from .front_end import Notebook
 from .iopub import Iopub
+from .kept_results import KeptResults
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -62,6 +62,7 @@ class Host:
     recorder : Recorder or None
         Of the present session, or of the last one: its graph can still be looked at.
     output : CellOutput or None
+    kept_results : KeptResults
     cards : Cards
     panels : Panels
     """
@@ -70,6 +71,7 @@ class Host:
         self.shell = shell
         self.kernel: Any = getattr(shell, "kernel", None)
         self.iopub = Iopub(self.kernel)
+        self.kept_results = KeptResults(shell)
         self.recorder: Recorder | None = None
         self.output: CellOutput | None = None
         self._cell_runs = cells
@@ -84,7 +86,6 @@ class Host:
         self._panels: Panels | None = None
         self._listeners: list[Callable[[], None]] = []
         self._announcement: Any = None
-        self._last_result: Callable[[], ExecutionResult | None] = lambda: None
 
     # --- life
 
@@ -330,7 +331,7 @@ class Host:
         self.iopub.cell_begins()
 
     def _after_cell(self, result: ExecutionResult) -> None:
-        self._let_go_of_error(result)
+        self.kept_results.cell_ends(result)
         if self.output is not None:
             self.output.settle(self.is_attended)
         from ..output import progress
@@ -345,17 +346,6 @@ class Host:
         if self.kernel is not None:
             self.iopub.cell_ends()
         self._follow_present_session()  # one that does not log to the driver has not been announced
-
-    def _let_go_of_error(self, result: ExecutionResult) -> None:
-        """Of the error of the cell before, which IPython keeps in a cycle, with all variables of its frames: `result`
-        has the error, its traceback the frame that made it, and this frame `result`. `sys.last_value` keeps the error
-        until the next one, for %debug.
-        """
-        if result.info is None or not result.info.store_history:  # a program's, which may look at it
-            return
-        before, self._last_result = self._last_result(), weakref.ref(result)
-        if before is not None and before is not result:
-            before.error_in_exec = before.error_before_exec = None
 
     def _on_request(self, stream: Any, ident: Any, message: dict[str, Any]) -> None:
         """A request on the control channel; runs in the control thread."""

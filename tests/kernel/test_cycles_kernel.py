@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kernels import Kernel, value
+from support.kernels import Kernel, talk, value
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -43,9 +43,9 @@ TAKES_ALL = "adder = Adder.options(num_cpus=2).remote(1)\nassert cm.get(adder.__
 @pytest.fixture
 def quiet(kernel: Kernel) -> Iterator[Kernel]:
     """The kernel with its garbage collector switched off."""
-    kernel.run(SETUP + "_ = gc.collect()\ngc.disable()")
+    kernel.run(SETUP + "gc.collect()\ngc.disable()")
     yield kernel
-    kernel.run("gc.enable(); _ = gc.collect()")
+    kernel.run("gc.enable(); gc.collect();")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_cells_leave_nothing_of_ours_to_the_garbage_collector(quiet: Kernel, nam
             quiet.wait(quiet.start(cell))
         quiet.run(FORGET)
         if not turn:
-            quiet.run("_ = gc.collect(); n_bytes = cycle_gc.held()")
+            quiet.run("gc.collect(); n_bytes = cycle_gc.held()")
     quiet.run("cycle_gc.until_gone(n_bytes)")
     assert value(quiet, "cycle_gc.found()") == []
 
@@ -213,6 +213,40 @@ def test_outputs_keep_a_value_until_they_are_reset(quiet: Kernel, n_bytes: int) 
     assert is_gone(quiet, n_bytes)
 
 
+def holders_of(kernel: Kernel, name: str) -> list[str]:
+    return value(kernel, f"holders(Places([])).get({name}, [])")
+
+
+def test_what_falls_out_of_the_last_three_outputs_is_freed(quiet: Kernel, n_bytes: int) -> None:
+    quiet.run("from cellmesh.observe.holders import Places, holders\n" + BIG + "\nname = big.hex()\n[big]")
+    number = value(quiet, "max(Out)")
+    quiet.run("del big")
+    assert holders_of(quiet, "name") == ["__", f"_{number}", f"Out[{number}]"]  # `_` is the number
+    assert f": ___, _{number}, Out[{number}]" in quiet.text(quiet.run("print(cm.state.memory())"))
+    quiet.run(f"del Out[{number}], _{number}")
+    assert ": ___\n" in quiet.text(quiet.run("print(cm.state.memory())"))
+    assert not is_gone(quiet, n_bytes), "it is the third from last while this is asked"
+    assert is_gone(quiet, n_bytes)
+
+
+def test_outputs_are_remembered_and_freed_after_each_reset(quiet: Kernel, n_bytes: int) -> None:
+    for _ in range(2):
+        quiet.run(BIG + "\n[big]")
+        quiet.run("del big\nassert isinstance(_[0], cm.ObjectRef)")
+        quiet.run("%reset -f out")
+        assert is_gone(quiet, n_bytes)
+
+
+def test_memory_names_the_outputs_that_a_variable_of_the_users_hides(quiet: Kernel, n_bytes: int) -> None:
+    quiet.run("for _ in range(3): pass\n" + BIG + "\n[big]")
+    number = value(quiet, "max(Out)")
+    quiet.run(f"del big, Out[{number}], _{number}")
+    said = quiet.text(quiet.run("print(cm.state.memory())"))
+    assert ": what IPython keeps as __\n" in said
+    quiet.run("%reset -f out")
+    assert is_gone(quiet, n_bytes)
+
+
 def test_a_displayed_card_does_not_keep_the_value(quiet: Kernel, n_bytes: int) -> None:
     quiet.run(BIG + "\ndisplay(big)")
     quiet.run("del big")
@@ -225,6 +259,26 @@ def test_an_errors_traceback_keeps_a_value_until_the_next_error(quiet: Kernel, n
     assert "big of failing in the traceback of the last KeyError" in value(quiet, "str(cm.state.memory())")
     quiet.wait(quiet.start("1 / 0"))
     assert is_gone(quiet, n_bytes)
+
+
+def test_a_program_that_keeps_a_cells_result_keeps_its_error(quiet: Kernel, n_bytes: int) -> None:
+    code = BIG + "\ndef failing():\n    mine = big\n    raise KeyError\nfailing()"
+    quiet.wait(quiet.start(f"result = get_ipython().run_cell({code!r}, store_history=True)"))
+    quiet.run("del big")
+    assert value(quiet, "result.error_in_exec is sys.last_value and type(sys.last_value) is KeyError")
+    assert value(
+        quiet, "[*cm.get(result.error_in_exec.__traceback__.tb_next.tb_next.tb_frame.f_locals['mine'])][:1]"
+    ) == [0]
+    quiet.run("del result")
+    quiet.wait(quiet.start("1 / 0"))
+    assert is_gone(quiet, n_bytes)
+
+
+def test_debug_of_the_last_error_shows_its_variables_cells_later(quiet: Kernel) -> None:
+    quiet.wait(quiet.start("def failing(x):\n    mine = x + 1\n    raise KeyError\nfailing(4)"))
+    for _ in range(3):
+        quiet.run("1")
+    assert "\n5\n" in "\n" + talk(quiet, "%debug", "p mine", "q", prompt="ipdb> ")
 
 
 def test_memory_names_the_inputs_that_are_kept_for_another_try(quiet: Kernel, n_bytes: int) -> None:

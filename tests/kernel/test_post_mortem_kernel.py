@@ -6,41 +6,13 @@ import os
 import signal
 from pathlib import Path
 
-from support.kernels import Kernel, error, plain, value
+from support.kernels import Kernel, error, talk, value
 from support.waiting import wait_until
 
 CELL = (
     "%%remote --keep-frames\nrows = [1, 2, 0]\ndef share(total, n):\n    half = total / 2\n    return half / n\n"
     "shares = [share(10, n) for n in rows]"
 )
-
-
-def ask(kernel: Kernel, code: str) -> str:
-    """Begin a cell that asks for lines."""
-    message = kernel.client.session.msg(
-        "execute_request",
-        {
-            "code": code,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": True,
-            "stop_on_error": True,
-        },
-    )
-    kernel.client.shell_channel.send(message)
-    return message["header"]["msg_id"]
-
-
-def talk(kernel: Kernel, code: str, *lines: str) -> str:
-    """Run a cell that asks for lines, and give it these; what it has said, all together."""
-    request = ask(kernel, code)
-    for line in lines:
-        assert kernel.client.get_stdin_msg(timeout=20)["content"]["prompt"] == "(pdb) "
-        kernel.client.input(line)
-    kernel.wait(request)
-    assert not kernel.of(request, "error")
-    return plain(kernel.text(request))
 
 
 def test_pdb_over_the_frames_of_a_cell(kernel: Kernel) -> None:
@@ -61,7 +33,7 @@ def test_pdb_over_the_frames_of_a_cell(kernel: Kernel) -> None:
 def test_the_stop_button_ends_the_conversation(kernel: Kernel) -> None:
     kernel.run(CELL + "\n")
     kernel.run("cm.wait([shares])")
-    request = ask(kernel, "%inspect --pdb shares")
+    request = kernel.start("%inspect --pdb shares")
     kernel.client.get_stdin_msg(timeout=20)
     kernel.manager.interrupt_kernel()
     kernel.wait(request)
@@ -109,7 +81,7 @@ def test_a_worker_that_has_gone(kernel: Kernel) -> None:
 def test_a_worker_that_dies_while_it_is_looked_at(kernel: Kernel) -> None:
     kernel.run(CELL)
     kernel.run("cm.wait([shares])")
-    request = ask(kernel, "%inspect --pdb shares")
+    request = kernel.start("%inspect --pdb shares")
     kernel.client.get_stdin_msg(timeout=20)
     kernel.client.input("import os; os.kill(os.getpid(), 9)")
     kernel.wait(request)

@@ -194,3 +194,14 @@ def error(kernel: Kernel, code: str) -> tuple[str, str]:
     assert reply["status"] == "error", f"no error: {code}"
     shown = [line for m in kernel.of(request, "error") for line in m["content"]["traceback"]]
     return reply["ename"], plain("\n".join(shown) + kernel.text(request, "stderr"))
+
+
+def talk(kernel: Kernel, code: str, *lines: str, prompt: str = "(pdb) ") -> str:
+    """Run a cell that asks for lines, and give it these; what it has said, all together."""
+    request = kernel.start(code)
+    for line in lines:
+        assert kernel.client.get_stdin_msg(timeout=20)["content"]["prompt"] == prompt
+        kernel.client.input(line)
+    kernel.wait(request)
+    assert not kernel.of(request, "error")
+    return plain(kernel.text(request))
