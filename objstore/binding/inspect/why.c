@@ -38,6 +38,13 @@ static PyObject *amounts_lacking(const struct header *h, const int64_t wanted[MA
     return dict;
 }
 
+/* Whether an actor, by the task of its constructor, keeps what it holds for good, as far as can be told: it has handles
+ * and is not being killed. */
+static bool stays(const struct segment *s, const struct task_slot *t)
+{
+    return !t->actor_1 || !(s->actors[t->actor_1 - 1].flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED));
+}
+
 typedef struct {
     uint32_t function, client;
     int64_t amounts[MAX_KINDS];
@@ -97,7 +104,7 @@ static PyObject *client_why(ClientObject *c, PyObject *args)
             continue;
         for (uint32_t k = 0; amounts && k < s->h->n_kinds; k++) {
             counts |= amounts[k] > 0 && wanted[k] > available[k];
-            kept[k] += state == TASK_HELD ? amounts[k] : 0;
+            kept[k] += state == TASK_HELD && stays(s, t) ? amounts[k] : 0;
         }
         if (counts && n < N_HOLDERS) {
             holders[n] = (Holder){t->function, t->worker, {0}};

@@ -8,8 +8,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from random import Random
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.errors.reruns import Reruns
 from cellmesh.session import waiting_for
+from cellmesh.session.current import current
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -575,6 +578,55 @@ def test_a_task_that_waits_for_what_actors_keep_says_so(cm: ModuleType, capfd: p
     )
     cm.kill(holder)
     assert cm.get(waiting) == 2
+
+
+@pytest.fixture
+def scheduler_stopped(cm: ModuleType) -> Iterator[None]:
+    """Nothing begins or ends meanwhile, as on a machine that is slow."""
+    pid = current().node.scheduler_pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *refs: Any) -> list[str]:
+    """What whoever has waited for these for long is told."""
+    said: list[str] = []
+    monkeypatch.setattr("cellmesh.session.session.Session.tell", lambda self, kind, text: said.append(text))
+    for ref in refs:
+        waiting_for.tell_why(ref)
+    monkeypatch.undo()
+    return said
+
+
+def test_a_worker_that_is_slow_to_start_is_no_news(
+    cm: ModuleType, scheduler_stopped: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        pass
+
+    slow = cm.remote(num_cpus=2)(Slow).remote()
+    assert told(monkeypatch, slow.__ready__.remote(), add.remote(1)) == []
+
+
+@pytest.mark.parametrize("how", ["killed", "let go of"])
+def test_an_actor_that_is_about_to_end_is_no_news(
+    cm: ModuleType, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    class Holder:
+        pass
+
+    holder = cm.remote(num_cpus=2)(Holder).remote()
+    assert cm.get(holder.__ready__.remote())
+    waiting = add.remote(1)
+    assert len(told(monkeypatch, waiting)) == 1, "what it keeps, it keeps for good"
+    request.getfixturevalue("scheduler_stopped")
+    if how == "killed":
+        cm.kill(holder)
+    del holder
+    assert told(monkeypatch, waiting) == []
 
 
 @pytest.mark.parametrize("wanted, says", [(3.0, False), (2.0, True)])
