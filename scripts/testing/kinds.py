@@ -290,6 +290,7 @@ NIGHTLY = [
         1800,
     ),
     Kind("a cluster's soak", ["env", "CELLMESH_SOAK_S=300", *PYTEST, "tests/cluster/real/test_soak.py"], 1200),
+    Kind("an hour of a notebook", ["env", "CELLMESH_SOAK_S=3600", *PYTEST, "tests/kernel/soak"], 9000),
     Kind(
         "five hundred interrupts",
         ["env", "CELLMESH_INTERRUPTS=500", *PYTEST, "tests/kernel/test_interrupts_kernel.py"],
