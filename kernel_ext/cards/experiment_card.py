@@ -55,8 +55,7 @@ class ExperimentCards:
         with self._lock:
             live = list(self._live)
         for card in live:
-            is_meant = path in ("", card.experiment.path) and card.experiment.size_bytes != card.size_bytes
-            if is_meant and card.display is not None:
+            if path in ("", card.experiment.path) and card.display is not None and card.is_behind:
                 card.display.update(at_once=True)
 
     def _changed(self, card: _Card, is_last: bool) -> None:
@@ -66,7 +65,7 @@ class ExperimentCards:
                 self._live.remove(card)
         if is_last:
             card.experiment.leave()
-        if is_live and card.display is not None:
+        if is_live and card.display is not None and (is_last or card.is_behind):  # the end of a cell may have shown it
             card.display.update(at_once=is_last)
 
 
@@ -78,6 +77,11 @@ class _Card:
         self.display: LiveDisplay[_Card] | None = None
         self.is_over = False
         self.size_bytes = 0  # of the journal, when it was looked at
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something has happened since."""
+        return self.experiment.size_bytes != self.size_bytes
 
 
 def bundle_of(card: _Card) -> Bundle:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,14 +64,20 @@ def test_a_narrow_table_leaves_out_whole_columns_and_has_no_scrollbar() -> None:
     assert len(next(iter(widths))) == 12
 
 
-def test_what_happens_while_a_card_is_shown_is_told(tmp_path: Path) -> None:
-    writer = journal.Writer(tmp_path)
+def running(folder: Path) -> journal.Writer:
+    """Of an experiment with one trial, which has reported nothing."""
+    writer = journal.Writer(folder)
     definition = Definition(
         trainable="f", space={}, scheduler={}, search=None, stop=None, num_samples=1, seed=0, resources={}
     )
     writer.write(Opened(at=100.0, version=1, name="now", plan={"metric": "m", "mode": "max"}, definition=definition))
     writer.write(Suggested(at=100.0, trial=0, config={}))
     writer.write(Launched(at=101.0, trial=0, attempt=1))
+    return writer
+
+
+def test_what_happens_while_a_card_is_shown_is_told(tmp_path: Path) -> None:
+    writer = running(tmp_path)
     texts: list[str] = []
 
     def publish(bundle: dict[str, str], display_id: str, update: bool, parent: dict[str, Any]) -> None:
@@ -81,6 +90,29 @@ def test_what_happens_while_a_card_is_shown_is_told(tmp_path: Path) -> None:
     writer.write(Closed(at=103.0))
     wait_until(lambda: "now: finished" in texts[-1], what="the end")
     writer.close()
+
+
+def test_what_the_end_of_a_cell_has_shown_is_not_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Callable[[bool], object]] = []
+    monkeypatch.setattr(
+        "cellmesh.kernel_ext.cards.experiment_card.following",
+        SimpleNamespace(add=lambda experiment, size_bytes, changed: told.append(changed)),
+    )
+    clock = itertools.count(110)  # the card says how long the experiment has run: each look gives another text
+    monkeypatch.setattr("time.time", lambda: next(clock))
+    texts: list[str] = []
+    with closing(running(tmp_path)) as writer:
+        cards = ExperimentCards(lambda bundle, display_id, update, parent: texts.append(bundle["text/plain"]))
+        cards.show(Experiment(tmp_path), {})
+        writer.write(Reported(at=102.0, trial=0, attempt=1, result={"m": 7.0, "training_iteration": 1}))
+        cards.refresh()
+        assert "best m: 7" in texts[-1]
+        monkeypatch.setattr("cellmesh.kernel_ext.cards.live_display.UPDATE_INTERVAL_S", 0.0)
+        told[0](False)
+        assert len(texts) == 2
+        writer.write(Reported(at=103.0, trial=0, attempt=1, result={"m": 8.0, "training_iteration": 2}))
+        told[0](False)
+        assert "best m: 8" in texts[-1] and len(texts) == 3
 
 
 def small() -> ExperimentView:
