@@ -330,7 +330,7 @@ class Host:
             return
         self.iopub.cell_begins()
 
-    def _after_cell(self, result: ExecutionResult) -> None:
+    def _after_cell(self, result: ExecutionResult | None) -> None:
         self.kept_results.cell_ends(result)
         if self.output is not None:
             self.output.settle(self.is_attended)

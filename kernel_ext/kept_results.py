@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ class KeptResults:
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._numbers = set[int]()  # of cells whose value IPython has noted as hidden
-        self._before: Callable[[], ExecutionResult | None] = lambda: None
+        self._failed = weakref.WeakSet[Any]()  # results whose error leads back to them
 
-    def cell_ends(self, result: ExecutionResult) -> None:
-        """A cell has run."""
+    def cell_ends(self, result: ExecutionResult | None) -> None:
+        """A cell has run, to a result if it was not stopped before its first line."""
         self._forget_outputs()
-        before, self._before = self._before(), weakref.ref(result)
-        if before is not None and before is not result:
-            open_cycle(before.error_in_exec or before.error_before_exec)
+        for before in list(self._failed):
+            if before is not result and opens_cycle(before.error_in_exec or before.error_before_exec):
+                self._failed.discard(before)
+        if result is not None and not result.success:
+            self._failed.add(result)
 
     def held(self) -> Iterator[tuple[str, Any]]:
         """The values that IPython keeps besides the variables and `Out`, and as what, in words."""
@@ -62,15 +64,18 @@ class KeptResults:
                 self._numbers.discard(number)
 
 
-def open_cycle(error: BaseException | None) -> None:
-    """Clear the frames that ran the cell of an error, all of which have ended: its result has the error, that its
-    traceback, which leads to these frames, and they have the result. Frames of the user's code stay whole, for %debug.
+def opens_cycle(error: BaseException | None) -> bool:
+    """Clear the frames that ran the cell of an error: its result has the error, that its traceback, which leads to
+    these frames, and they have the result. Frames of the user's code stay whole, for %debug.
+
+    False: one of them still runs, of a cell that another thread has just run (of a subshell).
     """
     entry = error.__traceback__ if error is not None else None
     frame = entry.tb_frame if entry is not None else None
     while frame is not None and frame.f_globals.get("__name__") in RUNNERS:
         try:
             frame.clear()
-        except RuntimeError:  # still runs, in another thread
-            break
+        except RuntimeError:
+            return False
         frame = frame.f_back
+    return True
