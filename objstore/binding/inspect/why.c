@@ -38,11 +38,16 @@ static PyObject *amounts_lacking(const struct header *h, const int64_t wanted[MA
     return dict;
 }
 
-/* Whether an actor, by the task of its constructor, keeps what it holds for good, as far as can be told: it has handles
- * and is not being killed. */
+/* Whether an actor, by the task of its constructor, keeps what it holds for good, as far as can be told: it is not
+ * being killed, and somebody has a handle. Its calls alone keep it until they end, as tasks do. */
 static bool stays(const struct segment *s, const struct task_slot *t)
 {
-    return !t->actor_1 || !(s->actors[t->actor_1 - 1].flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED));
+    const struct actor_slot *a = t->actor_1 ? &s->actors[t->actor_1 - 1] : NULL;
+    const struct object_slot *o = a && a->object_1 ? &s->objects[a->object_1 - 1] : NULL;
+    if (!o)
+        return !a;
+    bool ends = a->flags & (ACTOR_FLAG_TERMINATE | ACTOR_FLAG_KILLED);
+    return !ends && (object_held(o) || o->pins > a->n_pending + a->n_running);
 }
 
 typedef struct {
@@ -67,6 +72,7 @@ static PyObject *client_why(ClientObject *c, PyObject *args)
     uint32_t n = 0, function = 0, unplaced = 0;
     struct limits limits = {0, 0, 0};
     const struct pool *pool = NULL;
+    flush_drops(c); /* or this process would be taken for one that has handles still */
     if (lock_to_inspect(c) < 0) {
         PyMem_Free(holders);
         return NULL;

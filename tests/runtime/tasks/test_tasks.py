@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -627,6 +628,26 @@ def test_an_actor_that_is_about_to_end_is_no_news(
         cm.kill(holder)
     del holder
     assert told(monkeypatch, waiting) == []
+
+
+def test_an_actor_that_only_its_calls_keep_ends_as_a_task_does(
+    cm: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Holder:
+        def hold(self, gate: Path) -> None:
+            while not gate.exists():
+                time.sleep(0.01)
+
+    holder, gate = cm.remote(num_cpus=2)(Holder).remote(), tmp_path / "gate"
+    calls = [holder.hold.remote(gate) for _ in range(2)]
+    wait_until(lambda: current().client.info(calls[0])["state"] == "running")
+    waiting, kept = add.remote(1), cm.put([holder])
+    del holder
+    assert len(told(monkeypatch, waiting)) == 1, "a handle is in a value"
+    del kept
+    assert told(monkeypatch, waiting) == []
+    gate.touch()
+    assert cm.get([waiting, *calls]) == [2, None, None]
 
 
 @pytest.mark.parametrize("wanted, says", [(3.0, False), (2.0, True)])
