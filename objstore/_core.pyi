@@ -464,6 +464,9 @@ def sync_abort(ref: Ref[Any], /) -> None:
 def sync_reset(ref: Ref[Any], /) -> None:
     """Makes it as new."""
 
+def private_pages() -> list[tuple[int, int, int]]:
+    """This process's private pages over objects: where they lie, how many bytes, and where they lie in the segment."""
+
 def refs_are_plain(flag: bool, /) -> bool:
     """Whether refs are true and unequal to any value, as Ray's, or refuse to say; returns what was so before."""
 
@@ -516,7 +519,7 @@ class ObjectRef(Generic[T_co]):
 Ref = ObjectRef  # by this name it is found in the module; the other one is its own
 
 class Buffer:
-    """Read-only bytes in the segment, under an array; keeps the object they belong to."""
+    """Bytes in the segment, or in private pages over it, under an array; keeps the object they belong to."""
 
     owner: object
 
@@ -576,9 +579,18 @@ class Client:
     def find_ref(self, slot: int, generation: int, /) -> Ref[Any] | None: ...
     def find(self, hex: str, /) -> Ref[Any] | None: ...
     @overload
-    def get(self, refs: Ref[T], timeout: float | None = None, *, return_exceptions: bool = False) -> T: ...
+    def get(
+        self, refs: Ref[T], timeout: float | None = None, *, return_exceptions: bool = False, readonly: bool = False
+    ) -> T: ...
     @overload
-    def get(self, refs: list[Ref[T]], timeout: float | None = None, *, return_exceptions: bool = False) -> list[T]: ...
+    def get(
+        self,
+        refs: list[Ref[T]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: bool = False,
+        readonly: bool = False,
+    ) -> list[T]: ...
     def wait(
         self, refs: list[Ref[T]], num_returns: int, timeout: float | None
     ) -> tuple[list[Ref[T]], list[Ref[T]]]: ...

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from .. import front_end
 from ..environment import runtime_env
 from ..exceptions import ObjectStoreFullError
 from ..objstore import own_pickles
@@ -109,9 +110,11 @@ class Export:
             self._code = load_code_object(ref.client.get(ref))
         return self._code
 
-    def key(self, options: Options, session: Session | None) -> tuple[str, tuple[type, ...], tuple[Any, ...], bool]:
-        """The display name, exceptions to retry, environment, and whether frames of failures are kept; equal for
-        options that need the same copy."""
+    def key(
+        self, options: Options, session: Session | None
+    ) -> tuple[str, tuple[type, ...], tuple[Any, ...], bool, bool]:
+        """The display name, exceptions to retry, environment, and whether frames of failures are kept and arrays are
+        read-only; equal for options that need the same copy."""
         retry_on = options.get("retry_exceptions")
         wanted = runtime_env.effective(options, session.environment if session is not None else {})
         if session is not None and session.in_cluster:
@@ -121,6 +124,7 @@ class Export:
             tuple(retry_on) if isinstance(retry_on, (list, tuple)) else (),
             runtime_env.key_of(wanted),
             bool(options.get("keep_frames")),
+            bool(options.get("readonly", front_end.dialect.readonly)),
         )
 
     def ref(self, session: Session, options: Options) -> Ref:
@@ -226,7 +230,7 @@ class Export:
         )
 
     def _pickled(
-        self, name: str, retry_on: tuple[type, ...], environment_key: tuple[Any, ...], keep_frames: bool
+        self, name: str, retry_on: tuple[type, ...], environment_key: tuple[Any, ...], keep_frames: bool, readonly: bool
     ) -> tuple[FunctionObject, Capture]:
         from ..objstore.serialization import code_object
         from .captures import Capture
@@ -245,6 +249,7 @@ class Export:
                 capture.see,
                 lambda: states_of(capture.classes),
                 keep_frames,
+                readonly,
             )
         except Exception as reason:  # whatever the user's __reduce__ raises
             from ..errors.serializability import pickling_error

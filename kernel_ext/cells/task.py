@@ -49,7 +49,7 @@ class CellCode:
     kept : dict of str to Any
         What the notebook holds for names that the cell may leave alone: a value, or a future that is fetched only then.
     changes : tuple of str
-        Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies.
+        Names whose values the cell changes in place; it gets copies.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
     lives_there : tuple of str

@@ -69,7 +69,7 @@ def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> typ
 
 
 def _of_its_own(value: Any) -> Any:
-    """A copy that may be written to, where the value may hold arrays that lie in the store."""
+    """A copy, where the value may be changed in place."""
     parts = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else [value]
     if all(type(part) in HARMLESS for part in parts):
         return value

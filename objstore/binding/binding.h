@@ -48,6 +48,7 @@ typedef struct {
     PyObject *name;
     size_t array_size; /* for array_memory_expect */
     uint32_t n_calls;  /* of those after some of which the worker leaves */
+    bool readonly;     /* its arguments' arrays are read-only views */
 } CachedFunction;
 
 /* Empties the place before destructors run, as these may look for a function there. */
@@ -94,6 +95,7 @@ typedef struct client_object {
     CachedFunction *functions;
     uint32_t n_functions_freed; /* in the session, when they were last looked through */
     PyObject *instance;         /* the actor served */
+    bool readonly;              /* the arrays that its calls are given are read-only views */
     PyObject *flush_output;     /* sends what the tasks have printed and this process holds back, see held_output.c */
     bool holds_output;
     bool has_run;               /* whether tasks have run since the last collection of cycles */
@@ -217,6 +219,10 @@ bool copy_init(ClientObject *c); /* false: no memory */
 /* large blocks without the GIL, by several threads */
 void copy_bytes(void *client, void *to, const void *from, size_t n);
 
+/* ---- process/private_pages.c: for codec_source */
+codec_pages *private_pages(void *client, const unsigned char *data, size_t size);
+PyObject *core_private_pages(PyObject *module, PyObject *unused);
+
 /* ---- value.c: bytes in the segment <-> Python values */
 typedef struct { /* an encoded value on its way into an object */
     codec_out out;
@@ -234,10 +240,13 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 void tell_damage(void *client); /* for codec_hooks */
 /* A hook has its say about the exception that is set, if it is of a kind; the exception goes on. */
 void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
-PyObject *load_value(ClientObject *c, RefObject *ref);                  /* value, or raises what it describes */
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
-PyObject *error_description(ClientObject *c, RefObject *ref);           /* tuple for make_error */
-PyObject *make_exception(ClientObject *c, RefObject *ref);              /* what a failed object describes */
+/* The value, or raises what it describes. `access` is what the reader gets of arrays; of shared ones everybody gets the
+ * same. */
+PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access);
+/* The bytes of a READY or ERROR object. */
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access);
+PyObject *error_description(ClientObject *c, RefObject *ref); /* tuple for make_error */
+PyObject *make_exception(ClientObject *c, RefObject *ref);    /* what a failed object describes */
 
 /* Waits for room. `spare`: as for offload_choose. 0: full or interrupted, with an exception. */
 uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare);

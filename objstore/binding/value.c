@@ -290,15 +290,16 @@ void tell_damage(void *client)
     raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
 }
 
-static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
+static PyObject *decode_inline(ClientObject *c, const struct object_slot *o, enum codec_access access)
 {
-    codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes};
+    codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes, .access = access};
     if (o->size > OBJECT_INLINE_SIZE)
         return raise_core_error(c, OBJSTORE_CORRUPT, "an object is larger than its slot");
     return codec_decode(&c->codec, o->u.inline_data, o->size, &source);
 }
 
-static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view)
+static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view,
+                              enum codec_access access)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0, refs_at = (size + 3) & ~UINT64_C(3);
@@ -313,20 +314,21 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
                            .ctx = c,
                            .copy = copy_bytes,
                            .view = view,
-                           .writable = view == shared_note_view};
+                           .access = access,
+                           .pages = private_pages};
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
     if (!offset)
-        return decode_inline(c, o);
+        return decode_inline(c, o, access);
     if (__builtin_expect(object_in_arena_is_shared(o), 0))
-        return shared_reserve() < 0 ? NULL : decode_arena(c, slot, offset, owner, shared_note_view);
+        return shared_reserve() < 0 ? NULL : decode_arena(c, slot, offset, owner, shared_note_view, CODEC_SHARED);
     if (o->size < OBJECT_MOVABLE)
-        return decode_arena(c, slot, offset, owner, NULL);
+        return decode_arena(c, slot, offset, owner, NULL, access);
     /* from here on it stays where it is seen to be, though for a moment it may be said to be away */
     begin_reading(c, slot);
     if (!atomic_load_explicit(&o->u.arena.used, memory_order_relaxed))
@@ -334,7 +336,7 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
     int back = 0;
     while (((offset = atomic_load(&o->offset)) & OBJECT_ABSENT) && back == 0)
         back = bring_back(c, slot);
-    PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
+    PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view, access);
     end_reading(c, slot);
     return value;
 }
@@ -343,7 +345,7 @@ PyObject *error_description(ClientObject *c, RefObject *ref)
 {
     struct object_slot *o = &c->s.objects[ref->slot];
     if (object_state(o) == OBJECT_ERROR)
-        return decode_slot(c, ref->slot, (PyObject *)ref);
+        return decode_slot(c, ref->slot, (PyObject *)ref, CODEC_OWN);
     return make_record(c, RECORD_FAILURE, "ssiK", "system", failure_name(o->u.failure.code), (int)o->u.failure.detail,
                        (unsigned long long)o->u.failure.seq);
 }
@@ -378,10 +380,10 @@ void tell_hook(PyObject *hook, PyObject *kind, PyObject *about)
     PyErr_Restore(type, error, traceback);
 }
 
-PyObject *load_value(ClientObject *c, RefObject *ref)
+PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access)
 {
     if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY) {
-        PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref);
+        PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref, access);
         if (__builtin_expect(!value, 0))
             tell_hook(c->hooks.value_failed, PyExc_Exception, (PyObject *)ref);
         return value;
