@@ -209,9 +209,8 @@ def test_readonly_gives_views_that_all_readers_share(cm: ModuleType) -> None:
 
 
 # ---------------------------------------------------------------- libraries
-def both_ways(cm: ModuleType, value: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
+def both_ways(cm: ModuleType, ref: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
     """What becomes of a value by changing it here after `get`, and in a task."""
-    ref = cm.put(value)
     here, there = cm.get(ref), cm.get(cm.remote(change).remote(ref))
     return change(here), there
 
@@ -240,7 +239,7 @@ def test_pandas(cm: ModuleType) -> None:
 
     wanted = change(frame.copy(deep=True))
     ref = cm.put(frame)
-    for got in both_ways(cm, frame, change):
+    for got in both_ways(cm, ref, change):
         pd.testing.assert_frame_equal(got, wanted)
     pd.testing.assert_frame_equal(cm.get(ref), frame)
 
@@ -255,14 +254,15 @@ def test_scipy_and_scikit_learn(cm: ModuleType) -> None:
         matrix.data *= -1
         return abs(matrix).max(), matrix.min(), (matrix.sort_indices(), matrix.eliminate_zeros(), matrix.nnz)[-1]
 
-    here, there = both_ways(cm, matrix, reduce)
-    assert here == there == reduce(matrix.copy())
+    ref = cm.put(matrix)
+    here, there = both_ways(cm, ref, reduce)
+    assert here == there == reduce(matrix.copy()) and (cm.get(ref) != matrix).nnz == 0
     x, y = np.random.default_rng(0).normal(size=(30, 30_000)), np.arange(30) % 2
 
     def fit(model):
         return model.partial_fit(x, y, classes=[0, 1])
 
-    here, there = both_ways(cm, fit(GaussianNB()), lambda model: fit(model).theta_.copy())
+    here, there = both_ways(cm, cm.put(fit(GaussianNB())), lambda model: fit(model).theta_.copy())
     assert np.allclose(here, there) and np.allclose(here, fit(fit(GaussianNB())).theta_)
 
 
