@@ -33,7 +33,7 @@ class Hooks:
     """The hooks of a process."""
 
     # ---- values
-    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer]]:
+    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer | memoryview]]:
         """What the codec does not encode itself; the error names the variable and the member that cannot be pickled."""
         from .objstore import serialization
 
