@@ -3,7 +3,7 @@ arrays.
 
 Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas, polars) stay out of the
 pickle: the codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, on
-private pages (decision 125).
+private pages (decision 122).
 
 Code (functions and classes) is pickled by value where it comes from a notebook. It may capture refs and actor handles;
 the refs travel beside the pickle, where the segment can count them: an object lives as long as code that captured it.

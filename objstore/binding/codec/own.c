@@ -1,4 +1,4 @@
-/* What is the reader's alone (decision 125): private pages over the encoded bytes, asked for once for a value, when the
+/* What is the reader's alone (decision 122): private pages over the encoded bytes, asked for once for a value, when the
  * first of its buffers wants them; copies where there are none. */
 #include "codec/internal.h"
 

@@ -1,4 +1,4 @@
-"""What somebody gets is theirs to change: nobody else sees it, and the stored value stays as it is (decision 125)."""
+"""What somebody gets is theirs to change: nobody else sees it, and the stored value stays as it is (decision 122)."""
 
 from __future__ import annotations
 
