@@ -18,6 +18,7 @@
 #include "formats/records.h"
 #include "memory/event.h"
 #include "memory/liveness.h"
+#include "memory/written_pages.h"
 #include "objects/object.h"
 #include "objects/verify_object.h"
 #include "recovery/check.h"
@@ -78,6 +79,8 @@ typedef struct client_object {
     uint32_t *views; /* likewise: what in this process looks at the bytes of an object that may be offloaded */
     /* blocks of the segment whose pages this process has mapped, as far as copies know (bulk_copy.c) */
     _Atomic bool *mapped;
+    struct pagemap pagemap; /* see private_pages.c, which opens it when it first asks */
+    bool pagemap_asked;
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting; /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
@@ -221,6 +224,7 @@ void copy_bytes(void *client, void *to, const void *from, size_t n);
 
 /* ---- process/private_pages.c: for codec_source */
 codec_pages *private_pages(void *client, const unsigned char *data, size_t size);
+void private_pages_forget(ClientObject *c); /* those that nobody uses */
 PyObject *core_private_pages(PyObject *module, PyObject *unused);
 
 /* ---- value.c: bytes in the segment <-> Python values */

@@ -40,10 +40,10 @@ typedef struct codec_shared {
 
 /* What the codec asks of its user. Pointers are borrowed. */
 typedef struct codec_hooks {
-    PyObject *pickle; /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
-    PyObject *unpickle;           /* unpickle(bytes or Buffer, list of buffers) -> value */
-    PyObject *unpickle_arguments; /* likewise, a tuple of arguments; NULL: as `unpickle` */
-    PyTypeObject *ref_type;       /* the exact type of refs */
+    PyObject *pickle;   /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
+    PyObject *unpickle; /* unpickle(bytes or Buffer, list of buffers) -> value */
+    PyObject *unpickle_arguments;                              /* likewise, a tuple of arguments; NULL: as `unpickle` */
+    PyTypeObject *ref_type;                                    /* the exact type of refs */
     int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
     void (*damaged)(void *ctx); /* raises what codec_decode is to raise where the bytes are damaged; NULL: ValueError */
     const codec_shared *shared; /* NULL: no memory is shared */
