@@ -193,3 +193,27 @@ def test_a_worker_that_is_killed_with_pages_of_its_own_leaves_nothing(cm: Module
     assert cm.get(ref).sum() == SIZE and cm.get(other).sum() == 2 * SIZE
     del ref, other
     wait_until(lambda: used() - before < SIZE)
+
+
+def test_a_file_that_has_the_number_of_the_stores_descriptor_is_left_alone(tmp_path: Path) -> None:
+    """As in a program that closes all descriptors, and opens its own."""
+    with Store.create(64 << 20) as store:
+        ours = [int(fd) for fd in os.listdir("/proc/self/fd") if "memfd:cellmesh" in _target(fd)]
+        saved = {fd: os.dup(fd) for fd in ours}
+        path = tmp_path / "theirs"
+        path.write_bytes(b"theirs")
+        theirs = os.open(path, os.O_RDWR)
+        try:
+            for fd in ours:
+                os.dup2(theirs, fd)
+            ref = store.put(filled(3, 8 << 20))
+            array = store.get(ref)
+            assert array.min() == array.max() == 3 and path.read_bytes() == b"theirs"
+            array[0] = 9
+            assert store.get(ref)[0] == 3
+            del array
+        finally:
+            for fd, kept in saved.items():
+                os.dup2(kept, fd)
+                os.close(kept)
+            os.close(theirs)
