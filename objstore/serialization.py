@@ -287,6 +287,7 @@ def code_object(
     states: Callable[[], dict[str, bytes]] = dict,
     keep_frames: bool = False,
     readonly: bool = False,
+    kinship: Callable[[], bytes] = bytes,
 ) -> FunctionObject:
     """What is put into the store for a function or an actor class.
 
@@ -308,9 +309,11 @@ def code_object(
         Whether its failures keep their frames.
     readonly : bool
         Whether the arrays that its calls are given are read-only views.
+    kinship : callable
+        What `kinship_of` gives, asked for when the code has been pickled.
     """
     data, refs = dump_code(code, on_code)
-    return kind, name, _payload(data, refs, retry_on, environment, states(), keep_frames, readonly)
+    return kind, name, _payload(data, refs, retry_on, environment, states(), keep_frames, readonly, kinship())
 
 
 def environment_of(value: FunctionObject) -> tuple[Any, ...]:
@@ -326,6 +329,11 @@ def class_states_of(value: FunctionObject) -> dict[str, bytes]:
 def keeps_frames(value: FunctionObject) -> bool:
     """Whether failures of the code in a function object keep their frames."""
     return isinstance(value[2], tuple) and len(value[2]) > 5 and value[2][5]
+
+
+def kinship_of(value: FunctionObject) -> bytes:
+    """What the copies have in common that processes make of one recursive function; b"" for others."""
+    return value[2][7] if isinstance(value[2], tuple) and len(value[2]) > 7 else b""
 
 
 def load_code_object(value: FunctionObject) -> Any:
@@ -376,12 +384,13 @@ def _payload(
     states: dict[str, bytes] | None = None,
     keep_frames: bool = False,
     readonly: bool = False,
+    kinship: bytes = b"",
 ) -> Payload:
-    if not refs and not retry_on and not environment and not states and not keep_frames and not readonly:
+    if not any((refs, retry_on, environment, states, keep_frames, readonly, kinship)):
         return code
     whole = code, refs, dump_code(retry_on)[0] if retry_on else b"", environment
-    if readonly:  # which the core reads, by its place
-        return (*whole, states or {}, keep_frames, True)
+    if readonly or kinship:  # the core reads whether it is read-only, by its place
+        return (*whole, states or {}, keep_frames, readonly, kinship)
     if keep_frames:
         return (*whole, states or {}, True)
     return (*whole, states) if states else whole

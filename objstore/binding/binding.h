@@ -84,7 +84,8 @@ typedef struct client_object {
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting; /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
-    int depth;               /* tasks being run inside the waits of others */
+    bool main_waits;   /* the task's main thread in a wait: its CPU has been given back */
+    bool threads_wait; /* ... as threads of it wait, and the process does nothing */
     _Atomic int trust;       /* does looking before sleeping pay? see client_sleep */
     PyObject *call_variable; /* of an async actor: the ContextVar that holds the number of the running call */
     uint32_t n_wakes;        /* wake() calls */
@@ -336,8 +337,6 @@ bool watch_changed(PyObject *watch);
 bool watch_is_due(PyObject *watch); /* for a call: whether what pointers do not tell is to be looked at */
 
 /* ---- worker/run.c */
-/* Runs the task that makes `object` here and now, on top of the task that waits for it. False: it cannot be had. */
-bool run_awaited(ClientObject *c, uint32_t object);
 PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
 
 /* ---- worker/steps.c, facts.c, groups.c */

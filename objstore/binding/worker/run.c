@@ -441,8 +441,9 @@ static void count_call(ClientObject *c, const struct task_slot *t)
 static uint32_t execute(ClientObject *c, uint32_t task)
 {
     uint32_t bad = UINT32_MAX, status = EVENT_OK;
-    uint32_t outer_1 = current_task_of(c);
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
+    PyObject *context = c->s.tasks[task].actor_1 ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
+    bool entered = context && PyContext_Enter(context) == 0;
     set_current(c, task + 1);
     if (env)
         call_env_hook(c, c->hooks.enter_task, task);
@@ -466,7 +467,11 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
         count_call(c, &c->s.tasks[task]);
     end_if_forked(c); /* in code that pickled the value, or destroyed it */
-    set_current(c, outer_1);
+    set_current(c, 0);
+    if (entered)
+        PyContext_Exit(context);
+    Py_XDECREF(context);
+    PyErr_Clear(); /* no memory for a context: then without one */
     return status;
 }
 
@@ -508,24 +513,6 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
         end_if_forked(c);
     }
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
-}
-
-bool run_awaited(ClientObject *c, uint32_t object)
-{
-    uint32_t on_top_of = current_task_of(c) - 1;
-    segment_lock(&c->s);
-    uint32_t task = task_claim(&c->s, object, on_top_of);
-    segment_unlock(&c->s);
-    if (task == UINT32_MAX)
-        return false;
-    PyObject *handled = PyErr_GetHandledException(); /* by the waiting task: no context of what this one raises */
-    PyErr_SetHandledException(NULL);
-    c->depth++;
-    end_task(c, task, execute(c, task));
-    c->depth--;
-    PyErr_SetHandledException(handled);
-    Py_XDECREF(handled);
-    return true;
 }
 
 PyMethodDef run_methods[] = {{"run", FAST(client_run), METH_FASTCALL,

@@ -77,7 +77,7 @@ static sigjmp_buf uncertain;
         }                                                                                        \
     } while (0)
 
-enum { WORLD_SIZE = 704 << 10, MAX_HELD = 24, N_FILES = 64, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
+enum { WORLD_SIZE = 800 << 10, MAX_HELD = 24, N_FILES = 64, N_ITEMS = 10, DRIVER = 0, VICTIM = 1 };
 static struct segment s; /* one mapping, inherited by all: `s.me` tells who acts */
 static struct {
     unsigned char bytes[512];
