@@ -84,8 +84,8 @@ typedef struct client_object {
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting; /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
-    bool main_waits;   /* the task's main thread in a wait: its CPU has been given back */
-    bool threads_wait; /* ... as threads of it wait, and the process does nothing */
+    bool main_waits;         /* the task's main thread in a wait: its CPU has been given back */
+    bool threads_wait;       /* ... as threads of it wait, and the process does nothing */
     _Atomic int trust;       /* does looking before sleeping pay? see client_sleep */
     PyObject *call_variable; /* of an async actor: the ContextVar that holds the number of the running call */
     uint32_t n_wakes;        /* wake() calls */

@@ -62,9 +62,9 @@ static void look(ClientObject *c, Watch *w)
 typedef struct {
     uint32_t task_1;
     uint64_t seq;
-    bool of_user; /* the thread */
-    bool blocked; /* by this thread, of_user: by one of them */
-    uint32_t depth; /* of what it waits for, as far as that has been told */
+    bool of_user;        /* the thread */
+    bool blocked;        /* by this thread, of_user: by one of them */
+    uint32_t depth;      /* of what it waits for, as far as that has been told */
     int64_t looked, cpu; /* of_user: when it was last looked how busy the process is, and its CPU time then */
 } Waiter;
 
@@ -126,12 +126,13 @@ static void look_how_busy(ClientObject *c, Waiter *waiter)
 
 static void end_to_wait(ClientObject *c, const Waiter *waiter)
 {
-    if (waiter->of_user ? c->threads_wait && !c->main_waits && has_task(c, waiter) : waiter->blocked)
-        task_unblock(&c->s, waiter->task_1 - 1);
-    if (waiter->of_user || waiter->blocked)
-        c->threads_wait = false;
-    if (waiter->blocked)
+    if (waiter->of_user ? !has_task(c, waiter) || !c->threads_wait : !waiter->blocked)
+        return;
+    if (!waiter->of_user)
         c->main_waits = false;
+    if (!c->main_waits)
+        task_unblock(&c->s, waiter->task_1 - 1);
+    c->threads_wait = false;
 }
 
 /* What the task waits for goes before what no task waits for. How deep that is may grow meanwhile. */

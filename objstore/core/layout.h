@@ -430,9 +430,9 @@ struct resource_class {
     int64_t hold[MAX_KINDS]; /* what an actor keeps once it is constructed */
     struct place place;
     struct lane lanes[N_LANES + N_DEPTHS]; /* the further ones by depth, from 1 on */
-    uint32_t depths;     /* L  bits of those that hold tasks */
-    uint32_t n_in_place; /* L  ready tasks that may begin through a full gate */
-    uint32_t n_ready;    /* L  not counting cancelled ones */
+    uint32_t depths;                       /* L  bits of those that hold tasks */
+    uint32_t n_in_place;                   /* L  ready tasks that may begin through a full gate */
+    uint32_t n_ready;                      /* L  not counting cancelled ones */
     uint32_t env;        /*    environment that the worker must have, 0: none; see worker_suits, ENV_TRAVELS */
     uint32_t generation; /* L  even: given up, and another shape may use the slot; see resource_number */
     uint32_t gate_1;     /*    the gate of the function in `terms`, 0: none */

@@ -444,6 +444,9 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
     PyObject *context = c->s.tasks[task].actor_1 ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
     bool entered = context && PyContext_Enter(context) == 0;
+    if (!entered)
+        PyErr_Clear(); /* no memory for one: then the thread's */
+    c->threads_wait = false;
     set_current(c, task + 1);
     if (env)
         call_env_hook(c, c->hooks.enter_task, task);
@@ -471,7 +474,6 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     if (entered)
         PyContext_Exit(context);
     Py_XDECREF(context);
-    PyErr_Clear(); /* no memory for a context: then without one */
     return status;
 }
 

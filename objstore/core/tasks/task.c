@@ -419,7 +419,8 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
     return best;
 }
 
-/* The lane of the tasks of a class that are waited for at the greatest depth and may pass its gate; `*depth` 0: none. */
+/* The lane of the tasks of a class that are waited for at the greatest depth and may pass its gate; `*depth` 0: none.
+ */
 static struct lane *deepest(struct segment *s, struct resource_class *c, uint32_t *depth)
 {
     bool in_place = !gate_is_open(s, c);
@@ -440,7 +441,7 @@ static __attribute__((noinline)) struct lane *next_lane_by_rank(struct segment *
     struct header *h = s->h;
     struct lane *best = NULL;
     const struct lane *passed = NULL;
-    uint32_t passed_class = 0, depth = 0; /* of the lane found */
+    uint32_t passed_class = 0, depth = 0;                      /* of the lane found */
     int32_t priority = INT32_MIN, passed_priority = INT32_MIN; /* of the lane found */
     for (uint32_t c = 0; c < h->n_classes; c++) {
         struct resource_class *class = class_at(s, c);

@@ -48,9 +48,9 @@ uint32_t task_pop_of(struct segment *segment, uint32_t group); /* a call of that
 enum { ANY_GROUP = MAX_GROUPS };
 uint32_t task_pop_call(struct segment *segment, uint32_t actor); /* the next call of an actor that this client serves */
 
-/* Task `waiter` is about to sleep until `object` is sealed. What has to run for that goes before tasks that no task waits
- * for, and what is waited for deeper goes first: so of a tree of tasks that wait for their children about
- * depth x CPUs are begun at a time (decision 123). Under the lock. */
+/* Task `waiter` is about to sleep until `object` is sealed. What has to run for that goes before tasks that no task
+ * waits for, and what is waited for deeper goes first: so of a tree of tasks that wait for their children about depth x
+ * CPUs are begun at a time (decision 123). Under the lock. */
 void task_waits_for(struct segment *segment, uint32_t waiter, uint32_t object);
 /* How deep under waiting tasks is what `task` waits for; 0: it is a call that no task waits for. */
 uint32_t task_depth_below(const struct task_slot *task);

@@ -133,8 +133,7 @@ static void constructors(void)
     CHECK(offset && object_seal_arena(&s, object, OBJECT_READY, offset, 8, 0));
     CHECK(actor_create(&s, &spec, object, &actor) == OBJSTORE_OK);
     segment_unlock(&s);
-    uint32_t constructor =
-        submitted(&s, (struct task_spec){.actor_1 = actor + 1, .flags = TASK_FLAG_ACTOR_CREATION});
+    uint32_t constructor = submitted(&s, (struct task_spec){.actor_1 = actor + 1, .flags = TASK_FLAG_ACTOR_CREATION});
     segment_lock(&s);
     actor_constructed_by(&s, actor, constructor);
     segment_unlock(&s);
@@ -307,7 +306,7 @@ int main(void)
     constructors();
     a_large_one();
     the_deepest_fails();
-    for (dice = 1; dice < 40; dice++) {
+    for (dice = 1; dice < 16; dice++) {
         uint64_t seed = dice;
         few_are_begun(1, 6, 2);
         few_are_begun(20, 2, 5);
