@@ -253,8 +253,10 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum code
 PyObject *error_description(ClientObject *c, RefObject *ref); /* tuple for make_error */
 PyObject *make_exception(ClientObject *c, RefObject *ref);    /* what a failed object describes */
 
-/* Waits for room. `spare`: as for offload_choose. 0: full or interrupted, with an exception. */
-uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare);
+/* Waits for room. 0: full or interrupted, with an exception. */
+uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs);
+/* For what lies on disk. 0: full, without an exception, or interrupted, with one. */
+uint64_t allocate_to_read(ClientObject *c, uint64_t size);
 
 /* ---- process/offload.c: offloading objects, and reading them back */
 /* Offloads an object. NO_ROOM: there is none that could go, or `why` (OFFLOAD_WHY_SIZE, "" at first) says why it
@@ -265,11 +267,13 @@ enum {
     SOME_ROOM = 1,
     ROOM_SOON = 2 /* others are at it, or it was read meanwhile */
 };
-int make_room(ClientObject *c, uint64_t spare, char *why);
+int make_room(ClientObject *c, char *why);
 /* After an operation failed for want of slots or memory, for the n-th time: 1: try it again; 0; -1: exception. */
 int find_room(ClientObject *c, int error, int n);
 void keep_in_memory(ClientObject *c, uint32_t slot);
-int bring_back(ClientObject *c, uint32_t slot); /* an object that this process reads; 0, or -1 with an exception */
+/* An object that this process reads; where the store has no room for it, `copy` has its bytes then. 0, or -1 with an
+ * exception. */
+int bring_back(ClientObject *c, uint32_t slot, PyObject **copy);
 /* How long this thread waits for that, a monotonic time in ns: NO_DEADLINE, or TOO_LATE once it has passed and an
  * exception says so. */
 extern _Thread_local int64_t bring_by_ns;

@@ -205,7 +205,7 @@ static int create_and_seal(ClientObject *c, const Encoded *e, uint64_t offset, u
 
 uint64_t shared_begin(ClientObject *c, Encoded *e)
 {
-    uint64_t offset = allocate(c, e->size, 0, 0);
+    uint64_t offset = allocate(c, e->size, 0);
     if (!offset)
         return 0;
     Py_BEGIN_ALLOW_THREADS

@@ -54,7 +54,7 @@ static struct offload_move moving;
 static void a_late_reader(void) /* of an object that has been chosen: the driver, which goes on looking at it */
 {
     a_movable_object();
-    CHECK(offload_choose(&s, 0, &moving) == OBJSTORE_OK);
+    CHECK(offload_choose(&s, &moving) == OBJSTORE_OK);
     uint32_t me = s.me;
     s.me = DRIVER;
     object_hold(&s, moving.slot);
@@ -81,7 +81,7 @@ static void run_give_up(void)
     struct offload_move m;
     bool absent = object_is_absent(&s.objects[c]);
     if (!absent)
-        CHECK(offload_choose(&s, 0, &m) == OBJSTORE_OK && m.slot == c);
+        CHECK(offload_choose(&s, &m) == OBJSTORE_OK && m.slot == c);
     segment_lock(&s);
     if (absent)
         CHECK(offload_claim(&s, c, &m) == OBJSTORE_OK);

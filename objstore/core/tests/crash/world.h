@@ -162,7 +162,7 @@ static void offload(const struct offload_move *m)
 static bool choose_and_offload(uint32_t mine)
 {
     struct offload_move m;
-    if (offload_choose(&s, 0, &m) != OBJSTORE_OK)
+    if (offload_choose(&s, &m) != OBJSTORE_OK)
         return false;
     offload(&m);
     if (m.slot != mine) /* what the caller holds anyway */
