@@ -174,6 +174,8 @@ int lock_to_inspect(ClientObject *c);
 
 /* Gives the lock back. If what was read is not `sound`: -1 with StoreError "corrupt". */
 int end_inspect(ClientObject *c, bool sound);
+/* Whether those are attached who are counted on, see client_table_is_sound. 0, or -1 with StoreError "corrupt". */
+int look_at_clients(ClientObject *c);
 int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: a remote node, whose tasks run there */
 /* Under the lock, so that the task that runs there cannot end first. For a remote node, its agent is notified, which
  * reads the flags. */

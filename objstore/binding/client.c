@@ -88,6 +88,11 @@ int lock_to_inspect(ClientObject *c)
     return header_is_safe(&c->s) ? 0 : end_inspect(c, false);
 }
 
+int look_at_clients(ClientObject *c)
+{
+    return lock_to_inspect(c) < 0 ? -1 : end_inspect(c, client_table_is_sound(&c->s));
+}
+
 void flush_drops(ClientObject *c)
 {
     uint32_t gone[DROP_BUFFER], n = 0;

@@ -163,6 +163,10 @@ static int tell(PyObject *hook, PyObject *ref)
     return 0;
 }
 
+/* Nothing has happened for long, perhaps because something has overwritten who is to be woken: -1, with an exception.
+ * Nobody waits for the lock here, whose owner may be stopped. */
+static int wait_in_vain(ClientObject *c) { return atomic_load(&c->s.h->lock) ? 0 : look_at_clients(c); }
+
 /* Sleeps for a slice at most, and makes the next one longer. A thread that sleeps for more than the first sees to it
  * that SIGINT wakes it, which costs too much for a short wait: from the look at the signals on each interrupt is news
  * in the inbox. -1: there was one before. */
@@ -237,7 +241,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
                 break;
             }
         }
-        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0 ||
+            (slice == LAST_SLICE_NS && client_inbox(&c->s) == seen && wait_in_vain(c) < 0)) {
             result = -1;
             break;
         }
@@ -383,6 +388,8 @@ static PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
         uint32_t now = client_seals(&c->s);
         int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
         if (now != c->watch_seen || left <= 0) {
+            if (now == c->watch_seen && timeout > 0 && wait_in_vain(c) < 0)
+                return NULL;
             c->watch_seen = now;
             break;
         }
