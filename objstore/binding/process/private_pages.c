@@ -17,7 +17,8 @@
 enum {
     KEPT_MAX = 64,   /* mappings that nobody uses: a look through their list costs little */
     FAULT_NS = 2000, /* what a page fault takes, and giving back the pages that it maps */
-    LOOKS = 5        /* at pages take as long as the page faults that have mapped them */
+    LOOKS = 5,       /* at pages take as long as the page faults that have mapped them */
+    SHARE = 5        /* of the time that somebody has the pages, so much goes for a look at them: a fifth */
 };
 
 typedef struct mapping {
@@ -28,6 +29,7 @@ typedef struct mapping {
     const unsigned char *shows; /* where in this process the segment's own page of `begin` is */
     long faults;                /* of this process, when it was given out again; NEW: this is the first time */
     int64_t look_ns, budget_ns; /* what the last look at its pages took, and what others may take */
+    int64_t since;              /* when it was given out */
     struct mapping *next, **place;
 } Mapping;
 
@@ -78,8 +80,8 @@ void private_pages_forget(ClientObject *c)
     pagemap_close(&c->pagemap);
 }
 
-/* Of this process: a thread that writes to a page for the first time has one. Another process that writes here, through
- * ptrace or process_vm_writev, has none. */
+/* Of this process. None is no proof that nobody has written: the kernel, a driver and other processes
+ * (process_vm_writev) may do so without one here. */
 static long page_faults(void)
 {
     struct rusage usage;
@@ -99,8 +101,8 @@ static bool shows_segment(ClientObject *c, Mapping *mapping)
 }
 
 /* Whether a mapping that nobody uses any more is kept: no page of it has been written to. A look at all pages that are
- * mapped takes a twentieth of what mapping them anew would, but who reads a little of much has few page faults; so
- * looks take as long as the faults since the mapping was made, at most. */
+ * mapped takes a twentieth of what mapping them anew would, but who reads a little of much is quicker without; so looks
+ * take as long as the faults since the mapping was made, and a part of the time in which it was used, at most. */
 static bool keeps(ClientObject *c, Mapping *mapping)
 {
     if (c->closed || !c->pid) /* a forked child is given no more of them */
@@ -111,9 +113,7 @@ static bool keeps(ClientObject *c, Mapping *mapping)
         mapping->budget_ns = LOOKS * mapping->look_ns;
         return shows;
     }
-    mapping->budget_ns += (faults - mapping->faults) * FAULT_NS;
-    if (faults == mapping->faults)
-        return true;
+    mapping->budget_ns += (faults - mapping->faults) * FAULT_NS + (monotonic_ns() - mapping->since) / SHARE;
     if (mapping->budget_ns < mapping->look_ns || !shows_segment(c, mapping))
         return false;
     mapping->budget_ns -= mapping->look_ns;
@@ -172,6 +172,7 @@ codec_pages *private_pages(void *client, const unsigned char *data, size_t size)
     if (mapping) {
         take_kept(mapping);
         mapping->faults = page_faults();
+        mapping->since = monotonic_ns();
     } else if (!(mapping = new_mapping(c, begin, whole))) {
         return NULL;
     }
