@@ -103,6 +103,7 @@ def test_arrays_of_a_cell_and_of_fetch_may_be_changed(kernel: Kernel) -> None:
     kernel.run("large += 1\nfirst[:] = 7")
     assert value(kernel, "(int(large.sum()), int(first.sum()))") == (200_000, 350_000)
     assert value(kernel, "[int(cm.get(array).sum()) for array in (kept, same)]") == [100_000, 100_000]
+    kernel.run("del small, large, layers, first, same, kept")
 
 
 def test_functions_and_classes_beside_statements_are_the_notebooks_too(kernel: Kernel) -> None:
