@@ -314,7 +314,7 @@ static void one_after_the_other(void)
 static void it_does_not_begin_early_for_who_waits(void)
 {
     new_machine();
-    uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL});
+    uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL, .most = 1});
     uint32_t outer = submitted_of(slow), inner = submitted_of(slow);
     CHECK(next(0) == outer);
     wait_for(0, outer, inner);
