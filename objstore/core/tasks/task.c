@@ -838,7 +838,7 @@ bool task_fail_deepest(struct segment *s, uint32_t n_processes)
     uint32_t depth = 0, task_1 = 0;
     for (uint32_t c = 0; c < s->h->n_classes; c++) {
         uint32_t at;
-        const struct lane *l = resource_is_routed(s, c) ? NULL : deepest(s, class_at(s, c), &at);
+        const struct lane *l = resource_admissible(s, c) ? deepest(s, class_at(s, c), &at) : NULL;
         if (l && at > depth) {
             depth = at;
             task_1 = l->head_1;
