@@ -237,13 +237,14 @@ static void a_recursion_goes_on_in_its_place(void)
     uint32_t stranger = submitted_of(other); /* behind it in the queue */
     wait_for(1, plain, stranger);
     CHECK(next(2) == stranger); /* in the place of `plain`; `full` has none */
+    uint32_t deeper = submitted_of(one); /* waited for deeper than `inner`, but not by a task of its function */
+    wait_for(2, stranger, deeper);
     wait_for(0, outer, inner);
     CHECK(next(3) == inner && next(2) == UINT32_MAX);
     end(3, inner);
-    uint32_t late = submitted_of(one);
     CHECK(next(3) == UINT32_MAX);
     end(0, outer);
-    CHECK(next(2) == late);
+    CHECK(next(3) == deeper);
 }
 
 /* It takes its place here before it goes, and keeps it until it has come back or is over. */
