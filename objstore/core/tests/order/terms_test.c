@@ -236,7 +236,7 @@ static void a_recursion_goes_on_in_its_place(void)
     CHECK(next(2) == UINT32_MAX && !task_workers_wanted(&s));
     uint32_t stranger = submitted_of(other); /* behind it in the queue */
     wait_for(1, plain, stranger);
-    CHECK(next(2) == stranger); /* in the place of `plain`; `full` has none */
+    CHECK(next(2) == stranger);          /* in the place of `plain`; `full` has none */
     uint32_t deeper = submitted_of(one); /* waited for deeper than `inner`, but not by a task of its function */
     wait_for(2, stranger, deeper);
     wait_for(0, outer, inner);
