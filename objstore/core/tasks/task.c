@@ -897,10 +897,7 @@ uint32_t task_workers_wanted(struct segment *s)
 static bool is_forgotten(struct segment *s, uint32_t object)
 {
     const struct object_slot *o = object_at(s, object);
-    uint64_t any = o->pins != 1; /* its task's alone */
-    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
-        any |= atomic_load(&o->holders[w]);
-    return !any;
+    return o->pins == 1 && !object_held(o); /* the pin is its task's */
 }
 
 /* A cluster may get a node for it, and a placement group is placed again. */
