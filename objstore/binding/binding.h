@@ -288,8 +288,7 @@ void note_view(PyObject *owner, bool begins); /* for codec_source; `owner` is a 
 
 /* ---- array_memory.c: results written where they will lie */
 #define ARRAY_MEMORY_NEVER SIZE_MAX
-/* arrays of so many bytes shall lie in the segment; returns what was said before */
-size_t array_memory_expect(size_t size);
+void array_memory_expect(ClientObject *c, size_t size); /* arrays of so many bytes shall lie in the segment */
 /* 1: `value` is the object now; 0: it cannot be; -1 */
 int array_memory_seal(ClientObject *c, uint32_t slot, PyObject *value);
 size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect after `value` had to be copied */

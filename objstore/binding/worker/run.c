@@ -407,10 +407,11 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         event_called(&c->s, t, since);
         if (__builtin_expect(t->flags & TASK_FLAG_TIMED, 0))
             begin_time(c, task);
-        size_t *expected = expected_array(c, t->function), outer = array_memory_expect(expected ? *expected : 0);
+        size_t *expected = expected_array(c, t->function);
+        array_memory_expect(c, expected ? *expected : 0);
         result = PyObject_Vectorcall(callable, args.values, (size_t)args.n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                      args.kwnames);
-        array_memory_expect(outer);
+        array_memory_expect(c, 0);
         codec_args_clear(&args);
     }
     values_clear(&v);
