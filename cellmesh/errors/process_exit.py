@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 from typing import Any, NoReturn
 
 from ..exit_codes import EXITED, how_it_ended
+from ..scheduler.worker import leaving
 
 
 def status_of(error: SystemExit) -> int:
@@ -44,7 +44,7 @@ def leave_actor(client: Any, status: int) -> NoReturn:
     """End this process, an actor's, from any thread. With status 0 the actor has done what it was there for, and does
     not begin again.
     """
-    atexit._run_exitfuncs()
+    leaving.run_exit_functions()
     sys.stdout.flush()
     sys.stderr.flush()
     if status == 0:

@@ -310,6 +310,7 @@ class Pump:
 class _Printing(NamedTuple):
     pump: Pump
     end: Callable[[], None]
+    forget: Callable[[], None]
 
 
 _printing: weakref.WeakKeyDictionary[Session, _Printing] = weakref.WeakKeyDictionary()
@@ -373,8 +374,7 @@ def start(session: Session) -> None:
     sys.excepthook = excepthook
     front_end.printers.append(show)
 
-    def end() -> None:
-        forget()
+    def end() -> None:  # what workers print when they leave is heard still
         if show in front_end.printers:
             front_end.printers.remove(show)
         pump.finish()
@@ -383,12 +383,13 @@ def start(session: Session) -> None:
             sys.excepthook = show_error
 
     session.ends_showing.append(end)
-    _printing[session] = _Printing(pump, end)
+    _printing[session] = _Printing(pump, end, forget)
 
 
 def stop(session: Session) -> None:
     """Undo `start`, having printed what there is; harmless if this module does not print the session's output."""
     if (printing := _printing.pop(session, None)) is not None:
+        printing.forget()
         printing.end()
 
 

@@ -82,7 +82,7 @@ class CellOutput:
         self._forget = session.node.link.add_listener(
             lambda message: self._pump.add(message) if is_output(message) else None
         )
-        session.ends_showing.append(self.stop)
+        session.ends_showing.append(self._finish)
 
     def catch_up(self, task: int) -> None:
         """Send what a failed task has printed. It may still be on its way, and the error is to stand below it."""
@@ -91,8 +91,12 @@ class CellOutput:
 
     def stop(self) -> None:
         """Send what is held back, and nothing afterwards."""
-        self._hear_printed = lambda: None
         self._forget()
+        self._finish()
+
+    def _finish(self) -> None:
+        """Send what is held back; what still comes, as workers leave, is sent at once."""
+        self._hear_printed = lambda: None
         self._pump.finish()
 
     def write(self, pieces: list[Piece], quiet: bool) -> bool:

@@ -167,7 +167,8 @@ static inline uint32_t current_origin(const ClientObject *c)
 
 /* ---- client.c */
 extern PyType_Spec client_spec;
-int client_usable(ClientObject *c); /* 0, or -1 with StoreError "closed"/"forked"/"corrupt" */
+int client_usable(ClientObject *c);   /* 0, or -1 with StoreError "closed"/"forked"/"corrupt" */
+int client_readable(ClientObject *c); /* likewise; 0 also while the session ends */
 /* Takes the lock to read what other processes have written. -1: an exception, and no lock. The header is verified
  * then, so loops and indices stay inside the tables. */
 int lock_to_inspect(ClientObject *c);

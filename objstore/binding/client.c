@@ -41,7 +41,7 @@ PyObject *raise_core_error(ClientObject *c, int error, const char *what)
     return raise_store_error(c, i > 0 && i < (int)(sizeof codes / sizeof *codes) ? codes[i] : "unknown", text);
 }
 
-int client_usable(ClientObject *c)
+int client_readable(ClientObject *c)
 {
     if (c->closed)
         raise_store_error(c, "closed", "the session has been shut down");
@@ -52,10 +52,18 @@ int client_usable(ClientObject *c)
         raise_store_error(c, "corrupt",
                           "something has overwritten the object store's memory (an array written out of bounds, for "
                           "example), so the session has ended");
-    else if (atomic_load_explicit(&c->s.h->closing, memory_order_relaxed))
-        raise_store_error(c, "closed", "the session has ended");
     else
         return 0;
+    return -1;
+}
+
+int client_usable(ClientObject *c)
+{
+    if (client_readable(c) < 0)
+        return -1;
+    if (!atomic_load_explicit(&c->s.h->closing, memory_order_relaxed))
+        return 0;
+    raise_store_error(c, "closed", "the session has ended");
     return -1;
 }
 

@@ -1,12 +1,14 @@
-"""The two processes that the local scheduler starts itself: the zygote, and in a cluster the agent."""
+"""The two processes that the local scheduler starts itself, the zygote and in a cluster the agent, and the time that
+workers, which the zygote forks, have to leave when the session ends."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Container, Sequence
+from typing import Any, cast
 
 from ...objstore._core import ROUTE_NEVER, Client
 from ..ipc import messages, transport
@@ -23,6 +25,11 @@ from ..ipc.transport import Channel, ConnectionLost, ProtocolError
 from ..system import processes
 from .loop import Loop
 from .peers import Peer, Peers
+
+# For exit functions, for threads that end, and for what they print to be passed on.
+LEAVE_S = 2.0
+# For a task that has its result already, and just does not count as finished. The others are not waited for.
+FINISH_S = 0.05
 
 
 def spawn(module: str, config: SessionConfig, *fds: int) -> int:
@@ -154,3 +161,38 @@ class Agent:
             for row in self._client.surplus():
                 if row.asks:
                     self._client.fail_unrouted(row.resource_class, False)
+
+
+def let_leave(client: Client, loop: Loop, workers: Container[int]) -> list[int]:
+    """End the session for all that are attached, and serve workers until those have ended that run nothing.
+
+    Parameters
+    ----------
+    workers : container of int
+        The pids of those that have not ended; handlers of the loop take them out.
+
+    Returns
+    -------
+    list of int
+        Those that have not ended within `LEAVE_S`.
+    """
+
+    def rows() -> list[dict[str, Any]]:
+        return [row for row in client.clients() if row["pid"] in workers]
+
+    for row in rows():
+        if row["state"] == "blocked":  # what it waits for will not come: it is not to begin to handle that
+            processes.kill_group(row["pid"])
+    client.end_session()
+    begun = now = time.monotonic()
+    while left := [row["pid"] for row in rows() if now < begun + FINISH_S or not _runs(row)]:
+        until = begun + (FINISH_S if now < begun + FINISH_S else LEAVE_S)
+        if now >= until:
+            return left
+        loop.call_handlers(until - now)
+        now = time.monotonic()
+    return []
+
+
+def _runs(row: dict[str, Any]) -> bool:
+    return row["state"] in ("busy", "blocked") or row["running_calls"] > 0

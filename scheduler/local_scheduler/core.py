@@ -244,7 +244,11 @@ class BrokenInvariant(AssertionError):
 def step(pool: Pool, event: Event, now: float) -> list[Action]:
     """Take in one event at time `now` (seconds, monotonic) and return what is to be done, in that order."""
     pool.story.append(f"{now:.3f} {event}")
-    return [] if pool.ended else _HANDLERS[type(event)](pool, event, now)
+    if not pool.ended:
+        return _HANDLERS[type(event)](pool, event, now)
+    if isinstance(event, WorkerForked | WorkerAttached | WorkerExited):  # which processes there are is known to the end
+        _HANDLERS[type(event)](pool, event, now)
+    return []
 
 
 def next_deadline(pool: Pool) -> float | None:

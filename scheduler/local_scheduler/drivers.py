@@ -70,6 +70,8 @@ class Drivers:
 
     def lose_owner(self) -> None:
         """The owner has ended, or let go."""
+        if self._pool.ended:
+            return
         for peer in self._peers:
             peer.is_owner = False
         pid, self._owner_pid = self._owner_pid, 0

@@ -49,7 +49,7 @@ from ..ipc.transport import Channel, Listener, ProtocolError
 from ..node import session_dir
 from ..system import processes
 from . import core, policy
-from .children import Agent, Zygote
+from .children import LEAVE_S, Agent, Zygote, let_leave
 from .drivers import Drivers
 from .lock_owner import LockOwner
 from .loop import Loop
@@ -57,11 +57,12 @@ from .memory_shell import MemoryShell
 from .metric_sums import Sums
 from .peers import Peer, Peers
 from .stacks import Stacks
+from .states import WorkerState
 from .time_limits import TimeLimits
 from .worker_pipes import OutputRelay
 
 KILL_TIMEOUT_S = 2.0  # of the 3 s after which nothing of a dead driver's session may be left
-LEAVE_TIMEOUT_S = 0.5  # for the agent to say goodbye
+GOODBYE_TIMEOUT_S = 0.5  # for the agent
 
 
 def run(
@@ -138,6 +139,7 @@ class Server:
                     self._must_look = False
                     self._see_demand()
                 self._loop.run_once()
+            self._let_leave()
         except StoreError as error:  # a process has overwritten the segment: there is nothing left to serve
             print(f"the session ends: {error}", file=sys.stderr)
             self._peers.tell_drivers(NodeEvent("session_ends", f"The session ends: {error}"))
@@ -243,6 +245,8 @@ class Server:
 
     def _demand_changed(self, fd: int) -> None:
         os.eventfd_read(fd)
+        if self._is_done:
+            return
         self._lock_owner.look()
         if core.can_start(self.pool):
             self._look_soon()
@@ -275,7 +279,8 @@ class Server:
                 self._output.add_worker(pid, stdout, stderr, held)
                 self._stacks.add_worker(pid, stacks)
                 self._step(core.WorkerForked(pid))
-                os.eventfd_write(start, 1)
+                if not self._is_done:
+                    os.eventfd_write(start, 1)
                 os.close(start)
             case messages.ForkFailed(reason):
                 self._step(core.ForkFailed(reason))
@@ -299,6 +304,9 @@ class Server:
 
     # ---- messages of peers
     def _take(self, peer: Peer, message: Message) -> None:
+        is_of_worker = isinstance(message, Hello) and message.role == "worker"
+        if self._is_done and not is_of_worker and not (isinstance(message, WorkerOutput) and peer.role):
+            return
         match message:
             case Hello():
                 self._greet(peer, message)
@@ -372,10 +380,27 @@ class Server:
             self._drivers.lose_owner()
 
     # ---- the end
+    def _let_leave(self) -> None:
+        """Have the agent and the workers leave, those that run nothing."""
+        self._end_agent()
+        self._peers.read_workers()
+        for worker in self.pool.workers.values():
+            if worker.state is WorkerState.STARTING:
+                processes.kill_quietly(worker.pid)
+        for pid in let_leave(self._client, self._loop, self.pool.workers):
+            text = (
+                f"Process {pid} was to leave and has not within {LEAVE_S:g} s; it is killed. What it has registered "
+                "with atexit, or a process that it has started with multiprocessing, goes on and on."
+            )
+            self._peers.tell_drivers(NodeEvent("session_ends", text))
+
+    def _end_agent(self) -> None:
+        if self._agent.pid:  # the cluster need not wait until its silence is noticed
+            processes.end_politely(self._agent.pid, GOODBYE_TIMEOUT_S)
+
     def kill_everything(self) -> None:
         """SIGKILL to every process of the session, and to what they started, until nothing is left."""
-        if self._agent.pid:  # the cluster need not wait until its silence is noticed
-            processes.end_politely(self._agent.pid, LEAVE_TIMEOUT_S)
+        self._end_agent()
         self._client.end_session()  # other processes that are attached stop waiting
         processes.kill_quietly(self._zygote.pid)  # first: it could fork
         for pid in self.pool.workers:

@@ -32,6 +32,7 @@ LASTING_SHAPES: tuple[tuple[dict[str, float], dict[str, float] | None], ...] = (
     ({}, None),
 )
 CONNECT_TIMEOUT_S = 5.0
+END_TIMEOUT_S = 6.0  # more than a local scheduler takes: the time that workers have to leave, and to be killed
 # Imported in advance only if the driver has imported them: then tasks use them, and otherwise time and memory would be
 # wasted (pyarrow: 110 ms, 40 MB). From the standard library, modules that many others import; asyncio alone takes a
 # worker 20 ms.
@@ -291,7 +292,7 @@ class Node:
         )
 
     # ---- end
-    def close(self, timeout_s: float = 3.0, leave: bool = False) -> None:
+    def close(self, timeout_s: float = END_TIMEOUT_S, leave: bool = False) -> None:
         """End the session if it is this process's, otherwise leave it. Harmless when repeated.
 
         When it returns, every process of the session is gone and its folder removed. A local scheduler that does not

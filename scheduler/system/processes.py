@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -14,6 +15,8 @@ from ...objstore._core import become_subreaper, set_death_signal
 # that outlived everybody who could have known them.
 SESSION_VARIABLE = "CELLMESH_SESSION"
 LOOKER = "cellmesh-look"  # what commands call themselves that attach to a session to look at it
+# Of multiprocessing, loky and joblib, by their command lines; of torch, by its program.
+TRACKERS = re.compile(rb"\b(resource|semaphore)_tracker import main\b|^[^\0]*\btorch_shm_manager\0")
 
 
 def die_with_parent(parent: int) -> None:
@@ -67,19 +70,34 @@ def end_politely(pid: int, timeout_s: float) -> bool:
         os.close(pidfd)
 
 
-def kill_group(pid: int) -> None:
-    """SIGKILL to the process group that `pid` leads; a group that is gone, or never was, is fine."""
+def is_tracker(pid: int) -> bool:
+    """Whether a process is there to remove what those that it serves leave in the file system.
+
+    It ends by itself when they have, and it has removed it. Who kills it leaves that behind.
+    """
     try:
-        os.killpg(pid, signal.SIGKILL)
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return TRACKERS.search(file.read()) is not None
+    except OSError:
+        return False
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL to the process group that `pid` leads, but for trackers; a group that is gone, or never was, is fine."""
+    try:
+        os.killpg(pid, signal.SIGSTOP)  # all at once, so that none forks while they are looked at
     except ProcessLookupError:
-        pass
+        return
+    for member, stat in _stats():
+        if int(stat[GROUP]) == pid:
+            kill_quietly(member, signal.SIGCONT if is_tracker(member) else signal.SIGKILL)
 
 
 def reap(leads_group: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     """Collect children that have ended: their pids and codes (-signal or exit status). Never waits.
 
-    Of those that `leads_group`, the process group is killed first: the zombie still holds the number, so the group
-    cannot be anybody else's yet.
+    Of those that `leads_group`, what is left of the process group is killed, but for trackers. It holds the number:
+    the group cannot be anybody else's.
     """
     while True:
         try:
@@ -88,9 +106,10 @@ def reap(leads_group: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
             return
         if ended is None:
             return
-        if leads_group(ended.si_pid):
-            kill_group(ended.si_pid)
+        leads = leads_group(ended.si_pid)
         os.waitpid(ended.si_pid, 0)
+        if leads:
+            kill_group(ended.si_pid)  # of most there is nothing, and then nothing is looked for
         yield ended.si_pid, ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
@@ -98,18 +117,23 @@ def _pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def children(parent: int) -> list[int]:
-    """Pids of the living children of `parent`, zombies included. Looks at every process of the machine."""
-    found: list[int] = []
+PARENT, GROUP = 1, 2  # in what `_stats` gives
+
+
+def _stats() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process of the machine: its pid, and what `/proc/PID/stat` says behind its name."""
     for pid in _pids():
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 stat = file.read()
         except OSError:  # gone meanwhile
             continue
-        if int(stat[stat.rindex(b")") + 2 :].split()[1]) == parent:
-            found.append(pid)
-    return found
+        yield pid, stat[stat.rindex(b")") + 2 :].split()
+
+
+def children(parent: int) -> list[int]:
+    """Pids of the living children of `parent`, zombies included. Looks at every process of the machine."""
+    return [pid for pid, stat in _stats() if int(stat[PARENT]) == parent]
 
 
 def wakes(pid: int, without_thread: int = 0) -> int:
@@ -173,12 +197,16 @@ def session_processes(session: str) -> list[int]:
 
 
 def kill_session(session: str, timeout_s: float) -> list[int]:
-    """SIGKILL everything that belongs to a session until nothing is left; returns what still is after `timeout_s`."""
+    """SIGKILL everything that belongs to a session until nothing is left; returns what still is after `timeout_s`.
+
+    Trackers have half of that to end by themselves.
+    """
     return _kill_until_gone(lambda: session_processes(session), timeout_s)
 
 
 def kill_children(timeout_s: float) -> list[int]:
-    """SIGKILL and reap all children of this process, which adopts orphans, and theirs as they become ours."""
+    """As `kill_session`, all children of this process, which adopts orphans, and theirs as they become ours; reaps
+    them."""
 
     def left() -> list[int]:
         try:
@@ -193,12 +221,14 @@ def kill_children(timeout_s: float) -> list[int]:
 
 def _kill_until_gone(look: Callable[[], list[int]], timeout_s: float) -> list[int]:
     # Dying takes the kernel a moment and says nothing to those who are not the parent, hence the looking again.
-    end = time.monotonic() + timeout_s
+    begun = time.monotonic()
     pause = 0.0005
     while left := look():
+        now = time.monotonic()
         for pid in left:
-            kill_quietly(pid)
-        if time.monotonic() > end:
+            if now > begun + timeout_s / 2 or not is_tracker(pid):
+                kill_quietly(pid)
+        if now > begun + timeout_s:
             break
         time.sleep(pause)
         pause = min(pause * 2, 0.02)

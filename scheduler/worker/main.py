@@ -22,7 +22,7 @@ from ...objstore._core import ROLE_WORKER, Client, repeat_interrupts, set_proces
 from ..ipc import transport
 from ..ipc.messages import FromScheduler, Hello, SessionConfig
 from ..system import processes
-from . import actor, no_input
+from . import actor, leaving, no_input
 from .output import Output
 
 # The kernel's choice when memory runs out: workers before the notebook, whose state cannot be computed again.
@@ -52,8 +52,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
     set_process_name("cellmesh-worker")
-    # What is registered belongs to the zygote. Nothing public clears it.
-    atexit._clear()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
+    leaving.begin_anew()
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
     hooks: Any = resolve(config.hooks)() if config.hooks else None
@@ -77,8 +76,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
                 atexit.register(clean_up)  # before those that the constructor has registered
             actor.serve(client, hooks, made.loop)
             break
-    # A worker that is told to leave comes here, one that is killed does not. The zygote's os._exit would run none.
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
+    leaving.run_exit_functions()  # of a worker that is told to leave; the zygote's os._exit would run none
     output.flush()
     return 0
 

@@ -4,7 +4,10 @@
 static PyObject *client_clients(ClientObject *c, PyObject *args)
 {
     (void)args;
-    if (look_at_clients(c) < 0)
+    if (client_readable(c) < 0) /* also while the session ends */
+        return NULL;
+    segment_lock(&c->s);
+    if (end_inspect(c, header_is_safe(&c->s) && client_table_is_sound(&c->s)) < 0)
         return NULL;
     PyObject *list = PyList_New(0);
     bool ok = list;
@@ -24,15 +27,17 @@ static PyObject *client_clients(ClientObject *c, PyObject *args)
                             : v.idle              ? "idle"
                                                   : "starting";
         ok = list_add(
-            list, Py_BuildValue(
-                      "{sIsssisssKsisKsKsIsKsOsN}", "index", i, "role", role_name(v.role), "pid", (int)v.pid, "state",
-                      state, "task", (unsigned long long)v.seq, "actor", (int)v.actor_1 - 1, "n_finished",
-                      (unsigned long long)v.n_finished, "last_task", (unsigned long long)v.last_seq, "origin", v.origin,
-                      "parent", (unsigned long long)v.parent, "retriable", v.retriable ? Py_True : Py_False, "function",
-                      make_record(c, RECORD_FUNCTION_PLACE, "LI", (long long)v.function_1 - 1, v.generation)));
+            list,
+            Py_BuildValue("{sIsssisssKsisIsKsKsIsKsOsN}", "index", i, "role", role_name(v.role), "pid", (int)v.pid,
+                          "state", state, "task", (unsigned long long)v.seq, "actor", (int)v.actor_1 - 1,
+                          "running_calls", v.n_calls, "n_finished", (unsigned long long)v.n_finished, "last_task",
+                          (unsigned long long)v.last_seq, "origin", v.origin, "parent", (unsigned long long)v.parent,
+                          "retriable", v.retriable ? Py_True : Py_False, "function",
+                          make_record(c, RECORD_FUNCTION_PLACE, "LI", (long long)v.function_1 - 1, v.generation)));
     }
     return list_done(list, ok);
 }
 
-PyMethodDef client_listing_methods[] = {
-    {"clients", (PyCFunction)client_clients, METH_NOARGS, "clients()\n--\n\nThe attached processes."}, {NULL}};
+PyMethodDef client_listing_methods[] = {{"clients", (PyCFunction)client_clients, METH_NOARGS,
+                                         "clients()\n--\n\nThe attached processes, also while the session ends."},
+                                        {NULL}};

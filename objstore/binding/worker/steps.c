@@ -7,7 +7,7 @@ static PyObject *client_next(ClientObject *c, PyObject *const *args, Py_ssize_t 
     uint32_t group = ANY_GROUP;
     if (nargs != 1 && nargs != 2)
         return PyErr_Format(PyExc_TypeError, "next(timeout), or next(timeout, group)");
-    if (client_usable(c) < 0 || parse_timeout(args[0], &timeout) < 0 ||
+    if (client_readable(c) < 0 || parse_timeout(args[0], &timeout) < 0 ||
         (nargs == 2 && parse_group(args[1], &group) < 0))
         return NULL;
     int64_t task = take_task(c, group, timeout, true);

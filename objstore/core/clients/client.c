@@ -87,6 +87,7 @@ bool client_look(struct segment *s, uint32_t client, struct client_view *v)
                               .last_seq = c->last_seq};
     if (c->actor_1 <= s->n_actors)
         v->actor_1 = c->actor_1;
+    v->n_calls = v->actor_1 ? actor_at(s, v->actor_1 - 1)->n_running : 0;
     const struct task_slot *t = c->task_1 && c->task_1 <= s->n_tasks ? task_at(s, c->task_1 - 1) : NULL;
     uint32_t made_by_1 = v->actor_1 ? actor_at(s, v->actor_1 - 1)->task_1 : 0;
     const struct task_slot *made_by = made_by_1 && made_by_1 <= s->n_tasks ? task_at(s, made_by_1 - 1) : NULL;

@@ -18,6 +18,7 @@ int32_t client_signal_worker(const struct segment *segment, uint32_t client, int
 /* What a client is and does, for listings. */
 struct client_view {
     uint32_t role, actor_1, origin;
+    uint32_t n_calls; /* of the actor, that run */
     int32_t pid;
     bool idle, blocked, retriable;
     uint64_t seq, parent; /* of the task that it runs, 0: none */

@@ -429,3 +429,11 @@ def test_the_next_start_at_a_rate_is_a_deadline_and_at_rest_there_is_none() -> N
     pool.now += 0.25
     pool(DemandSeen(0, frozenset({0, 1})))
     assert core.next_deadline(pool.pool) is None
+
+
+def test_which_workers_there_are_is_known_to_the_end_and_nothing_follows_from_it() -> None:
+    pool = Driven().with_workers(2)
+    pool.pool.n_forking += 1
+    pool(ShutdownAsked())
+    late = pool(WorkerForked(1002), WorkerExited(1000, -9, 0), DemandSeen(5))
+    assert late == [] and sorted(pool.pool.workers) == [1001, 1002]
