@@ -493,7 +493,7 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
     uint32_t group = ANY_GROUP;
     if (nargs != 0 && nargs != 2)
         return PyErr_Format(PyExc_TypeError, "run(), or run(group, start)");
-    if (client_usable(c) < 0 || (nargs && parse_group(args[0], &group) < 0))
+    if (client_readable(c) < 0 || (nargs && parse_group(args[0], &group) < 0))
         return NULL;
     PyObject *start = nargs ? args[1] : NULL;
     struct served_group *served = &c->groups[group];
