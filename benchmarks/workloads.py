@@ -84,6 +84,10 @@ def spawn_noops(n):
     return 0
 
 
+def fib(n):
+    return n if n < 2 else sum(ray.get([r_fib.remote(n - 1), r_fib.remote(n - 2)]))
+
+
 def many_refs(n):
     return [ray.put(1) for _ in range(n)]
 
@@ -170,6 +174,7 @@ def declare():
         put_100_small,
         put_10_large,
         spawn_noops,
+        fib,
         many_refs,
         call_actors,
         victim,
@@ -496,6 +501,16 @@ def tree_reduce_1024(b):
 def nested_100(b):
     """A task submits 100 subtasks and gets them (101 tasks)."""
     b.rate(lambda: ray.get(r_spawn_noops.remote(100)), 101)
+
+
+@workload("tasks/s", limit=150)
+def fib_10(b):
+    """fib(10), where each task gets what two others return: 177 tasks, of which 88 wait."""
+
+    def go():
+        assert ray.get(r_fib.remote(10)) == 55
+
+    b.rate(go, 177)
 
 
 @workload("tasks/s", limit=150)

@@ -75,6 +75,7 @@ ACTORS = {
 NESTED = {
     "tasks_multi",
     "nested_100",
+    "fib_10",
     "put_small_multi",
     "put_large_multi",
     "get_10k_refs",
