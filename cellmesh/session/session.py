@@ -376,7 +376,8 @@ class Session:
         elif isinstance(message, NodeEvent) and message.kind == "session_ends":
             self.end_reason = message.text
         elif isinstance(message, WorkerDied):
-            self._killed.discard(message.pid)
+            if message.index >= 0:  # else the number is one of another machine
+                self._killed.discard(message.pid)
             if message.task:
                 self._last_outputs[message.task] = message.tail
                 self.errors.note(

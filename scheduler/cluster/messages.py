@@ -29,10 +29,10 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from ...objstore._core import MAX_CLASSES, MAX_GROUPS, MAX_KINDS, MAX_POOLS
-from ..ipc.messages import Bundle, Name, Origin, Pid, Text
+from ..ipc.messages import N_TAIL_LINES, Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
-CLUSTER_VERSION = 6
+CLUSTER_VERSION = 7
 
 # ---------------------------------------------------------------- limits
 # One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
@@ -779,6 +779,29 @@ class Output(Message, frozen=True, tag="output"):
     name: Name = ""
 
 
+class Died(Message, frozen=True, tag="died"):
+    """The worker that ran that task of yours has ended without having been asked to. `code`: -signal or exit status.
+    `tail`: the last lines that it printed. May be lost."""
+
+    task: Number
+    pid: Pid
+    code: Detail
+    tail: Annotated[list[Text], Meta(max_length=N_TAIL_LINES)] = []
+
+
+class Flush(Message, frozen=True, tag="flush"):
+    """Send me what tasks of mine have printed by now that ran there. Answered once by `Flushed`, unless the connection
+    is lost."""
+
+    number: Number
+
+
+class Flushed(Message, frozen=True, tag="flushed"):
+    """All that tasks of yours had printed that had ended when you asked is on its way before this."""
+
+    number: Number
+
+
 class Reset(Message, frozen=True, tag="reset"):
     """The sender has ended all that was between us, and takes nothing from there but a reset. What comes after both
     resets belongs to what begins again; nothing does if one is for good. `reason`: for people."""
@@ -814,5 +837,8 @@ ToPeer = (
     | Redirect
     | Copied
     | Output
+    | Died
+    | Flush
+    | Flushed
     | Reset
 )

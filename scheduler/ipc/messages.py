@@ -21,7 +21,7 @@ from ..system.sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -140,10 +140,10 @@ class WorkerOutput(Message, frozen=True, tag="worker_output"):
 
 
 class WorkerDied(Message, frozen=True, tag="worker_died"):
-    """Local scheduler -> every driver: a worker ended without having been asked to.
+    """Local scheduler, or agent for a remote one, -> every driver: a worker ended without having been asked to.
 
-    Sent before its task is retried or failed, so it is on its way before the error is. `code`: -signal or exit status.
-    `task`: what it was executing, 0 if nothing. `tail`: the last lines that it printed.
+    Sent before its task is retried or failed, so it is on its way before the error is. `index`: -1 for a remote one.
+    `code`: -signal or exit status. `task`: what it was executing, 0 if nothing. `tail`: the last lines that it printed.
     """
 
     pid: Pid
@@ -220,13 +220,14 @@ class StackReply(Message, frozen=True, tag="stack_reply"):
 
 
 class Drain(Message, frozen=True, tag="drain"):
-    """Driver -> local scheduler: send me what workers have written by now. Answered once by `Drained`."""
+    """Driver or agent -> local scheduler: send me what workers have written by now. Local scheduler -> agent: send me
+    what tasks of this session have written on other machines. Answered once by `Drained`."""
 
     request: int
 
 
 class Drained(Message, frozen=True, tag="drained"):
-    """Local scheduler -> the driver that asked, behind the output of all tasks that had ended when it asked."""
+    """To the one that asked, behind the output of all tasks that had ended when it asked."""
 
     request: int
 
@@ -374,7 +375,9 @@ FromPeer = (
     | LastOutputRequest
     | HoldersRequest
     | HoldersReply
+    | WorkerDied
     | Drain
+    | Drained
     | MetricChanges
     | MetricsRequest
     | ClusterRequest
@@ -395,6 +398,7 @@ FromScheduler = (
     | LastOutputReply
     | HoldersRequest
     | HoldersReply
+    | Drain
     | Drained
     | MetricsReply
     | ClusterRequest

@@ -15,6 +15,8 @@ from ..ipc import messages, transport
 from ..ipc.messages import (
     ClusterReply,
     ClusterRequest,
+    Drain,
+    Drained,
     ForkWorkers,
     FromZygote,
     PreloadModules,
@@ -123,6 +125,8 @@ class Agent:
         self.pid = 0
         self._has_left = False  # the session took part in a cluster, and does no more
         self._requests: deque[ClusterRequest] = deque(maxlen=messages.MAX_LINKS)  # from before it has greeted
+        self._drains: dict[int, tuple[Peer, Drain]] = {}  # by the number that it has been given
+        self._n_drains = 0
 
     def start(self) -> None:
         """Start it, for the first time or again."""
@@ -146,10 +150,28 @@ class Agent:
             error = "this session takes part in no cluster at this moment"
             self._peers.post(peer, ClusterReply(request.request, error=error))
 
+    def drain(self, peer: Peer, request: Drain) -> bool:
+        """Have it send what tasks have printed on other machines, and `peer` told then; false if there is none."""
+        if (agent := self._peers.agent()) is None:
+            return False
+        self._n_drains += 1
+        self._drains[self._n_drains] = peer, request
+        self._peers.post(agent, Drain(self._n_drains))
+        return True
+
+    def drained(self, number: int) -> None:
+        """It has."""
+        if number not in self._drains:
+            raise ProtocolError("it answers what it was not asked")
+        peer, request = self._drains.pop(number)
+        self._peers.post(peer, Drained(request.request))
+
     def ended(self, code: int) -> tuple[int, ...]:
         """It has ended, with status 0 if the session has left its cluster; the client slots that it held."""
         held = tuple(entry["index"] for entry in self._client.clients() if entry["pid"] == self.pid)
         self.pid = 0
+        for number in list(self._drains):
+            self.drained(number)
         if code == 0:
             self._has_left = True
             self._client.direct(ROUTE_NEVER)

@@ -316,12 +316,16 @@ class Server:
                 self._output.relay(message)
             case NodeEvent() | ClusterReply() if peer.role == "agent":
                 self._peers.tell_drivers(message)
+            case WorkerDied() if peer.role == "agent":
+                self._peers.tell_drivers(message, droppable=True)
             case HoldersRequest() | HoldersReply() if peer.role == "driver":
                 self._peers.tell_drivers(message, droppable=True)
             case TaskFailed() | ErrorFetched() if peer.role == "worker":
                 self._peers.tell_drivers(message, droppable=True)
-            case Drain() if peer.role == "driver":
+            case Drain() if peer.role in ("driver", "agent"):
                 self._drain(peer, message)
+            case Drained() if peer.role == "agent":
+                self._agent.drained(message.request)
             case StackRequest() if peer.role == "driver":
                 self._stacks.ask(peer, message)
             case LastOutputRequest() if peer.role == "driver":
@@ -367,12 +371,13 @@ class Server:
         """Relay what lies in the sockets and pipes of workers.
 
         A worker sends what a task has printed before the task's result is there. So this is the output of all tasks
-        whose results anybody has.
+        whose results anybody has, here; the agent has it sent from where others ran.
         """
         self._peers.read_workers()
         self._output.read_all()
         self._peers.tell_losses(peer)
-        self._peers.post(peer, Drained(request.request))
+        if peer.role == "agent" or not self._agent.drain(peer, request):
+            self._peers.post(peer, Drained(request.request))
 
     def _peer_lost(self, peer: Peer) -> None:
         # While detached actors live, only the end of the owner's process is its end.

@@ -17,12 +17,20 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 from typing import assert_never
 
 from ....objstore._core import ROLE_REMOTE_NODE, Client, set_process_name
 from ...ipc import transport
-from ...ipc.messages import ClusterRequest, FromScheduler, Hello, SessionConfig, WorkerOutput
+from ...ipc.messages import (
+    ClusterRequest,
+    Drain,
+    Drained,
+    FromScheduler,
+    Hello,
+    SessionConfig,
+    WorkerDied,
+    WorkerOutput,
+)
 from ...ipc.transport import Unreadable
 from ...system import processes
 from .. import messages
@@ -43,6 +51,7 @@ from ..net.keys import Cluster
 from ..net.peers import Peers
 from ..net.probe import Probes
 from . import core, events
+from .printing import Printing
 from .requests import RequestHooks
 from .segment import NodeSegment, shares
 from .shell import Shell
@@ -117,10 +126,10 @@ class Links:
         self._probes.probe(node, endpoint)
 
     # ---- what arrives
-    def receive(self, shell: Shell, print_here: Callable[[messages.Output], None]) -> None:
-        """Give the shell all that has arrived, and drivers what their tasks have printed elsewhere."""
+    def receive(self, shell: Shell, printing: Printing) -> None:
+        """Give the shell all that has arrived, but what is about the output of tasks."""
         for event in self.peers.receive_ready():
-            self._peer_event(shell, event, print_here)
+            self._peer_event(shell, event, printing)
         for node, is_there in self._probes.answers():
             shell.step(events.PeerProbed(node, is_there))
         link = self._head
@@ -128,15 +137,16 @@ class Links:
             if self._head is link:  # else it has been given up, and what it says besides is not the next one's
                 self._head_event(shell, head_event)
 
-    def _peer_event(self, shell: Shell, event: PeerEvent, print_here: Callable[[messages.Output], None]) -> None:
+    def _peer_event(self, shell: Shell, event: PeerEvent, printing: Printing) -> None:
         match event:
-            case Received(_, messages.Output() as output):
-                print_here(output)
+            case Received(node, messages.Output() | messages.Died() | messages.Flush() | messages.Flushed() as message):
+                printing.heard(node, message)
             case Received(node, message, payload):
                 shell.receive(node, message, payload[0] if payload else b"")
             case Connected(node):
                 shell.step(events.PeerUp(node))
             case Disconnected(node, reason):
+                printing.lost(node)
                 shell.step(events.PeerDown(node, reason))
             case Room(node):
                 shell.congested(node, False)
@@ -211,6 +221,7 @@ class Agent:
         decides = core.start(self.me, time.monotonic(), core.Settings(has_driver=not config.stays))
         self.shell = Shell(decides, time.monotonic, self._segment, links)
         self._segment.attach(self.shell)
+        self._printing = Printing(self._home.post, links.send, self._segment.worked_for_us)
 
     @property
     def over(self) -> str:
@@ -235,7 +246,7 @@ class Agent:
                 shell.has_news = True
             if self._home.fileno() in ready:
                 self._hear_home()
-            links.receive(shell, self._print)
+            links.receive(shell, self._printing)
             shell.work()
         shell.close()
         links.close()
@@ -248,14 +259,12 @@ class Agent:
                     self.shell.status_feed.asked(message.request, time.monotonic())
                 elif isinstance(message, WorkerOutput):
                     self._segment.printed(message, self._links.room)
+                elif isinstance(message, WorkerDied):
+                    self._segment.died(message)
+                elif isinstance(message, Drain | Drained):
+                    self._printing.heard_here(message)
         except Unreadable as error:
             self.shell.log(f"a message of the local scheduler is lost: {error}")
-
-    def _print(self, output: messages.Output) -> None:
-        """A task of this node has printed something elsewhere."""
-        match output:
-            case messages.Output(task, origin, stream, pid, text, bundle, name):
-                self._home.post(WorkerOutput(task, origin, stream, pid, text, bundle, name), droppable=True)
 
 
 def main(segment_fd: int, config_fd: int, parent: int) -> int:

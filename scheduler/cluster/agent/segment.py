@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from ....objstore._core import RESOURCE_UNIT, ROUTE_DIRECTED, ROUTE_UNDIRECTED, Client, Runs
-from ...ipc.messages import ClusterReply, NodeEvent, SessionConfig, WorkerOutput
+from ...ipc.messages import ClusterReply, NodeEvent, SessionConfig, WorkerDied, WorkerOutput
 from ...system.load import MachineLoad
 from .. import messages
 from ..peer.broadcast import Tree
@@ -240,6 +240,15 @@ class NodeSegment:
         peer = self._peers.get(where[0]) if where is not None else None
         if where is not None and peer is not None and has_room(where[0]):
             self._shell.guarded(where[0], peer.tasks_in.tell_output, message, where[1])
+
+    def worked_for_us(self) -> list[int]:
+        """The nodes where tasks of this one have run."""
+        return [node for node, peer in self._peers.items() if peer.tasks_out.has_sent]
+
+    def died(self, message: WorkerDied) -> None:
+        """A worker has died here, which may have run a task of another node."""
+        for node, peer in list(self._peers.items()):
+            self._shell.guarded(node, peer.tasks_in.tell_death, message)
 
     def say(self, text: str) -> None:
         """A line for the log."""

@@ -221,7 +221,7 @@ class Peer:
                 self.transfers.redirected(message)
             case Copied(slot, generation):
                 self.transfers.copied((slot, generation))
-            case messages.Output() | messages.Reset():
+            case messages.Output() | messages.Died() | messages.Flush() | messages.Flushed() | messages.Reset():
                 pass  # the agent's links and its shell take these
             case _:
                 assert_never(message)

@@ -20,13 +20,13 @@ from ....objstore._core import (
     TASK_FLAG_STAYS,
     StoreError,
 )
-from ..messages import MAX_BATCH, Begun, Blocked, Output, Queued, Result, Results, Returned, Run, Task
+from ..messages import MAX_BATCH, Begun, Blocked, Died, Output, Queued, Result, Results, Returned, Run, Task
 from .bundles import Released
 from .objects import ForeignFault
 
 if TYPE_CHECKING:
     from ....objstore._core import Client, Runs
-    from ...ipc.messages import WorkerOutput
+    from ...ipc.messages import WorkerDied, WorkerOutput
     from .peer import Peer
 
 # Seconds that a function of the peer is kept after its last task: the next one may come with the next cell.
@@ -310,6 +310,11 @@ class TasksIn:
         """Something that one of them has printed. `origin`: the peer's number of the cell."""
         number = self._number_of.get(output.task, 0)
         self._peer.send(Output(number, origin, output.stream, output.pid, output.text, output.bundle, output.name))
+
+    def tell_death(self, death: WorkerDied) -> None:
+        """A worker has died; of interest if it ran one of them."""
+        if number := self._number_of.get(death.task, 0):
+            self._peer.send(Died(number, death.pid, death.code, death.tail))
 
     def close(self) -> None:
         """The other node is gone."""

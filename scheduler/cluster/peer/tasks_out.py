@@ -61,6 +61,8 @@ class TasksOut:
         News, by lease: how many of them wait there for room.
     heavy : set
         Classes of tasks of this node whose arguments take long to get there.
+    has_sent : bool
+        Some have been sent there, ever.
     """
 
     def __init__(self, peer: Peer, lineage: Lineage, origin_told: Callable[[int], tuple[int, bool]]) -> None:
@@ -74,6 +76,7 @@ class TasksOut:
         self.ended: Counter[int] = Counter()
         self.waiting: dict[int, int] = {}
         self.heavy: set[int] = set()
+        self.has_sent = False
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -145,6 +148,7 @@ class TasksOut:
         """A task is going there. `index`: of the actor that it has to do with; `more`: what there is to say of that."""
         task, number, refs = record.task, record.number, record.refs
         is_call = index >= 0 and "creates" not in more
+        self.has_sent = True
         self._tasks[number] = TaskOut(
             task,
             lease,
