@@ -220,14 +220,14 @@ class StackReply(Message, frozen=True, tag="stack_reply"):
 
 
 class Drain(Message, frozen=True, tag="drain"):
-    """Driver or agent -> local scheduler: send me what workers have written by now. Local scheduler -> agent: send me
-    what tasks of this session have written on other machines. Answered once by `Drained`."""
+    """Driver, or agent for another node, -> local scheduler: send me what workers have written by now. Local scheduler
+    -> agent: and what tasks of this session have written on other machines. Answered once by `Drained`."""
 
     request: int
 
 
 class Drained(Message, frozen=True, tag="drained"):
-    """To the one that asked, behind the output of all tasks that had ended when it asked."""
+    """Local scheduler or agent -> the one that asked, behind the output of all tasks that had ended when it asked."""
 
     request: int
 
