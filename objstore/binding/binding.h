@@ -65,8 +65,8 @@ typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
         *should_retry, *timed_out, *exited, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle,
         *make_stream, *iterate, *waits_long, *blocks_loop, *argument_candidate, *argument_sent, *let_go_arguments,
-        *unpickle_arguments, *argument_failed, *arguments_failed, *value_failed, *cancel_ref, *add_done_callback,
-        *remove_done_callback, *reduce_ref;
+        *pickle_arguments, *unpickle_arguments, *argument_failed, *arguments_failed, *value_failed, *cancel_ref,
+        *add_done_callback, *remove_done_callback, *reduce_ref;
 } Hooks;
 
 typedef struct client_object {
@@ -253,6 +253,8 @@ void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
 PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access);
 /* The bytes of a READY or ERROR object. */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access);
+/* Whether a sealed object is a value whose bytes are in memory and quickly decoded, without code of the user's. */
+bool decodes_at_once(ClientObject *c, uint32_t slot);
 PyObject *error_description(ClientObject *c, RefObject *ref); /* tuple for make_error */
 PyObject *make_exception(ClientObject *c, RefObject *ref);    /* what a failed object describes */
 

@@ -40,8 +40,10 @@ typedef struct codec_shared {
 
 /* What the codec asks of its user. Pointers are borrowed. */
 typedef struct codec_hooks {
-    PyObject *pickle;   /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
-    PyObject *unpickle; /* unpickle(bytes or Buffer, list of buffers) -> value */
+    PyObject *pickle; /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
+    /* likewise, a tuple of arguments, or None where they are too large to travel together; NULL: as `pickle` */
+    PyObject *pickle_arguments;
+    PyObject *unpickle;                                        /* unpickle(bytes or Buffer, list of buffers) -> value */
     PyObject *unpickle_arguments;                              /* likewise, a tuple of arguments; NULL: as `unpickle` */
     PyTypeObject *ref_type;                                    /* the exact type of refs */
     int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
@@ -87,8 +89,8 @@ int codec_encode_zeros(const codec_hooks *hooks, codec_out *out, PyObject *forms
 typedef int (*codec_arg_fn)(void *ctx, PyObject *value, uint32_t *dependency);
 
 /* Encodes the arguments of a call, given as for vectorcall. No arguments: 0 bytes. Aliasing is kept between arguments
- * too, therefore one argument that needs pickle sends all but the dependencies through pickle, together.
- * `on_arg` may be NULL. */
+ * too, therefore one argument that needs pickle sends all but the dependencies through pickle, together. `on_arg` may
+ * be NULL. 1: these are too large, see codec_hooks, and `out` is to be cleared. */
 int codec_encode_args(const codec_hooks *hooks, codec_out *out, PyObject *const *args, Py_ssize_t n_positional,
                       PyObject *kwnames, codec_arg_fn on_arg, void *ctx);
 
@@ -164,6 +166,9 @@ PyObject *codec_find_shared(const codec_hooks *hooks, PyObject *array, uint64_t 
 /* An array over shared memory. `shape` and `strides` are tuples of numbers. ValueError if it does not lie inside. */
 PyObject *codec_shared_view(const codec_hooks *hooks, PyObject *ref, uint64_t offset, PyObject *shape,
                             PyObject *strides, PyObject *dtype, bool writable);
+
+/* Whether decoding takes no time to speak of: it runs no code of the user's and copies less than LARGE_BODY bytes. */
+bool codec_is_quick(const unsigned char *data, size_t size);
 
 /* What form a value was encoded in: "int", "str", "numpy array", "pickle", ...; "damaged" if it cannot be told. */
 const char *codec_encoding_name(const unsigned char *data, size_t size);
