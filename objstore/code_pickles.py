@@ -4,7 +4,7 @@ cloudpickle pickles functions and classes that no import finds, such as those of
 file in them, so that one function always has one pickle; a traceback has line numbers alone then, and neither it nor
 `inspect` or a debugger finds the source. Whatever cellmesh pickles with cloudpickle, it pickles through here. What
 cloudpickle cannot pickle, or not load again, has modules of its own: `class_pickles`, `function_pickles`,
-`exception_pickles`.
+`exception_pickles`; `class_versions` has which state of a class counts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from . import class_pickles, exception_pickles, function_pickles
+from . import class_pickles, class_versions, exception_pickles, function_pickles
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -70,8 +70,10 @@ class Pickler(cloudpickle.Pickler):
             return parts
         if issubclass(type(obj), type):
             parts = super().reducer_override(obj)
-            by_value = parts is not NotImplemented and len(parts) == 6
-            return class_pickles.restored(obj, parts) if by_value else parts
+            if parts is NotImplemented or len(parts) != 6:  # it can be imported
+                return parts
+            *most, set_state = class_pickles.restored(obj, parts)
+            return *most, class_versions.with_version(obj, set_state)
         return NotImplemented
 
 

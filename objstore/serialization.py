@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from . import code_pickles, own_pickles, reducers
+from . import class_versions, code_pickles, own_pickles, reducers
 from .code_pickles import PROTOCOL
 
 if TYPE_CHECKING:
@@ -356,7 +356,8 @@ def load_code_object(value: FunctionObject) -> Any:
     """The function or class in a function object."""
     payload = value[2]
     assert not isinstance(payload, str)  # a method has no code of its own
-    return load_code(payload) if isinstance(payload, bytes) else load_code(*payload[:2])
+    with class_versions.loading_code():
+        return load_code(payload) if isinstance(payload, bytes) else load_code(*payload[:2])
 
 
 def method_object(name: str, method: str, retry_on: tuple[type, ...] = ()) -> FunctionObject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ..typed import ActorOptions
+    from .export import Made
 
 from .actor import ActorHandle, find_actor
 from .actor_blueprint import Method, blueprint_of, group_number
@@ -103,6 +105,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         self._cellmesh_export = export
         self._cellmesh_options = options
         self._cellmesh_description = description  # made when needed: a class may be decorated long before
+        self._cellmesh_described_copy: weakref.ref[Made] | None = None  # of the class as it was then
         # Made by options(). They do not refer back: that would be a cycle.
         self._cellmesh_variants: dict[Hashable, ActorClass[C, F]] = {}
 
@@ -125,8 +128,11 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         return partial(describe, self.__name__, self.__doc__, code, self._cellmesh_described().constructor, ActorHandle)
 
     def _cellmesh_described(self) -> Description:
-        if self._cellmesh_description is None:
-            self._cellmesh_description = Description.of(self._cellmesh_export.code)
+        export = self._cellmesh_export
+        copy = self._cellmesh_described_copy
+        if self._cellmesh_description is None or export.may_have_changed(copy() if copy else None):
+            self._cellmesh_description = Description.of(export.code)
+            self._cellmesh_described_copy = weakref.ref(export.made) if export.made else None
         return self._cellmesh_description
 
     def __getattr__(self, name: str) -> Any:

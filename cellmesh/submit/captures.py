@@ -129,7 +129,7 @@ class Capture:
             return
         if isinstance(code, types.FunctionType):
             self._see_function(code)
-        elif code.__flags__ & HEAP_TYPE and not issubclass(code, enum.Enum):
+        elif code.__flags__ & HEAP_TYPE:
             self.classes.append(code)
             self._see_class(code)
 
@@ -168,7 +168,9 @@ class Capture:
         entries = dict(vars(cls))
         self.items.append((cls, _in_turn(entries)))
         for name, value in entries.items():
-            if not name.startswith("__") and name != "_abc_impl":
+            if not (
+                name.startswith("__") or name == "_abc_impl" or (name.startswith("_") and issubclass(cls, enum.Enum))
+            ):
                 self._look_into(f"{cls.__name__}.{name}", value)
 
     def _look_into(self, name: str, value: Any) -> None:

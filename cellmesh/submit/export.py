@@ -122,6 +122,11 @@ class Export:
             self._code = load_code_object(ref.client.get(ref))
         return self._code
 
+    def may_have_changed(self, since: Made | None) -> bool:
+        """Whether the code may no longer be what a copy is of; None: nobody knows of which. Code from another process
+        does not change."""
+        return self._copies is None and (since is None or since is not self.made or since.watch.changed())
+
     @property
     def kinship(self) -> bytes:
         """What the copies of a recursive function have in common, in all processes."""
