@@ -1,5 +1,5 @@
-"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads, and
-whether they keep the frames of what fails."""
+"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads,
+whether they keep the frames of what fails, and the levels of its loggers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import site
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import front_end
 
+if TYPE_CHECKING:
+    from .log_levels import Levels
+
 Place = tuple[list[str], str, bool]  # absolute import path, working folder, whether frames of failures are kept
+Context = tuple[list[str], str, bool, "Levels"]  # what the segment has for workers
 
 # In a worker: what a task that wants its frames kept is about to raise.
 kept_error: BaseException | None = None
@@ -77,6 +81,18 @@ def place() -> Place:
     return [os.path.abspath(path) for path in sys.path], folder, front_end.current.keep_frames
 
 
+def context() -> Context:
+    """What workers that start now are to have, with what all workers are to have from now on."""
+    from .log_levels import of_driver  # and with it logging, which whoever only decorates functions need not wait for
+
+    return (*place(), of_driver())
+
+
+def levels_in(context: Context) -> Levels:
+    """What loggers of workers follow."""
+    return context[3]
+
+
 class DriverEnv:
     """Remembers what they were when last looked at."""
 
@@ -86,7 +102,19 @@ class DriverEnv:
         self._specs: dict[str, Any] = {}  # of all modules, by name
         self._users: list[str] = []  # the names of the user's modules
         self._times: dict[str, int] = {}  # of the files of the user's modules, by path
+        self._levels: Levels | None = None
         self._any_reloaded()
+
+    def levels_changed(self, are_told: bool = False) -> bool:
+        """Whether levels of loggers have changed since. `are_told`: this is called when one has been set, too, and
+        otherwise need not look at all of them.
+        """
+        from .log_levels import OF_PYTHON, of_driver, root_has_handlers
+
+        if are_told and self._levels is not None and self._levels[1] == root_has_handlers():
+            return False
+        before, self._levels = self._levels or OF_PYTHON, of_driver()
+        return self._levels != before
 
     def changed(self, autoreload: bool = False) -> bool:
         """Whether any of `place()` has changed since, or a module of the user's has been reloaded.

@@ -32,7 +32,7 @@ from ...objstore._core import MAX_CLASSES, MAX_GROUPS, MAX_KINDS, MAX_POOLS
 from ..ipc.messages import Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
-CLUSTER_VERSION = 6
+CLUSTER_VERSION = 7
 
 # ---------------------------------------------------------------- limits
 # One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
@@ -772,7 +772,7 @@ class Output(Message, frozen=True, tag="output"):
 
     task: Number
     origin: Origin
-    stream: Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+    stream: Literal["stdout", "stderr", "log", "display", "update_display", "clear_output"]
     pid: Pid
     text: Text = ""
     bundle: Bundle = ""

@@ -21,7 +21,7 @@ from ..system.sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -78,9 +78,9 @@ EventKind = Literal[
     "cluster",
     "task_retried",
 ]
-# Where a worker writes. Beside text there are displays, which carry a bundle.
+# Where a worker writes. Beside text there are displays, which carry a bundle, and log records, which carry both.
 TextStream = Literal["stdout", "stderr"]
-Stream = Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+Stream = Literal["stdout", "stderr", "log", "display", "update_display", "clear_output"]
 
 
 class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
@@ -126,8 +126,9 @@ class WorkerOutput(Message, frozen=True, tag="worker_output"):
 
     In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker
     prints faster than it may (told within the text). `task` 0: printed outside any task. `stream` "display",
-    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}. `name`: what the
-    actor that prints calls itself; "" where the task's name says it.
+    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}. "log" carries in it
+    the attributes of a `logging.LogRecord`, and as `text` what stderr would show of that. `name`: what the actor that
+    prints calls itself; "" where the task's name says it.
     """
 
     task: Seq
