@@ -32,7 +32,7 @@ from ..observe.states import UNKNOWN
 from ..scheduler.ipc.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.threads import ServiceThread
-from . import log_records
+from . import log_records, shown_warnings
 from .terminal_bars import Bars, Guards
 
 if TYPE_CHECKING:
@@ -358,6 +358,8 @@ def start(session: Session) -> None:
                     continue
                 if not log_records.is_for_stderr(record):
                     continue
+            elif isinstance(piece, WorkerOutput) and piece.stream == "warning" and shown_warnings.is_ignored(piece):
+                continue
             _add(texts, bars, piece, known)
         with drawing_lock:
             show(quiet)
@@ -469,7 +471,7 @@ def _add(texts: TaskText, bars: Bars, piece: Piece, names: dict[int, str]) -> No
         texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
         return
     name = piece.name or front_end.current.label_of(names[piece.task], piece.origin)
-    if piece.stream in ("stdout", "stderr", "log"):
+    if piece.stream in ("stdout", "stderr", "log", "warning"):
         stream = "stdout" if piece.stream == "stdout" else "stderr"
         texts.add(stream, piece.text, task=piece.task, pid=piece.pid, name=name)
     elif piece.stream in ("display", "update_display"):

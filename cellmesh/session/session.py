@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import exceptions
 from ..environment import runtime_env
-from ..environment.driver_env import DriverEnv, context
+from ..environment.driver_env import DriverEnv
 from ..exit_codes import how_it_ended
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.token_bucket import TokenBucket
@@ -253,7 +253,8 @@ class Session:
         )
 
     def refresh_workers(self, autoreload: bool = False) -> None:
-        """Give workers the import path and folder that this driver has now, and none of the modules it has reloaded.
+        """Give workers the import path, folder and environment variables that this driver has now, and none of the
+        modules it has reloaded.
 
         Looked at when code is exported and between cells of a notebook. Idle workers are replaced, busy ones when their
         tasks have ended; actors stay what they are. Levels of loggers, which are set at once, are only looked at once
@@ -268,7 +269,8 @@ class Session:
                 self._set_context(retires=is_other_place)
 
     def _set_context(self, retires: bool) -> None:
-        self._context = self.client.set_context(context(), retires)  # kept: workers that start look at it
+        assert self._driver_env is not None  # a driver whose session it is
+        self._context = self.client.set_context(self._driver_env.context(), retires)  # kept: workers look at it
 
     def _levels_set(self) -> None:
         """Somebody has set the level of a logger; workers follow at once."""

@@ -57,7 +57,8 @@ def _take_driver_env(client: Client) -> None:
     context = client.context()
     if context is None:
         return
-    path, folder, front_end.current.keep_frames, _ = context
+    path, folder, front_end.current.keep_frames, variables, _ = context
+    driver_env.take_variables(variables)
     sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
     if os.path.isdir(folder):
         os.chdir(folder)

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...output import log_records
+from ...output import log_records, shown_warnings
 from ...output.driver import Piece, Pump, TaskNames, TaskText, is_output, tasks_of
 from ...scheduler.ipc.messages import PROGRESS_MIME, NodeEvent, WorkerOutput
 from ...scheduler.sync.token_bucket import TokenBucket
@@ -118,7 +118,9 @@ class CellOutput:
 
     def _write_one(self, piece: WorkerOutput, name: str) -> None:
         texts = self._texts_of(piece.origin)
-        if piece.stream in ("stdout", "stderr", "log"):
+        if piece.stream in ("stdout", "stderr", "log", "warning"):
+            if piece.stream == "warning" and shown_warnings.is_ignored(piece):
+                return
             self._tails.add(piece.task, piece.text)
             if piece.stream == "log" and self._is_logged(piece, texts):
                 return

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ...ipc.fitting import fitting_text
 from ...ipc.messages import MAX_TEXT_CHARS
 
 MOST_CHARS = 256 << 10  # of a message, and of a traceback
@@ -72,7 +73,7 @@ def install(send: Send) -> None:
 
 def as_data(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
     """What a terminal would show of a record, and the record as plain data."""
-    message = _cut(record.getMessage(), MOST_CHARS)
+    message = fitting_text(record.getMessage(), MOST_CHARS)
     trace = record.exc_text or (_formatter.formatException(record.exc_info) if record.exc_info else "")
     stack = _formatter.formatStack(record.stack_info) if record.stack_info else ""
     attributes = {name: _plain(value) for name, value in vars(record).items() if name in _OWN}
@@ -82,15 +83,15 @@ def as_data(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
         attributes.pop(name, None)
     attributes["msg"] = message
     if trace:
-        attributes["exc_text"] = _cut(trace, MOST_CHARS)
+        attributes["exc_text"] = fitting_text(trace, MOST_CHARS)
     if stack:
-        attributes["stack_info"] = _cut(stack, MOST_CHARS)
-    text = _cut("\n".join(filter(None, (message, trace, stack))), MAX_TEXT_CHARS - 1)
+        attributes["stack_info"] = fitting_text(stack, MOST_CHARS)
+    text = fitting_text("\n".join(filter(None, (message, trace, stack))), MAX_TEXT_CHARS - 1)
     return f"{text}\n", attributes
 
 
 def _plain(value: object) -> object:
-    return value if type(value) in _KEPT and type(value) is not str else _cut(_text(value), MOST_EXTRA_CHARS)
+    return value if type(value) in _KEPT and type(value) is not str else fitting_text(_text(value), MOST_EXTRA_CHARS)
 
 
 def _text(value: object) -> str:
@@ -98,14 +99,6 @@ def _text(value: object) -> str:
         return str(value)
     except Exception as error:  # the user's class: the record is worth more than this part of it
         return f"<{type(value).__name__}, whose str() raises {type(error).__name__}>"
-
-
-def _cut(text: str, most: int) -> str:
-    text = text.encode("utf-8", "replace").decode() if not text.isascii() else text
-    if len(text) <= most:
-        return text
-    note = f" [... cellmesh has cut {len(text) - most:,} characters]"
-    return text[: most - len(note)] + note
 
 
 def _is_shown(record: logging.LogRecord) -> bool:
