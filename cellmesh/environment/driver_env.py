@@ -1,5 +1,5 @@
-"""What a driver may change after its workers have started: its import path, its folder, modules that it reloads, and
-whether they keep the frames of what fails."""
+"""What a driver may change after its workers have started: its import path, its folder, its environment variables,
+modules that it reloads, whether they keep the frames of what fails, and the levels of its loggers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ import site
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import front_end
 
+if TYPE_CHECKING:
+    from .log_levels import Levels
+
 Place = tuple[list[str], str, bool]  # absolute import path, working folder, whether frames of failures are kept
+Variables = dict[str, str | None]  # environment variables by name; None: it has been removed
+Context = tuple[list[str], str, bool, Variables, "Levels"]  # what the segment has for workers
+# Which GPUs a task sees is decided for each task; the other one is set anew for each phase of each test.
+OF_OTHERS = frozenset({"CUDA_VISIBLE_DEVICES", "PYTEST_CURRENT_TEST"})
 
 # In a worker: what a task that wants its frames kept is about to raise.
 kept_error: BaseException | None = None
@@ -77,25 +84,54 @@ def place() -> Place:
     return [os.path.abspath(path) for path in sys.path], folder, front_end.current.keep_frames
 
 
+def levels_in(context: Context) -> Levels:
+    """What loggers of workers follow."""
+    return context[4]
+
+
 class DriverEnv:
     """Remembers what they were when last looked at."""
 
     def __init__(self) -> None:
         self._place = (*place()[:2], False)  # as the workers have it that start with the session
+        self._began_with = self._variables = _variables()
         self._names: list[str] = []  # of all modules
         self._specs: dict[str, Any] = {}  # of all modules, by name
         self._users: list[str] = []  # the names of the user's modules
         self._times: dict[str, int] = {}  # of the files of the user's modules, by path
+        self._levels: Levels | None = None
         self._any_reloaded()
 
+    def context(self) -> Context:
+        """What workers that start now are to have, with what all workers are to have from now on."""
+        from .log_levels import of_driver  # and with it logging, for which a program that only decorates need not wait
+
+        now, before = _variables(), self._began_with
+        changed: Variables = {name: value for name, value in now.items() if before.get(name) != value}
+        changed.update(dict.fromkeys(before.keys() - now.keys()))
+        return (*place(), changed, of_driver())
+
+    def levels_changed(self, are_told: bool = False) -> bool:
+        """Whether levels of loggers have changed since. `are_told`: this is called when one has been set, too, and
+        otherwise need not look at all of them.
+        """
+        from .log_levels import OF_PYTHON, of_driver, root_has_handlers
+
+        if are_told and self._levels is not None and self._levels[1] == root_has_handlers():
+            return False
+        before, self._levels = self._levels or OF_PYTHON, of_driver()
+        return self._levels != before
+
     def changed(self, autoreload: bool = False) -> bool:
-        """Whether any of `place()` has changed since, or a module of the user's has been reloaded.
+        """Whether any of `place()`, or an environment variable, has changed since, or a module of the user's has been
+        reloaded.
 
         `autoreload`: modules whose files have changed have been reloaded too, in whatever way.
         """
         before, self._place = self._place, place()
+        variables, self._variables = self._variables, _variables()
         reloaded = self._any_reloaded()
-        return (autoreload and self._any_edited()) or reloaded or self._place != before
+        return (autoreload and self._any_edited()) or reloaded or self._place != before or self._variables != variables
 
     def _any_reloaded(self) -> bool:
         """`importlib.reload` gives a module another `__spec__`. There may be thousands of modules, few of them the
@@ -122,6 +158,19 @@ class DriverEnv:
         """`%autoreload` may also patch a module where it is."""
         before, self._times = self._times, {path: _time_of(path) for path in self._times}
         return self._times != before
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in OF_OTHERS}
+
+
+def take_variables(changed: Variables) -> None:
+    """In a worker: have the environment variables that the driver has set and removed since the session began."""
+    for name, value in changed.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _time_of(path: str) -> int:

@@ -32,6 +32,7 @@ from ..observe.states import UNKNOWN
 from ..scheduler.ipc.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDied, WorkerOutput
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.threads import ServiceThread
+from . import log_records, shown_warnings
 from .terminal_bars import Bars, Guards
 from .whose import OwnOutput
 
@@ -237,6 +238,7 @@ class Pump:
         self._lock = threading.Lock()
         self._changed = Condition()
         self._writing = threading.Lock()
+        self._writer = 0  # the thread that has it
         self._pieces: deque[Piece] = deque()
         self._n_chars = self._n_dropped = 0
         self._thread: ServiceThread | None = None
@@ -276,6 +278,8 @@ class Pump:
         self._drain(quiet=True)
 
     def _drain(self, quiet: bool) -> bool:
+        if self._writer == threading.get_ident():
+            return False  # a handler of log records fails, or gets an error: what has come stands below that
         with self._writing:
             with self._lock:
                 pieces, self._pieces = list(self._pieces), deque()
@@ -287,7 +291,11 @@ class Pump:
                         f"{dropped:,} characters of output are not shown: they came faster than they could be written",
                     )
                 )
-            return self._write(pieces, quiet)
+            self._writer = threading.get_ident()
+            try:
+                return self._write(pieces, quiet)
+            finally:
+                self._writer = 0
 
     def _run(self) -> None:
         quiet_since = time.monotonic()
@@ -334,16 +342,30 @@ def start(session: Session) -> None:
 
     guards = Guards(erase)
 
+    def show(quiet: bool) -> None:
+        erase()
+        for name, text in texts.take(quiet):
+            _write(name, text)
+            guards.ends_line = True  # or `texts` knows better
+
     def write(pieces: list[Piece], quiet: bool) -> bool:
         pieces = own.of(pieces)
         known = names.of(tasks_of(pieces))
         for piece in pieces:
+            if isinstance(piece, WorkerOutput) and piece.stream == "log":
+                record = log_records.record_of(piece)
+                if log_records.has_handlers(record):
+                    with drawing_lock:
+                        show(quiet=False)
+                    log_records.hand_over(record)
+                    continue
+                if not log_records.is_for_stderr(record):
+                    continue
+            elif isinstance(piece, WorkerOutput) and piece.stream == "warning" and shown_warnings.is_ignored(piece):
+                continue
             _add(texts, bars, piece, known)
         with drawing_lock:
-            erase()
-            for name, text in texts.take(quiet):
-                _write(name, text)
-                guards.ends_line = True  # or `texts` knows better
+            show(quiet)
             draws = sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
             if draws and (drawing := bars.draw(_terminal_width())):
                 _write("stderr", f"{'' if texts.ends_lines and guards.ends_line else chr(10)}{drawing}")
@@ -369,16 +391,16 @@ def start(session: Session) -> None:
                 catch_up(of, task)
         show_error(kind, error, tb)
 
-    def show(task: int) -> None:
+    def print_all(task: int) -> None:
         if (of := alive()) is not None:
             catch_up(of, task)
 
     sys.excepthook = excepthook
-    front_end.printers.append(show)
+    front_end.printers.append(print_all)
 
     def end() -> None:  # what workers print when they leave is heard still
-        if show in front_end.printers:
-            front_end.printers.remove(show)
+        if print_all in front_end.printers:
+            front_end.printers.remove(print_all)
         pump.finish()
         erase()
         if sys.excepthook is excepthook:  # what somebody else has put around it stays, and passes through
@@ -452,8 +474,9 @@ def _add(texts: TaskText, bars: Bars, piece: Piece, names: dict[int, str]) -> No
         texts.add_plain("stderr", f"cellmesh: {piece.text}\n")
         return
     name = piece.name or front_end.current.label_of(names[piece.task], piece.origin)
-    if piece.stream in ("stdout", "stderr"):
-        texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=name)
+    if piece.stream in ("stdout", "stderr", "log", "warning"):
+        stream = "stdout" if piece.stream == "stdout" else "stderr"
+        texts.add(stream, piece.text, task=piece.task, pid=piece.pid, name=name)
     elif piece.stream in ("display", "update_display"):
         data = json.loads(piece.bundle).get("data", {})
         if PROGRESS_MIME in data:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from .. import exceptions
 from ..environment import runtime_env
-from ..environment.driver_env import DriverEnv, place
+from ..environment.driver_env import DriverEnv
 from ..exit_codes import how_it_ended
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.token_bucket import TokenBucket
@@ -156,6 +156,12 @@ class Session:
         # The workers of a session that was joined belong to others, too.
         self._driver_env = DriverEnv() if not is_worker and not config.address else None
         self._context: Ref | None = None
+        self._context_lock = threading.RLock()  # a signal handler may set a level
+        self._stop_watching: Callable[[], None] = lambda: None
+        if self._driver_env is not None:
+            from ..environment import log_levels
+
+            self._stop_watching = log_levels.on_change(self._levels_set)
         self.unfetched_errors: UnfetchedErrors = UnfetchedErrors(lambda text: self.tell("unfetched_error", text))
         self.errors: KnownErrors = KnownErrors()
         self._notices = TokenBucket(NOTICES_PER_S, NOTICES_BURST, time.monotonic())
@@ -247,13 +253,35 @@ class Session:
         )
 
     def refresh_workers(self, autoreload: bool = False) -> None:
-        """Give workers the import path and folder that this driver has now, and none of the modules it has reloaded.
+        """Give workers the import path, folder and environment variables that this driver has now, and none of the
+        modules it has reloaded.
 
         Looked at when code is exported and between cells of a notebook. Idle workers are replaced, busy ones when their
-        tasks have ended; actors stay what they are.
+        tasks have ended; actors stay what they are. Levels of loggers, which are set at once, are only looked at once
+        more, with whether there are handlers.
         """
-        if self._driver_env is not None and self._driver_env.changed(autoreload):
-            self._context = self.client.set_context(place())  # kept: workers that start look at it
+        if self._driver_env is None:
+            return
+        with self._context_lock:
+            is_other_place = self._driver_env.changed(autoreload)
+            are_other_levels = self._driver_env.levels_changed(are_told=True)
+            if is_other_place or are_other_levels:
+                self._set_context(retires=is_other_place)
+
+    def _set_context(self, retires: bool) -> None:
+        assert self._driver_env is not None  # a driver whose session it is
+        self._context = self.client.set_context(self._driver_env.context(), retires)  # kept: workers look at it
+
+    def _levels_set(self) -> None:
+        """Somebody has set the level of a logger; workers follow at once."""
+        if self._driver_env is None or self.client.closed:  # over, or this is a forked child
+            return
+        try:
+            with self._context_lock:
+                if self._driver_env.levels_changed():
+                    self._set_context(retires=False)
+        except (exceptions.SessionError, exceptions.StoreCorruptedError):
+            pass  # it has just ended: no worker logs any more
 
     def forget_changed_code(self, autoreload: bool = False) -> None:
         """Let go of copies of functions and classes that use what is another object now, or was changed in place.
@@ -402,6 +430,7 @@ class Session:
             periodic.stop()
         if self.ends_showing and not self.lost:
             self.hear_printed()
+        self._stop_watching()
         for end in self.ends_showing:  # while the tasks that have printed can still be named
             end()
         self._unbind()
@@ -428,7 +457,7 @@ class Session:
 
     def take_over(self) -> None:
         """Give the workers of an earlier driver's session this driver's import path and folder, and say so."""
-        self._context = self.client.set_context(place())
+        self._set_context(retires=True)
         print(
             f"cellmesh: an earlier run's session goes on, with {detached_in_words(self.detached_actors())}.",
             file=sys.stderr,

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import front_end
-from ..environment import driver_env
+from ..environment import driver_env, log_levels
 from ..objstore import own_pickles
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
@@ -40,6 +40,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
     if config.cluster is not None:
         driver_env.node = os.uname().nodename
     _take_driver_env(client)
+    log_levels.follow(client, driver_env.levels_in)
     own = Config(resources=total, namespace=config.namespace, log_to_driver=config.log_to_driver, **sizes_of(client))
     process.session = Session(
         WorkerNode(link, config.session, config.session_dir),
@@ -56,7 +57,8 @@ def _take_driver_env(client: Client) -> None:
     context = client.context()
     if context is None:
         return
-    path, folder, front_end.current.keep_frames = context
+    path, folder, front_end.current.keep_frames, variables, _ = context
+    driver_env.take_variables(variables)
     sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
     if os.path.isdir(folder):
         os.chdir(folder)

@@ -1105,6 +1105,13 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "kernel/test_output_kernel.py::a_flood_does_not_reach_the_front_end",
         ),
         (
+            "Log records reach the driver's handlers",
+            "should",
+            "",
+            "the same levels and formats",
+            "kernel/test_logging_kernel.py::records_stand_among_prints_in_the_order_of_both",
+        ),
+        (
             "Progress bars of tasks",
             "should",
             "experimental.tqdm_ray",

@@ -233,8 +233,9 @@ class Recorder:
         self._changed.notify_all()
 
     def _hear(self, message: Message) -> None:
-        if isinstance(message, WorkerOutput) and message.stream in ("stdout", "stderr"):
-            self.lines.add(self.now_s(), message.task, message.stream, message.pid, message.text)
+        if isinstance(message, WorkerOutput) and message.text:
+            stream = "stdout" if message.stream == "stdout" else "stderr"
+            self.lines.add(self.now_s(), message.task, stream, message.pid, message.text)
         elif isinstance(message, TaskFailed | WorkerDied) and message.task:
             # The session has heard this before and knows the error; the event may have been read long ago.
             self.want()

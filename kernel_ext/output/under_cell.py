@@ -8,15 +8,18 @@ cell runs now, or which thread sends. So nothing is printed here: messages go st
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ...output import log_records, shown_warnings
 from ...output.driver import Piece, Pump, TaskNames, TaskText, is_output, tasks_of
 from ...output.whose import OwnOutput
 from ...scheduler.ipc.messages import PROGRESS_MIME, NodeEvent, WorkerOutput
 from ...scheduler.sync.token_bucket import TokenBucket
+from .parent import under
 from .tails import Tails, tails_of
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ class CellOutput:
         self._on_text: Callable[[set[int]], None] = lambda tasks: None
         self._tell, self._update = on_text, update
         self._bars: TaskBars | None = None
+        self._holds_written = False
         self._forget: Callable[[], None] = lambda: None
         self._hear_out: Callable[[int], None] = lambda task: None
         self._hear_printed: Callable[[], None] = lambda: None
@@ -116,16 +120,22 @@ class CellOutput:
         for origin, texts in list(self._texts.items()):
             self._send_text(origin, texts, quiet)
             holds |= texts.holds
+        self._flush_written()
         return holds or bool(self._n_dropped)
 
     def _write_one(self, piece: WorkerOutput, name: str) -> None:
         texts = self._texts_of(piece.origin)
-        if piece.stream in ("stdout", "stderr"):
+        if piece.stream in ("stdout", "stderr", "log", "warning"):
+            if piece.stream == "warning" and shown_warnings.is_ignored(piece):
+                return
             self._tails.add(piece.task, piece.text)
+            if piece.stream == "log" and self._is_logged(piece, texts):
+                return
+            stream = "stdout" if piece.stream == "stdout" else "stderr"
             if name and name == self._registry.body(piece.origin):  # it is the cell's own output
-                texts.add_plain(piece.stream, piece.text)
+                texts.add_plain(stream, piece.text)
             else:
-                texts.add(piece.stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name or name)
+                texts.add(stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name or name)
             return
         self._send_text(piece.origin, texts, quiet=False)
         content = json.loads(piece.bundle)
@@ -139,6 +149,18 @@ class CellOutput:
                 self._bars.show(kind, parts, piece.task, piece.origin)
             else:
                 self._display(kind, parts, piece.origin)
+
+    def _is_logged(self, piece: WorkerOutput, texts: TaskText) -> bool:
+        """Have the notebook's handlers handle a record, if there are any for it; False: it is shown as text."""
+        record = log_records.record_of(piece)
+        if not log_records.has_handlers(record):
+            return not log_records.is_for_stderr(record)
+        self._send_text(piece.origin, texts, quiet=False)
+        if self._admits(piece.origin, len(piece.text)):
+            with under(self._parent_of(piece.origin)):
+                log_records.hand_over(record)
+            self._holds_written = True
+        return True
 
     def _display(self, kind: str, parts: dict[str, Any], origin: int) -> None:
         if kind == "update_display_data" and self._update is not None:
@@ -167,13 +189,18 @@ class CellOutput:
 
     def _send_text(self, origin: int, texts: TaskText, quiet: bool) -> None:
         for stream, text in texts.take(quiet):
-            if self._bucket.take(len(text), time.monotonic()):
-                self._tell_dropped(origin)
+            if self._admits(origin, len(text)):
                 self._send("stream", {"name": stream, "text": text}, origin)
-            else:
-                self._n_dropped[origin] = self._n_dropped.get(origin, 0) + len(text)
         if quiet:
             self._tell_dropped(origin)
+
+    def _admits(self, origin: int, n_chars: int) -> bool:
+        """Whether so much text may be shown now; if not it is counted, and told later."""
+        if self._bucket.take(n_chars, time.monotonic()):
+            self._tell_dropped(origin)
+            return True
+        self._n_dropped[origin] = self._n_dropped.get(origin, 0) + n_chars
+        return False
 
     def _tell_dropped(self, origin: int) -> None:
         count = self._n_dropped.pop(origin, 0)
@@ -185,11 +212,19 @@ class CellOutput:
             self._send("stream", {"name": "stderr", "text": note}, origin)
 
     def _send(self, kind: str, content: dict[str, Any], origin: int) -> None:
+        self._flush_written()  # it came before
         # Output of a task that no cell has submitted, or a forgotten one, goes to the cell in front.
         topic = f"stream.{content['name']}" if kind == "stream" else kind
         self._kernel.session.send(
             self._kernel.iopub_socket, kind, content, parent=self._parent_of(origin), ident=topic.encode()
         )
+
+    def _flush_written(self) -> None:
+        """Send what handlers of log records have written; ipykernel would do it a moment later."""
+        if self._holds_written:
+            self._holds_written = False
+            sys.stdout.flush()
+            sys.stderr.flush()
 
     def _parent_of(self, origin: int) -> dict[str, Any]:
         return self._registry.cell(origin).parent or self._registry.current.parent

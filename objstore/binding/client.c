@@ -332,6 +332,12 @@ static PyObject *client_get_current_task_name(ClientObject *c, void *unused)
     return task_1 ? function_name(c, c->s.tasks[task_1 - 1].function) : PyUnicode_FromString("");
 }
 
+static PyObject *client_get_context_version(ClientObject *c, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(c->s.h && c->pid ? client_context_version(&c->s) : 0);
+}
+
 static PyObject *client_get_origin(ClientObject *c, void *unused)
 {
     (void)unused;
@@ -375,6 +381,7 @@ static PyGetSetDef client_getset[] = {
     {"current_task", (getter)client_get_current_task, NULL, "Number of the task the calling thread executes, 0: none.",
      NULL},
     {"current_task_name", (getter)client_get_current_task_name, NULL, "Its name, '': none.", NULL},
+    {"context_version", (getter)client_get_context_version, NULL, "Another number once set_context has been called.", NULL},
     {NULL}};
 
 /* What each subject has of Client's methods. */

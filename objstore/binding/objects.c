@@ -22,12 +22,16 @@ static PyObject *client_flush(ClientObject *c, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *client_set_context_object(ClientObject *c, PyObject *value)
+static PyObject *client_set_context_object(ClientObject *c, PyObject *args)
 {
     uint32_t slot;
+    PyObject *value;
+    int retires;
+    if (!PyArg_ParseTuple(args, "Op:set_context", &value, &retires))
+        return NULL;
     PyObject *ref = client_usable(c) < 0 ? NULL : put_value(c, value, &slot, EVENT_BY_PUT, false);
     if (ref)
-        client_set_context(&c->s, slot);
+        client_set_context(&c->s, slot, retires);
     return ref;
 }
 
@@ -99,9 +103,9 @@ PyMethodDef object_methods[] = {
      "put_argument(value, /)\n--\n\nThe same for a value that goes with a call; panels say so."},
     {"flush", (PyCFunction)client_flush, METH_NOARGS,
      "flush()\n--\n\nGives back dropped references that are still buffered."},
-    {"set_context", (PyCFunction)client_set_context_object, METH_O,
-     "set_context(value, /)\n--\n\nPuts what workers find when they start, and replaces those there are; keep the "
-     "ref."},
+    {"set_context", (PyCFunction)client_set_context_object, METH_VARARGS,
+     "set_context(value, retires, /)\n--\n\nPuts what workers find when they start; if it `retires` those that have "
+     "started, others replace them. Keep the ref."},
     {"context", (PyCFunction)client_context_object, METH_NOARGS, "context()\n--\n\nWhat set_context has put, or None."},
     {"ref_at", (PyCFunction)client_ref_at, METH_O, "ref_at(slot, /)\n--\n\nA ref to what a slot holds."},
     {"ref_of", (PyCFunction)client_ref_of, METH_O,

@@ -772,7 +772,7 @@ class Output(Message, frozen=True, tag="output"):
 
     task: Number
     origin: Origin
-    stream: Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+    stream: Literal["stdout", "stderr", "log", "warning", "display", "update_display", "clear_output"]
     pid: Pid
     text: Text = ""
     bundle: Bundle = ""

@@ -78,9 +78,10 @@ EventKind = Literal[
     "cluster",
     "task_retried",
 ]
-# Where a worker writes. Beside text there are displays, which carry a bundle.
+# Where a worker writes. Beside text there are displays, which carry a bundle, and log records and warnings, which carry
+# both.
 TextStream = Literal["stdout", "stderr"]
-Stream = Literal["stdout", "stderr", "display", "update_display", "clear_output"]
+Stream = Literal["stdout", "stderr", "log", "warning", "display", "update_display", "clear_output"]
 
 
 class Message(Struct, frozen=True, tag_field="type", forbid_unknown_fields=True):
@@ -126,8 +127,9 @@ class WorkerOutput(Message, frozen=True, tag="worker_output"):
 
     In order per worker. Lost when a driver does not read (the loss is told by a `NodeEvent`), or when the worker
     prints faster than it may (told within the text). `task` 0: printed outside any task. `stream` "display",
-    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}. `name`: what the
-    actor that prints calls itself; "" where the task's name says it.
+    "update_display" and "clear_output" carry `bundle`: JSON of {"data", "metadata", "transient"}. "log" carries in it
+    the attributes of a `logging.LogRecord`, "warning" what filters look at (`integrations.shown_warnings`); `text` is
+    what stderr would show of these. `name`: what the actor that prints calls itself; "" where the task's name says it.
     """
 
     task: Seq

@@ -157,8 +157,8 @@ class OutputRelay:
         """Relay what a worker has sent."""
         if (worker := self._workers.get(pid)) is not None:  # else it has ended
             worker.n_messages += 1
-            if message.stream == "stdout" or message.stream == "stderr":
-                worker.tail.add(message.stream, message.text, message.task)
+            if message.text:
+                worker.tail.add("stdout" if message.stream == "stdout" else "stderr", message.text, message.task)
                 worker.printed = message.task
         self.relay(message)
 

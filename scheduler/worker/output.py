@@ -22,7 +22,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, TextIO
+from functools import partial
+from typing import Any, Literal, TextIO
 
 from msgspec import Struct, field
 
@@ -40,7 +41,7 @@ from ..ipc.messages import (
 )
 from ..ipc.transport import Channel, ConnectionLost
 from ..sync.token_bucket import Throttle, TokenBucket
-from .integrations import ipython_display, rich_live, tqdm_bars
+from .integrations import ipython_display, log_records, rich_live, shown_warnings, tqdm_bars
 from .log_file import LogFile
 
 # Text per worker: enough to print a large table, far below what a notebook can take in a second.
@@ -110,12 +111,14 @@ class Output:
         self._files: dict[TextStream, TextIO] = {}  # where a forked child writes
 
     def install(self) -> None:
-        """Replace sys.stdout and sys.stderr and catch IPython's displays, tqdm's bars and rich's should they be
-        imported.
+        """Replace sys.stdout and sys.stderr, take records and warnings, and catch IPython's displays, tqdm's bars and
+        rich's should they be imported.
         """
         sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
         os.register_at_fork(after_in_child=self._use_descriptors)
         self._client.set_flush(self.task_ends)
+        log_records.install(partial(self.tell, "log"))
+        shown_warnings.install(partial(self.tell, "warning"))
         ipython_display.install(self.show)
         tqdm_bars.install(self.show)
         rich_live.install(self.show)
@@ -209,6 +212,31 @@ class Output:
         """Send another message to the local scheduler, behind what was printed before."""
         self.flush()
         self._channel.send(message)
+
+    # ---- log records and warnings
+    def tell(self, stream: Literal["log", "warning"], text: str, attributes: dict[str, Any]) -> None:
+        """Send something that drivers decide whether to show. It counts as its text does on stderr."""
+        if self._files:
+            self.write("stderr", text)
+            return
+        import json  # late, as in `show`
+
+        tag = self._tag()
+        with self._lock:
+            self.flush()  # what was printed before comes before
+            if self._log is not None and (problem := self._log.write(tag.task, text)):
+                self._log = None
+                self._send_text("stderr", tag, problem)
+            throttle, now = self._throttle["stderr"], time.monotonic()
+            shown = throttle.admit(text, now)
+            if not shown:
+                self._client.holds_output = True
+                self._flush_at(now + NOTE_S)
+                return
+            self._send_text("stderr", tag, shown.removesuffix(text))  # what was dropped before
+            name = self.name or tag.name
+            bundle = json.dumps(attributes, ensure_ascii=False)
+            self._post(WorkerOutput(tag.task, tag.origin, stream, self._pid, text, bundle, name))
 
     # ---- displays
     def show(self, stream: Stream, data: dict[str, Any], metadata: dict[str, Any], transient: dict[str, Any]) -> None:

@@ -152,12 +152,12 @@ void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
 
 /* ------------------------------------------------------------------ what workers start with */
 
-void client_set_context(struct segment *s, uint32_t object)
+void client_set_context(struct segment *s, uint32_t object, bool retires)
 {
     segment_lock(s);
     s->h->context_generation = object_at(s, object)->generation;
     s->h->context_1 = object + 1;
-    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+    for (uint32_t i = 0; i < MAX_CLIENTS && retires; i++) {
         struct client_slot *c = &s->clients[i];
         if (atomic_load(&c->state) != CLIENT_ATTACHED || c->role != ROLE_WORKER || c->actor_1)
             continue;
@@ -167,8 +167,15 @@ void client_set_context(struct segment *s, uint32_t object)
             s->h->waking_1 = 0;
         wake_client(s, i);
     }
-    request_attention(s);
+    if (retires)
+        request_attention(s);
     segment_unlock(s);
+}
+
+uint64_t client_context_version(const struct segment *s)
+{
+    return (uint64_t)atomic_load_explicit(&s->h->context_1, memory_order_relaxed) << 32 |
+           atomic_load_explicit(&s->h->context_generation, memory_order_relaxed);
 }
 
 bool client_context(struct segment *s, uint32_t *object)

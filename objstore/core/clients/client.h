@@ -35,10 +35,12 @@ bool client_look(struct segment *segment, uint32_t client, struct client_view *v
  * workers, the workers of living actors. False: the table has been overwritten. */
 bool client_table_is_sound(const struct segment *segment);
 
-/* Makes a sealed object the context, which workers read when they start. Workers that have started before leave: idle
- * ones at once, busy ones after their task, those of actors never. The caller keeps the object alive. Takes the lock.
- */
-void client_set_context(struct segment *segment, uint32_t object);
+/* Makes a sealed object the context, which workers read when they start. If it `retires` those that have started before,
+ * they leave: idle ones at once, busy ones after their task, those of actors never. The caller keeps the object alive.
+ * Takes the lock. */
+void client_set_context(struct segment *segment, uint32_t object, bool retires);
+/* Another number for another context, without the lock: who gets one that he has not seen reads the context. */
+uint64_t client_context_version(const struct segment *segment);
 /* The object is held by this client. False: there is none. */
 bool client_context(struct segment *segment, uint32_t *object);
 

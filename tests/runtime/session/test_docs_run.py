@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", ["adapters", "calls", "migrating-from-ray"])
+@pytest.mark.parametrize("name", ["adapters", "calls", "migrating-from-ray", "settings-in-tasks"])
 def test_the_code_of(name: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text(), re.S)
     program = tmp_path / f"{name.replace('-', '_')}.py"

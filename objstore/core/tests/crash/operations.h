@@ -651,8 +651,9 @@ static void run_reap(void)
 static void run_context(void)
 {
     uint32_t object;
-    client_set_context(&s, c);
-    CHECK(client_context(&s, &object) && object == c);
+    uint64_t before = client_context_version(&s);
+    client_set_context(&s, c, true);
+    CHECK(client_context(&s, &object) && object == c && client_context_version(&s) != before);
     drop(c);
     CHECK(!client_context(&s, &object));
 }
