@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from .. import exceptions
 from ..environment import runtime_env
 from ..environment.driver_env import DriverEnv
+from ..environment.imported import Imported
 from ..exit_codes import how_it_ended
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.token_bucket import TokenBucket
@@ -155,6 +156,7 @@ class Session:
         self.ends_showing: list[Callable[[], None]] = []  # of what tasks print: called before the session ends
         # The workers of a session that was joined belong to others, too.
         self._driver_env = DriverEnv() if not is_worker and not config.address else None
+        self._imported = Imported() if self._driver_env is not None else None
         self._context: Ref | None = None
         self._context_lock = threading.RLock()  # a signal handler may set a level
         self._stop_watching: Callable[[], None] = lambda: None
@@ -267,6 +269,15 @@ class Session:
             are_other_levels = self._driver_env.levels_changed(are_told=True)
             if is_other_place or are_other_levels:
                 self._set_context(retires=is_other_place)
+        self.tell_imported()
+
+    def tell_imported(self) -> None:
+        """Have new workers begin with what the program has imported by now.
+
+        Also after a cell of a notebook, for the next one's tasks.
+        """
+        if self._imported is not None and (news := self._imported.news()) is not None:
+            self._send(news)
 
     def _set_context(self, retires: bool) -> None:
         assert self._driver_env is not None  # a driver whose session it is

@@ -35,9 +35,11 @@ bool client_look(struct segment *segment, uint32_t client, struct client_view *v
  * workers, the workers of living actors. False: the table has been overwritten. */
 bool client_table_is_sound(const struct segment *segment);
 
+/* Workers leave, for new ones that start with more: idle ones at once, busy ones after their task, those of actors
+ * never. Takes the lock. */
+void client_replace_workers(struct segment *segment);
 /* Makes a sealed object the context, which workers read when they start. If it `retires` those that have started before,
- * they leave: idle ones at once, busy ones after their task, those of actors never. The caller keeps the object alive.
- * Takes the lock. */
+ * they are replaced. The caller keeps the object alive. Takes the lock. */
 void client_set_context(struct segment *segment, uint32_t object, bool retires);
 /* Another number for another context, without the lock: who gets one that he has not seen reads the context. */
 uint64_t client_context_version(const struct segment *segment);
