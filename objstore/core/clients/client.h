@@ -38,7 +38,7 @@ bool client_table_is_sound(const struct segment *segment);
 /* Workers leave, for new ones that start with more: idle ones at once, busy ones after their task, those of actors
  * never. Takes the lock. */
 void client_replace_workers(struct segment *segment);
-/* Makes a sealed object the context, which workers read when they start. If it `retires` those that have started before,
+/* Makes a sealed object the context, which workers read when they start. If it `retires` those that have started,
  * they are replaced. The caller keeps the object alive. Takes the lock. */
 void client_set_context(struct segment *segment, uint32_t object, bool retires);
 /* Another number for another context, without the lock: who gets one that he has not seen reads the context. */
