@@ -381,7 +381,8 @@ static PyGetSetDef client_getset[] = {
     {"current_task", (getter)client_get_current_task, NULL, "Number of the task the calling thread executes, 0: none.",
      NULL},
     {"current_task_name", (getter)client_get_current_task_name, NULL, "Its name, '': none.", NULL},
-    {"context_version", (getter)client_get_context_version, NULL, "Another number once set_context has been called.", NULL},
+    {"context_version", (getter)client_get_context_version, NULL, "Another number once set_context has been called.",
+     NULL},
     {NULL}};
 
 /* What each subject has of Client's methods. */

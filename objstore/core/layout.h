@@ -480,7 +480,7 @@ struct header {
     uint32_t free_task_1, touched_tasks;
     uint32_t free_actor_1, touched_actors;
     uint32_t n_classes, n_kinds;
-    uint32_t n_envs;                        /* L  classes ever made with an environment */
+    uint32_t n_envs; /* L  classes ever made with an environment */
     /* L  the object with the environment in which workers start; whether it is another is looked at without */
     _Atomic uint32_t context_1, context_generation;
     uint32_t n_live_objects, n_live_tasks;
