@@ -482,6 +482,9 @@ def set_death_signal(signal: int, /) -> None:
 def become_subreaper() -> None:
     """Become the parent of all descendants whose parent ends."""
 
+def note_and_call(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Calls it; at the end of the task its process is restored."""
+
 def repeat_interrupts() -> None:
     """From now on SIGINT comes again, every 20 ms, until its handler has called a client's cancelled()."""
 
@@ -703,6 +706,7 @@ class Client:
 
     def next(self, timeout: float | None, group: int | None = None, /) -> int: ...
     def set_flush(self, flush: Callable[[], object], /) -> None: ...
+    def set_restore(self, restore: Callable[[], object], stdout: object, stderr: object, /) -> None: ...
     def set_call_variable(self, variable: ContextVar[int], /) -> None: ...
     def load(self, task: int, /) -> tuple[Any, tuple[Any, ...], dict[str, Any]]: ...  # first what the hooks load
     def finish(self, task: int, value: Any, /) -> None: ...

@@ -214,6 +214,7 @@ def enter(key: tuple[Any, ...], session_of: Callable[[], Session]) -> None:
     """
     global _current
     from ..exceptions import RuntimeEnvSetupError
+    from ..scheduler.worker import process_state
 
     environment: Environment = {name: dict(part) if name == "env_vars" else part for name, part in key}
     if environment == _current:
@@ -221,6 +222,7 @@ def enter(key: tuple[Any, ...], session_of: Callable[[], Session]) -> None:
     _current = environment
     try:
         _set_up(environment, session_of)
+        process_state.keep()
     except BaseException as error:  # the user's function may raise anything, and the task may be cancelled meanwhile
         _current = {}
         if isinstance(error, RuntimeEnvSetupError) or not isinstance(error, Exception):

@@ -16,6 +16,7 @@ finds the request.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import queue
 import threading
@@ -74,7 +75,7 @@ class Callers:
         """Call what is left, and end the threads."""
         try:
             while callback := self._calls.get_nowait():  # all of them may wait for these
-                callback()
+                contextvars.Context().run(callback)
         except queue.Empty:
             pass
         with self._lock:
@@ -98,7 +99,7 @@ class Callers:
             if callback is None:
                 return
             try:
-                callback()
+                contextvars.Context().run(callback)  # the next one finds nothing of it
             except (
                 BaseException
             ):  # of a user's function: futures let SystemExit through, which must not end this thread

@@ -111,6 +111,10 @@ typedef struct client_object {
     PyObject *store_error_type;
     PyObject *weakrefs;
     struct client_object *next; /* of this process, see forked.c */
+    struct left_behind {
+        PyObject *restore, *sys, *names[2], *streams[2];
+        uint64_t sys_version;
+    } left_behind; /* see left_behind.c */
 } ClientObject;
 
 typedef struct {
@@ -339,6 +343,11 @@ static inline void send_held_output(ClientObject *c)
         flush_output(c);
 }
 
+/* ---- worker/left_behind.c: what a task has changed in its process */
+PyObject *note_and_call(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+void left_behind_clear(struct left_behind *l);
+int left_behind_traverse(struct left_behind *l, visitproc visit, void *arg);
+
 /* ---- process/watch.c: what exported code has taken along */
 extern PyType_Spec watch_spec;
 bool watch_changed(PyObject *watch);
@@ -410,9 +419,9 @@ PyObject *client_info(ClientObject *c, PyObject *ref); /* what is known of an ob
 /* ---- methods of Client, by subject; client.c joins the tables */
 extern PyMethodDef session_methods[], object_methods[], shared_methods[], sync_methods[], get_methods[], wait_methods[],
     submitter_methods[], task_methods[], actor_methods[], stream_methods[], resource_methods[], placement_methods[],
-    run_methods[], step_methods[], fact_methods[], output_methods[], time_methods[], scheduler_methods[],
-    trim_methods[], offload_methods[], cycle_gc_methods[], wake_fd_methods[], standalone_methods[], route_methods[],
-    serve_methods[], task_listing_methods[], object_listing_methods[], actor_listing_methods[],
+    run_methods[], step_methods[], fact_methods[], output_methods[], left_behind_methods[], time_methods[],
+    scheduler_methods[], trim_methods[], offload_methods[], cycle_gc_methods[], wake_fd_methods[], standalone_methods[],
+    route_methods[], serve_methods[], task_listing_methods[], object_listing_methods[], actor_listing_methods[],
     client_listing_methods[], why_methods[], event_methods[], segment_methods[];
 void client_join_methods(void); /* before the type is made */
 #define FAST(function) ((PyCFunction)(void (*)(void))function)

@@ -234,6 +234,7 @@ static int client_clear(ClientObject *c)
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);
+    left_behind_clear(&c->left_behind);
     clear_functions(c);
     return 0;
 }
@@ -247,6 +248,7 @@ static int client_traverse(ClientObject *c, visitproc visit, void *arg)
     Py_VISIT(c->instance);
     Py_VISIT(c->call_variable);
     Py_VISIT(c->flush_output);
+    left_behind_traverse(&c->left_behind, visit, arg);
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++)
         Py_VISIT(c->functions[i].callable);
     return 0;
@@ -265,6 +267,7 @@ static PyObject *client_close(ClientObject *c, PyObject *unused)
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);
+    left_behind_clear(&c->left_behind);
     clear_functions(c);
     Py_RETURN_NONE;
 }
@@ -387,13 +390,15 @@ static PyGetSetDef client_getset[] = {
 
 /* What each subject has of Client's methods. */
 static PyMethodDef *const subjects[] = {
-    session_methods,      shared_methods,         sync_methods,          object_methods,         get_methods,
-    wait_methods,         submitter_methods,      task_methods,          actor_methods,          stream_methods,
-    resource_methods,     placement_methods,      run_methods,           step_methods,           fact_methods,
-    output_methods,       time_methods,           scheduler_methods,     trim_methods,           offload_methods,
-    cycle_gc_methods,     wake_fd_methods,        standalone_methods,    route_methods,          serve_methods,
-    task_listing_methods, object_listing_methods, actor_listing_methods, client_listing_methods, why_methods,
-    event_methods,        segment_methods};
+    session_methods,       shared_methods,         sync_methods,         object_methods,
+    get_methods,           wait_methods,           submitter_methods,    task_methods,
+    actor_methods,         stream_methods,         resource_methods,     placement_methods,
+    run_methods,           step_methods,           fact_methods,         output_methods,
+    left_behind_methods,   time_methods,           scheduler_methods,    trim_methods,
+    offload_methods,       cycle_gc_methods,       wake_fd_methods,      standalone_methods,
+    route_methods,         serve_methods,          task_listing_methods, object_listing_methods,
+    actor_listing_methods, client_listing_methods, why_methods,          event_methods,
+    segment_methods};
 enum { MOST_METHODS = 128 };
 static PyMethodDef client_methods[MOST_METHODS + 1]; /* all of them, as the type wants them */
 

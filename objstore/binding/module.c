@@ -59,6 +59,8 @@ static PyMethodDef functions[] = {
     {"repeat_interrupts", process_repeat_interrupts, METH_NOARGS,
      "repeat_interrupts()\n--\n\nFrom now on SIGINT comes again, every 20 ms, until its handler has called a client's "
      "cancelled()."},
+    {"note_and_call", (PyCFunction)(void (*)(void))note_and_call, METH_FASTCALL | METH_KEYWORDS,
+     "note_and_call(function, /, *args, **kwargs)\n--\n\nCalls it; at the end of the task its process is restored."},
     {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,
      "line_buffer_stdout()\n--\n\nHave C's stdout flush at newlines, whatever it leads to."},
     {NULL}};

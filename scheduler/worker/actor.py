@@ -13,6 +13,7 @@ the main thread.
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import itertools
 import threading
@@ -111,7 +112,8 @@ class Threads:
     """The threads that serve one concurrency group of an actor: at first one, and another when all have a call, up to a
     limit.
 
-    What a call leaves in the thread-local variables of a group with one thread, the next finds there.
+    What a call leaves in the thread-local and context variables of a group with one thread, the next finds there. Where
+    there may be several, each call has a context of its own, as the constructor has left it.
     """
 
     def __init__(self, client: Any, group: int, limit: int) -> None:
@@ -129,7 +131,12 @@ class Threads:
         number = next(self._numbers)
         if number >= self._limit:
             return False
-        thread = threading.Thread(target=self.run, name=f"call-{self._group}-{number}", daemon=True)
+        thread = threading.Thread(  # with the context that the constructor has left
+            target=contextvars.copy_context().run,
+            args=(self.run,),
+            name=f"call-{self._group}-{number}",
+            daemon=True,
+        )
         try:
             thread.start()
         except RuntimeError as error:  # the machine has no more

@@ -22,7 +22,7 @@ from ...objstore._core import ROLE_WORKER, Client, repeat_interrupts, set_proces
 from ..ipc import transport
 from ..ipc.messages import FromScheduler, Hello, SessionConfig
 from ..system import processes
-from . import actor, leaving, no_input
+from . import actor, leaving, no_input, process_state
 from .output import Output
 
 # The kernel's choice when memory runs out: workers before the notebook, whose state cannot be computed again.
@@ -65,6 +65,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     if config.worker_setup:
         resolve(config.worker_setup)(client, output, config)
     output.install()
+    process_state.install(client)
     channel.send(Hello("worker", os.getpid(), index=client.index))  # ready; what ends before this has failed to start
     while (task := client.run()) >= 0:
         if (made := actor.construct(client, hooks, task)) is not None:

@@ -24,6 +24,14 @@ bool start_thread(struct served_group *served, PyObject *start)
     return yes;
 }
 
+/* Whether calls of the group run in several threads. */
+bool serves_beside(const ClientObject *c, uint32_t group)
+{
+    uint32_t actor_1 = c->s.clients[c->s.me].actor_1;
+    const struct actor_slot *a = actor_1 ? &c->s.actors[actor_1 - 1] : NULL;
+    return a && (a->group_limit[group] ? a->group_limit[group] : a->max_concurrency) > 1;
+}
+
 PyObject *group_limits(const struct actor_slot *a)
 {
     PyObject *limits = PyTuple_New(MAX_GROUPS);

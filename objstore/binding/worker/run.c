@@ -438,12 +438,14 @@ static void count_call(ClientObject *c, const struct task_slot *t)
         atomic_fetch_or(&c->s.clients[c->s.me].flags, CLIENT_FLAG_RETIRE);
 }
 
-/* Runs a task to its sealed results; returns the status to finish it with. */
-static uint32_t execute(ClientObject *c, uint32_t task)
+/* Runs a task to its sealed results; returns the status to finish it with. `beside`: calls of its actor run in other
+ * threads, so that which call has a thread next is chance. */
+static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
 {
     uint32_t bad = UINT32_MAX, status = EVENT_OK;
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
-    PyObject *context = c->s.tasks[task].actor_1 ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
+    bool is_call = c->s.tasks[task].actor_1;
+    PyObject *context = is_call && !beside ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
     bool entered = context && PyContext_Enter(context) == 0;
     if (!entered)
         PyErr_Clear(); /* no memory for one: then the thread's */
@@ -471,6 +473,8 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
         count_call(c, &c->s.tasks[task]);
     end_if_forked(c); /* in code that pickled the value, or destroyed it */
+    if (__builtin_expect(!is_call && leaves_something(c), 0))
+        restore_process(c);
     set_current(c, 0);
     if (entered)
         PyContext_Exit(context);
@@ -498,13 +502,14 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
     PyObject *start = nargs ? args[1] : NULL;
     struct served_group *served = &c->groups[group];
     struct back_off back_off = {0};
+    bool beside = nargs && serves_beside(c, group);
     if (served->n_starting)
         served->n_starting--;
     int64_t task = take_task(c, group, -1.0, false);
     while (task >= 0 && !(c->s.tasks[task].flags & TASK_FLAG_ACTOR_CREATION)) {
         if (start && !served->n_idle && !served->n_starting && !start_thread(served, start))
             start = NULL;
-        uint32_t status = execute(c, (uint32_t)task);
+        uint32_t status = execute(c, (uint32_t)task, beside);
         if (status == STATUS_RETRY) {
             end_task(c, (uint32_t)task, status);
             task = take_task(c, group, -1.0, false);

@@ -39,6 +39,26 @@ int seal_return(ClientObject *c, uint32_t function, uint32_t slot, PyObject *val
 int seal_returns(ClientObject *c, struct task_slot *t, PyObject *value);
 PyObject *take_exception(void); /* the pending one, with its traceback; none is pending afterwards */
 
+/* ---- left_behind.c */
+extern bool process_noted;             /* something has been called that changes the process */
+void restore_process(ClientObject *c); /* as tasks are to find it */
+#if PY_VERSION_HEX < 0x030C0000
+bool streams_changed(struct left_behind *l);
+#endif
+
+/* Whether a task has left something in its process. */
+static inline bool leaves_something(ClientObject *c)
+{
+#if PY_VERSION_HEX < 0x030C0000 /* later ones tell of it */
+    struct left_behind *l = &c->left_behind;
+    if (l->sys && ((PyDictObject *)l->sys)->ma_version_tag != l->sys_version && streams_changed(l))
+        return true;
+#else
+    (void)c;
+#endif
+    return process_noted;
+}
+
 /* ---- settle.c: what becomes of a task that has raised */
 
 /* Seals its results, or leaves them for another attempt; returns the event status, or STATUS_RETRY. `yielded`: as of
@@ -49,6 +69,7 @@ uint32_t settle_exception(ClientObject *c, uint32_t task, PyObject *exception, P
 
 int parse_group(PyObject *number, uint32_t *group);
 /* All threads of the group have a call: has another one wait for the next. False: there is none, and will be none. */
+bool serves_beside(const ClientObject *c, uint32_t group); /* whether calls of the group run in several threads */
 bool start_thread(struct served_group *served, PyObject *start);
 
 #endif
