@@ -17,6 +17,7 @@ from .environment import gpus
 from .errors import describe
 from .errors.escapes import ends_process
 from .objstore._core import Failure
+from .scheduler.worker import warm
 from .session.current import current, current_or_none
 from .text import warn_user
 from .tracebacks import from_users_frame
@@ -202,7 +203,9 @@ class Hooks:
         good.
         """
         if self._sets_threads:
-            os.environ["OMP_NUM_THREADS"] = str(max(1, int(info["num_cpus"])))
+            n_threads = max(1, int(info["num_cpus"]))
+            os.environ["OMP_NUM_THREADS"] = str(n_threads)
+            warm.set_threads(n_threads)
         if not info["gpu_ids"]:
             return
         devices = [device.strip() for device in self._mask.split(",")] if self._mask else []
@@ -212,6 +215,7 @@ class Hooks:
     def leave_task(self, info: dict[str, Any]) -> None:
         if self._sets_threads:
             os.environ["OMP_NUM_THREADS"] = "1"
+            warm.set_threads(1)
         if info["gpu_ids"]:
             gpus.ids.clear()
             os.environ["CUDA_VISIBLE_DEVICES"] = ""

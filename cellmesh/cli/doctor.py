@@ -10,10 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from .sessions import SilentSession, id_of, joined
 
+if TYPE_CHECKING:
+    from ..scheduler.ipc.messages import PackageState
+
 N_SHOWN = 3  # violated invariants of a session: one stray write breaks several
+ANSWER_S = 5.0
 REST_S, WAKES_PER_S = 1.0, 20  # an idle process wakes less than twice a second, one that spins a thousand times
 
 
@@ -54,6 +59,7 @@ def _examinations() -> Iterator[tuple[str, str]]:
         yield f"session {id_of(folder)}: its tables are sound", problem
         if not problem:
             yield f"session {id_of(folder)}: it rests while nothing is to do", _restlessness_of_session(folder)
+            yield from ((f"session {id_of(folder)}: {what}", "") for what in _packages_of_session(folder))
 
 
 def _problem_of(attempt: Callable[[], object]) -> str:
@@ -82,13 +88,16 @@ def _restlessness_of_session(folder: str) -> str:
     from ..exceptions import CellmeshError
     from ..scheduler.system import processes
     from ..session.current import running
+    from ..session.scheduler_client import NoAnswerError
 
     try:
         with joined(folder):
             client = running().client
             if any(row["task"] for row in client.clients()) or client.workers_wanted():
                 return ""
-    except (CellmeshError, SilentSession, OSError) as problem:
+            if any(package.state in ("waiting", "importing") for package in _packages()):
+                return ""
+    except (CellmeshError, SilentSession, NoAnswerError, OSError) as problem:
         return f"it cannot be looked at: {problem}"
     time.sleep(REST_S)  # what joining it has set going
     own = {
@@ -100,6 +109,35 @@ def _restlessness_of_session(folder: str) -> str:
     time.sleep(REST_S)
     restless = {pid: n for pid in own if (n := processes.wakes(pid) - before[pid]) > REST_S * WAKES_PER_S}
     return "; ".join(f"process {pid} ({own[pid]}) has run {n} times in {REST_S:g} s" for pid, n in restless.items())
+
+
+def _packages_of_session(folder: str) -> Iterator[str]:
+    """Which packages that its program has imported new workers have, and which they import themselves, and why."""
+    from ..exceptions import CellmeshError
+    from ..session.scheduler_client import NoAnswerError
+
+    try:
+        with joined(folder):
+            packages = _packages()
+    except (CellmeshError, SilentSession, NoAnswerError, OSError) as problem:
+        yield f"which packages new workers have is not known: {problem}"
+        return
+    in_words = {"warm": "new workers have {}", "waiting": "tries to import {}", "importing": "imports {}"}
+    for state, words in in_words.items():
+        if names := [package.name for package in packages if package.state == state]:
+            yield words.format(", ".join(names))
+    for package in packages:
+        if package.state == "cold":
+            yield f"workers import {package.name} themselves, as {package.reason}"
+
+
+def _packages() -> list[PackageState]:
+    """What has become of the packages that the program of the session has imported that this process has joined."""
+    from ..scheduler.ipc.messages import PackagesReply, PackagesRequest
+    from ..session.current import running
+    from ..session.scheduler_client import ask
+
+    return ask(running().node.link, PackagesRequest, PackagesReply, ANSWER_S).packages
 
 
 def _load_core() -> None:

@@ -111,7 +111,7 @@ class DriverEnv:
             known = self._specs.get(name)
             if spec is not known:
                 self._specs[name] = spec
-                if (path := _file_of_users(spec)) is not None:
+                if (path := file_of_users(spec)) is not None:
                     self._times[path] = _time_of(path)
                     found |= known is not None
                     if name not in self._users:
@@ -131,7 +131,7 @@ def _time_of(path: str) -> int:
         return 0
 
 
-def _file_of_users(spec: object) -> str | None:
+def file_of_users(spec: object) -> str | None:
     """The file of a module that the user has written."""
     origin = spec.origin if isinstance(spec, importlib.machinery.ModuleSpec) else None
     is_users = origin is not None and origin.endswith(".py") and not origin.startswith(_NOT_THE_USERS)

@@ -231,7 +231,14 @@ def enter(key: tuple[Any, ...], session_of: Callable[[], Session]) -> None:
 
 
 def _set_up(environment: Environment, session_of: Callable[[], Session]) -> None:
-    os.environ.update(environment.get("env_vars", {}))
+    from ..scheduler.worker import warm
+
+    variables = environment.get("env_vars", {})
+    os.environ.update(variables)
+    if not environment.keys().isdisjoint(KEYS):
+        warm.forget()
+    if (n_threads := variables.get("OMP_NUM_THREADS", "")).isdecimal():
+        warm.set_threads(int(n_threads))
     packages = dict(environment.get(PACKAGES, ()))
     if "pip" in environment:
         from . import pip_environment

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from .. import exceptions
 from ..environment import runtime_env
 from ..environment.driver_env import DriverEnv, place
+from ..environment.imported import Imported
 from ..exit_codes import how_it_ended
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.token_bucket import TokenBucket
@@ -155,6 +156,7 @@ class Session:
         self.ends_showing: list[Callable[[], None]] = []  # of what tasks print: called before the session ends
         # The workers of a session that was joined belong to others, too.
         self._driver_env = DriverEnv() if not is_worker and not config.address else None
+        self._imported = Imported() if self._driver_env is not None else None
         self._context: Ref | None = None
         self.unfetched_errors: UnfetchedErrors = UnfetchedErrors(lambda text: self.tell("unfetched_error", text))
         self.errors: KnownErrors = KnownErrors()
@@ -254,6 +256,15 @@ class Session:
         """
         if self._driver_env is not None and self._driver_env.changed(autoreload):
             self._context = self.client.set_context(place())  # kept: workers that start look at it
+        self.tell_imported()
+
+    def tell_imported(self) -> None:
+        """Have new workers begin with what the program has imported by now.
+
+        Also after a cell of a notebook, for the next one's tasks.
+        """
+        if self._imported is not None and (news := self._imported.news()) is not None:
+            self._send(news)
 
     def forget_changed_code(self, autoreload: bool = False) -> None:
         """Let go of copies of functions and classes that use what is another object now, or was changed in place.

@@ -1067,6 +1067,13 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "runtime/session/test_environments.py::what_the_driver_adds_to_its_path_later_reaches_workers",
         ),
         (
+            "New workers have what the notebook has imported",
+            "should",
+            "",
+            "the same",
+            "runtime/session/test_warm_workers.py::what_a_script_imports_is_learned_and_the_doctor_names_it",
+        ),
+        (
             "Modules edited under %autoreload",
             "should",
             "",
@@ -1085,7 +1092,7 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "could",
             "conda, image_uri",
             "",
-            "- workers are forked with everything imported; another interpreter would start in seconds, not "
+            "- workers are forked with what the notebook has imported; another interpreter would start in seconds, not "
             "milliseconds",
         ),
     ],

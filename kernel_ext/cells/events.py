@@ -96,6 +96,9 @@ class CellEvents:
         self._collect_cycles_soon()
         run = registry.current
         registry.leave(result.info if result is not None else None)
+        session = current_or_none()
+        if session is not None and not session.client.closed:
+            session.tell_imported()
         if result is None or isinstance(result.error_in_exec, KeyboardInterrupt | asyncio.CancelledError):
             left = n_unfinished()
             if left[run.number] and self._cancels():

@@ -31,6 +31,15 @@ static PyObject *client_set_context_object(ClientObject *c, PyObject *value)
     return ref;
 }
 
+static PyObject *client_replace_all_workers(ClientObject *c, PyObject *unused)
+{
+    (void)unused;
+    if (client_usable(c) < 0)
+        return NULL;
+    client_replace_workers(&c->s);
+    Py_RETURN_NONE;
+}
+
 static PyObject *client_context_object(ClientObject *c, PyObject *unused)
 {
     (void)unused;
@@ -102,6 +111,8 @@ PyMethodDef object_methods[] = {
     {"set_context", (PyCFunction)client_set_context_object, METH_O,
      "set_context(value, /)\n--\n\nPuts what workers find when they start, and replaces those there are; keep the "
      "ref."},
+    {"replace_workers", (PyCFunction)client_replace_all_workers, METH_NOARGS,
+     "replace_workers()\n--\n\nHas workers leave for new ones: idle ones now, busy ones after their task, actors not."},
     {"context", (PyCFunction)client_context_object, METH_NOARGS, "context()\n--\n\nWhat set_context has put, or None."},
     {"ref_at", (PyCFunction)client_ref_at, METH_O, "ref_at(slot, /)\n--\n\nA ref to what a slot holds."},
     {"ref_of", (PyCFunction)client_ref_of, METH_O,

@@ -21,7 +21,7 @@ from ..system.sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 8
+PROTOCOL_VERSION = 9
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -48,6 +48,8 @@ LAST_OUTPUT_TIMEOUT_S = 5.0
 MAX_HELD, HOLDERS_TIMEOUT_S = 1000, 1.0
 # Modules that a session's programs have asked the zygote to import.
 MAX_PRELOADS = 64
+# Packages of a session's programs that the zygote imports if it can, and modules of one of them.
+MAX_PACKAGES, MAX_MODULES = 256, 2048
 # Lines of a worker's stderr kept for the report of its death.
 N_TAIL_LINES = 20
 
@@ -364,6 +366,49 @@ class PreloadModules(Message, frozen=True, tag="preload_modules"):
     names: Annotated[list[Name], Meta(max_length=MAX_PRELOADS)]
 
 
+class Package(Struct, frozen=True):
+    """A package, or a single module, that a program has imported from a folder of installed ones. `file`: of its first
+    module. `modules`: those of it that the program has, in the order in which it began to import them."""
+
+    name: Name
+    file: Text
+    modules: Annotated[list[Name], Meta(max_length=MAX_MODULES)]
+
+
+class PackagesImported(Message, frozen=True, tag="packages_imported"):
+    """Driver -> local scheduler: its program has imported these. Workers that are forked from now on are to have them
+    as soon as the zygote has, if it can import them without harm (`worker.trial`). `sys_path`: the program's.
+
+    Not answered; `PackagesReply` says what became of them.
+    """
+
+    packages: Annotated[list[Package], Meta(max_length=MAX_PACKAGES)]
+    sys_path: list[Text]
+
+
+class PackageState(Message, frozen=True, tag="package_state"):
+    """Zygote -> local scheduler: what has become of a package. `waiting`: for its trial or in it; `importing`: the
+    zygote imports it, and forks no worker meanwhile; `warm`: workers that are forked have it; `cold`: they import it
+    themselves, and `reason` says why."""
+
+    name: Name
+    state: Literal["waiting", "importing", "warm", "cold"]
+    reason: Text = ""
+
+
+class PackagesRequest(Message, frozen=True, tag="packages_request"):
+    """Driver -> local scheduler: which packages do new workers have? Answered once by `PackagesReply`."""
+
+    request: int
+
+
+class PackagesReply(Message, frozen=True, tag="packages_reply"):
+    """Local scheduler -> the driver that asked."""
+
+    request: int
+    packages: Annotated[list[PackageState], Meta(max_length=MAX_PACKAGES)] = []
+
+
 FromPeer = (
     Hello
     | WorkerOutput
@@ -380,6 +425,8 @@ FromPeer = (
     | ClusterRequest
     | ClusterReply
     | PreloadModules
+    | PackagesImported
+    | PackagesRequest
     | Shutdown
 )
 FromScheduler = (
@@ -399,6 +446,7 @@ FromScheduler = (
     | MetricsReply
     | ClusterRequest
     | ClusterReply
+    | PackagesReply
 )
 
 
@@ -432,8 +480,16 @@ class WorkerExited(Message, frozen=True, tag="worker_exited"):
     code: int  # -signal or exit status
 
 
-ToZygote = ForkWorkers | PreloadModules
-FromZygote = WorkerForked | ForkFailed | WorkerExited
+class TryPackage(Message, frozen=True, tag="try_package"):
+    """Local scheduler -> zygote: import this package if a trial shows that it does no harm. Answered by `PackageState`,
+    last by one that says `warm` or `cold`; until then it is asked for no other."""
+
+    package: Package
+    sys_path: list[Text]
+
+
+ToZygote = ForkWorkers | PreloadModules | TryPackage
+FromZygote = WorkerForked | ForkFailed | WorkerExited | PackageState
 
 
 class ClusterConfig(Struct, frozen=True):

@@ -15,9 +15,12 @@ from ..ipc.messages import (
     ClusterRequest,
     ForkWorkers,
     FromZygote,
+    PackagesImported,
+    PackageState,
     PreloadModules,
     SessionConfig,
     ToZygote,
+    TryPackage,
 )
 from ..ipc.transport import Channel, ConnectionLost, ProtocolError
 from ..system import processes
@@ -63,6 +66,10 @@ class Zygote:
         self._loop, self._config, self._segment_fd, self._take = loop, config, segment_fd, take
         self.pid, self._link = pid, link
         self._preloaded: list[str] = []  # beside what the configuration names
+        self._orders: dict[str, TryPackage] = {}  # by the package's name
+        self._states: dict[str, PackageState] = {}  # likewise
+        self._is_trying = False
+        self._has_imported = False  # since workers were last replaced
         loop.watch(link.fileno(), self._read)
 
     def fork(self, n: int) -> None:
@@ -75,6 +82,39 @@ class Zygote:
         if new:
             self._preloaded += new
             self._link.post(PreloadModules(new))
+
+    def warm(self, imported: PackagesImported) -> None:
+        """Have it import packages, one after another, when it has nothing else to do and trials show no harm."""
+        for package in imported.packages:
+            known = self._orders.get(package.name)
+            if known is None and len(self._orders) >= messages.MAX_PACKAGES:
+                continue
+            if known is None or not set(package.modules) <= set(known.package.modules):
+                self._orders[package.name] = TryPackage(package, imported.sys_path)
+                self._states[package.name] = PackageState(package.name, "waiting")
+        self._try_next()
+
+    def note(self, state: PackageState) -> bool:
+        """Take in what has become of a package; whether workers are to be replaced by those that have more of them."""
+        self._states[state.name] = state
+        if state.state == "importing":
+            self._has_imported = True
+            return False
+        self._is_trying = False
+        self._try_next()
+        is_due = self._has_imported and not self._is_trying
+        self._has_imported = self._has_imported and not is_due
+        return is_due
+
+    def packages(self) -> list[PackageState]:
+        """What has become of all that programs have imported."""
+        return list(self._states.values())
+
+    def _try_next(self) -> None:
+        waiting = next((name for name, state in self._states.items() if state.state == "waiting"), None)
+        if waiting is not None and not self._is_trying:
+            self._is_trying = True
+            self._link.post(self._orders[waiting])
 
     def ended(self) -> None:
         """It has ended: take what it still said."""
@@ -91,6 +131,14 @@ class Zygote:
         self._loop.watch(self._link.fileno(), self._read)
         if self._preloaded:
             self._link.post(PreloadModules(self._preloaded))
+        for name, state in self._states.items():
+            if state.state == "importing":
+                reason = "the process that forks workers has ended in its import"
+                self._states[name] = PackageState(name, "cold", reason)
+            elif state.state == "warm":
+                self._states[name] = PackageState(name, "waiting")
+        self._is_trying = False
+        self._try_next()
 
     def _read(self, fd: int) -> None:
         try:

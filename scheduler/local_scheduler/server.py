@@ -35,6 +35,9 @@ from ..ipc.messages import (
     MetricsReply,
     MetricsRequest,
     NodeEvent,
+    PackagesImported,
+    PackagesReply,
+    PackagesRequest,
     PreloadModules,
     Refused,
     SessionConfig,
@@ -281,6 +284,9 @@ class Server:
                 self._step(core.ForkFailed(reason))
             case messages.WorkerExited(pid, code):
                 self._worker_exited(pid, code)
+            case messages.PackageState():
+                if self._zygote.note(message):
+                    self._client.replace_workers()
             case _:
                 assert_never(message)
 
@@ -326,6 +332,10 @@ class Server:
                 self._agent.ask(peer, message)
             case PreloadModules() if peer.role in ("driver", "worker"):
                 self._zygote.preload(message.names)
+            case PackagesImported() if peer.role == "driver":
+                self._zygote.warm(message)
+            case PackagesRequest() if peer.role == "driver":
+                self._peers.post(peer, PackagesReply(message.request, self._zygote.packages()))
             case Shutdown() if peer.is_owner or (peer.role == "driver" and message.by):
                 self._step(core.ShutdownAsked(message.by))
             case _:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -52,8 +53,7 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
     set_process_name("cellmesh-worker")
-    # What is registered belongs to the zygote. Nothing public clears it.
-    atexit._clear()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
+    _forget_exit_functions()
     _take_pipes(stdout, stderr, stacks)
     _prepare_interpreter(config)
     hooks: Any = resolve(config.hooks)() if config.hooks else None
@@ -87,6 +87,18 @@ def resolve(name: str) -> Any:
     """The object called "module:attribute"."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def _forget_exit_functions() -> None:
+    """What is registered belongs to the zygote; what this process registers is its own."""
+    atexit._clear()  # pyright: ignore[reportPrivateUsage] (nothing public does it)
+    finalize: Any = weakref.finalize
+    finalize._registry.clear()  # of modules that were imported before the fork
+    finalize._registered_with_atexit = False
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util._finalizer_registry.clear()
+        atexit.register(util._exit_function)
 
 
 def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:

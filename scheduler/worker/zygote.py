@@ -15,7 +15,8 @@ import selectors
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from ...objstore._core import line_buffer_stdout, set_process_name
@@ -23,15 +24,19 @@ from ..ipc import held_text, transport
 from ..ipc.messages import (
     ForkFailed,
     FromScheduler,
+    Package,
+    PackageState,
     PreloadModules,
     SessionConfig,
     ToZygote,
+    TryPackage,
     WorkerExited,
     WorkerForked,
 )
 from ..ipc.transport import Channel, ConnectionLost
 from ..system import processes
 from . import main as worker
+from . import trial
 
 # Every task needs it: the first worker waits for it.
 PRELOADED = ("cloudpickle",)
@@ -67,21 +72,30 @@ def restore_python_path(python_path: str | None) -> None:
 
 def preload(names: Sequence[str]) -> None:
     """Import what workers will need, without starting a thread. A module that is absent or broken fails in the task."""
+    own_pid = os.getpid()
+    with without_threads():
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except Exception:  # whatever it does: the import in the task will raise it again, where it can be seen
+                traceback.print_exc()
+            finally:
+                if os.getpid() != own_pid:  # a child that the module has forked: there is one zygote only
+                    os._exit(0)
+
+
+@contextmanager
+def without_threads() -> Generator[None, None, None]:
+    """Libraries that are loaded meanwhile start no threads of their own, as far as variables tell them."""
     ours: dict[str, str] = {} if any(name in os.environ for name in BLAS_VARIABLES) else dict.fromkeys(THREADS, "1")
     if "JE_ARROW_MALLOC_CONF" not in os.environ:
         ours["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
     os.environ.update(ours)
-    own_pid = os.getpid()
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except Exception:  # whatever it does: the import in the task will raise it again, where it can be seen
-            traceback.print_exc()
-        finally:
-            if os.getpid() != own_pid:  # a child that the module has forked: there is one zygote only
-                os._exit(0)
-    for name in ours:
-        del os.environ[name]
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
 
 
 def _settle() -> None:
@@ -97,6 +111,9 @@ class Zygote:
         self._channel, self._segment_fd, self._config = channel, segment_fd, config
         self._imports_after_first = list(PRELOADED_AFTER_FIRST)
         self._idle_imports = list(config.preload_idle)
+        self._to_try: TryPackage | None = None
+        self._trial: trial.Trial | None = None
+        self._to_import: TryPackage | None = None  # its trial has shown no harm
         # SIGCHLD writes a byte here; the handler itself has nothing to do.
         self._signal_reader, self._signal_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._signal_writer, warn_on_full_buffer=False)
@@ -108,7 +125,7 @@ class Zygote:
             selector.register(self._channel, selectors.EVENT_READ)
             selector.register(self._signal_reader, selectors.EVENT_READ)
             while True:
-                ready = {key.fileobj for key, _ in selector.select(0 if self._idle_imports else None)}
+                ready = {key.fileobj for key, _ in selector.select(0 if self._has_idle_work() else None)}
                 try:
                     if self._signal_reader in ready:
                         self._reap()
@@ -117,14 +134,69 @@ class Zygote:
                             self._obey(cast(ToZygote, message))  # the link accepts nothing else
                 except ConnectionLost:
                     return
-                if not ready and self._idle_imports:
-                    preload([self._idle_imports.pop(0)])
-                    _settle()
+                if not ready and self._has_idle_work():
+                    self._work_idly()
 
+    def _has_idle_work(self) -> bool:
+        to_try = self._to_try is not None and self._trial is None and not self._imports_after_first
+        return bool(self._idle_imports or self._to_import or to_try)
+
+    def _work_idly(self) -> None:
+        """One import, or the start of a trial; then orders come first again."""
+        if self._idle_imports:
+            preload([self._idle_imports.pop(0)])
+            _settle()
+        elif self._to_import is not None:
+            self._import(self._to_import)
+            self._to_import = None
+        elif self._to_try is not None:
+            self._begin_trial(self._to_try)
+
+    # ---- packages that the program has imported
+    def _begin_trial(self, order: TryPackage) -> None:
+        if sys.modules.keys() >= {order.package.name, *order.package.modules}:
+            self._to_try = None
+            self._channel.send(PackageState(order.package.name, "warm"))
+            return
+        try:
+            with without_threads():
+                own = (self._channel.fileno(), self._signal_reader, self._signal_writer)
+                self._trial = trial.begin(order.package, order.sys_path, own)
+        except OSError as error:
+            self._end_of(order.package, f"the operating system refuses a process for its trial ({error})")
+
+    def _trial_ended(self, ended: trial.Trial, code: int) -> None:
+        self._trial = None
+        assert self._to_try is not None
+        if reason := trial.verdict(ended, code):
+            self._end_of(ended.package, reason)
+        else:
+            self._to_try, self._to_import = None, self._to_try
+
+    def _import(self, order: TryPackage) -> None:
+        self._channel.send(PackageState(order.package.name, "importing"))
+        reason = ""
+        try:
+            with without_threads():
+                trial.import_package(order.package, order.sys_path)
+        except (Exception, SystemExit) as error:  # though its trial raised nothing
+            traceback.print_exc()
+            reason = f"its import has failed: {type(error).__name__}: {error}"
+        _settle()
+        self._end_of(order.package, reason)
+
+    def _end_of(self, package: Package, reason: str) -> None:
+        self._to_try = None
+        self._channel.send(PackageState(package.name, "cold" if reason else "warm", reason))
+
+    # ---- workers
     def _obey(self, order: ToZygote) -> None:
         if isinstance(order, PreloadModules):
             preload(order.names)
             _settle()
+            return
+        if isinstance(order, TryPackage):
+            self._to_try = order
             return
         for _ in range(order.n):
             self._fork()
@@ -176,6 +248,9 @@ class Zygote:
         except BlockingIOError:
             pass
         for pid, code in processes.reap(leads_group=lambda pid: True):
+            if self._trial is not None and pid == self._trial.pid:
+                self._trial_ended(self._trial, code)
+                continue
             self._channel.send(WorkerExited(pid, code))
 
 

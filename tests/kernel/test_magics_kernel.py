@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kernels import Kernel, error, plain, reply_of, result, value
+from support.kernels import START_TIMEOUT_S, Kernel, error, plain, reply_of, result, value
 from support.waiting import wait_until
 
 
@@ -712,3 +712,24 @@ def test_who_holds_memory_is_told_as_text_and_no_traceback_is_made_up(kernel: Ke
     assert "held" in shown and "traceback" not in shown, shown
     kernel.run("del held\n_ = __ = ___ = None\nOut.clear()")
     assert value(kernel, "mark in cm.state.memory()") is False, "a failed %fetch holds nothing"
+
+
+def test_workers_begin_with_what_a_cell_has_imported_and_with_nothing_of_the_kernels(
+    fresh_kernel: Kernel, tmp_path: Path
+) -> None:
+    kernel = fresh_kernel  # in that of other tests is what they import
+    kernel.run("%load_ext cellmesh\nimport cellmesh as cm\ncm.init(num_cpus=1)", START_TIMEOUT_S)
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    (site / "warm_in_a_cell.py").touch()
+    kernel.run(f"import sys\nsys.path.append({str(site)!r})\nimport warm_in_a_cell")
+    kernel.run(
+        "from cellmesh.session.current import current\nfrom cellmesh.session.scheduler_client import ask\n"
+        "from cellmesh.scheduler.ipc.messages import PackagesReply, PackagesRequest\n"
+        "def became():\n"
+        "    packages = ask(current().node.link, PackagesRequest, PackagesReply, 5).packages\n"
+        "    return {package.name: package.state for package in packages}"
+    )
+    wait_until(lambda: value(kernel, "became()") == {"warm_in_a_cell": "warm"}, what="a package is warm, and no other")
+    kernel.run("@cm.remote(num_cpus=0)\nclass Born:\n    def has(self): return 'warm_in_a_cell' in sys.modules")
+    assert value(kernel, "cm.get(Born.remote().has.remote())")

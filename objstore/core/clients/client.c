@@ -151,11 +151,8 @@ void client_drop(struct segment *s, const uint32_t *objects, uint32_t n)
 
 /* ------------------------------------------------------------------ what workers start with */
 
-void client_set_context(struct segment *s, uint32_t object)
+static void replace_workers(struct segment *s)
 {
-    segment_lock(s);
-    s->h->context_generation = object_at(s, object)->generation;
-    s->h->context_1 = object + 1;
     for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
         struct client_slot *c = &s->clients[i];
         if (atomic_load(&c->state) != CLIENT_ATTACHED || c->role != ROLE_WORKER || c->actor_1)
@@ -167,6 +164,21 @@ void client_set_context(struct segment *s, uint32_t object)
         wake_client(s, i);
     }
     request_attention(s);
+}
+
+void client_replace_workers(struct segment *s)
+{
+    segment_lock(s);
+    replace_workers(s);
+    segment_unlock(s);
+}
+
+void client_set_context(struct segment *s, uint32_t object)
+{
+    segment_lock(s);
+    s->h->context_generation = object_at(s, object)->generation;
+    s->h->context_1 = object + 1;
+    replace_workers(s);
     segment_unlock(s);
 }
 

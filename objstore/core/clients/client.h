@@ -34,9 +34,11 @@ bool client_look(struct segment *segment, uint32_t client, struct client_view *v
  * workers, the workers of living actors. False: the table has been overwritten. */
 bool client_table_is_sound(const struct segment *segment);
 
-/* Makes a sealed object the context, which workers read when they start. Workers that have started before leave: idle
- * ones at once, busy ones after their task, those of actors never. The caller keeps the object alive. Takes the lock.
- */
+/* Workers leave, for new ones that start with more: idle ones at once, busy ones after their task, those of actors
+ * never. Takes the lock. */
+void client_replace_workers(struct segment *segment);
+/* Makes a sealed object the context, which workers read when they start; those that have started before are replaced.
+ * The caller keeps the object alive. Takes the lock. */
 void client_set_context(struct segment *segment, uint32_t object);
 /* The object is held by this client. False: there is none. */
 bool client_context(struct segment *segment, uint32_t *object);

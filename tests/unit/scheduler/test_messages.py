@@ -28,6 +28,11 @@ from cellmesh.scheduler.ipc.messages import (
     MetricsReply,
     MetricsRequest,
     NodeEvent,
+    Package,
+    PackagesImported,
+    PackagesReply,
+    PackagesRequest,
+    PackageState,
     PreloadModules,
     Refused,
     Series,
@@ -38,6 +43,7 @@ from cellmesh.scheduler.ipc.messages import (
     TaskFailed,
     TaskRetried,
     ToZygote,
+    TryPackage,
     Welcome,
     WorkerDied,
     WorkerExited,
@@ -49,6 +55,7 @@ SERIES = Series("n", "histogram", "how many", {"who": "me"}, 2.5, [1.0, 2.0], [0
 CLUSTER_NODE = ClusterNode(
     "a1", "b2", "there", "alive", False, {"CPU": 2.0}, {"CPU": 1.0}, {"zone": "x"}, 1, 2, 3, 0.5, 4, 5, 0.1
 )
+PACKAGE = Package("a", "/site-packages/a/__init__.py", ["a", "a.b"])
 SAMPLES = {
     FromPeer: [
         Hello("driver", 10, want_fd=True),
@@ -68,6 +75,8 @@ SAMPLES = {
         ClusterRequest(4),
         ClusterReply(4, [CLUSTER_NODE]),
         PreloadModules(["numpy", "torch.distributed"]),
+        PackagesImported([PACKAGE], ["/here"]),
+        PackagesRequest(5),
         Shutdown("`cellmesh stop`"),
         NodeEvent("cluster", "text"),
     ],
@@ -89,9 +98,10 @@ SAMPLES = {
         MetricsReply(3, [SERIES]),
         ClusterRequest(4),
         ClusterReply(4, [CLUSTER_NODE]),
+        PackagesReply(5, [PackageState("a", "cold", "its import starts a thread")]),
     ],
-    ToZygote: [ForkWorkers(3), PreloadModules(["torch.distributed"])],
-    FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11)],
+    ToZygote: [ForkWorkers(3), PreloadModules(["torch.distributed"]), TryPackage(PACKAGE, ["/here"])],
+    FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11), PackageState("a", "warm")],
 }
 LINKS = [(union, sample) for union, samples in SAMPLES.items() for sample in samples]
 
