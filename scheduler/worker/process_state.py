@@ -1,8 +1,8 @@
 """What a task changes in its process and the next one is not to find there: the folder, timers, handlers, streams.
 
 To ask for it takes system calls. So the functions that change it note that they have been called, and only then, or if
-`sys.stdout` or `sys.stderr` is another one, the process is restored at the end of the task (decision 125). Actors keep what
-they have changed.
+`sys.stdout` or `sys.stderr` is another one, the process is restored at the end of the task (decision 125). Actors keep
+what they have changed.
 """
 
 from __future__ import annotations
