@@ -1,4 +1,5 @@
-"""A trial: a package is imported in a process of its own first, to see whether the zygote may.
+"""A trial: a package is imported in a process of its own first, to see whether the zygote may
+(decision 126).
 
 What a module leaves beside itself would be in every worker: a thread exists after a fork no more, but the locks that it
 held do; a descriptor, a child process and a signal handler would be shared by all.
