@@ -194,7 +194,10 @@ class as_completed(Generic[Item]):  # used like the function of that name in con
         try:
             for _ in self._refs:
                 ref = await arrived.get()
-                yield (ref, await await_ref(ref, self._return_exceptions)) if self._with_results else ref
+                item: Any = ref
+                if self._with_results:
+                    item = ref, await await_ref(ref, self._return_exceptions)
+                yield item
         finally:
             for ref, callback in callbacks.items():
                 of.notifier.discard(ref, callback)

@@ -128,7 +128,8 @@ class Notifier:
         self._closing = False
         self._thread: ServiceThread | None = None
         self._callers = Callers()
-        self.decoders = Callers()  # apart from those, whose callbacks may wait for a loop that waits for a value
+        # Apart from those, whose callbacks may wait for a loop that waits for a value.
+        self.decoders: Callers = Callers()
 
     def add(self, ref: Ref, where: asyncio.AbstractEventLoop | Callers | None, callback: Callback) -> None:
         """Call `callback()` once the ref is ready, or once the session has ended.

@@ -249,7 +249,7 @@ PyMethodDef actor_methods[] = {
     {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS,
      "create_actor(function, shape, args, kwargs, *, meta, name=\"\", namespace=\"\", max_restarts=0, "
      "max_task_retries=0, max_concurrency=1, ordered=True, detached=False, env=False, max_pending=0, groups=(), "
-     "placement=None, own_priority=False, refuses=False)\n--\n\nCreates an actor; a CreatedActor."},
+     "placement=None, own_priority=False, refuses=False, about=None)\n--\n\nCreates an actor; a CreatedActor."},
     {"get_actor", (PyCFunction)client_get_actor, METH_VARARGS,
      "get_actor(name, namespace, /)\n--\n\nThe living actor of that name, or None."},
     {"actor_state", (PyCFunction)client_actor_state, METH_O,
