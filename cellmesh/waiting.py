@@ -183,6 +183,8 @@ class as_completed(Generic[Item]):  # used like the function of that name in con
     async def __aiter__(self) -> AsyncIterator[Item]:
         import asyncio
 
+        from .session.notifier import await_ref
+
         loop = asyncio.get_running_loop()
         of = current()
         arrived: asyncio.Queue[ObjectRef[Any]] = asyncio.Queue()
@@ -191,7 +193,11 @@ class as_completed(Generic[Item]):  # used like the function of that name in con
             of.notifier.add(ref, loop, callback)
         try:
             for _ in self._refs:
-                yield self._item(of.client, await arrived.get(), None)
+                ref = await arrived.get()
+                item: Any = ref
+                if self._with_results:
+                    item = ref, await await_ref(ref, self._return_exceptions)
+                yield item
         finally:
             for ref, callback in callbacks.items():
                 of.notifier.discard(ref, callback)

@@ -2,9 +2,10 @@
 
 The segment knows how to wake a process when a ref is sealed, not how to resume a coroutine. So one daemon thread sleeps
 in the core's `watch` while there is something to wait for, and hands what has become ready to those who asked:
-coroutines through their event loop, futures through one of a few threads (`Callers`): a value may take its time to be
-decoded, and what the user has added to a future may wait for another one. There is no thread per ref, and none at all
-before the first use.
+coroutines through their event loop, futures through one of a few threads (`Callers`): what the user has added to a
+future may wait for another one. A few more threads decode, for futures and for loops, the values that may take their
+time: what is pickled runs code of the user's, and large bytes are copied, or come from disk or from another machine.
+There is no thread per ref, and none at all before the first use.
 
 No wake-up is lost. A thread that asks first enters its request and then marks the ref (`mark_waiting`): if the ref was
 sealed
@@ -20,6 +21,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +108,9 @@ class Callers:
                 self._n_free += 1
 
 
+Request = tuple[asyncio.AbstractEventLoop | Callers, Callback]  # what calls back, and what it calls
+
+
 class Notifier:
     """Calls back when refs are ready.
 
@@ -116,31 +122,44 @@ class Notifier:
         self._client = client
         self._lock = threading.Lock()
         self._asked = Condition()  # there are requests, or it is time to end
-        self._requests: dict[Ref, list[tuple[asyncio.AbstractEventLoop | None, Callback]]] = {}
+        self._requests: dict[Ref, list[Request]] = {}
         self._since: dict[Ref, float] = {}  # those of which it has not been looked at why they wait, the oldest first
         self._closing = False
         self._thread: ServiceThread | None = None
         self._callers = Callers()
+        # Apart from those, whose callbacks may wait for a loop that waits for a value.
+        self.decoders: Callers = Callers()
 
-    def add(self, ref: Ref, loop: asyncio.AbstractEventLoop | None, callback: Callback) -> None:
-        """Call `callback()` once the ref is ready, or once the session has ended."""
+    def add(self, ref: Ref, where: asyncio.AbstractEventLoop | Callers | None, callback: Callback) -> None:
+        """Call `callback()` once the ref is ready, or once the session has ended.
+
+        Parameters
+        ----------
+        where : event loop or Callers, optional
+            What calls it; without, threads for callbacks that may take their time.
+        """
+        request = (self._callers if where is None else where, callback)
         with self._lock:
             closing = self._closing
             if not closing:
                 if ref not in self._requests:
                     self._requests[ref] = []
                     self._since[ref] = time.monotonic()
-                self._requests[ref].append((loop, callback))
+                self._requests[ref].append(request)
                 if self._thread is None:
                     self._thread = ServiceThread(self._run, "cellmesh-notifier")
                 self._thread.start()
                 self._asked.notify_all()
-        try:
-            ready = closing or self._client.mark_waiting(ref)
-        except ENDED:
-            ready = True
-        if closing or (ready and self.discard(ref, callback)):
-            _tell([(loop, callback)], _call)
+        ready, ended = False, closing
+        if not ended:
+            try:
+                ready = self._client.mark_waiting(ref)
+            except ENDED:
+                ended = True
+        if ready and isinstance(request[0], Callers):
+            self._client.wake()  # for our thread: this one may be interrupted
+        elif closing or ((ready or ended) and self.discard(ref, callback)):
+            _tell([request], _call)
 
     def discard(self, ref: Ref, callback: Callback) -> int:
         """Forget the requests with a callback; how many. 0: taken already, and the callback has come or is on its
@@ -165,6 +184,7 @@ class Notifier:
         self._client.wake()
         if thread is not None:
             thread.join()
+        self.decoders.close()
         self._callers.close()
 
     def _run(self) -> None:
@@ -176,13 +196,13 @@ class Notifier:
                     self._client.watch(self._pause_s())
                 except ENDED:
                     ended = True
-            _tell(self._take(everything=ended), self._callers.call)
+            _tell(self._take(everything=ended), Callers.call)
             if ended:
                 return
             if (ref := self._overdue()) is not None:
                 tell_why_it_waits(ref)
 
-    def _take(self, everything: bool) -> list[tuple[asyncio.AbstractEventLoop | None, Callback]]:
+    def _take(self, everything: bool) -> list[Request]:
         """Remove and return the requests whose refs are ready."""
         with self._lock:
             refs = list(self._requests)
@@ -224,22 +244,27 @@ def tell_why_it_waits(ref: Ref) -> None:
         return
 
 
-def _call(callback: Callback) -> None:
+def _call(_: Callers, callback: Callback) -> None:
     callback()
 
 
-def _tell(requests: list[tuple[asyncio.AbstractEventLoop | None, Callback]], call: Callable[[Callback], None]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop | None, list[Callback]] = {}
-    for loop, callback in requests:
-        by_loop.setdefault(loop, []).append(callback)
-    for callback in by_loop.pop(None, ()):
-        call(callback)
+def _tell(requests: list[Request], call: Callable[[Callers, Callback], None]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Callback]] = {}
+    for where, callback in requests:
+        if isinstance(where, Callers):
+            call(where, callback)
+        else:
+            by_loop.setdefault(where, []).append(callback)
     for loop, callbacks in by_loop.items():
-        if loop is not None and not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(_call_all, callbacks)
-            except RuntimeError:  # closed at this moment; nobody waits in a closed loop
-                continue
+        _call_in(loop, partial(_call_all, callbacks))
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callback) -> None:
+    if not loop.is_closed():
+        try:
+            loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # closed at this moment; nobody waits in a closed loop
+            return
 
 
 def _call_all(callbacks: list[Callback]) -> None:
@@ -277,10 +302,45 @@ async def until_any_ready(refs: Sequence[Ref]) -> None:
             notifier.discard(ref, wake)
 
 
-async def await_ref(ref: Ref) -> Any:
+async def await_ref(ref: Ref, return_exceptions: bool = False) -> Any:
     """The value of a ref, without blocking the event loop."""
     await until_ready(ref)
-    return ref.client.get(ref)
+    if ref.client.decodes_at_once(ref):
+        return ref.client.get(ref)
+    return await _decoded(ref, return_exceptions)
+
+
+async def _decoded(ref: Ref, return_exceptions: bool) -> Any:
+    """The value of a ref that is ready, decoded in a thread, in the context of the caller."""
+    loop, run = asyncio.get_running_loop(), copy_context().run
+    decoded = loop.create_future()
+    outcome: list[tuple[Any, BaseException | None]] = []
+
+    def wake() -> None:
+        if not decoded.done():
+            decoded.set_result(None)
+
+    def decode() -> None:
+        try:
+            value, error = run(partial(ref.client.get, ref, return_exceptions=return_exceptions)), None
+        except BaseException as raised:  # whatever the task raised; nobody misses the frame of this thread
+            value, error = None, raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
+        outcome.append((value, error))
+        _call_in(loop, wake)
+
+    notifier = notifier_of(ref)
+    try:
+        notifier.add(ref, notifier.decoders, decode)
+        await decoded
+    finally:
+        notifier.discard(ref, decode)
+    value, error = outcome.pop()
+    if error is None:
+        return value
+    try:
+        raise error
+    finally:
+        del error  # a frame that holds what it raises is a reference cycle
 
 
 def future_of(ref: Ref) -> Future[Any]:
@@ -296,7 +356,7 @@ def future_of(ref: Ref) -> Future[Any]:
         else:
             future.set_result(value)
 
-    if ref.client.ready(ref):
+    if ref.client.ready(ref) and ref.client.decodes_at_once(ref):
         finish()
     else:
         notifier_of(ref).add(ref, None, finish)

@@ -216,18 +216,26 @@ class Results(Iterator[T], AsyncIterator[T], Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        from ..session.notifier import until_any_ready
+        from ..session.notifier import await_ref, until_any_ready
 
-        if not (self._values or self._ready) and self._pending:
-            try:
-                await until_any_ready([self._pending[0]] if self._ordered else list(self._pending))
-            except BaseException:
-                self.close()
-                raise
         try:
-            return next(self)
+            while not self._values:
+                if not self._ready and self._pending:
+                    await until_any_ready([self._pending[0]] if self._ordered else list(self._pending))
+                ref = self._next_ref()
+                try:
+                    self._take(ref, await await_ref(ref))
+                except Exception as error:
+                    if not self._gives(error):
+                        raise
+                    self._take_error_of(ref, error)
+            return self._values.popleft()
         except StopIteration:
+            self.close()
             raise StopAsyncIteration from None
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Read no further, and cancel the calls that have not ended. Harmless when repeated."""
@@ -302,32 +310,40 @@ class Results(Iterator[T], AsyncIterator[T], Generic[T]):
         return self._ready.popleft()
 
     def _read(self, ref: Ref) -> None:
-        """Take the value of a task, and submit what there is room for now."""
         try:
             value = ref.client.get(ref, self._left())
         except Exception as error:
-            if not self._return_exceptions or not _is_of_call(error):
+            if not self._gives(error):
                 raise
-            from ..session.futures import without_frames
-
-            values = [without_frames(error)] * self._n_calls[ref]
+            self._take_error_of(ref, error)
         else:
-            values = [_result_of(part, ref) for part in value] if self._in_chunks else [value]
+            self._take(ref, value)
+
+    def _take(self, ref: Ref, value: Any) -> None:
+        self._take_all(ref, [_result_of(part, ref) for part in value] if self._in_chunks else [value])
+
+    def _take_error_of(self, ref: Ref, error: Exception) -> None:
+        from ..session.futures import without_frames
+
+        self._take_all(ref, [without_frames(error)] * self._n_calls[ref])
+
+    def _take_all(self, ref: Ref, values: list[Any]) -> None:
+        """The results of a task's calls have come: submit what there is room for now."""
         if self._pending and self._pending[0] == ref:
             self._pending.popleft()
         self._n_ahead -= self._n_calls.pop(ref)
         self._values.extend(values)
         self._submit()
 
+    def _gives(self, error: Exception) -> bool:
+        """Whether an error takes the place of a result: it is what became of a call, not why it cannot be told."""
+        return self._return_exceptions and (
+            isinstance(error, TaskError)
+            or (isinstance(error, CellmeshError) and not isinstance(error, (SessionError, GetTimeoutError)))
+        )
+
     def _left(self) -> float | None:
         return None if self._end is None else max(0.0, self._end - time.monotonic())
-
-
-def _is_of_call(error: Exception) -> bool:
-    """Whether it is what became of a call, and not why it cannot be told."""
-    return isinstance(error, TaskError) or (
-        isinstance(error, CellmeshError) and not isinstance(error, (SessionError, GetTimeoutError))
-    )
 
 
 # ---------------------------------------------------------------- chunks

@@ -252,6 +252,8 @@ void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
 PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access);
 /* The bytes of a READY or ERROR object. */
 PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access);
+/* Whether a sealed object is a value whose bytes are in memory and quickly decoded, without code of the user's. */
+bool decodes_at_once(ClientObject *c, uint32_t slot);
 PyObject *error_description(ClientObject *c, RefObject *ref); /* tuple for make_error */
 PyObject *make_exception(ClientObject *c, RefObject *ref);    /* what a failed object describes */
 

@@ -184,6 +184,13 @@ PyObject *client_error_of(ClientObject *c, RefObject *ref, PyObject *timeout)
     return take_exception(); /* what result() raises then */
 }
 
+static PyObject *client_decodes_at_once(ClientObject *c, PyObject *ref)
+{
+    if (client_usable(c) < 0 || check_ref(c, ref, "decodes_at_once") < 0)
+        return NULL;
+    return PyBool_FromLong(decodes_at_once(c, ((RefObject *)ref)->slot));
+}
+
 /* The module's `get`: that of the client the refs belong to, which a ref knows, so the session need not be looked up.
  * All else, as other containers, mistakes and refs of ended sessions, goes to the function in Python. After a wait
  * every line of code is cold, and the Python around a call that takes half a microsecond warm took three. */
@@ -227,4 +234,7 @@ PyObject *core_make_get(PyObject *module, PyObject *args)
 PyMethodDef get_methods[] = {{"get", FAST(client_get), METH_FASTCALL | METH_KEYWORDS,
                               "get(refs, timeout=None, *, return_exceptions=False, readonly=False)\n--\n\nThe value of "
                               "a ref, or of each ref of a list."},
+                             {"decodes_at_once", (PyCFunction)client_decodes_at_once, METH_O,
+                              "decodes_at_once(ref, /)\n--\n\nWhether get would give a value that is in memory, is "
+                              "quickly copied, and runs no code of the user's."},
                              {NULL}};

@@ -372,6 +372,24 @@ PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum code
     return value;
 }
 
+bool decodes_at_once(ClientObject *c, uint32_t slot)
+{
+    struct object_slot *o = &c->s.objects[slot];
+    if (object_state(o) != OBJECT_READY)
+        return false;
+    if (!atomic_load_explicit(&o->offset, memory_order_relaxed))
+        return codec_is_quick(o->u.inline_data, o->size < OBJECT_INLINE_SIZE ? o->size : OBJECT_INLINE_SIZE);
+    bool movable = o->size >= OBJECT_MOVABLE;
+    if (movable)
+        begin_reading(c, slot);
+    uint64_t offset = atomic_load(&o->offset);
+    bool quick = !(offset & OBJECT_ABSENT) && offset < c->s.size && o->size <= c->s.size - offset &&
+                 codec_is_quick(c->s.base + offset, o->size);
+    if (movable)
+        end_reading(c, slot);
+    return quick;
+}
+
 PyObject *error_description(ClientObject *c, RefObject *ref)
 {
     struct object_slot *o = &c->s.objects[ref->slot];

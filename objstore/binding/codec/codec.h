@@ -165,6 +165,9 @@ PyObject *codec_find_shared(const codec_hooks *hooks, PyObject *array, uint64_t 
 PyObject *codec_shared_view(const codec_hooks *hooks, PyObject *ref, uint64_t offset, PyObject *shape,
                             PyObject *strides, PyObject *dtype, bool writable);
 
+/* Whether decoding takes no time to speak of: it runs no code of the user's and copies less than LARGE_BODY bytes. */
+bool codec_is_quick(const unsigned char *data, size_t size);
+
 /* What form a value was encoded in: "int", "str", "numpy array", "pickle", ...; "damaged" if it cannot be told. */
 const char *codec_encoding_name(const unsigned char *data, size_t size);
 

@@ -408,6 +408,24 @@ PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size
     return value != NULL ? value : tell_user(hooks);
 }
 
+/* That of the value; 0: there is none. */
+static unsigned char first_tag(const unsigned char *data, size_t size)
+{
+    uint32_t n_buffers;
+    size_t start = 0;
+    if (size >= FRAME_HEADER && data[0] == FRAME) {
+        memcpy(&n_buffers, data + 4, 4);
+        start = FRAME_HEADER + 8 * (size_t)n_buffers;
+    }
+    return start < size ? data[start] : 0;
+}
+
+bool codec_is_quick(const unsigned char *data, size_t size)
+{
+    unsigned char tag = first_tag(data, size);
+    return tag == TAG_ARRAY || tag == TAG_SHARED || (size < LARGE_BODY && tag != TAG_PICKLE);
+}
+
 const char *codec_encoding_name(const unsigned char *data, size_t size)
 {
     static const char *const names[N_TAGS] = {
@@ -435,12 +453,7 @@ const char *codec_encoding_name(const unsigned char *data, size_t size)
         [TAG_PICKLE] = "pickle",
         [TAG_SHARED] = "shared array",
     };
-    uint32_t n_buffers;
-    size_t start = 0;
-    if (size >= FRAME_HEADER && data[0] == FRAME) {
-        memcpy(&n_buffers, data + 4, 4);
-        start = FRAME_HEADER + 8 * (size_t)n_buffers;
-    }
-    const char *name = start < size && data[start] < N_TAGS ? names[data[start]] : NULL;
+    unsigned char tag = first_tag(data, size);
+    const char *name = tag < N_TAGS ? names[tag] : NULL;
     return name == NULL ? "damaged" : name;
 }

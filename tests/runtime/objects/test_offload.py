@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import shutil
@@ -85,6 +86,19 @@ def test_results_and_arguments_of_tasks(cm: ModuleType) -> None:
     assert cm.get([first_and_last.remote(ref) for ref in refs], timeout=50) == [(i, i) for i in range(N)]
     assert client().stats()["n_offloaded"] > 0
     assert all(is_whole(cm.get(ref), i) for i, ref in enumerate(refs))
+
+
+def test_what_lies_on_disk_is_read_in_another_thread_than_that_of_a_loop(cm: ModuleType) -> None:
+    refs = fill(cm)
+    at_once = [client().decodes_at_once(ref) for ref in refs]
+    assert at_once.count(False) == client().stats()["n_offloaded"] > 0
+    away = at_once.index(False)
+
+    async def main() -> np.ndarray:
+        return await refs[away]
+
+    assert is_whole(asyncio.run(main()), away)
+    assert client().decodes_at_once(refs[away]), "it is back, and an array is not copied"
 
 
 def test_files_go_with_their_objects(cm: ModuleType, folder: Path) -> None:

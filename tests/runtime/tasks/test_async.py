@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import warnings
 from types import ModuleType
 
+import numpy as np
 import pytest
 from support.waiting import wait_until
 
@@ -178,6 +180,104 @@ def test_who_decodes_or_calls_back_delays_nobody(cm: ModuleType, flag) -> None:
     flag("decode").set()
     assert decoded.result(10) == "slow"
     wait_until(lambda: heard == [3])
+
+
+# ---------------------------------------------------------------- values that take their time
+def when_set(value, begun, go):
+    begun.set()
+    go.wait(10)
+    return value
+
+
+class Blocked(Exception):
+    """What is decoded only when a flag is set, and sets another when that has begun."""
+
+    def __init__(self, *flags) -> None:
+        self.flags = flags
+
+    def __reduce__(self):
+        return when_set, (KeyError("decoded"), *self.flags)
+
+
+@cellmesh.remote
+def blocked(begun, go):
+    return Blocked(begun, go)
+
+
+@cellmesh.remote
+def fail_blocked(begun, go):
+    raise Blocked(begun, go)
+
+
+async def by_await(*flags):
+    return await blocked.remote(*flags)
+
+
+async def by_await_of_an_error(*flags):
+    try:
+        await fail_blocked.remote(*flags)
+    except KeyError as error:
+        return error
+
+
+async def by_as_completed(*flags):
+    async for _, value in cellmesh.as_completed([blocked.remote(*flags)], with_results=True):
+        return value
+
+
+async def by_map(*flags):
+    async with contextlib.aclosing(blocked.map(*([flag] for flag in flags))) as values:
+        return await anext(values)
+
+
+async def by_future(*flags):
+    ref = blocked.remote(*flags)
+    cellmesh.wait([ref])
+    return await asyncio.wrap_future(ref.future())
+
+
+READERS = [by_await, by_await_of_an_error, by_as_completed, by_map, by_future]
+
+
+@pytest.mark.parametrize("read", READERS, ids=[read.__name__ for read in READERS])
+def test_a_loop_goes_on_while_a_value_is_decoded(cm: ModuleType, flag, read) -> None:
+    async def main():
+        awaited = asyncio.ensure_future(read(flag("begun"), flag("go")))
+        await asyncio.to_thread(flag("begun").wait)
+        flag("go").set()  # by nobody else
+        return await asyncio.wait_for(awaited, 20)
+
+    assert asyncio.run(main()).args == ("decoded",)
+
+
+QUICK = [None, 1 << 99, 1.5, "x" * 1000, {"a": [1, (2, b"3")]}, np.zeros(5), {"a": np.zeros(5)}, np.zeros(1 << 18)]
+SLOW = [Blocked(), [Blocked()], np.array([Blocked()]), b"x" * (1 << 18), [np.zeros(1 << 18)], ValueError]
+
+
+def test_what_runs_no_code_and_is_small_is_decoded_at_once(cm: ModuleType) -> None:
+    client = cellmesh.put(1).client
+    assert [client.decodes_at_once(cm.put(value)) for value in QUICK] == [True] * len(QUICK)
+    assert [client.decodes_at_once(cm.put(value)) for value in SLOW] == [False] * len(SLOW)
+    assert client.decodes_at_once(cm.put([cm.put(Blocked())])), "a ref is quickly made"
+    failed = fail.remote()
+    cm.wait([failed, double.remote(1)], num_returns=2)
+    assert not client.decodes_at_once(failed)
+
+
+@cellmesh.remote
+class Reads:
+    async def by_await(self, *flags):
+        return repr(await by_await(*flags))
+
+    async def set(self, go):
+        go.set()
+
+
+def test_an_async_actor_goes_on_while_a_value_is_decoded(cm: ModuleType, flag) -> None:
+    actor = Reads.remote()
+    read = actor.by_await.remote(flag("begun"), flag("go"))
+    flag("begun").wait()
+    assert cm.get([read, actor.set.remote(flag("go"))], timeout=20) == ["KeyError('decoded')", None]
 
 
 def test_the_end_of_the_session_reaches_who_waits(cm: ModuleType, flag) -> None:

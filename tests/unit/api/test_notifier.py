@@ -271,3 +271,26 @@ def test_why_somebody_waits_is_looked_at_after_a_while_and_once(store: Store, mo
     wait_until(lambda: sorted(told) == [0, 1, 2, 3, 4])
     notifier.close()
     assert asked == [1, 4]
+
+
+def test_a_ref_that_is_ready_calls_back_in_another_thread(store: Store, notifier: Notifier) -> None:
+    """Which may take its time, and the thread that asks may be a loop's."""
+    store.seal(1)
+    threads: list[threading.Thread] = []
+    notifier.add(1, None, lambda: threads.append(threading.current_thread()))
+    notifier.add(1, notifier.decoders, lambda: threads.append(threading.current_thread()))
+    wait_until(lambda: len(threads) == 2)
+    assert threading.current_thread() not in threads
+
+
+def test_values_are_decoded_while_all_callbacks_wait(store: Store, notifier: Notifier) -> None:
+    go, told = threading.Event(), []
+    for ref in range(MOST_CALLERS):
+        notifier.add(ref, None, lambda: told.append(go.wait(20)))
+        store.seal(ref)
+    wait_until(lambda: n_callers() == MOST_CALLERS)
+    store.seal(MOST_CALLERS)
+    notifier.add(MOST_CALLERS, notifier.decoders, lambda: told.append(False))
+    wait_until(lambda: told == [False])
+    go.set()
+    wait_until(lambda: told == [False] + MOST_CALLERS * [True])
