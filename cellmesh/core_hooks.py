@@ -22,6 +22,7 @@ from .text import warn_user
 from .tracebacks import from_users_frame
 
 N_HOLDERS_NAMED = 5  # of a full store
+ARGUMENTS_BYTES = 65536  # of more each travels as an object of its own, as the core has it (IMPLICIT_PUT)
 
 if TYPE_CHECKING:
     from pickle import PickleBuffer
@@ -33,14 +34,18 @@ class Hooks:
     """The hooks of a process."""
 
     # ---- values
-    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer | memoryview]]:
-        """What the codec does not encode itself; the error names the variable and the member that cannot be pickled."""
+    def pickle(self, value: object, limit: int | None = None) -> tuple[bytes, list[PickleBuffer | memoryview]] | None:
+        """What the codec does not encode itself, None if it goes beyond the limit; the error names the variable and the
+        member that cannot be pickled.
+        """
         from .objstore import serialization
 
         try:
-            return serialization.pickle(value)
+            return serialization.pickle(value, limit)
         except exceptions.SessionError:  # it contains a ref of another session
             raise
+        except serialization.TooLarge:
+            return None
         except BaseException as reason:  # whatever the user's classes raise
             if ends_process(reason):
                 raise
@@ -51,6 +56,12 @@ class Hooks:
             raise error  # here, where it does not take the reason along, which may have very much to say
         finally:
             del error  # a frame that holds what it raises is a reference cycle
+
+    def pickle_arguments(self, values: tuple[Any, ...]) -> tuple[bytes, list[PickleBuffer | memoryview]] | None:
+        """Arguments together, as they may share what they hold; None: they are too large for that, and each becomes an
+        object of its own.
+        """
+        return self.pickle(values, ARGUMENTS_BYTES)
 
     def unpickle(self, data: bytes, buffers: Sequence[Any]) -> Any:
         from .objstore import serialization
@@ -101,9 +112,17 @@ class Hooks:
         if name := submission_of(ref.client, ref.creator)[0]:
             error.add_note(f"The value of the task {name!r} could not be unpickled.")
 
-    def arguments_failed(self, error: TypeError, task: str) -> None:
-        """An argument of a call could not be pickled: the error says of which task it is."""
-        error.add_note(f"It is an argument of the task {task!r}.")
+    def arguments_failed(self, error: TypeError, call: tuple[str, Any, tuple[Any, ...], int, Any]) -> None:
+        """An argument of a call could not be pickled: the error says which it is, and of which task."""
+        from .errors.failed_argument import before_it_is_sent
+
+        task, about, values, n_positional, keywords = call
+        try:
+            signature = about("__signature__") if about is not None else None
+        except (AttributeError, TypeError, ValueError):  # of a builtin
+            signature = None
+        within = vars(error).pop("within", ())
+        error.add_note(before_it_is_sent(task, signature, within, values, n_positional, keywords or ()))
 
     # ---- code
     def load_function(self, value: tuple[str, str, Any]) -> Any:

@@ -58,18 +58,46 @@ class Pickler(code_pickles.Pickler):
         super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
 
 
-def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer | memoryview]]:
+class TooLarge(Exception):
+    """A pickle is longer than it may be."""
+
+
+class _BoundedFile(io.BytesIO):
+    """Takes so many bytes, in all, and then raises TooLarge."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > self._limit:
+            raise TooLarge
+        return super().write(data)
+
+
+def pickle(value: object, limit: int | None = None) -> tuple[bytes, list[_pickle.PickleBuffer | memoryview]]:
     """Pickle a value with its buffers out of band.
+
+    Parameters
+    ----------
+    value : object
+    limit : int, bytes, optional
+        Ends early if it takes more than that, or has buffers.
 
     Returns
     -------
     data : bytes
     buffers : list of PickleBuffer, or memoryview for what nobody changes
         Each C-contiguous, one-dimensional, of bytes, in the order in which `unpickle` wants them.
+
+    Raises
+    ------
+    TooLarge
+        It goes beyond the limit.
     """
     buffers: list[_pickle.PickleBuffer | memoryview] = []
-    file = io.BytesIO()
-    pickler = Pickler(file, _flattening(buffers))
+    file = io.BytesIO() if limit is None else _BoundedFile(limit)
+    pickler = Pickler(file, _flattening(buffers, limit is not None))
     try:
         pickler.dump(value)
     except BaseException:  # a traceback that is kept must not keep what was pickled so far
@@ -132,7 +160,9 @@ def unpickle(data: bytes, buffers: Sequence[Any]) -> Any:
     return _pickle.loads(data, buffers=buffers)
 
 
-def _flattening(buffers: list[_pickle.PickleBuffer | memoryview]) -> Callable[[_pickle.PickleBuffer], bool]:
+def _flattening(
+    buffers: list[_pickle.PickleBuffer | memoryview], none_is_taken: bool = False
+) -> Callable[[_pickle.PickleBuffer], bool]:
     def take(buffer: _pickle.PickleBuffer) -> bool:
         try:
             raw = buffer.raw()
@@ -140,6 +170,8 @@ def _flattening(buffers: list[_pickle.PickleBuffer | memoryview]) -> Callable[[_
             return True
         if raw.nbytes < IN_BAND_BYTES:
             return True
+        if none_is_taken:
+            raise TooLarge
         buffers.append(raw if reducers.is_immutable_memory(raw.obj) else _pickle.PickleBuffer(raw))
         return False
 
@@ -196,21 +228,6 @@ def dump_code(code: object, on_code: Callable[[Any], None] | None = None) -> tup
     return file.getvalue(), tuple(pickler.refs)
 
 
-class TooLarge(Exception):
-    """A pickle is longer than it may be."""
-
-
-class _BoundedFile(io.BytesIO):
-    """Takes so many bytes, in all, and then raises TooLarge."""
-
-    limit = 0
-
-    def write(self, data: Any) -> int:
-        if self.tell() + memoryview(data).nbytes > self.limit:
-            raise TooLarge
-        return super().write(data)
-
-
 def dump_bounded(value: object, limit: int) -> tuple[bytes, tuple[Any, ...]]:
     """As `dump_code`, for any value; ends early if it takes more than `limit` bytes.
 
@@ -224,8 +241,7 @@ def dump_bounded(value: object, limit: int) -> tuple[bytes, tuple[Any, ...]]:
             raise TooLarge
         return True
 
-    file = _BoundedFile()
-    file.limit = limit
+    file = _BoundedFile(limit)
     pickler = _CodePickler(file, look_at)
     pickler.dump(value)
     return file.getvalue(), tuple(pickler.refs)

@@ -115,13 +115,58 @@ def in_words(code: Any, task: str, layout: Layout, dependency: int, failed: Fail
     if dependency < 0 and failed is not None and failed.number < len(candidates):
         candidates = [candidates[failed.number]]
     first = first if failed is None else failed.first
-    names = [_name_of(code, i, n_positional, keywords or (), first) for i in candidates]
+    parameters = _parameters(code)
+    names = [_name_of(parameters, i, n_positional, keywords or (), first) for i in candidates]
     if len(names) == 1 or dependency >= 0:  # given twice it is one object
         return f"The argument {names[0]} of the task {task!r} could not be unpickled."
     return f"One of the arguments {', '.join(names)} of the task {task!r} could not be unpickled."
 
 
-def _name_of(code: Any, position: int, n_positional: int, keywords: Sequence[str], first: Any) -> str:
+def before_it_is_sent(
+    task: str, signature: Any, within: Sequence[int], values: Sequence[Any], n_positional: int, keywords: Sequence[str]
+) -> str:
+    """What the error says where an argument cannot be pickled.
+
+    Parameters
+    ----------
+    task : str
+        The name of the task.
+    signature : inspect.Signature or None
+        Of what is called, if it is known.
+    within : sequence of int
+        See `serializability.pickling_error`: the id of an argument, or else of all together and then of each.
+    values : sequence
+        The arguments, those by position first.
+    n_positional : int
+    keywords : sequence of str
+        Of the others.
+    """
+    parameters = list(signature.parameters.values()) if signature is not None else None
+    first = values[0] if n_positional else None
+    ids = [id(value) for value in values]
+    meant = within[:1] if within and within[0] in ids else within[1:]
+    names = [_name_of(parameters, i, n_positional, keywords, first) for i, of in enumerate(ids) if of in meant]
+    if not names:
+        return f"It is an argument of the task {task!r}."
+    if len(names) == 1:
+        return f"It is the argument {names[0]} of the task {task!r}."
+    return f"They are in the arguments {', '.join(names)} of the task {task!r}."
+
+
+def _parameters(code: Any) -> list[inspect.Parameter] | None:
+    try:
+        return list(inspect.signature(code).parameters.values())
+    except (TypeError, ValueError):  # a builtin
+        return None
+
+
+def _name_of(
+    parameters: Sequence[inspect.Parameter] | None,
+    position: int,
+    n_positional: int,
+    keywords: Sequence[str],
+    first: Any,
+) -> str:
     if position >= n_positional:
         return repr(keywords[position - n_positional])
     variables = getattr(first, "names", None)
@@ -129,9 +174,7 @@ def _name_of(code: Any, position: int, n_positional: int, keywords: Sequence[str
         variables
     ):  # of a cell, see `kernel_ext.cell_task.run_cell`
         return repr(variables[position - 1])
-    try:
-        parameters = list(inspect.signature(code).parameters.values())
-    except (TypeError, ValueError):  # a builtin
+    if parameters is None:
         return f"number {position + 1}"
     several = next(
         (i for i, parameter in enumerate(parameters) if parameter.kind is parameter.VAR_POSITIONAL), len(parameters)

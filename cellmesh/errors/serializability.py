@@ -107,14 +107,16 @@ def pickling_error(value: object, reason: BaseException, name: str | None = None
 
     It says which variable of the caller holds the value (unless a `name` is given), and the way to the culprits inside.
     The `reason` is its cause, or, where that has very much to say, what stands for it: to be raised where the reason is
-    handled no more.
+    handled no more. Its attribute `within` has the ids of the value and of what in it holds the culprits, for whoever
+    knows what they are called.
     """
     name = name or variable_of_caller(value)
     ways = _Ways(value, LOOK_S)
     culprits = list(_culprits(value, ways, N_TOLD, LOOK_S))
+    within = {id(held): held for held in (ways.first_step(culprit.nearest) for culprit in culprits)}
+    is_known = None not in within.values()
     if name is None and type(value) in (tuple, list):  # the arguments of a call together
-        within = {id(argument): argument for argument in (ways.first_step(culprit.nearest) for culprit in culprits)}
-        if len(within) == 1 and None not in within.values():
+        if len(within) == 1 and is_known:
             (argument,) = within.values()
             ways, name = ways.from_here(argument), _called(argument, variable_of_caller(argument))
     name = _called(value, name)
@@ -125,6 +127,7 @@ def pickling_error(value: object, reason: BaseException, name: str | None = None
         told = f"{'; '.join(map(str, failures))}. {_remedy(failures)}"
     error = TypeError(f"{name} cannot be sent to another process: {told}")
     error.__cause__ = _in_short(reason)
+    vars(error)["within"] = id(value), *(within if is_known else ())
     return error
 
 

@@ -269,6 +269,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
             max_pending=max(0, options.get("max_pending_calls", 0)),
             groups=limits,
             refuses=front_end.dialect.refuses_while_restarting,
+            about=self._cellmesh_about(),
         )
         if of.kept_calls is not None and described.constructor is not None:
             of.kept_calls.note(constructor, described.constructor, args, kwargs)

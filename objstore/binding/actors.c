@@ -57,18 +57,19 @@ static PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *
                             "placement",
                             "own_priority",
                             "refuses",
+                            "about",
                             NULL};
-    PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL, *placement = Py_None;
+    PyObject *function, *call_args, *call_kwargs, *meta, *groups = NULL, *placement = Py_None, *about = NULL;
     const char *name = "", *scope = "";
     const struct resource_shape *given;
     unsigned int max_concurrency = 1, max_pending = 0;
     int max_restarts = 0, max_task_retries = 0, ordered = 1, detached = 0, env = 0, own_priority = 0, refuses = 0;
     if (client_usable(c) < 0 ||
-        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!O&O!O!|$OssiiIpppIO!Opp:create_actor", names, c->codec.ref_type,
+        !PyArg_ParseTupleAndKeywords(args, kwargs, "O!O&O!O!|$OssiiIpppIO!OppO:create_actor", names, c->codec.ref_type,
                                      &function, parse_shape, &given, &PyTuple_Type, &call_args, &PyDict_Type,
                                      &call_kwargs, &meta, &name, &scope, &max_restarts, &max_task_retries,
                                      &max_concurrency, &ordered, &detached, &env, &max_pending, &PyTuple_Type, &groups,
-                                     &placement, &own_priority, &refuses))
+                                     &placement, &own_priority, &refuses, &about))
         return NULL;
     unsigned long number = placement == Py_None ? 0 : PyLong_AsUnsignedLong(placement);
     if (PyErr_Occurred())
@@ -105,7 +106,7 @@ static PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *
     uint32_t slot, result;
     unsigned long long constructor = 0;
     if (!flatten(call_args, call_kwargs, &kwnames, &vector) ||
-        encode_arguments(c, spec.function, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
+        encode_arguments(c, spec.function, about, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
         !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);
@@ -248,7 +249,7 @@ PyMethodDef actor_methods[] = {
     {"create_actor", FAST(client_create_actor), METH_VARARGS | METH_KEYWORDS,
      "create_actor(function, shape, args, kwargs, *, meta, name=\"\", namespace=\"\", max_restarts=0, "
      "max_task_retries=0, max_concurrency=1, ordered=True, detached=False, env=False, max_pending=0, groups=(), "
-     "placement=None, own_priority=False, refuses=False)\n--\n\nCreates an actor; a CreatedActor."},
+     "placement=None, own_priority=False, refuses=False, about=None)\n--\n\nCreates an actor; a CreatedActor."},
     {"get_actor", (PyCFunction)client_get_actor, METH_VARARGS,
      "get_actor(name, namespace, /)\n--\n\nThe living actor of that name, or None."},
     {"actor_state", (PyCFunction)client_actor_state, METH_O,

@@ -137,6 +137,7 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
                  {"argument_candidate", offsetof(Hooks, argument_candidate)},
                  {"argument_sent", offsetof(Hooks, argument_sent)},
                  {"let_go_arguments", offsetof(Hooks, let_go_arguments)},
+                 {"pickle_arguments", offsetof(Hooks, pickle_arguments)},
                  {"unpickle_arguments", offsetof(Hooks, unpickle_arguments)},
                  {"argument_failed", offsetof(Hooks, argument_failed)},
                  {"arguments_failed", offsetof(Hooks, arguments_failed)},
@@ -153,6 +154,7 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
         *(PyObject **)((char *)&c->hooks + names[i].offset) = hook == Py_None ? NULL : hook;
     }
     c->codec.pickle = c->hooks.pickle;
+    c->codec.pickle_arguments = c->hooks.pickle_arguments;
     c->codec.unpickle = c->hooks.unpickle;
     c->codec.unpickle_arguments = c->hooks.unpickle_arguments;
     return 0;
@@ -220,7 +222,7 @@ static int client_clear(ClientObject *c)
     PyObject **hooks = (PyObject **)&c->hooks;
     for (size_t i = 0; i < sizeof c->hooks / sizeof *hooks; i++)
         Py_CLEAR(hooks[i]);
-    c->codec.pickle = c->codec.unpickle = c->codec.unpickle_arguments = NULL;
+    c->codec.pickle = c->codec.pickle_arguments = c->codec.unpickle = c->codec.unpickle_arguments = NULL;
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);

@@ -87,11 +87,13 @@ static int encode_pickled(encoder *e, const call *c)
     PyObject *tuple = result == ENCODED ? plain_values(c) : NULL;
     if (tuple == NULL)
         return -1;
-    result = codec_encode_pickle(e, tuple);
+    PyObject *hook = e->hooks->pickle_arguments != NULL ? e->hooks->pickle_arguments : e->hooks->pickle;
+    result = codec_encode_pickle(e, hook, tuple);
     Py_DECREF(tuple);
     return result;
 }
 
+/* 1: they are too large, the hook says */
 static int encode_call(const codec_hooks *hooks, codec_out *out, const call *c)
 {
     encoder e;

@@ -40,8 +40,10 @@ typedef struct codec_shared {
 
 /* What the codec asks of its user. Pointers are borrowed. */
 typedef struct codec_hooks {
-    PyObject *pickle;   /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
-    PyObject *unpickle; /* unpickle(bytes or Buffer, list of buffers) -> value */
+    PyObject *pickle; /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
+    /* likewise, a tuple of arguments, or None where they are too large to travel together; NULL: as `pickle` */
+    PyObject *pickle_arguments;
+    PyObject *unpickle;                                        /* unpickle(bytes or Buffer, list of buffers) -> value */
     PyObject *unpickle_arguments;                              /* likewise, a tuple of arguments; NULL: as `unpickle` */
     PyTypeObject *ref_type;                                    /* the exact type of refs */
     int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
@@ -87,8 +89,8 @@ int codec_encode_zeros(const codec_hooks *hooks, codec_out *out, PyObject *forms
 typedef int (*codec_arg_fn)(void *ctx, PyObject *value, uint32_t *dependency);
 
 /* Encodes the arguments of a call, given as for vectorcall. No arguments: 0 bytes. Aliasing is kept between arguments
- * too, therefore one argument that needs pickle sends all but the dependencies through pickle, together.
- * `on_arg` may be NULL. */
+ * too, therefore one argument that needs pickle sends all but the dependencies through pickle, together. `on_arg` may
+ * be NULL. 1: these are too large, see codec_hooks, and `out` is to be cleared. */
 int codec_encode_args(const codec_hooks *hooks, codec_out *out, PyObject *const *args, Py_ssize_t n_positional,
                       PyObject *kwnames, codec_arg_fn on_arg, void *ctx);
 

@@ -254,5 +254,5 @@ int codec_encode(const codec_hooks *hooks, codec_out *out, PyObject *value)
     if (result != UNSUITED)
         return result;
     codec_out_truncate(out);
-    return codec_encode_pickle(&e, value);
+    return codec_encode_pickle(&e, hooks->pickle, value);
 }

@@ -136,8 +136,9 @@ int codec_put_body(codec_out *out, PyObject *owner, const void *bytes, size_t n,
 /* Notes a ref and gives its number. */
 int codec_add_ref(codec_out *out, PyObject *ref, uint32_t *number);
 
-int codec_encode_value(encoder *e, PyObject *value);  /* enum encoding */
-int codec_encode_pickle(encoder *e, PyObject *value); /* 0 or -1; after truncating what the fast form had written */
+int codec_encode_value(encoder *e, PyObject *value); /* enum encoding */
+/* By one of the hooks, after truncating what the fast form had written. UNSUITED: it has returned None. */
+int codec_encode_pickle(encoder *e, PyObject *hook, PyObject *value);
 int codec_encode_numpy(encoder *e, PyObject *value);  /* enum encoding; UNSUITED also if it is not numpy's */
 int codec_encode_shared(encoder *e, PyObject *array); /* enum encoding; UNSUITED also if its memory is not shared */
 bool codec_is_met_again(encoder *e, PyObject *value); /* remembers it; true also if there is no room to remember */

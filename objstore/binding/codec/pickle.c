@@ -34,16 +34,16 @@ static PyObject *no_hook(const char *name)
                         "this value needs the hook \"%s\", and there is none (is the client closed?)", name);
 }
 
-static PyObject *call_pickle(const encoder *e, PyObject *value)
+static PyObject *call_pickle(const encoder *e, PyObject *hook, PyObject *value)
 {
-    if (e->hooks->pickle == NULL)
+    if (hook == NULL)
         return no_hook("pickle");
     codec_out *outer = encoding;
     encoding = e->out;
-    PyObject *result = PyObject_CallOneArg(e->hooks->pickle, value);
+    PyObject *result = PyObject_CallOneArg(hook, value);
     encoding = outer;
-    if (result == NULL)
-        return NULL;
+    if (result == NULL || (result == Py_None && hook == e->hooks->pickle_arguments))
+        return result;
     if (PyTuple_Check(result) && PyTuple_GET_SIZE(result) == 2 && PyBytes_Check(PyTuple_GET_ITEM(result, 0)) &&
         PyList_Check(PyTuple_GET_ITEM(result, 1)))
         return result;
@@ -71,12 +71,14 @@ static int put_pickle(codec_out *out, PyObject *pickle, PyObject *buffers)
     return 0;
 }
 
-int codec_encode_pickle(encoder *e, PyObject *value)
+int codec_encode_pickle(encoder *e, PyObject *hook, PyObject *value)
 {
-    PyObject *pair = call_pickle(e, value);
+    PyObject *pair = call_pickle(e, hook, value);
     if (pair == NULL)
-        return -1;
-    int result = put_pickle(e->out, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
+        return FAILED;
+    int result = UNSUITED;
+    if (pair != Py_None)
+        result = put_pickle(e->out, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
     Py_DECREF(pair);
     return result;
 }

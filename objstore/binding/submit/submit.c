@@ -202,35 +202,51 @@ void dependencies_clear(Dependencies *d)
     Py_XDECREF(d->puts);
 }
 
-/* An argument cannot be pickled: the error says of which task it is one. */
-static void name_task(ClientObject *c, uint32_t function)
+static PyObject *as_tuple(PyObject *const *args, Py_ssize_t n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    return tuple;
+}
+
+/* An argument cannot be pickled: the error says which, and of which task. */
+static void name_task(ClientObject *c, uint32_t function, PyObject *about, PyObject *const *args, Py_ssize_t n,
+                      PyObject *kwnames)
 {
     PyObject *type, *error, *traceback;
     if (!PyErr_ExceptionMatches(PyExc_TypeError))
         return;
     PyErr_Fetch(&type, &error, &traceback);
-    PyObject *name = function_name(c, function);
+    PyObject *values = as_tuple(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)),
+             *name = function_name(c, function), *call = NULL;
+    if (values && name)
+        call = Py_BuildValue("(OOOnO)", name, about ? about : Py_None, values, n, kwnames ? kwnames : Py_None);
     PyErr_Restore(type, error, traceback);
-    tell_hook(c->hooks.arguments_failed, PyExc_TypeError, name);
+    tell_hook(c->hooks.arguments_failed, PyExc_TypeError, call);
+    Py_XDECREF(values);
     Py_XDECREF(name);
+    Py_XDECREF(call);
 }
 
 static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames)
 {
     codec_out_init(out);
-    if (codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d) < 0)
+    int too_large = codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d);
+    if (too_large < 0)
         return -1;
-    if (!out->n_buffers && out->size <= IMPLICIT_PUT)
+    if (!too_large && !out->n_buffers && out->size <= IMPLICIT_PUT)
         return 0;
     codec_out_clear(out);
     d->put_all = true;
     d->n = 0;
     for (uint32_t i = 0; i < d->n_made; i++)
         d->made[i].index = UINT32_MAX;
-    if (codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d) < 0)
+    too_large = codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d);
+    if (too_large < 0)
         return -1;
-    if (out->n_buffers) {
+    if (too_large || out->n_buffers) {
         PyErr_SetString(PyExc_SystemError, "arguments with buffers that are no objects of their own");
         return -1;
     }
@@ -243,12 +259,12 @@ static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject
     return 0;
 }
 
-int encode_arguments(ClientObject *c, uint32_t function, codec_out *out, Dependencies *d, PyObject *const *args,
-                     Py_ssize_t n, PyObject *kwnames)
+int encode_arguments(ClientObject *c, uint32_t function, PyObject *about, codec_out *out, Dependencies *d,
+                     PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     int status = encode_all(c, out, d, args, n, kwnames);
     if (__builtin_expect(status < 0, 0))
-        name_task(c, function);
+        name_task(c, function, about, args, n, kwnames);
     return status;
 }
 
@@ -381,7 +397,7 @@ PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, P
             return NULL;
         }
     }
-    if (encode_arguments(c, spec.function, &out, &d, args, n, kwnames) < 0)
+    if (encode_arguments(c, spec.function, f->about, &out, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
         PyErr_NoMemory();

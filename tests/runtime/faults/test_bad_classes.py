@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import signal
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -142,9 +143,67 @@ def test_an_argument_whose_pickling_raises_is_named(cm: ModuleType, cls: type[Ba
     ):
         with pytest.raises(TypeError, match=rf"is a .*Raises: {cls.__name__}: raised on purpose") as raised:
             call()
-        assert f"It is an argument of the task {task!r}." in told(raised)
+        assert f"It is the argument 'x' of the task {task!r}." in told(raised)
     with pytest.raises(TypeError, match=f"{cls.__name__}: raised on purpose"):
         cm.put(bad)
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_the_parameter_of_what_cannot_be_pickled_is_named_whatever_the_argument_is(cm: ModuleType) -> None:
+    @cm.remote
+    def take(x: Any = None, /, y: Any = None, *more: Any, key: Any = None, **options: Any) -> None: ...
+
+    @cm.remote(num_cpus=0)
+    class Actor:
+        def __init__(self, x: Any, y: Any = None) -> None: ...
+
+    def lock() -> list[Any]:
+        return [threading.Lock()]
+
+    large = [0.5] * 100_000
+    for call, expected in (
+        (lambda: take.remote(1, nested(50_000)), "It is the argument 'y' of the task 'take'."),
+        (lambda: take.remote(key=nested(50_000)), "It is the argument 'key' of the task 'take'."),
+        (lambda: take.remote(lock()), "It is the argument 'x' of the task 'take'."),
+        (lambda: take.remote(1, 2, 3, lock()), "It is the argument 'more[1]' of the task 'take'."),
+        (lambda: take.remote(1, other=lock()), "It is the argument 'other' of the task 'take'."),
+        (lambda: take.remote(lock(), y=lock()), "They are in the arguments 'x', 'y' of the task 'take'."),
+        (lambda: take.remote(large, [Whole(), large, lock()]), "It is the argument 'y' of the task 'take'."),
+        (lambda: Actor.remote(1, lock()), "It is the argument 'y' of the task 'Actor'."),
+    ):
+        with pytest.raises(TypeError, match="cannot be sent to another process") as raised:
+            call()
+        assert expected in told(raised)
+        assert not hasattr(raised.value, "within")
+
+
+class Whole:
+    """Pickled by a function of its own, which counts."""
+
+    n_pickled = 0
+
+    def __reduce__(self) -> Any:
+        Whole.n_pickled += 1
+        return int, (1,)
+
+
+def test_a_large_argument_is_pickled_once(cm: ModuleType) -> None:
+    @cm.remote
+    def take(first: Any, second: Any = None) -> Any:
+        return first[1:], second and second[1:]
+
+    Whole.n_pickled = 0
+    text = "x" * 1_000_000
+    assert cm.get(take.remote([text, Whole()])) == ([1], None)
+    assert Whole.n_pickled == 1
+    assert cm.get(take.remote([text, Whole()], [text, Whole()])) == ([1], [1])
+    assert Whole.n_pickled == 3
 
 
 @pytest.mark.parametrize("cls", ESCAPES)
