@@ -183,17 +183,30 @@ def submission_of(client: Client, seq: int) -> tuple[str, int]:
 
 def names_of(client: Client, numbers: Set[int]) -> dict[int, str]:
     """The display names of tasks, of those that the ring still knows, by their numbers."""
-    functions = {}
-    for data in _batches(client):
-        kinds, words = data[KIND_AT :: RECORD.size], memoryview(data).cast("Q")
-        at = kinds.find(EVENT_SUBMITTED)
-        while at >= 0:  # a tuple for each of 100,000 records would cost the cell that asks a tenth of a second
-            if (seq := words[4 * at + 1]) in numbers:
-                event = Event._make(RECORD.unpack_from(data, at * RECORD.size))
-                functions[seq] = event.a, event.d
-            at = kinds.find(EVENT_SUBMITTED, at + 1)
+    functions = {event.seq: (event.a, event.d) for event in _events_of(client, EVENT_SUBMITTED, numbers)}
     names = {function: _function_name(client, *function) for function in set(functions.values())}
     return {number: names[function] for number, function in functions.items()}
+
+
+def submitters_of(client: Client, numbers: Set[int]) -> dict[int, tuple[int, int]]:
+    """The clients that have submitted tasks, each with the task in which it did, 0 for none; of those that the ring
+    still knows, by their numbers.
+    """
+    parents = {event.seq: event.a | event.b << 32 for event in _events_of(client, EVENT_PARENT, numbers)}
+    return {
+        event.seq: (event.client, parents.get(event.seq, 0)) for event in _events_of(client, EVENT_SUBMITTED, numbers)
+    }
+
+
+def _events_of(client: Client, kind: int, numbers: Set[int]) -> Iterator[Event]:
+    """The records of a kind about these tasks."""
+    for data in _batches(client):
+        kinds, words = data[KIND_AT :: RECORD.size], memoryview(data).cast("Q")
+        at = kinds.find(kind)
+        while at >= 0:  # a tuple for each of 100,000 records would cost the cell that asks a tenth of a second
+            if words[4 * at + 1] in numbers:
+                yield Event._make(RECORD.unpack_from(data, at * RECORD.size))
+            at = kinds.find(kind, at + 1)
 
 
 def _function_name(client: Client, slot: int, generation: int) -> str:

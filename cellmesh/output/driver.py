@@ -33,6 +33,7 @@ from ..scheduler.ipc.messages import PROGRESS_MIME, Message, NodeEvent, WorkerDi
 from ..scheduler.sync.condition import Condition
 from ..scheduler.sync.threads import ServiceThread
 from .terminal_bars import Bars, Guards
+from .whose import OwnOutput
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
@@ -320,7 +321,7 @@ def start(session: Session) -> None:
     if front_end.current.takes_output(session):
         return
     texts = TaskText(DIM if _is_terminal() else ("", ""))
-    names = TaskNames(session.client)
+    names, own = TaskNames(session.client), OwnOutput(session.client)
     bars = Bars()
     drawing_lock = threading.RLock()
 
@@ -333,6 +334,7 @@ def start(session: Session) -> None:
     guards = Guards(erase)
 
     def write(pieces: list[Piece], quiet: bool) -> bool:
+        pieces = own.of(pieces)
         known = names.of(tasks_of(pieces))
         for piece in pieces:
             _add(texts, bars, piece, known)

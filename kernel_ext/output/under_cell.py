@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...output.driver import Piece, Pump, TaskNames, TaskText, is_output, tasks_of
+from ...output.whose import OwnOutput
 from ...scheduler.ipc.messages import PROGRESS_MIME, NodeEvent, WorkerOutput
 from ...scheduler.sync.token_bucket import TokenBucket
 from .tails import Tails, tails_of
@@ -60,6 +61,7 @@ class CellOutput:
         self._remedy = ""
         self._pump = Pump(self.write)
         self._names: TaskNames | None = None
+        self._own: OwnOutput | None = None
         self._tails = Tails()
         self._on_text: Callable[[set[int]], None] = lambda tasks: None
         self._tell, self._update = on_text, update
@@ -71,7 +73,7 @@ class CellOutput:
     def start(self, session: Session) -> None:
         """Show the output of this session until it ends, or until `stop`."""
         client = session.client
-        self._names, self._tails = TaskNames(client), tails_of(client)
+        self._names, self._own, self._tails = TaskNames(client), OwnOutput(client), tails_of(client)
         self._on_text = lambda tasks: self._tell(client, tasks)
         self._hear_out, self._hear_printed = session.hear_out, session.hear_printed
         from .task_bars import TaskBars
@@ -97,6 +99,7 @@ class CellOutput:
 
     def write(self, pieces: list[Piece], quiet: bool) -> bool:
         """Send pieces of output in order; whether something is held back (see `Pump`)."""
+        pieces = self._own.of(pieces) if self._own else pieces
         names = self._names.of(tasks_of(pieces)) if self._names else {}
         for piece in pieces:
             if isinstance(piece, NodeEvent):
