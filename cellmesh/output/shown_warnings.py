@@ -14,13 +14,17 @@ def is_ignored(piece: WorkerOutput) -> bool:
     warning = json.loads(piece.bundle)
     for action, message, category, module, lineno in warnings.filters:
         if (
-            f"{category.__module__}.{category.__qualname__}" in warning["kinds"]
+            any(f"{kind.__module__}.{kind.__qualname__}" in warning["kinds"] for kind in _classes(category))
             and _fits(message, warning["message"])
             and _fits(module, warning["module"])
             and lineno in (0, warning["lineno"])
         ):
             return action == "ignore"
     return False
+
+
+def _classes(category: type[Warning] | tuple[type[Warning], ...]) -> tuple[type[Warning], ...]:
+    return category if isinstance(category, tuple) else (category,)
 
 
 def _fits(pattern: re.Pattern[str] | str | None, text: str) -> bool:

@@ -1116,7 +1116,7 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "should",
             "",
             "the same levels and formats",
-            "kernel/test_logging_kernel.py::records_stand_among_prints_in_the_order_of_both",
+            "kernel/output/test_logging_kernel.py::records_stand_among_prints_in_the_order_of_both",
         ),
         (
             "Progress bars of tasks",

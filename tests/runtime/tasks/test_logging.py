@@ -82,7 +82,7 @@ def test_a_record_arrives_as_it_was_made(cm: ModuleType, taken: Taken) -> None:
     (record,) = taken.records
     assert (record.name, record.levelno, record.levelname) == ("tests.logged", logging.ERROR, "ERROR")
     assert (record.pathname, record.funcName, record.process) == (__file__, "fail", pid)
-    assert (record.user, record.n, record.what) == ("ann", 7, "local")  # pyright: ignore[reportAttributeAccessIssue]
+    assert [vars(record)[name] for name in ("user", "n", "what")] == ["ann", 7, "local"]
     text = logging.Formatter("%(levelname)s %(lineno)d %(message)s").format(record)
     assert text.startswith(f"ERROR {record.lineno} divided local\nTraceback") and "ZeroDivisionError" in text
     assert text.endswith('extra={"user": "ann", "n": n, "what": Local()}, stack_info=True)')
