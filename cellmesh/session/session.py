@@ -442,6 +442,7 @@ class Session:
         if self.ends_showing and not self.lost:
             self.hear_printed()
         self._stop_watching()
+        self._stop_watching = lambda: None  # it holds what leads back here
         for end in self.ends_showing:  # while the tasks that have printed can still be named
             end()
         self._unbind()
