@@ -33,11 +33,15 @@ STACK_SIGNAL = signal.SIGUSR2
 RETRY_S = 0.02
 
 
-def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int, held: int, start: int) -> int:
+def main(
+    zygote: int, segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stacks: int, held: int, start: int
+) -> int:
     """Run a worker in this freshly forked process; the exit status.
 
     Parameters
     ----------
+    zygote : int
+        The pid of the process that has forked this one, with which it ends.
     segment_fd : int
         The node's segment.
     stdout, stderr, stacks : int
@@ -48,7 +52,6 @@ def main(segment_fd: int, config: SessionConfig, stdout: int, stderr: int, stack
         An eventfd. The local scheduler writes to it once it knows of this worker; until then the worker does nothing
         that others can see.
     """
-    zygote = os.getppid()
     os.setsid()  # a group of its own: whatever tasks start is killed with the worker
     processes.die_with_parent(zygote)
     set_process_name("cellmesh-worker")

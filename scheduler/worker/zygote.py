@@ -109,6 +109,7 @@ class Zygote:
 
     def __init__(self, channel: Channel, segment_fd: int, config: SessionConfig) -> None:
         self._channel, self._segment_fd, self._config = channel, segment_fd, config
+        self._pid = os.getpid()  # a child that asks for its parent may be told another one already
         self._imports_after_first = list(PRELOADED_AFTER_FIRST)
         self._idle_imports = list(config.preload_idle)
         self._to_try: TryPackage | None = None
@@ -234,7 +235,7 @@ class Zygote:
             self._channel.close()
             _close_all([self._signal_reader, self._signal_writer, *pipes[0::2]])
             stdout, stderr, stacks = pipes[1::2]
-            code = worker.main(self._segment_fd, self._config, stdout, stderr, stacks, held, start)
+            code = worker.main(self._pid, self._segment_fd, self._config, stdout, stderr, stacks, held, start)
         except BaseException:  # nothing else can tell it: the local scheduler reads this stderr
             traceback.print_exc()
         finally:
