@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from ..exceptions import SessionError
+from ..exceptions import SessionError, StoreCorruptedError
 from ..observe.history import submitters_of
 from ..scheduler.ipc.messages import NodeEvent, WorkerOutput
 
@@ -46,7 +46,7 @@ class OwnOutput:
             if not others:
                 return pieces
             self._look_for({piece.task for piece in pieces if isinstance(piece, WorkerOutput)})
-        except SessionError:  # it has been lost
+        except (SessionError, StoreCorruptedError):  # it has been lost
             return pieces
         return [
             piece

@@ -112,7 +112,7 @@ def test_an_actor_is_called_and_has_periodic_calls_of_its_own(cm: ModuleType, co
     ticker = Ticker.remote()
     with cm.every(0.01, ticker.tick) as ticking:
         wait_until(lambda: ticking.n_calls >= 3)
-    assert cm.get(ticker.begin.remote()) == 1
+    assert cm.get(ticker.begin.remote()) >= 1
     wait_until(lambda: counter.value >= 3)
 
 
