@@ -127,6 +127,9 @@ def remote(*targets: Any, **options: Any) -> Any:
     keep_frames : bool
         Whether the worker keeps the frames of what fails, its last three failures, for `%inspect --pdb`; the error has
         their variables as text in `frames`. Default False.
+    readonly : bool
+        Whether the arrays that it is given are read-only views, which all readers share, and not its own to change.
+        Default False.
     runtime_env : dict
         What its process is given: `env_vars`, environment variables; `working_dir`, a folder to work in and import
         from; `py_modules`, paths of modules or packages to import; `pip`, a list of requirements (or the path of a file

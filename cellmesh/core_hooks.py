@@ -33,7 +33,7 @@ class Hooks:
     """The hooks of a process."""
 
     # ---- values
-    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer]]:
+    def pickle(self, value: object) -> tuple[bytes, list[PickleBuffer | memoryview]]:
         """What the codec does not encode itself; the error names the variable and the member that cannot be pickled."""
         from .objstore import serialization
 
@@ -115,7 +115,7 @@ class Hooks:
 
             runtime_env.enter(key, current)
         try:
-            code = serialization.load_code_object(value)
+            code = self._loaded(value)
         except ImportError as error:
             error.add_note(
                 f"{value[1]!r} failed to import in the worker: what it needs must be installed there, or be found "
@@ -131,6 +131,20 @@ class Hooks:
             from .environment.driver_env import keeping_frames
 
             return keeping_frames(code)
+        return code
+
+    def _loaded(self, value: tuple[str, str, Any]) -> Any:
+        from .objstore import serialization
+
+        kinship = serialization.kinship_of(value)
+        if not kinship:
+            return serialization.load_code_object(value)
+        from .submit.export import digest_of, recursive
+
+        known = kinship, digest_of(value)
+        code = recursive.get(known)
+        if code is None:
+            code = recursive[known] = serialization.load_code_object(value)
         return code
 
     def load_method(self, instance: object, payload: Any) -> Callable[..., Any]:

@@ -208,9 +208,12 @@ class Dialect:
     ----------
     refuses_while_restarting : bool
         Whether a call of an actor that restarts fails at once.
+    readonly : bool
+        Whether tasks and actors get read-only arrays, unless their options say otherwise.
     """
 
     refuses_while_restarting: bool = False
+    readonly: bool = False
 
     def adapted(self, record: tuple[Any, ...], error: BaseException) -> BaseException:
         """The error that `get` raises, by the record that it was made of."""

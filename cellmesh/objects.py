@@ -19,48 +19,58 @@ T = TypeVar("T")
 
 
 @overload
-def get(refs: ObjectRef[T], timeout: float | None = None) -> T: ...
-@overload
-def get(refs: tuple[ObjectRef[T0], ObjectRef[T1]], timeout: float | None = None) -> tuple[T0, T1]: ...
+def get(refs: ObjectRef[T], timeout: float | None = None, *, readonly: bool = False) -> T: ...
 @overload
 def get(
-    refs: tuple[ObjectRef[T0], ObjectRef[T1], ObjectRef[T2]], timeout: float | None = None
+    refs: tuple[ObjectRef[T0], ObjectRef[T1]], timeout: float | None = None, *, readonly: bool = False
+) -> tuple[T0, T1]: ...
+@overload
+def get(
+    refs: tuple[ObjectRef[T0], ObjectRef[T1], ObjectRef[T2]], timeout: float | None = None, *, readonly: bool = False
 ) -> tuple[T0, T1, T2]: ...
 @overload
-def get(refs: tuple[ObjectRef[T], ...], timeout: float | None = None) -> tuple[T, ...]: ...
+def get(refs: tuple[ObjectRef[T], ...], timeout: float | None = None, *, readonly: bool = False) -> tuple[T, ...]: ...
 @overload
-def get(refs: ListOf[ObjectRef[T]], timeout: float | None = None) -> list[T]: ...
+def get(refs: ListOf[ObjectRef[T]], timeout: float | None = None, *, readonly: bool = False) -> list[T]: ...
 @overload
-def get(refs: Sequence[ObjectRef[T]], timeout: float | None = None) -> Sequence[T]: ...
+def get(refs: Sequence[ObjectRef[T]], timeout: float | None = None, *, readonly: bool = False) -> Sequence[T]: ...
 @overload
-def get(refs: Mapping[K, ObjectRef[T]], timeout: float | None = None) -> dict[K, T]: ...
-@overload
-def get(refs: Mapping[K, Sequence[ObjectRef[T]]], timeout: float | None = None) -> dict[K, list[T]]: ...
-@overload
-def get(refs: Sequence[Sequence[ObjectRef[T]]], timeout: float | None = None) -> list[list[T]]: ...
-@overload
-def get(refs: ObjectRef[T], timeout: float | None = None, *, return_exceptions: bool) -> T | BaseException: ...
+def get(refs: Mapping[K, ObjectRef[T]], timeout: float | None = None, *, readonly: bool = False) -> dict[K, T]: ...
 @overload
 def get(
-    refs: tuple[ObjectRef[T], ...], timeout: float | None = None, *, return_exceptions: bool
+    refs: Mapping[K, Sequence[ObjectRef[T]]], timeout: float | None = None, *, readonly: bool = False
+) -> dict[K, list[T]]: ...
+@overload
+def get(
+    refs: Sequence[Sequence[ObjectRef[T]]], timeout: float | None = None, *, readonly: bool = False
+) -> list[list[T]]: ...
+@overload
+def get(
+    refs: ObjectRef[T], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
+) -> T | BaseException: ...
+@overload
+def get(
+    refs: tuple[ObjectRef[T], ...], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> tuple[T | BaseException, ...]: ...
 @overload
 def get(
-    refs: ListOf[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+    refs: ListOf[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> list[T | BaseException]: ...
 @overload
 def get(
-    refs: Sequence[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+    refs: Sequence[ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> Sequence[T | BaseException]: ...
 @overload
 def get(
-    refs: Mapping[K, ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool
+    refs: Mapping[K, ObjectRef[T]], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> dict[K, T | BaseException]: ...
 @overload
-def get(refs: Nested, timeout: float | None = None, *, return_exceptions: bool = False) -> Any: ...
+def get(
+    refs: Nested, timeout: float | None = None, *, return_exceptions: bool = False, readonly: bool = False
+) -> Any: ...
 
 
-def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = False) -> Any:
+def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = False, readonly: bool = False) -> Any:
     """The value of a ref, or the values of the refs in a container; waits for what is not there yet.
 
     Parameters
@@ -72,10 +82,14 @@ def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = Fa
     return_exceptions : bool
         Whether errors of tasks are returned in place of their values, when all tasks have ended, as by
         `asyncio.gather`.
+    readonly : bool
+        Whether numpy arrays, and what consists of them, are read-only views that all readers share.
 
     Returns
     -------
-    The value. numpy arrays, Arrow, pandas and polars data lie in the object store, read-only, without a copy.
+    The value. It is the caller's: what is written to its arrays, data frames or models nobody else sees, and the stored
+    value stays as it is. Large ones are not copied; writing copies the page of memory that is written to. Arrow and
+    polars data, which nobody changes, lie in the object store.
 
     Raises
     ------
@@ -91,15 +105,19 @@ def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = Fa
     """
     client = current().client
     if type(refs) is ObjectRef:  # of a session that has ended
-        return client.get(refs, timeout, return_exceptions=return_exceptions)
+        return client.get(refs, timeout, return_exceptions=return_exceptions, readonly=readonly)
     from .tasks.containers import filled, refs_of
 
-    values = client.get(refs_of(refs, "get", ordered=True), timeout, return_exceptions=return_exceptions)
+    values = client.get(
+        refs_of(refs, "get", ordered=True), timeout, return_exceptions=return_exceptions, readonly=readonly
+    )
     return filled(refs, iter(values))
 
 
 if not TYPE_CHECKING:
-    get = make_get(get, f"get(refs, timeout=None, *, return_exceptions=False)\n--\n\n{inspect.getdoc(get)}")
+    get = make_get(
+        get, f"get(refs, timeout=None, *, return_exceptions=False, readonly=False)\n--\n\n{inspect.getdoc(get)}"
+    )
 
 
 def put(value: T) -> ObjectRef[T]:

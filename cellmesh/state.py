@@ -276,7 +276,8 @@ def list_placement_groups(*, filters: Sequence[Filter] = (), limit: int = 1000) 
 
 
 def list_logs() -> Rows:
-    """The files of what tasks have printed, one for each worker: pid, size in bytes, path.
+    """The files of what tasks have printed: pid of the worker, size in bytes, path. A worker has one for what Python
+    prints, and one, *.descriptors.log, for what C code and child processes have written.
 
     Raises
     ------

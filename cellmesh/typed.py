@@ -91,6 +91,7 @@ class SharedOptions(TypedDict, total=False):
     )
     label_selector: Mapping[str, str] | None
     keep_frames: bool | None
+    readonly: bool | None
     runtime_env: Mapping[str, Any] | None
 
 

@@ -17,6 +17,7 @@ import barrier
 import condition
 import inbox
 import offload
+import order
 import seal
 import takeover
 import weak
@@ -28,6 +29,7 @@ MODELS: dict[str, Any] = {
     "condition": condition,
     "inbox": inbox,
     "offload": offload,
+    "order": order,
     "seal": seal,
     "takeover": takeover,
     **weak.PROTOCOLS,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
+from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
 from . import code_pickles, own_pickles
@@ -96,9 +97,18 @@ def _reduce_array(array: np.ndarray[Any, Any]) -> Any:
     buffers of times, so that it copies the array, and twice."""
     if (shared := shared_place(array)) is not None:
         return shared_view, (*shared, array.shape, array.strides, array.dtype, array.flags.writeable)
-    if not _has_times(array.dtype) or array.dtype.hasobject:
-        return array.__reduce_ex__(PROTOCOL)
-    return _view_as, (array.view(f"V{array.dtype.itemsize}"), array.dtype)
+    if _has_times(array.dtype) and not array.dtype.hasobject:
+        return _view_as, (array.view(f"V{array.dtype.itemsize}"), array.dtype)
+    function, arguments, *rest = array.__reduce_ex__(PROTOCOL)
+    if array.flags.writeable or not isinstance(arguments[0], PickleBuffer):
+        return function, arguments, *rest
+    return _writable, (function, *arguments)
+
+
+def _writable(function: Callable[..., Any], buffer: Any, *arguments: Any) -> Any:
+    """An array that was read-only where it came from is its reader's own here, as any other."""
+    memory = memoryview(buffer).obj  # pickle has made a read-only view of it
+    return function(bytearray(memory) if isinstance(memory, bytes) else memory, *arguments)
 
 
 def _has_times(dtype: np.dtype[Any]) -> bool:
@@ -110,6 +120,11 @@ def _view_as(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[An
 
 
 # ---------------------------------------------------------------- Arrow
+def is_immutable_memory(owner: object) -> bool:
+    """Whether it is Arrow's, which nobody writes to, though Arrow tells pickle that some of it could be."""
+    return type(owner).__module__ == "pyarrow.lib"
+
+
 def _reduce_tabular(table: pa.Table | pa.RecordBatch) -> Any:
     """Of a slice only its own rows, as an Arrow IPC stream; anything else as Arrow does it itself."""
     if table.get_total_buffer_size() <= ARROW_SLACK * table.nbytes + 4096:

@@ -2,8 +2,8 @@
 arrays.
 
 Values are pickled by cloudpickle with protocol 5. Their large buffers (numpy, Arrow, pandas, polars) stay out of the
-pickle: the codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie,
-read-only.
+pickle: the codec writes them into the segment, 64-byte aligned, and unpickling refers to them where they lie, on
+private pages (decision 122).
 
 Code (functions and classes) is pickled by value where it comes from a notebook. It may capture refs and actor handles;
 the refs travel beside the pickle, where the segment can count them: an object lives as long as code that captured it.
@@ -58,16 +58,16 @@ class Pickler(code_pickles.Pickler):
         super().__init__(file, protocol=PROTOCOL, buffer_callback=buffer_callback)  # looks up dispatch_table
 
 
-def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer]]:
+def pickle(value: object) -> tuple[bytes, list[_pickle.PickleBuffer | memoryview]]:
     """Pickle a value with its buffers out of band.
 
     Returns
     -------
     data : bytes
-    buffers : list of PickleBuffer
+    buffers : list of PickleBuffer, or memoryview for what nobody changes
         Each C-contiguous, one-dimensional, of bytes, in the order in which `unpickle` wants them.
     """
-    buffers: list[_pickle.PickleBuffer] = []
+    buffers: list[_pickle.PickleBuffer | memoryview] = []
     file = io.BytesIO()
     pickler = Pickler(file, _flattening(buffers))
     try:
@@ -132,7 +132,7 @@ def unpickle(data: bytes, buffers: Sequence[Any]) -> Any:
     return _pickle.loads(data, buffers=buffers)
 
 
-def _flattening(buffers: list[_pickle.PickleBuffer]) -> Callable[[_pickle.PickleBuffer], bool]:
+def _flattening(buffers: list[_pickle.PickleBuffer | memoryview]) -> Callable[[_pickle.PickleBuffer], bool]:
     def take(buffer: _pickle.PickleBuffer) -> bool:
         try:
             raw = buffer.raw()
@@ -140,7 +140,7 @@ def _flattening(buffers: list[_pickle.PickleBuffer]) -> Callable[[_pickle.Pickle
             return True
         if raw.nbytes < IN_BAND_BYTES:
             return True
-        buffers.append(_pickle.PickleBuffer(raw))
+        buffers.append(raw if reducers.is_immutable_memory(raw.obj) else _pickle.PickleBuffer(raw))
         return False
 
     return take
@@ -286,6 +286,8 @@ def code_object(
     on_code: Callable[[Any], None] | None = None,
     states: Callable[[], dict[str, bytes]] = dict,
     keep_frames: bool = False,
+    readonly: bool = False,
+    kinship: Callable[[], bytes] = bytes,
 ) -> FunctionObject:
     """What is put into the store for a function or an actor class.
 
@@ -305,9 +307,13 @@ def code_object(
         The states of classes that it has been told of.
     keep_frames : bool
         Whether its failures keep their frames.
+    readonly : bool
+        Whether the arrays that its calls are given are read-only views.
+    kinship : callable
+        What `kinship_of` gives, asked for when the code has been pickled.
     """
     data, refs = dump_code(code, on_code)
-    return kind, name, _payload(data, refs, retry_on, environment, states(), keep_frames)
+    return kind, name, _payload(data, refs, retry_on, environment, states(), keep_frames, readonly, kinship())
 
 
 def environment_of(value: FunctionObject) -> tuple[Any, ...]:
@@ -322,7 +328,12 @@ def class_states_of(value: FunctionObject) -> dict[str, bytes]:
 
 def keeps_frames(value: FunctionObject) -> bool:
     """Whether failures of the code in a function object keep their frames."""
-    return isinstance(value[2], tuple) and len(value[2]) > 5
+    return isinstance(value[2], tuple) and len(value[2]) > 5 and value[2][5]
+
+
+def kinship_of(value: FunctionObject) -> bytes:
+    """What the copies have in common that processes make of one recursive function; b"" for others."""
+    return value[2][7] if isinstance(value[2], tuple) and len(value[2]) > 7 else b""
 
 
 def load_code_object(value: FunctionObject) -> Any:
@@ -372,10 +383,14 @@ def _payload(
     environment: tuple[Any, ...] = (),
     states: dict[str, bytes] | None = None,
     keep_frames: bool = False,
+    readonly: bool = False,
+    kinship: bytes = b"",
 ) -> Payload:
-    if not refs and not retry_on and not environment and not states and not keep_frames:
+    if not any((refs, retry_on, environment, states, keep_frames, readonly, kinship)):
         return code
     whole = code, refs, dump_code(retry_on)[0] if retry_on else b"", environment
+    if readonly or kinship:  # the core reads whether it is read-only, by its place
+        return (*whole, states or {}, keep_frames, readonly, kinship)
     if keep_frames:
         return (*whole, states or {}, True)
     return (*whole, states) if states else whole

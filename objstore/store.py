@@ -6,7 +6,7 @@ server.
         subprocess.run([sys.executable, "reader.py", store.address, ref.hex()], pass_fds=[store.fd])
 
     store = Store.attach(sys.argv[1])           # reader.py
-    array = store.get(store.ref(sys.argv[2]))   # read-only, where it lies
+    array = store.get(store.ref(sys.argv[2]))   # its own to change, and not copied
 
 The memory belongs to the processes that are attached: it has no name, and goes with the last of them, however they end.
 """
@@ -170,15 +170,16 @@ class Store:
                 raise
         return self._client.put(value)  # into what dead processes held
 
-    def get(self, refs: Ref[Any] | list[Ref[Any]], timeout: float | None = None) -> Any:
-        """The value of a ref, or the values of a list of them; arrays are read-only and lie where they were put.
+    def get(self, refs: Ref[Any] | list[Ref[Any]], timeout: float | None = None, *, readonly: bool = False) -> Any:
+        """The value of a ref, or the values of a list of them. Arrays are the caller's own to change, on private pages
+        over what was put; `readonly`: views of that, which all readers share.
 
         Raises
         ------
         TimeoutError
             After `timeout` seconds; only refs whose values are still being made, by tasks of a session, make it wait.
         """
-        return self._client.get(refs, timeout)
+        return self._client.get(refs, timeout, readonly=readonly)
 
     def wait(
         self, refs: Sequence[Ref[Any]], num_returns: int = 1, timeout: float | None = None

@@ -253,6 +253,13 @@ def _system_error(record: tuple[Any, ...], name: str, spelled: Callable[[str], s
         return shared_stays(of.client.shared_forms(detail) if of is not None and detail >= 0 else None, task)
     if code == "unrouted":
         return TaskUnschedulableError(f"{task} can run nowhere: {_where_it_was_to_run(detail)}")
+    if code == "too_deep":
+        return TaskUnschedulableError(
+            f"{task} can never begin: {detail} processes run, as many as a machine may have, and all of them wait in "
+            "get() or wait() for tasks like this one, or are actors that have nothing to do. A function that calls "
+            "itself remotely needs a process for each level; call it plainly below some level, or pass the ref on to a "
+            "task that takes it as an argument, which waits without a process"
+        )
     if code == "object_lost":
         return ObjectLostError(f"the object that {task} made is gone, together with the process that held it")
     if code == "timed_out":

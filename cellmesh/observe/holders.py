@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from .. import front_end
+from ..objstore._core import private_pages
 from ..refs import ObjectRef
 from ..session.current import current_or_none
 
@@ -36,9 +37,13 @@ class Places:
 
     def __init__(self, objects: list[dict[str, Any]]) -> None:
         self._objects = sorted((o["address"], o["size"], o["id"]) for o in objects if o["address"])
+        self._private = sorted(private_pages())
 
     def at(self, address: int) -> str:
         """The object's id, "" if there is none."""
+        if found := bisect(self._private, (address, sys.maxsize)):
+            begin, size, shown = self._private[found - 1]
+            address = address - begin + shown if address - begin < size else address
         start, size, name = (
             self._objects[found - 1] if (found := bisect(self._objects, (address, sys.maxsize))) else (0, 0, "")
         )

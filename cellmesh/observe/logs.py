@@ -17,7 +17,7 @@ from ..session.scheduler_client import ask
 if TYPE_CHECKING:
     from ..session.session import Session
 
-_FILE = re.compile(r"worker-(\d+)\.log")
+_FILE = re.compile(r"worker-(\d+)(?:\.descriptors)?\.log")  # a worker's prints; what C code and child processes write
 _HEAD = re.compile(r"--- task (\d+)\n")  # as `scheduler.worker.output.LogFile` writes it
 
 
@@ -36,7 +36,7 @@ def files(folder: str) -> list[dict[str, Any]]:
     found = [(int(match[1]), entry) for entry in os.scandir(folder) if (match := _FILE.fullmatch(entry.name))]
     return [
         {"pid": pid, "size": entry.stat().st_size, "path": entry.path}
-        for pid, entry in sorted(found, key=lambda pair: pair[0])
+        for pid, entry in sorted(found, key=lambda pair: (pair[0], len(pair[1].name)))
     ]
 
 

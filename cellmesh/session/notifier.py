@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import SessionError
+from ..exceptions import SessionError, StoreCorruptedError
 from ..scheduler.sync.condition import LOOK_S, Condition
 from ..scheduler.sync.threads import ServiceThread
 from .current import of_client
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..objstore._core import Client, Ref
 
 Callback = Callable[[], None]
+ENDED = (SessionError, StoreCorruptedError)  # who asked learns which of them from get()
 MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
 IDLE_S = 0.2  # after that they end
 PATIENCE_S = 2.0  # then it is looked at why somebody waits, and told, as `get` does
@@ -136,7 +137,7 @@ class Notifier:
                 self._asked.notify_all()
         try:
             ready = closing or self._client.mark_waiting(ref)
-        except SessionError:  # ended meanwhile: those who asked learn it from get()
+        except ENDED:
             ready = True
         if closing or (ready and self.discard(ref, callback)):
             _tell([(loop, callback)], _call)
@@ -173,7 +174,7 @@ class Notifier:
             if not ended:
                 try:
                     self._client.watch(self._pause_s())
-                except SessionError:
+                except ENDED:
                     ended = True
             _tell(self._take(everything=ended), self._callers.call)
             if ended:
@@ -189,7 +190,7 @@ class Notifier:
         if not everything and refs:
             try:
                 ready, _ = self._client.wait(refs, len(refs), 0)
-            except SessionError:
+            except ENDED:
                 everything = True
         with self._lock:
             self._closing = self._closing or everything
@@ -219,7 +220,7 @@ def tell_why_it_waits(ref: Ref) -> None:
     """See `waiting_for.tell_why`."""
     try:
         tell_why(ref)
-    except SessionError:  # ended meanwhile: then nobody waits
+    except ENDED:  # ended meanwhile: then nobody waits
         return
 
 

@@ -138,9 +138,10 @@ def is_immutable(value: Any) -> bool:
 
 
 def _is_read_only_memory(owner: Any) -> bool:
+    from ..objstore import reducers
     from ..objstore._core import Buffer
 
-    return type(owner) in (bytes, Buffer) or type(owner).__module__ == "pyarrow.lib"
+    return type(owner) in (bytes, Buffer) or reducers.is_immutable_memory(owner)
 
 
 def _checksum(value: Any) -> int:

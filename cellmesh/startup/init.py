@@ -71,8 +71,8 @@ def init(
     log_to_driver : bool, optional
         Whether what tasks print is shown here; default: True.
     log_dir : str, optional
-        A folder, made if need be, where each worker writes all that its tasks print, whatever is shown here; for nobody
-        but this user to read.
+        A folder, made if need be, for all that tasks print, whatever is shown here; for nobody but this user to read.
+        Each worker has a file there, and a second one for what C code and child processes write.
     offload_dir : str, optional
         A folder, made if need be, for objects that the object store has no room for: unused ones are moved there, into
         a folder of the session's own, and come back when they are used. Default: the temporary folder, or /var/tmp, or

@@ -115,6 +115,7 @@ class Capture:
     followed: list[Followed] = field(default_factory=list)
     classes: list[type] = field(default_factory=list)  # that travel by value
     made: list[Made] = field(default_factory=list)  # copies of what is remote itself, which were taken along
+    is_recursive: bool = False  # the code refers to itself
     _seen: dict[int, Any] = field(default_factory=dict)  # itself, so that no id is used again
     _names: set[tuple[int, str]] = field(default_factory=set)  # in which globals
     _room: int = N_ITEMS

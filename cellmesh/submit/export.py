@@ -4,12 +4,15 @@ carry.
 
 from __future__ import annotations
 
+import os
 import threading
 import types
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
+from .. import front_end
 from ..environment import runtime_env
 from ..exceptions import ObjectStoreFullError
 from ..objstore import own_pickles
@@ -28,6 +31,10 @@ LIMIT_BYTES = 100_000_000
 N_CAPTURED_NAMED = 3
 N_OLD, OLD_BYTES = 8, 16_000  # copies that have been replaced and are kept for a while, and how large they may be
 MISSING = object()
+
+# Recursive functions by kinship and digest. Such a function travels with its code inside its code, so each process that
+# calls it again makes a copy of its own; without this, every process would load those of all others.
+recursive: WeakValueDictionary[tuple[bytes, bytes], Any] = WeakValueDictionary()
 
 
 class Made:
@@ -56,9 +63,13 @@ class Made:
         self.looking: Looking = Looking(self.watch, self.followed)
         self.looking.seen(in_call)
 
-    def store(self, key: Hashable, value: FunctionObject) -> None:
+    def store(self, key: Hashable, value: FunctionObject, code: Any) -> None:
         """Have it in the store, under this key; the same copy as before if that is what it was."""
+        from ..objstore.serialization import kinship_of
+
         digest = self._digests[key] = digest_of(value)
+        if kinship := kinship_of(value):
+            recursive[kinship, digest] = code
         known = self._before.get(digest, self._old.get(digest))
         self._before = {}
         ref = self.refs[key] = self.session.client.put(value) if known is None else known
@@ -85,11 +96,13 @@ class Export:
         name: str,
         code: Any = MISSING,
         copies: dict[Hashable, Ref] | None = None,
+        kinship: bytes = b"",
     ) -> None:
         self.kind = kind
         self.name: str = in_unicode(name)
         self._code = code
         self._copies = copies  # where the export came from
+        self._kinship = kinship
         self.made: Made | None = None
         self._told: set[str] = set()  # variables that are changed in place
 
@@ -109,9 +122,17 @@ class Export:
             self._code = load_code_object(ref.client.get(ref))
         return self._code
 
-    def key(self, options: Options, session: Session | None) -> tuple[str, tuple[type, ...], tuple[Any, ...], bool]:
-        """The display name, exceptions to retry, environment, and whether frames of failures are kept; equal for
-        options that need the same copy."""
+    @property
+    def kinship(self) -> bytes:
+        """What the copies of a recursive function have in common, in all processes."""
+        self._kinship = self._kinship or os.urandom(16)
+        return self._kinship
+
+    def key(
+        self, options: Options, session: Session | None
+    ) -> tuple[str, tuple[type, ...], tuple[Any, ...], bool, bool]:
+        """The display name, exceptions to retry, environment, and whether frames of failures are kept and arrays are
+        read-only; equal for options that need the same copy."""
         retry_on = options.get("retry_exceptions")
         wanted = runtime_env.effective(options, session.environment if session is not None else {})
         if session is not None and session.in_cluster:
@@ -121,6 +142,7 @@ class Export:
             tuple(retry_on) if isinstance(retry_on, (list, tuple)) else (),
             runtime_env.key_of(wanted),
             bool(options.get("keep_frames")),
+            bool(options.get("readonly", front_end.dialect.readonly)),
         )
 
     def ref(self, session: Session, options: Options) -> Ref:
@@ -137,12 +159,12 @@ class Export:
 
         That is so without a session, in a pickle of others, and within this very export: the code refers to itself.
         """
-        if (
-            session is None
-            or session.client.closed
-            or own_pickles.making.for_others
-            or any(capture.of is self for capture in _under_way.captures)
-        ):
+        if session is None or session.client.closed or own_pickles.making.for_others:
+            return None
+        outer = next((i for i, capture in enumerate(_under_way.captures) if capture.of is self), None)
+        if outer is not None:
+            for capture in _under_way.captures[outer:]:
+                capture.is_recursive = True
             return None
         ref, made = self._ready(session, options, counts=True)
         if _under_way.captures and made is not None:
@@ -167,7 +189,7 @@ class Export:
             if made is None:
                 made = Made(session, before, capture, in_call)
             try:
-                made.store(key, value)
+                made.store(key, value, self.code)
             except ObjectStoreFullError as error:
                 from ..errors.store import named
 
@@ -226,7 +248,7 @@ class Export:
         )
 
     def _pickled(
-        self, name: str, retry_on: tuple[type, ...], environment_key: tuple[Any, ...], keep_frames: bool
+        self, name: str, retry_on: tuple[type, ...], environment_key: tuple[Any, ...], keep_frames: bool, readonly: bool
     ) -> tuple[FunctionObject, Capture]:
         from ..objstore.serialization import code_object
         from .captures import Capture
@@ -245,6 +267,8 @@ class Export:
                 capture.see,
                 lambda: states_of(capture.classes),
                 keep_frames,
+                readonly,
+                lambda: self.kinship if capture.is_recursive and self.kind == "function" else b"",
             )
         except Exception as reason:  # whatever the user's __reduce__ raises
             from ..errors.serializability import pickling_error

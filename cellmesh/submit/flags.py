@@ -203,6 +203,7 @@ OF_TASKS = {
 # Options that no line has, and why.
 ONLY_IN_PYTHON = {
     "generator_backpressure_num_objects": "goes with one function: @cellmesh.remote(...) above its definition",
+    "readonly": "goes with one function or class: @cellmesh.remote(...) above its definition",
     "max_calls": "goes with one function: @cellmesh.remote(...) above its definition",
     "concurrency_groups": "goes with @cellmesh.method(...) in the class",
     "concurrency_group": "is of a method",

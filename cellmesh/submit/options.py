@@ -153,6 +153,7 @@ TABLE: dict[str, Option] = {
         is_selector,
     ),
     "keep_frames": Option(("task", "actor"), "True or False", is_one_of(True, False)),
+    "readonly": Option(("task", "actor"), "True or False", is_one_of(True, False)),
     "runtime_env": Option(("task", "actor"), runtime_env.ALLOWED, runtime_env.is_valid),
 }
 

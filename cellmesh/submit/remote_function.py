@@ -56,14 +56,14 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
 
     _cellmesh_is_function = True  # for modules below this one
 
-    def __init__(self, function: Callable[P, R], options: Options) -> None:
+    def __init__(self, function: Callable[P, R], options: Options, kinship: bytes = b"") -> None:
         plain = plain_of(function)
         wrapper: Any = self  # which cannot be called
         functools.update_wrapper(wrapper, plain, updated=())
         self.__wrapped__ = function
         self.__name__: str = name_of(function)
         self._definition = _definition_of(plain)
-        self._set_up(Export("function", self.__name__, function), options, spec_of(function))
+        self._set_up(Export("function", self.__name__, function, kinship=kinship), options, spec_of(function))
 
     def _set_up(self, export: Export, options: Options, spec: Spec | None, is_variant: bool = False) -> None:
         self._export = export
@@ -240,7 +240,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
         # State apart from creation: a function may refer to itself, and is then met again while its state is pickled.
         ref = self._export.ref_for_pickle(current_or_none(), self._options)
         if ref is None:
-            return _empty, (), (self._export.code, self._options)
+            return _empty, (), (self._export.code, self._options, self._export.kinship)
         metadata = {name: self.__dict__[name] for name in _METADATA if name in self.__dict__ and name != "__wrapped__"}
         return (
             _empty,
@@ -249,7 +249,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
         )
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        if len(state) == 2:
+        if len(state) == 3:
             self.__init__(*state)
             return
         ref, key, options, spec, metadata = state

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 from dask import config
 from dask._task_spec import Alias, DataNode, convert_legacy_graph
 from dask.callbacks import local_callbacks, unpack_callbacks
@@ -172,14 +171,7 @@ def _compute_watched(
 
 
 def _fetched(wanted: set[Key], refs: Mapping[Key, ObjectRef]) -> dict[Key, Any]:
-    """Values that may be written to, as Dask promises; those in the store are read by others, and read-only."""
-    return {key: _writable(value) for key, value in zip(wanted, get([refs[key] for key in wanted]), strict=True)}
-
-
-def _writable(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value if value.flags.writeable else value.copy()
-    return value.copy() if type(value).__module__.startswith("pandas.") and hasattr(value, "copy") else value
+    return dict(zip(wanted, get([refs[key] for key in wanted]), strict=True))
 
 
 def _run(node: Any, sources: list[Key], *values: Any) -> object:

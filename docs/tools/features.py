@@ -252,11 +252,18 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
     ],
     "Objects": [
         (
+            "Arrays without a copy, for their reader to change",
+            "must",
+            "",
+            "the same",
+            "runtime/objects/test_own_arrays.py::a_write_reaches_nobody_else",
+        ),
+        (
             "Arrays without a copy, read-only",
             "must",
             "get",
-            "the same",
-            "runtime/objects/test_objects.py::arrays_are_read_only_views_without_a_copy",
+            "get(readonly=True), remote(readonly=True)",
+            "runtime/objects/test_objects.py::views_that_all_readers_share_are_read_only",
         ),
         (
             "Arrays that several processes write",

@@ -66,9 +66,7 @@ class RemoteCells:
         if cell.ends_by_showing and self._host.is_to_be_saved:
             # The card keeps what is printed when the cell has ended.
             cell = dataclasses.replace(cell, has_last_expression=True)
-        code = dataclasses.replace(
-            code, changes=cell.changes, has_last_expression=cell.has_last_expression, keep=options.keep_frames
-        )
+        code = dataclasses.replace(code, has_last_expression=cell.has_last_expression, keep=options.keep_frames)
         return self.submission.submit(cell, code, run, options)
 
     def start_actor(self, text: str, head: list[str], options: argparse.Namespace) -> None:

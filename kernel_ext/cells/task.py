@@ -48,8 +48,6 @@ class CellCode:
         Futures of names that the cell may do without: the cell waits for them, and goes on if they have failed.
     kept : dict of str to Any
         What the notebook holds for names that the cell may leave alone: a value, or a future that is fetched only then.
-    changes : tuple of str
-        Names whose values the cell changes in place. What comes from the store is read-only, so it gets copies.
     not_sent : dict of str to str
         Why a name is not there although the notebook has it.
     lives_there : tuple of str
@@ -75,7 +73,6 @@ class CellCode:
     functions: frozenset[str] = frozenset()
     awaited: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
-    changes: tuple[str, ...] = ()
     not_sent: dict[str, str] = field(default_factory=dict)
     lives_there: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()

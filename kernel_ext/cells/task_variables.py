@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 import types
 from collections.abc import Mapping
@@ -48,9 +47,6 @@ def namespace_of(
             namespace[name] = _get(ref)
         except Exception as error:  # another task's failure: this one may not need the value at all
             not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
-    for name in cell.changes:
-        if name in namespace and namespace[name] is not there.get(name):
-            namespace[name] = _of_its_own(namespace[name])
     for name in cell.functions:
         namespace[name] = with_globals(namespace[name], namespace)
     return namespace
@@ -66,17 +62,6 @@ def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> typ
     new.__dict__.update(function.__dict__)
     new.__qualname__, new.__module__, new.__doc__ = function.__qualname__, function.__module__, function.__doc__
     return new
-
-
-def _of_its_own(value: Any) -> Any:
-    """A copy that may be written to, where the value may hold arrays that lie in the store."""
-    parts = value.values() if type(value) is dict else value if type(value) in (list, tuple, set) else [value]
-    if all(type(part) in HARMLESS for part in parts):
-        return value
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # whatever the classes of the user raise: what cannot be copied is what it was
-        return value
 
 
 def _get(ref: Any) -> Any:

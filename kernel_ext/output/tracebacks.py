@@ -24,7 +24,7 @@ ADVICE: tuple[tuple[type[Exception], re.Pattern[str], str], ...] = (
     (
         ValueError,
         re.compile(r"read-only|not writeable"),
-        "What cellmesh.get() and %fetch return lies in shared memory and is read-only: value.copy() may be changed.",
+        "A view that all readers share (readonly=True) is read-only: value.copy() may be changed.",
     ),
     (
         TypeError,

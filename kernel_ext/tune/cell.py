@@ -92,10 +92,9 @@ def _trial_of(
         functions=frozenset(captured.functions),
         awaited=captured.awaited,
         not_sent=captured.not_sent,
-        changes=body.changes,
         has_last_expression=body.has_last_expression,
     )
-    return CellTrial(code, tuple(captured.values), options.metric or ""), space
+    return CellTrial(code, tuple(captured.values), frozenset(body.changes), options.metric or ""), space
 
 
 def _tuner(trial: CellTrial, space: dict[str, Any], options: argparse.Namespace) -> Tuner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +26,15 @@ class CellTrial:
     code : CellCode
     values : tuple
         Of `code.names`; what lies in the store is a ref.
+    changes : frozenset of str
+        Those of `code.names` whose values the cell changes in place. Trials of one worker share the others.
     metric : str
         What the value of a last expression is reported as, if it is a number and nothing has been reported.
     """
 
     code: CellCode
     values: tuple[Any, ...]
+    changes: frozenset[str]
     metric: str
 
     @property
@@ -40,7 +44,7 @@ class CellTrial:
 
     def __call__(self, config: dict[str, Any]) -> Mapping[str, Any] | None:
         """Run the cell; returns the metrics that its last expression has, if it has any."""
-        values = tuple(get(value) if isinstance(value, ObjectRef) else value for value in self.values)
+        values = tuple(map(self._given, self.code.names, self.values))
         not_sent = dict(self.code.not_sent)
         context = get_context()
         before = context.iteration
@@ -49,3 +53,13 @@ class CellTrial:
             return last
         is_number = hasattr(last, "__float__") and not isinstance(last, (str, bytes))
         return {self.metric: last} if is_number and self.metric and context.iteration == before else None
+
+    def _given(self, name: str, value: Any) -> Any:
+        if isinstance(value, ObjectRef):
+            return get(value)
+        if name not in self.changes:
+            return value
+        try:
+            return copy.deepcopy(value)
+        except Exception:  # whatever the classes of the user raise: what cannot be copied is what it was
+            return value

@@ -32,7 +32,6 @@ static struct {
 
 static _Thread_local size_t wanted; /* bytes; 0: no array is to lie in the segment */
 static _Thread_local bool took;     /* one since that was said */
-static _Thread_local bool installed;
 
 /* ------------------------------------------------------------------ the segment's side */
 
@@ -193,12 +192,11 @@ bool array_memory_make_private(ClientObject *c)
     return segment_make_private(&c->s, begin, c->s.size) && done;
 }
 
-/* Makes numpy ask us, in this thread's context. A user's own handler is left alone. */
+/* Makes numpy ask us, in the current context, which each task has to itself. A user's own handler is left alone. */
 static void install(ClientObject *c)
 {
-    if (installed || c->s.fd < 0)
+    if (c->s.fd < 0)
         return;
-    installed = true;
     PyObject *present = PyDataMem_GetHandler();
     PyDataMem_Handler *ordinary = present ? PyCapsule_GetPointer(present, "mem_handler") : NULL;
     if (ordinary && strcmp(ordinary->name, "default_allocator") == 0) {
@@ -217,12 +215,12 @@ static void install(ClientObject *c)
 
 /* ------------------------------------------------------------------ results */
 
-size_t array_memory_expect(size_t size)
+void array_memory_expect(ClientObject *c, size_t size)
 {
-    size_t before = wanted;
     wanted = size;
     took = false;
-    return before;
+    if (size && size != ARRAY_MEMORY_NEVER)
+        install(c);
 }
 
 /* Whether `n` references are all that lead to the object: a weak one would give out another. */
@@ -288,6 +286,5 @@ size_t array_memory_learn(ClientObject *c, PyObject *value)
         return 0;
     if (took)
         return ARRAY_MEMORY_NEVER; /* there was one, and it is not for us: the function keeps what it returns */
-    install(c);
     return size;
 }

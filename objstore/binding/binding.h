@@ -18,6 +18,7 @@
 #include "formats/records.h"
 #include "memory/event.h"
 #include "memory/liveness.h"
+#include "memory/written_pages.h"
 #include "objects/object.h"
 #include "objects/verify_object.h"
 #include "recovery/check.h"
@@ -48,6 +49,7 @@ typedef struct {
     PyObject *name;
     size_t array_size; /* for array_memory_expect */
     uint32_t n_calls;  /* of those after some of which the worker leaves */
+    bool readonly;     /* its arguments' arrays are read-only views */
 } CachedFunction;
 
 /* Empties the place before destructors run, as these may look for a function there. */
@@ -77,10 +79,13 @@ typedef struct client_object {
     uint32_t *views; /* likewise: what in this process looks at the bytes of an object that may be offloaded */
     /* blocks of the segment whose pages this process has mapped, as far as copies know (bulk_copy.c) */
     _Atomic bool *mapped;
+    struct pagemap pagemap; /* see private_pages.c, which opens it when it first asks */
+    bool pagemap_asked;
     uint32_t drops[DROP_BUFFER], n_drops;
     int n_waiting; /* threads inside a wait, and one for good once there is a watcher */
     bool watching;
-    int depth;               /* tasks being run inside the waits of others */
+    bool main_waits;         /* the task's main thread in a wait: its CPU has been given back */
+    bool threads_wait;       /* ... as threads of it wait, and the process does nothing */
     _Atomic int trust;       /* does looking before sleeping pay? see client_sleep */
     PyObject *call_variable; /* of an async actor: the ContextVar that holds the number of the running call */
     uint32_t n_wakes;        /* wake() calls */
@@ -94,6 +99,7 @@ typedef struct client_object {
     CachedFunction *functions;
     uint32_t n_functions_freed; /* in the session, when they were last looked through */
     PyObject *instance;         /* the actor served */
+    bool readonly;              /* the arrays that its calls are given are read-only views */
     PyObject *flush_output;     /* sends what the tasks have printed and this process holds back, see held_output.c */
     bool holds_output;
     bool has_run;               /* whether tasks have run since the last collection of cycles */
@@ -168,6 +174,8 @@ int lock_to_inspect(ClientObject *c);
 
 /* Gives the lock back. If what was read is not `sound`: -1 with StoreError "corrupt". */
 int end_inspect(ClientObject *c, bool sound);
+/* Whether those are attached who are counted on, see client_table_is_sound. 0, or -1 with StoreError "corrupt". */
+int look_at_clients(ClientObject *c);
 int32_t pid_of_worker(const struct segment *s, uint32_t worker); /* 0: a remote node, whose tasks run there */
 /* Under the lock, so that the task that runs there cannot end first. For a remote node, its agent is notified, which
  * reads the flags. */
@@ -217,6 +225,11 @@ bool copy_init(ClientObject *c); /* false: no memory */
 /* large blocks without the GIL, by several threads */
 void copy_bytes(void *client, void *to, const void *from, size_t n);
 
+/* ---- process/private_pages.c: for codec_source */
+codec_pages *private_pages(void *client, const unsigned char *data, size_t size);
+void private_pages_forget(ClientObject *c); /* those that nobody uses */
+PyObject *core_private_pages(PyObject *module, PyObject *unused);
+
 /* ---- value.c: bytes in the segment <-> Python values */
 typedef struct { /* an encoded value on its way into an object */
     codec_out out;
@@ -234,13 +247,18 @@ int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 void tell_damage(void *client); /* for codec_hooks */
 /* A hook has its say about the exception that is set, if it is of a kind; the exception goes on. */
 void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
-PyObject *load_value(ClientObject *c, RefObject *ref);                  /* value, or raises what it describes */
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner); /* the bytes of a READY or ERROR object */
-PyObject *error_description(ClientObject *c, RefObject *ref);           /* tuple for make_error */
-PyObject *make_exception(ClientObject *c, RefObject *ref);              /* what a failed object describes */
+/* The value, or raises what it describes. `access` is what the reader gets of arrays; of shared ones everybody gets the
+ * same. */
+PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access);
+/* The bytes of a READY or ERROR object. */
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access);
+PyObject *error_description(ClientObject *c, RefObject *ref); /* tuple for make_error */
+PyObject *make_exception(ClientObject *c, RefObject *ref);    /* what a failed object describes */
 
-/* Waits for room. `spare`: as for offload_choose. 0: full or interrupted, with an exception. */
-uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare);
+/* Waits for room. 0: full or interrupted, with an exception. */
+uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs);
+/* For what lies on disk. 0: full, without an exception, or interrupted, with one. */
+uint64_t allocate_to_read(ClientObject *c, uint64_t size);
 
 /* ---- process/offload.c: offloading objects, and reading them back */
 /* Offloads an object. NO_ROOM: there is none that could go, or `why` (OFFLOAD_WHY_SIZE, "" at first) says why it
@@ -251,11 +269,13 @@ enum {
     SOME_ROOM = 1,
     ROOM_SOON = 2 /* others are at it, or it was read meanwhile */
 };
-int make_room(ClientObject *c, uint64_t spare, char *why);
+int make_room(ClientObject *c, char *why);
 /* After an operation failed for want of slots or memory, for the n-th time: 1: try it again; 0; -1: exception. */
 int find_room(ClientObject *c, int error, int n);
 void keep_in_memory(ClientObject *c, uint32_t slot);
-int bring_back(ClientObject *c, uint32_t slot); /* an object that this process reads; 0, or -1 with an exception */
+/* An object that this process reads; where the store has no room for it, `copy` has its bytes then. 0, or -1 with an
+ * exception. */
+int bring_back(ClientObject *c, uint32_t slot, PyObject **copy);
 /* How long this thread waits for that, a monotonic time in ns: NO_DEADLINE, or TOO_LATE once it has passed and an
  * exception says so. */
 extern _Thread_local int64_t bring_by_ns;
@@ -268,8 +288,7 @@ void note_view(PyObject *owner, bool begins); /* for codec_source; `owner` is a 
 
 /* ---- array_memory.c: results written where they will lie */
 #define ARRAY_MEMORY_NEVER SIZE_MAX
-/* arrays of so many bytes shall lie in the segment; returns what was said before */
-size_t array_memory_expect(size_t size);
+void array_memory_expect(ClientObject *c, size_t size); /* arrays of so many bytes shall lie in the segment */
 /* 1: `value` is the object now; 0: it cannot be; -1 */
 int array_memory_seal(ClientObject *c, uint32_t slot, PyObject *value);
 size_t array_memory_learn(ClientObject *c, PyObject *value); /* what to expect after `value` had to be copied */
@@ -323,8 +342,6 @@ bool watch_changed(PyObject *watch);
 bool watch_is_due(PyObject *watch); /* for a call: whether what pointers do not tell is to be looked at */
 
 /* ---- worker/run.c */
-/* Runs the task that makes `object` here and now, on top of the task that waits for it. False: it cannot be had. */
-bool run_awaited(ClientObject *c, uint32_t object);
 PyObject *function_name(ClientObject *c, uint32_t slot); /* new reference to a str; never fails with an exception */
 
 /* ---- worker/steps.c, facts.c, groups.c */

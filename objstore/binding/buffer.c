@@ -1,5 +1,6 @@
-/* Buffer: a view of bytes in the segment, read-only unless they are shared, which holds a reference to what keeps them
- * there. memoryview cannot do that by itself: it needs an exporter, and this is it. */
+/* Buffer: a view of bytes in the segment, which holds a reference to what keeps them there. It is read-only unless they
+ * are shared, or lie in private pages over the segment, which the last Buffer over them gives back. memoryview cannot
+ * do that by itself: it needs an exporter, and this is it. */
 #include "codec/internal.h"
 
 #include <structmember.h>
@@ -8,6 +9,7 @@ typedef struct buffer {
     PyObject_HEAD
     PyObject *owner;    /* refers to nothing, so there are no cycles for the garbage collector to find */
     codec_view_fn note; /* told of our end; may be NULL */
+    codec_pages *pages; /* that the bytes lie in; NULL: in the segment itself */
     const unsigned char *bytes;
     Py_ssize_t size;
     bool writable;
@@ -19,6 +21,7 @@ static void buffer_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     buffer *b = (buffer *)self;
+    codec_pages_release(b->pages); /* first: they show the owner's bytes wherever they have not been written to */
     if (b->note != NULL)
         b->note(b->owner, false);
     Py_DECREF(b->owner);
@@ -63,7 +66,8 @@ int buffer_init(PyObject *module)
     return buffer_type == NULL ? -1 : PyModule_AddType(module, buffer_type);
 }
 
-PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size, bool writable)
+PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size, bool writable,
+                     codec_pages *pages)
 {
     buffer *self = PyObject_New(buffer, buffer_type);
     if (self == NULL)
@@ -75,5 +79,8 @@ PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *b
     self->bytes = bytes;
     self->size = (Py_ssize_t)size;
     self->writable = writable;
+    self->pages = pages;
+    if (pages != NULL)
+        pages->n_users++;
     return (PyObject *)self;
 }

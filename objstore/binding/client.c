@@ -88,6 +88,11 @@ int lock_to_inspect(ClientObject *c)
     return header_is_safe(&c->s) ? 0 : end_inspect(c, false);
 }
 
+int look_at_clients(ClientObject *c)
+{
+    return lock_to_inspect(c) < 0 ? -1 : end_inspect(c, client_table_is_sound(&c->s));
+}
+
 void flush_drops(ClientObject *c)
 {
     uint32_t gone[DROP_BUFFER], n = 0;
@@ -165,6 +170,7 @@ static PyObject *client_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     ClientObject *c = (ClientObject *)type->tp_alloc(type, 0);
     if (!c)
         return NULL;
+    c->pagemap.fd = -1;
     c->store_error_type = Py_NewRef(state->store_error);
     c->codec.ref_type = state->ref_type;
     c->codec.ref_slot = ref_slot;
@@ -245,6 +251,7 @@ static PyObject *client_close(ClientObject *c, PyObject *unused)
         wake_fd_end(c);
     }
     c->closed = true;
+    private_pages_forget(c);
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);
@@ -260,6 +267,7 @@ static void client_dealloc(ClientObject *c)
     if (c->pid)
         wake_fd_end(c);
     forked_forget(c);
+    private_pages_forget(c);
     if (c->weakrefs)
         PyObject_ClearWeakRefs((PyObject *)c);
     client_clear(c);

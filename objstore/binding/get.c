@@ -36,10 +36,11 @@ typedef struct {
     PyObject *refs, *timeout_object;
     double timeout;
     bool return_exceptions, wants_error; /* the latter: what getting it would raise, or None */
+    bool readonly;
     bool *mixed; /* NULL, or to be set, in place of an exception, when something in a list is no ref */
 } GetCall;
 
-/* get(refs, timeout=None, *, return_exceptions=False) */
+/* get(refs, timeout=None, *, return_exceptions=False, readonly=False) */
 static int parse_get(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, GetCall *call)
 {
     Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
@@ -51,20 +52,23 @@ static int parse_get(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
         if (nargs < 2 && PyUnicode_CompareWithASCIIString(name, "timeout") == 0) {
             call->timeout_object = value;
-        } else if (PyUnicode_CompareWithASCIIString(name, "return_exceptions") == 0) {
-            int flag = PyObject_IsTrue(value);
-            if (flag < 0)
-                return -1;
-            call->return_exceptions = flag;
         } else {
-            wrong = true;
+            bool *flag = PyUnicode_CompareWithASCIIString(name, "return_exceptions") == 0 ? &call->return_exceptions
+                         : PyUnicode_CompareWithASCIIString(name, "readonly") == 0        ? &call->readonly
+                                                                                          : NULL;
+            int set = flag ? PyObject_IsTrue(value) : 0;
+            if (set < 0)
+                return -1;
+            if (flag)
+                *flag = set;
+            wrong = !flag;
         }
     }
     if (wrong) {
         PyErr_Format(
             PyExc_TypeError,
-            "get(refs, timeout=None, *, return_exceptions=False) takes one ObjectRef or list of them, a timeout, "
-            "and whether to return exceptions");
+            "get(refs, timeout=None, *, return_exceptions=False, readonly=False) takes one ObjectRef or list of them, "
+            "a timeout, whether to return exceptions, and whether arrays are read-only");
         return -1;
     }
     return parse_timeout(call->timeout_object, &call->timeout);
@@ -89,10 +93,10 @@ static PyObject *exception_as_value(ClientObject *c)
     return take_exception();
 }
 
-static PyObject *get_one(ClientObject *c, RefObject *ref, bool return_exceptions)
+static PyObject *get_one(ClientObject *c, RefObject *ref, const GetCall *call)
 {
-    PyObject *value = load_value(c, ref);
-    return value || !return_exceptions ? value : exception_as_value(c);
+    PyObject *value = load_value(c, ref, call->readonly ? CODEC_READ_ONLY : CODEC_OWN);
+    return value || !call->return_exceptions ? value : exception_as_value(c);
 }
 
 static PyObject *get_list(ClientObject *c, const GetCall *call)
@@ -120,13 +124,13 @@ static PyObject *get_list(ClientObject *c, const GetCall *call)
     for (Py_ssize_t i = 0; i < n && !call->return_exceptions; i++) {
         uint32_t state = object_state(&c->s.objects[((RefObject *)refs[i])->slot]);
         if (state == OBJECT_ERROR || state == OBJECT_FAILED) {
-            load_value(c, (RefObject *)refs[i]);
+            load_value(c, (RefObject *)refs[i], CODEC_OWN);
             goto done;
         }
     }
     values = PyList_New(n);
     for (Py_ssize_t i = 0; values && i < n; i++) {
-        PyObject *value = get_one(c, (RefObject *)refs[i], call->return_exceptions);
+        PyObject *value = get_one(c, (RefObject *)refs[i], call);
         if (!value)
             Py_CLEAR(values);
         else
@@ -151,7 +155,7 @@ static inline PyObject *get_ref(ClientObject *c, const GetCall *call)
     else if (result == 0 && call->wants_error)
         value = object_state(o) == OBJECT_READY ? Py_NewRef(Py_None) : make_exception(c, ref);
     else if (result == 0)
-        value = get_one(c, ref, call->return_exceptions);
+        value = get_one(c, ref, call);
     return end_get(c, outer, value, call->refs, call->timeout_object);
 }
 
@@ -220,7 +224,7 @@ PyObject *core_make_get(PyObject *module, PyObject *args)
     return get;
 }
 
-PyMethodDef get_methods[] = {
-    {"get", FAST(client_get), METH_FASTCALL | METH_KEYWORDS,
-     "get(refs, timeout=None, *, return_exceptions=False)\n--\n\nThe value of a ref, or of each ref of a list."},
-    {NULL}};
+PyMethodDef get_methods[] = {{"get", FAST(client_get), METH_FASTCALL | METH_KEYWORDS,
+                              "get(refs, timeout=None, *, return_exceptions=False, readonly=False)\n--\n\nThe value of "
+                              "a ref, or of each ref of a list."},
+                             {NULL}};

@@ -37,6 +37,8 @@ static PyMethodDef functions[] = {
     {"create_segment", (PyCFunction)(void (*)(void))create_segment, METH_VARARGS | METH_KEYWORDS,
      "create_segment(size, n_objects=1<<20, n_tasks=1<<20, n_actors=4096, n_events=1<<19)\n--\n\nA sealed memfd with "
      "an empty segment that has room for `size` bytes of values; returns the descriptor."},
+    {"private_pages", core_private_pages, METH_NOARGS,
+     "private_pages()\n--\n\nThis process's private pages over objects: (address, bytes, the segment's address)."},
     {"refs_are_plain", core_refs_are_plain, METH_O,
      "refs_are_plain(flag, /)\n--\n\nWhether refs are true and unequal to any value, as Ray's, or refuse to say; "
      "returns what was so before."},

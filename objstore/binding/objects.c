@@ -39,7 +39,7 @@ static PyObject *client_context_object(ClientObject *c, PyObject *unused)
         return NULL;
     if (!client_context(&c->s, &slot))
         Py_RETURN_NONE;
-    PyObject *ref = ref_new(c, slot, true), *value = ref ? load_value(c, (RefObject *)ref) : NULL;
+    PyObject *ref = ref_new(c, slot, true), *value = ref ? load_value(c, (RefObject *)ref, CODEC_OWN) : NULL;
     Py_XDECREF(ref);
     return value;
 }

@@ -128,7 +128,7 @@ static PyObject *client_placement_reserved(ClientObject *c, PyObject *number)
 
 static PyObject *describing_object(ClientObject *c, uint32_t object)
 {
-    PyObject *ref = ref_new(c, object, true), *value = ref ? load_value(c, (RefObject *)ref) : NULL;
+    PyObject *ref = ref_new(c, object, true), *value = ref ? load_value(c, (RefObject *)ref, CODEC_OWN) : NULL;
     Py_XDECREF(ref);
     return value;
 }

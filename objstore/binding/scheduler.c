@@ -106,6 +106,35 @@ static PyObject *client_idle_workers(ClientObject *c, PyObject *args)
     return list_done(list, ok);
 }
 
+/* (that serve an actor, that run a task which waits, that run a task or call which does not) */
+static PyObject *client_count_workers(ClientObject *c, PyObject *args)
+{
+    uint32_t n_actors = 0, n_blocked = 0, n_busy = 0;
+    (void)args;
+    if (lock_to_inspect(c) < 0)
+        return NULL;
+    for (uint32_t i = 0; i < MAX_CLIENTS; i++) {
+        struct client_view v;
+        if (!client_look(&c->s, i, &v) || v.role != ROLE_WORKER)
+            continue;
+        n_actors += v.actor_1 != 0;
+        n_blocked += !v.actor_1 && v.blocked;
+        n_busy += v.seq && !v.blocked;
+    }
+    segment_unlock(&c->s);
+    return Py_BuildValue("III", n_actors, n_blocked, n_busy);
+}
+
+static PyObject *client_fail_deepest(ClientObject *c, PyObject *n_processes)
+{
+    unsigned long n = PyLong_AsUnsignedLong(n_processes);
+    if (PyErr_Occurred() || lock_to_inspect(c) < 0)
+        return NULL;
+    bool failed = task_fail_deepest(&c->s, (uint32_t)n);
+    segment_unlock(&c->s);
+    return PyBool_FromLong(failed);
+}
+
 static PyObject *client_n_detached(ClientObject *c, PyObject *args)
 {
     (void)args;
@@ -147,6 +176,12 @@ PyMethodDef scheduler_methods[] = {
     {"retire", (PyCFunction)client_retire, METH_O,
      "retire(index, /)\n--\n\nAsks an idle worker to leave; False: it is not idle."},
     {"idle_workers", (PyCFunction)client_idle_workers, METH_NOARGS, "idle_workers()\n--\n\nIndices of idle workers."},
+    {"count_workers", (PyCFunction)client_count_workers, METH_NOARGS,
+     "count_workers()\n--\n\nThose that serve an actor, that run a task which waits, and that run something which does "
+     "not."},
+    {"fail_deepest", (PyCFunction)client_fail_deepest, METH_O,
+     "fail_deepest(n_processes, /)\n--\n\nThe task that is waited for at the greatest depth will not run; False: there "
+     "is none."},
     {"n_detached", (PyCFunction)client_n_detached, METH_NOARGS, "n_detached()\n--\n\nHow many detached actors live."},
     {"stopped_owner", (PyCFunction)client_stopped_owner, METH_NOARGS,
      "stopped_owner()\n--\n\nThe StoppedOwner of the lock. Takes no lock."},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FULL_PATIENCE_NS (INT64_C(8) * 1000 * 1000 * 1000) /* how long a full store is waited for */
+#define READ_PATIENCE_NS (INT64_C(100) * 1000 * 1000)      /* ... for others that move something */
 /* how long idle workers may take to let go of functions that are gone */
 #define ANSWER_NS (INT64_C(20) * 1000 * 1000)
 #define FULL_PAUSE_MAX_NS (INT64_C(50) * 1000 * 1000)
@@ -82,14 +83,12 @@ static uint64_t allocate_or_tell(ClientObject *c, uint64_t size, uint32_t n_refs
     return 0;
 }
 
-/* Space in the arena. What this process has let go of but not yet given back comes first, then what can be offloaded;
- * while others work, a process that makes too much too fast waits for them a little, unless it serves other machines,
- * which would wait with it. */
-uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spare)
+/* Space in the arena, where there was none at once. What this process has let go of but not yet given back comes first,
+ * then what can be offloaded; `waits`: then what others may give up while they work. 0: there is none, `why` may say
+ * more; or an exception. */
+static uint64_t find_space(ClientObject *c, uint64_t size, uint32_t n_refs, int64_t patience, bool waits, char *why)
 {
-    uint64_t offset = try_allocate(c, size, n_refs);
-    if (offset)
-        return offset;
+    uint64_t offset;
     flush_drops(c);
     cycle_gc_drop_functions(c);
     if (c->hooks.let_go_arguments) {
@@ -100,8 +99,6 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         flush_drops(c);
     }
     bool collected = false, asked = cycle_gc_ask_others(c);
-    char why[OFFLOAD_WHY_SIZE] = "";
-    int64_t patience = c->s.clients[c->s.me].role == ROLE_REMOTE_NODE ? 0 : FULL_PATIENCE_NS;
     int64_t end = monotonic_ns() + patience, answered = asked ? monotonic_ns() + ANSWER_NS : 0, pause = 1000 * 1000;
     bool fits = size < c->s.h->arena.end - c->s.h->arena.begin;
     while (!(offset = try_allocate(c, size, n_refs)) && fits) {
@@ -111,14 +108,14 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
             continue;
         }
         asked = asked && monotonic_ns() < answered;
-        int made = asked ? ROOM_SOON : why[0] ? NO_ROOM : make_room(c, spare, why);
+        int made = asked ? ROOM_SOON : why[0] ? NO_ROOM : make_room(c, why);
         if (made == ROOM_FAILED)
             return 0;
         if (made == SOME_ROOM) {
             end = monotonic_ns() + patience;
             continue;
         }
-        if (monotonic_ns() >= end || (made != ROOM_SOON && !others_work(c)))
+        if (monotonic_ns() >= end || (made != ROOM_SOON && !(waits && others_work(c))))
             break;
         uint32_t seen = client_inbox(&c->s);
         struct segment *s = &c->s;
@@ -129,14 +126,36 @@ uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs, uint64_t spar
         if (PyErr_CheckSignals() < 0 || client_usable(c) < 0)
             return 0;
     }
-    if (!offset && fits && !collected)
+    if (!offset && fits && !collected && waits)
         cycle_gc_collect(c, true);
-    return offset || client_usable(c) < 0 ? offset : allocate_or_tell(c, size, n_refs, why);
+    return offset;
+}
+
+/* A process that makes too much too fast waits for others a little, unless it serves other machines, which would wait
+ * with it. */
+uint64_t allocate(ClientObject *c, uint64_t size, uint32_t n_refs)
+{
+    uint64_t offset = try_allocate(c, size, n_refs);
+    if (offset)
+        return offset;
+    char why[OFFLOAD_WHY_SIZE] = "";
+    int64_t patience = c->s.clients[c->s.me].role == ROLE_REMOTE_NODE ? 0 : FULL_PATIENCE_NS;
+    offset = find_space(c, size, n_refs, patience, true, why);
+    return offset || PyErr_Occurred() || client_usable(c) < 0 ? offset : allocate_or_tell(c, size, n_refs, why);
+}
+
+uint64_t allocate_to_read(ClientObject *c, uint64_t size)
+{
+    uint64_t offset = try_allocate(c, size, 0);
+    if (offset)
+        return offset;
+    char why[OFFLOAD_WHY_SIZE] = "";
+    return find_space(c, size, 0, READ_PATIENCE_NS, false, why);
 }
 
 static int seal_in_arena(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e)
 {
-    uint64_t offset = allocate(c, e->size, e->out.n_refs, 0);
+    uint64_t offset = allocate(c, e->size, e->out.n_refs);
     if (!offset)
         return -1;
     write_payload(c, offset, e);
@@ -290,15 +309,16 @@ void tell_damage(void *client)
     raise_core_error(client, OBJSTORE_CORRUPT, "something has overwritten an object's bytes");
 }
 
-static PyObject *decode_inline(ClientObject *c, const struct object_slot *o)
+static PyObject *decode_inline(ClientObject *c, const struct object_slot *o, enum codec_access access)
 {
-    codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes};
+    codec_source source = {.make_ref = ref_make, .ctx = c, .copy = copy_bytes, .access = access};
     if (o->size > OBJECT_INLINE_SIZE)
         return raise_core_error(c, OBJSTORE_CORRUPT, "an object is larger than its slot");
     return codec_decode(&c->codec, o->u.inline_data, o->size, &source);
 }
 
-static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view)
+static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, PyObject *owner, codec_view_fn view,
+                              enum codec_access access)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t size = o->size, room = offset < c->s.size ? c->s.size - offset : 0, refs_at = (size + 3) & ~UINT64_C(3);
@@ -313,29 +333,42 @@ static PyObject *decode_arena(ClientObject *c, uint32_t slot, uint64_t offset, P
                            .ctx = c,
                            .copy = copy_bytes,
                            .view = view,
-                           .writable = view == shared_note_view};
+                           .access = access,
+                           .pages = private_pages};
     return codec_decode(&c->codec, c->s.base + offset, size, &source);
 }
 
-PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner)
+/* Of a value without references, as all that lies on disk. */
+static PyObject *decode_copy(ClientObject *c, PyObject *bytes, enum codec_access access)
+{
+    codec_source source = {.owner = bytes, .make_ref = ref_make, .ctx = c, .copy = copy_bytes, .access = access};
+    return codec_decode(&c->codec, (unsigned char *)PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), &source);
+}
+
+PyObject *decode_slot(ClientObject *c, uint32_t slot, PyObject *owner, enum codec_access access)
 {
     struct object_slot *o = &c->s.objects[slot];
     uint64_t offset = atomic_load_explicit(&o->offset, memory_order_relaxed);
     if (!offset)
-        return decode_inline(c, o);
+        return decode_inline(c, o, access);
     if (__builtin_expect(object_in_arena_is_shared(o), 0))
-        return shared_reserve() < 0 ? NULL : decode_arena(c, slot, offset, owner, shared_note_view);
+        return shared_reserve() < 0 ? NULL : decode_arena(c, slot, offset, owner, shared_note_view, CODEC_SHARED);
     if (o->size < OBJECT_MOVABLE)
-        return decode_arena(c, slot, offset, owner, NULL);
+        return decode_arena(c, slot, offset, owner, NULL, access);
     /* from here on it stays where it is seen to be, though for a moment it may be said to be away */
     begin_reading(c, slot);
     if (!atomic_load_explicit(&o->u.arena.used, memory_order_relaxed))
         atomic_store_explicit(&o->u.arena.used, 1, memory_order_relaxed);
     int back = 0;
-    while (((offset = atomic_load(&o->offset)) & OBJECT_ABSENT) && back == 0)
-        back = bring_back(c, slot);
-    PyObject *value = back < 0 ? NULL : decode_arena(c, slot, offset, owner, note_view);
+    PyObject *copy = NULL, *value = NULL;
+    while (((offset = atomic_load(&o->offset)) & OBJECT_ABSENT) && back == 0 && !copy)
+        back = bring_back(c, slot, &copy);
+    if (copy)
+        value = decode_copy(c, copy, access);
+    else if (back == 0)
+        value = decode_arena(c, slot, offset, owner, note_view, access);
     end_reading(c, slot);
+    Py_XDECREF(copy);
     return value;
 }
 
@@ -343,7 +376,7 @@ PyObject *error_description(ClientObject *c, RefObject *ref)
 {
     struct object_slot *o = &c->s.objects[ref->slot];
     if (object_state(o) == OBJECT_ERROR)
-        return decode_slot(c, ref->slot, (PyObject *)ref);
+        return decode_slot(c, ref->slot, (PyObject *)ref, CODEC_OWN);
     return make_record(c, RECORD_FAILURE, "ssiK", "system", failure_name(o->u.failure.code), (int)o->u.failure.detail,
                        (unsigned long long)o->u.failure.seq);
 }
@@ -378,10 +411,10 @@ void tell_hook(PyObject *hook, PyObject *kind, PyObject *about)
     PyErr_Restore(type, error, traceback);
 }
 
-PyObject *load_value(ClientObject *c, RefObject *ref)
+PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access)
 {
     if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY) {
-        PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref);
+        PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref, access);
         if (__builtin_expect(!value, 0))
             tell_hook(c->hooks.value_failed, PyExc_Exception, (PyObject *)ref);
         return value;

@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <time.h>
 
 /* then it is looked at whether resources or processes are missing, and told */
 #define PATIENCE_NS (INT64_C(2) * 1000 * 1000 * 1000)
-/* Levels of tasks on one worker's stack. Each costs a few Python frames of the thousand there are. */
-#define DEPTH_MAX 40
+/* Refs whose tasks are told in one critical section that they are waited for. */
+#define TOLD_AT_ONCE 256
 #define ALWAYS_NOTIFY (INT_MIN / 2)
 
 int parse_timeout(PyObject *timeout, double *seconds)
@@ -56,21 +57,97 @@ static void look(ClientObject *c, Watch *w)
     w->n_pending = kept;
 }
 
-/* A worker blocked in get runs what it waits for itself, in the middle of its own task, as far as no other process has
- * begun it. Only what it waits for: any other task might in turn wait for the one beneath it on the stack. 1: ran
- * something. */
-static int help(ClientObject *c, const Watch *w, uint32_t task_1)
+/* What a thread knows of the task that it waits for, which is not always its own: of a worker's task the threads that
+ * the user's code has started wait for it, too. */
+typedef struct {
+    uint32_t task_1;
+    uint64_t seq;
+    bool of_user;        /* the thread */
+    bool blocked;        /* by this thread, of_user: by one of them */
+    uint32_t depth;      /* of what it waits for, as far as that has been told */
+    int64_t looked, cpu; /* of_user: when it was last looked how busy the process is, and its CPU time then */
+} Waiter;
+
+#define THREAD_SLICE_NS (INT64_C(1) * 1000 * 1000)
+
+static int64_t cpu_ns(void)
 {
-    int ran = 0;
-    for (Py_ssize_t i = 0; i < w->n_pending; i++) {
-        ran |= run_awaited(c, ((RefObject *)w->refs[w->pending[i]])->slot);
-        /* asked while an inner task had the interrupt's attention */
-        if (c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL) {
-            PyErr_SetNone(PyExc_KeyboardInterrupt);
-            return -1;
-        }
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static Waiter this_waiter(const ClientObject *c)
+{
+    const struct client_slot *me = &c->s.clients[c->s.me];
+    Waiter waiter = {.task_1 = current_task_of(c)};
+    if (!waiter.task_1 && me->role == ROLE_WORKER && !me->actor_1 && !c->call_variable) {
+        waiter.task_1 = me->task_1;
+        waiter.of_user = waiter.task_1;
+        waiter.looked = monotonic_ns();
+        waiter.cpu = cpu_ns();
     }
-    return ran;
+    if (waiter.task_1)
+        waiter.seq = c->s.tasks[waiter.task_1 - 1].seq;
+    return waiter;
+}
+
+/* A thread of the user's may outlive the task. */
+static bool has_task(const ClientObject *c, const Waiter *waiter)
+{
+    const struct task_slot *t = &c->s.tasks[waiter->task_1 ? waiter->task_1 - 1 : 0];
+    return waiter->task_1 && t->seq == waiter->seq && t->worker == c->s.me && atomic_load(&t->state) == TASK_RUNNING;
+}
+
+/* The task waits when its main thread does, and when another thread of it does while the process uses no CPU. */
+static void begin_to_wait(ClientObject *c, Waiter *waiter)
+{
+    if (waiter->of_user || waiter->blocked)
+        return;
+    task_block(&c->s, waiter->task_1 - 1);
+    c->main_waits = waiter->blocked = true;
+}
+
+static void look_how_busy(ClientObject *c, Waiter *waiter)
+{
+    int64_t now = monotonic_ns(), cpu = cpu_ns(), span = now - waiter->looked, used = cpu - waiter->cpu;
+    if (span < THREAD_SLICE_NS || !has_task(c, waiter))
+        return;
+    waiter->looked = now;
+    waiter->cpu = cpu;
+    if (used < span / 8 && !c->threads_wait) {
+        task_block(&c->s, waiter->task_1 - 1);
+        c->threads_wait = true;
+    } else if (used > span / 2 && c->threads_wait && !c->main_waits) {
+        task_unblock(&c->s, waiter->task_1 - 1);
+        c->threads_wait = false;
+    }
+}
+
+static void end_to_wait(ClientObject *c, const Waiter *waiter)
+{
+    if (waiter->of_user ? !has_task(c, waiter) || !c->threads_wait : !waiter->blocked)
+        return;
+    if (!waiter->of_user)
+        c->main_waits = false;
+    if (!c->main_waits)
+        task_unblock(&c->s, waiter->task_1 - 1);
+    c->threads_wait = false;
+}
+
+/* What the task waits for goes before what no task waits for. How deep that is may grow meanwhile. */
+static void let_them_go_first(ClientObject *c, const Watch *w, Waiter *waiter)
+{
+    uint32_t depth = task_depth_below(&c->s.tasks[waiter->task_1 - 1]);
+    if (depth <= waiter->depth)
+        return;
+    waiter->depth = depth;
+    for (Py_ssize_t i = 0; i < w->n_pending;) {
+        segment_lock(&c->s);
+        for (Py_ssize_t end = i + TOLD_AT_ONCE; i < end && i < w->n_pending; i++)
+            task_waits_for(&c->s, waiter->task_1 - 1, ((RefObject *)w->refs[w->pending[i]])->slot);
+        segment_unlock(&c->s);
+    }
 }
 
 /* Tells the user, once, why nothing happens. */
@@ -85,6 +162,10 @@ static int tell(PyObject *hook, PyObject *ref)
     Py_XDECREF(result);
     return 0;
 }
+
+/* Nothing has happened for long, perhaps because something has overwritten who is to be woken: -1, with an exception.
+ * Nobody waits for the lock here, whose owner may be stopped. */
+static int wait_in_vain(ClientObject *c) { return atomic_load(&c->s.h->lock) ? 0 : look_at_clients(c); }
 
 /* Sleeps for a slice at most, and makes the next one longer. A thread that sleeps for more than the first sees to it
  * that SIGINT wakes it, which costs too much for a short wait: from the look at the signals on each interrupt is news
@@ -109,11 +190,9 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
 {
     struct client_slot *me = &c->s.clients[c->s.me];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
-    uint32_t task_1 = current_task_of(c);
-    bool helps = w->kind != WAIT_TO_LOOK && timeout < 0 && task_1 && !c->s.tasks[task_1 - 1].actor_1;
-    bool blocked = false, told = !c->hooks.waits_long;
-    bool loop_told = !c->call_variable || !task_1 || !c->hooks.blocks_loop;
-    int64_t slice = FIRST_SLICE_NS;
+    Waiter waiter = this_waiter(c);
+    bool told = !c->hooks.waits_long, loop_told = !c->call_variable || !waiter.task_1 || !c->hooks.blocks_loop;
+    int64_t slice = waiter.of_user ? THREAD_SLICE_NS : FIRST_SLICE_NS;
     int64_t patience = told ? 0 : monotonic_ns() + PATIENCE_NS;
     int result = 0;
     for (;;) {
@@ -131,21 +210,9 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             result = 1;
             break;
         }
-        /* First on our own CPU: given back before, it would let another parent start, and children spread over a
-         * process each. But who has been asked to stop runs nothing more: the interrupt may be still to come (an import
-         * holds it off), and would find the inner task, which nobody has asked. */
-        if (helps && c->depth < DEPTH_MAX && !(c->s.tasks[task_1 - 1].flags & TASK_FLAG_CANCEL)) {
-            int ran = help(c, w, task_1);
-            if (ran < 0) {
-                result = -1;
-                break;
-            }
-            if (ran)
-                continue;
-        }
-        if (!blocked && task_1) {
-            task_block(&c->s, task_1 - 1);
-            blocked = true;
+        if (has_task(c, &waiter)) {
+            let_them_go_first(c, w, &waiter);
+            begin_to_wait(c, &waiter);
         }
         flush_drops(c);
         atomic_fetch_add_explicit(&c->s.h->n_waits, 1, memory_order_relaxed);
@@ -156,6 +223,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
         }
         result = sleep_a_slice(c, seen, left, &slice);
         c->n_waiting--;
+        if (waiter.of_user)
+            look_how_busy(c, &waiter);
         if (result < 0)
             break;
         if (!told && w->n_pending && monotonic_ns() > patience) {
@@ -172,13 +241,13 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
                 break;
             }
         }
-        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0) {
+        if (PyErr_CheckSignals() < 0 || client_usable(c) < 0 ||
+            (slice == LAST_SLICE_NS && client_inbox(&c->s) == seen && wait_in_vain(c) < 0)) {
             result = -1;
             break;
         }
     }
-    if (blocked)
-        task_unblock(&c->s, task_1 - 1);
+    end_to_wait(c, &waiter);
     return result;
 }
 
@@ -319,6 +388,8 @@ static PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
         uint32_t now = client_seals(&c->s);
         int64_t left = end == INT64_MAX ? INT64_MAX / 2 : end - monotonic_ns();
         if (now != c->watch_seen || left <= 0) {
+            if (now == c->watch_seen && timeout > 0 && wait_in_vain(c) < 0)
+                return NULL;
             c->watch_seen = now;
             break;
         }

@@ -45,7 +45,7 @@
 #include "memory/arena.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x6873656d6c6c6563) /* "cellmesh" */
-#define LAYOUT_VERSION 11u
+#define LAYOUT_VERSION 12u
 
 #define MAX_SLOTS (UINT32_MAX / 2) /* objects, tasks: "index + 1" and a mark beyond all indices fit into 32 bits */
 #define MAX_CLIENTS 256u           /* bits in `holders` and `waiters` */
@@ -56,6 +56,7 @@
 #define MAX_CLASSES (1u << CLASS_BITS) /* resource shapes of tasks and actors at a time */
 #define N_LASTING_CLASSES 4u           /* the first ones are never given up, so that plain tasks always have a class */
 #define N_LANES 8u                     /* queues of a resource class, by function: they take turns */
+#define N_DEPTHS 8u                    /* its queues of tasks that other tasks wait for, by depth */
 #define MAX_GPUS 32u                   /* bits in a task's gpu mask */
 #define KIND_NAME_SIZE 32u
 #define OBJECT_INLINE_SIZE 24u
@@ -102,7 +103,8 @@ enum failure_code {
     FAILURE_UNROUTED = 13,
     FAILURE_TIMED_OUT = 14, /* it ran longer than allowed and was killed; detail: the limit in ms */
     /* it was to run on another machine, and needs a shared object of this one; detail: the object's slot */
-    FAILURE_SHARED_STAYS = 15
+    FAILURE_SHARED_STAYS = 15,
+    FAILURE_TOO_DEEP = 16 /* all processes waited for such tasks; detail: how many processes */
 };
 
 struct object_slot {
@@ -201,7 +203,6 @@ enum task_flags {
     TASK_FLAG_BLOCKED = 16, /* sleeps in get or wait; its CPU has been given back */
     TASK_FLAG_RETRY_EXCEPTIONS = 32,
     TASK_FLAG_TIMED = 64,     /* has an entry in the table of times */
-    TASK_FLAG_LENT = 128,     /* not of a call: runs on the CPU of the task that waits for it */
     TASK_FLAG_LOOSE = 128,    /* of a call: cancelled, and dropped by one of its two lists */
     TASK_FLAG_STREAM = 256,   /* a generator: its last ref is the stream object */
     TASK_FLAG_REMOTE = 512,   /* runs on another machine: holds no resources of this one */
@@ -230,7 +231,9 @@ struct task_slot {
     uint16_t flags;      /* L  task_flags */
     uint32_t arguments_size;
     /* L  the submitting client; MAX_CLIENTS once it has died, as the next client in its slot is another caller */
-    uint16_t caller;
+    uint16_t caller : 9;
+    uint16_t depth : 6;    /* L  how many tasks deep it is waited for, N_DEPTHS at most; 0: by no task */
+    uint16_t in_place : 1; /* L  it may begin through a full gate: the task that waits for it went through that */
     /*    of a call: its concurrency group; of a task: its worker leaves after so many calls, 0: never */
     uint16_t group;
     uint32_t gpu_mask; /* L  the devices it holds while it runs */
@@ -426,8 +429,10 @@ struct resource_class {
     int64_t demand[MAX_KINDS];
     int64_t hold[MAX_KINDS]; /* what an actor keeps once it is constructed */
     struct place place;
-    struct lane lanes[N_LANES];
-    uint32_t n_ready;    /* L  not counting cancelled ones */
+    struct lane lanes[N_LANES + N_DEPTHS]; /* the further ones by depth, from 1 on */
+    uint32_t depths;                       /* L  bits of those that hold tasks */
+    uint32_t n_in_place;                   /* L  ready tasks that may begin through a full gate */
+    uint32_t n_ready;                      /* L  not counting cancelled ones */
     uint32_t env;        /*    environment that the worker must have, 0: none; see worker_suits, ENV_TRAVELS */
     uint32_t generation; /* L  even: given up, and another shape may use the slot; see resource_number */
     uint32_t gate_1;     /*    the gate of the function in `terms`, 0: none */
@@ -481,6 +486,7 @@ struct header {
     uint32_t n_gates; /* L  gates ever used */
     uint64_t n_finished;
     uint32_t n_ready; /* L  over all classes */
+    uint32_t n_deep;  /* L  ... of these, in lanes by depth */
     /* L  the client to wake once tasks wait without capacity for them, 0: none */
     uint32_t agent_1;
     /* L  the agent that decides where tasks with ROUTE_ASKS or ROUTE_WAITS run; 0: there is no cluster.

@@ -29,8 +29,9 @@ N_STORY = 200  # events kept for reports
 class DemandSeen(Struct, frozen=True):
     """What the segment says: tasks that could run if there were workers for them (beyond the idle ones), the indices of
     idle workers, how many workers serve an actor, whether a driver or a detached actor is left to keep the session for,
-    in how many seconds a task may begin that waits for nothing but its rate (`rate_limit`), None: there is none, and
-    how many workers run a task, of no actor, that sleeps in `get` or `wait`."""
+    in how many seconds a task may begin that waits for nothing but its rate (`rate_limit`), None: there is none,
+    how many workers run a task, of no actor, that sleeps in `get` or `wait`, and how many run a task or a call that
+    does not."""
 
     n_wanted: int
     idle: frozenset[int] = frozenset()
@@ -38,6 +39,7 @@ class DemandSeen(Struct, frozen=True):
     is_kept: bool = True
     next_start_s: float | None = None
     n_blocked: int = 0
+    n_busy: int = 0
 
 
 class WorkerForked(Struct, frozen=True):
@@ -143,6 +145,12 @@ class Retire(Struct, frozen=True):
     index: int
 
 
+class FailDeepest(Struct, frozen=True):
+    """Fail the task that is waited for at the greatest depth: all `n_processes` wait, so it can never begin."""
+
+    n_processes: int
+
+
 class DeclareDead(Struct, frozen=True):
     """Tell the segment that client `index` is no more. `unexpected`: tell the drivers as well, before."""
 
@@ -178,7 +186,7 @@ class EndSession(Struct, frozen=True):
     reason: str
 
 
-Action = Fork | Retire | DeclareDead | Notify | RestartZygote | StartAgent | KeepSession | EndSession
+Action = Fork | Retire | FailDeepest | DeclareDead | Notify | RestartZygote | StartAgent | KeepSession | EndSession
 
 
 # ---- state
@@ -200,7 +208,8 @@ class Pool(Struct):
     demand: DemandSeen = DemandSeen(0)  # when last looked
     looked_at: float = 0.0
     idle_since: dict[int, float] = field(default_factory=dict[int, float])  # by index, as far as has been looked
-    has_told_stuck: bool = False  # that all processes wait; until there are fewer of them
+    has_told_stuck: bool = False  # that no task can begin; until there are fewer processes
+    all_wait_since: float | None = None  # all processes that may be there, and tasks that need one
     n_failures: int = 0  # starts in a row that failed
     no_start_before: float = 0.0
     zygote_restarts: list[float] = field(default_factory=list[float])  # times, within RESTART_WINDOW_S
@@ -247,9 +256,17 @@ def next_deadline(pool: Pool) -> float | None:
         deadlines.append(pool.no_start_before)
     if pool.n_plain > pool.limits.n_keep:
         deadlines.append(pool.looked_at + policy.LOOK_S)  # that workers have become idle is not reported
+    if pool.all_wait_since is not None:
+        deadlines.append(max(pool.all_wait_since + policy.ALL_WAIT_S, pool.looked_at + policy.ALL_WAIT_S / 10))
     if pool.demand.next_start_s is not None:
         deadlines.append(pool.looked_at + pool.demand.next_start_s)
     return min(deadlines, default=None)
+
+
+def can_start(pool: Pool) -> bool:
+    """Whether it could start a worker now. Otherwise news of tasks without a worker change nothing before a start has
+    succeeded or failed, and many tasks tell such news all the time."""
+    return pool.n_starting < pool.limits.max_starting
 
 
 def _n_missing(pool: Pool) -> int:
@@ -259,6 +276,8 @@ def _n_missing(pool: Pool) -> int:
         n_plain=pool.n_plain,
         n_alive=pool.n_alive,
         n_starting=pool.n_starting,
+        n_blocked=pool.demand.n_blocked,
+        n_busy=pool.demand.n_busy,
     )
 
 
@@ -275,28 +294,34 @@ def _demand_seen(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
         pool.n_forking += n
         actions.append(Fork(n))
     actions += [Retire(index) for index in policy.to_retire(pool.limits, pool.idle_since, now)]
-    if pool.n_alive < pool.limits.max_workers:
-        pool.has_told_stuck = False
-    elif (
-        event.n_wanted
-        and event.n_blocked
-        and event.n_blocked + event.n_actors >= pool.limits.max_workers
-        and not pool.has_told_stuck
-    ):
-        pool.has_told_stuck = True
-        actions.append(
-            Notify(
-                "tasks_wait",
-                f"No task can begin now: {pool.n_alive} processes run, as many as there may be, {event.n_blocked} "
-                f"with tasks that wait in get() or wait(), and {event.n_actors} as actors. If what they wait for has "
-                "not begun, they wait for ever, as a function that calls itself without an end does: "
-                "cellmesh.cancel(ref) ends a task with all that it has started.",
-            )
-        )
+    actions += _all_wait(pool, event, now)
     if pool.start_agent_at is not None and now >= pool.start_agent_at:
         pool.start_agent_at = None
         actions.append(StartAgent())
     return actions
+
+
+def _all_wait(pool: Pool, event: DemandSeen, now: float) -> list[Action]:
+    """What to do if there may be no more processes, none is free, and tasks need one."""
+    full = pool.n_alive >= pool.limits.max_workers
+    if not (full and event.n_wanted and event.n_blocked and not pool.n_starting):
+        pool.all_wait_since = None
+        pool.has_told_stuck = pool.has_told_stuck and full
+        return []
+    if event.n_busy:  # perhaps an actor, whose call waits for such a task, too
+        pool.all_wait_since = None
+        if pool.has_told_stuck or event.n_blocked + event.n_actors < pool.limits.max_workers:
+            return []
+        pool.has_told_stuck = True
+        text = (
+            f"No task can begin now: {pool.n_alive} processes run, as many as there may be, {event.n_blocked} with "
+            f"tasks that wait in get() or wait(), and {event.n_actors} as actors. If the actors wait for such tasks, "
+            "this is for ever: cellmesh.cancel(ref) ends a task with all that it has started."
+        )
+        return [Notify("tasks_wait", text)]
+    if pool.all_wait_since is None:
+        pool.all_wait_since = now
+    return [FailDeepest(pool.n_alive)] if now >= pool.all_wait_since + policy.ALL_WAIT_S else []
 
 
 def _worker_forked(pool: Pool, event: WorkerForked, now: float) -> list[Action]:

@@ -20,6 +20,9 @@ MAX_BACKOFF_S = 30.0
 FIRST_BACKOFF_S = 0.1
 # So many failed starts in a row are told to the drivers: one alone may be chance (a kill), three are a cause.
 N_FAILURES_TOLD = 3
+# Tasks fail once all processes have waited for so long, with tasks that need a further one: it may yet come to an end
+# by a timeout of `get`.
+ALL_WAIT_S = 1.0
 # Restarts of the zygote forgiven within RESTART_WINDOW_S; beyond, something kills it on purpose or at once.
 N_RESTARTS, RESTART_WINDOW_S = 3, 60.0
 
@@ -48,7 +51,9 @@ def limits_for(n_cpus: float) -> Limits:
     return Limits(n_keep=min(whole, MAX_KEPT), max_workers=MAX_WORKERS, max_starting=min(max(2, whole), 32))
 
 
-def n_to_start(limits: Limits, *, n_wanted: int, n_plain: int, n_alive: int, n_starting: int) -> int:
+def n_to_start(
+    limits: Limits, *, n_wanted: int, n_plain: int, n_alive: int, n_starting: int, n_blocked: int = 0, n_busy: int = 0
+) -> int:
     """Workers to start now: as many as tasks are waiting for, or to have `n_keep` beside those that serve actors.
 
     Parameters
@@ -61,7 +66,13 @@ def n_to_start(limits: Limits, *, n_wanted: int, n_plain: int, n_alive: int, n_s
         All workers, starting ones included.
     n_starting : int
         Starts under way.
+    n_blocked, n_busy : int
+        Workers that run a task which waits, and those that run something which does not.
     """
+    if n_alive >= limits.max_workers // 2 and 2 * n_blocked >= n_alive and n_wanted:
+        # Tasks without CPUs that wait for each other take all processes there are: the rest is for the deepest, one
+        # at a time, so that a recursion ends.
+        return int(not n_busy and not n_starting and n_alive < limits.max_workers)
     missing = max(n_wanted - n_starting, limits.n_keep - n_plain)
     return max(0, min(missing, limits.max_workers - n_alive, limits.max_starting - n_starting))
 

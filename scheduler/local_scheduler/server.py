@@ -162,19 +162,19 @@ class Server:
             self._look_soon()
 
     def _see_demand(self) -> None:
-        self._lock_owner.look()
         self._agent.fail_unroutable()
-        workers = [entry for entry in self._client.clients() if entry["role"] == "worker"]
+        n_actors, n_blocked, n_busy = self._client.count_workers()
         is_kept = self.pool.has_owner or self._drivers.has_guests or self._client.n_detached() > 0
         next_start_s = self._client.next_start()
         self._step(
             core.DemandSeen(
                 n_wanted=self._client.workers_wanted(),
                 idle=frozenset(self._client.idle_workers()),
-                n_actors=sum(entry["actor"] >= 0 for entry in workers),
+                n_actors=n_actors,
                 is_kept=is_kept,
                 next_start_s=next_start_s,
-                n_blocked=sum(entry["actor"] < 0 and entry["state"] == "blocked" for entry in workers),
+                n_blocked=n_blocked,
+                n_busy=n_busy,
             )
         )
 
@@ -186,6 +186,8 @@ class Server:
             case core.Retire(index):
                 if self._client.retire(index):
                     self._step(core.WorkerRetired(index))
+            case core.FailDeepest(n_processes):
+                self._client.fail_deepest(n_processes)
             case core.DeclareDead():
                 self._declare_dead(action)
             case core.Notify(kind, text, owner_too):
@@ -241,7 +243,9 @@ class Server:
 
     def _demand_changed(self, fd: int) -> None:
         os.eventfd_read(fd)
-        self._look_soon()
+        self._lock_owner.look()
+        if core.can_start(self.pool):
+            self._look_soon()
         self._times.look()
         self._memory.look()
 

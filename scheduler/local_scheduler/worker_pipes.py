@@ -88,8 +88,8 @@ class OutputPipe:
         self.is_empty = False  # as of the last `read`
         self.note_at: float | None = None  # when what was dropped is to be told, should nothing be shown before
 
-    def read(self, now: float) -> str | None:
-        """The part of what has arrived that may be shown; None once no process can write any more. Never waits."""
+    def read(self) -> str | None:
+        """What has arrived; None once no process can write any more. Never waits."""
         try:
             data = os.read(self.fd, READ_BYTES)
         except BlockingIOError:
@@ -98,8 +98,10 @@ class OutputPipe:
         self.is_empty = False
         text = self._decoder.decode(data, final=not data)
         self._tail.add(self.stream, text)
-        if not data:
-            return None
+        return text if data else None
+
+    def admit(self, text: str, now: float) -> str:
+        """The part of what has been read that may be shown."""
         shown = self._throttle.admit(text, now)
         self.note_at = (self.note_at or now + NOTE_S) if self._throttle.n_bytes else None
         return shown
@@ -113,10 +115,10 @@ class OutputPipe:
 class Worker:
     """What the relay has of a worker: its pipes, its memory for text that waits, the end of what it has written."""
 
-    def __init__(self, stdout: int, stderr: int, held: int, now: float) -> None:
+    def __init__(self, stdout: int, stderr: int, held: int, log: LogFile | None, now: float) -> None:
         self.tail = Tail()
         self.pipes = [OutputPipe(stdout, "stdout", self.tail, now), OutputPipe(stderr, "stderr", self.tail, now)]
-        self.held = held
+        self.held, self.log = held, log
         self.n_messages = 0  # of output, received
         self.printed = -1  # number of the task that has printed last, by messages
 
@@ -131,7 +133,8 @@ class OutputRelay:
 
     def add_worker(self, pid: int, stdout: int, stderr: int, held: int) -> None:
         """Read these descriptors of a worker from now on; they are closed here."""
-        worker = self._workers[pid] = Worker(stdout, stderr, held, time.monotonic())
+        log = LogFile(self._config.log_dir, pid, of_descriptors=True) if self._config.log_dir else None
+        worker = self._workers[pid] = Worker(stdout, stderr, held, log, time.monotonic())
         for pipe in worker.pipes:
             self._loop.watch(pipe.fd, lambda fd, pipe=pipe: self._read(pid, pipe))
 
@@ -142,6 +145,8 @@ class OutputRelay:
                 self._loop.forget(pipe.fd)
                 os.close(pipe.fd)
             os.close(worker.held)
+            if worker.log is not None:
+                worker.log.close()
 
     def tail(self, pid: int, task: int | None = None) -> tuple[str, ...]:
         """The last lines that a worker has written; see `Tail.lines`."""
@@ -163,15 +168,17 @@ class OutputRelay:
             return
         for message in held_text.last_words(worker.held, pid, worker.n_messages):
             if self._config.log_dir:
-                self._log(LogFile(self._config.log_dir, pid, worker.printed), message)
+                log = LogFile(self._config.log_dir, pid, worker.printed)
+                self._log(log, message.task, message.text)
+                log.close()
             for piece in pieces(message.text):
                 self.take(pid, msgspec.structs.replace(message, text=piece))
 
-    def _log(self, file: LogFile, message: WorkerOutput) -> None:
-        """Write into a worker's file what the worker has not written there itself."""
-        if problem := file.write(message.task, message.text):
-            print(problem, file=sys.stderr, end="")
-        file.close()
+    def _log(self, file: LogFile, task: int, text: str) -> bool:
+        """Write into a worker's file what the worker has not written there itself. False: nothing can be written."""
+        problem = file.write(task, text)
+        print(problem, file=sys.stderr, end="")
+        return not problem
 
     def relay(self, message: WorkerOutput) -> None:
         """Send to all drivers, as far as they read."""
@@ -199,26 +206,40 @@ class OutputRelay:
 
     def add_crash(self, pid: int, stack: str) -> None:
         """Relay the stack of a crash as if the worker had written it to stderr."""
-        self._workers[pid].tail.add("stderr", stack + "\n")
-        self._relay_text(pid, "stderr", stack + "\n")
+        text = stack + "\n"
+        self._workers[pid].tail.add("stderr", text)
+        self._log_text(pid, text)
+        self._relay_text(pid, "stderr", text)
 
     def _read(self, pid: int, pipe: OutputPipe, n_reads: int = 1) -> None:
         for _ in range(n_reads):
-            text = pipe.read(time.monotonic())
+            text = pipe.read()
             if text is None:
                 self._loop.forget(pipe.fd)
                 return
-            self._relay_text(pid, pipe.stream, text)
+            self._log_text(pid, text)
+            self._relay_text(pid, pipe.stream, pipe.admit(text, time.monotonic()))
             if pipe.is_empty:
                 return
 
     def _relay_text(self, pid: int, stream: TextStream, text: str) -> None:
         if not text or not self._config.log_to_driver:
             return
-        entry = next((e for e in self._client.clients() if e["pid"] == pid), None)
-        task, origin = (entry["last_task"], entry["origin"]) if entry is not None else (0, 0)
+        task, origin = self._work_of(pid)
         for piece in pieces(text):
             self.relay(WorkerOutput(task, origin, stream, pid, piece))
+
+    def _log_text(self, pid: int, text: str) -> None:
+        """All of it goes into the file of what is written to descriptors."""
+        worker = self._workers[pid]
+        if text and worker.log is not None and not self._log(worker.log, self._work_of(pid)[0], text):
+            worker.log.close()
+            worker.log = None
+
+    def _work_of(self, pid: int) -> tuple[int, int]:
+        """The task that a worker has begun last, and the origin of that."""
+        entry = next((e for e in self._client.clients() if e["pid"] == pid), None)
+        return (entry["last_task"], entry["origin"]) if entry is not None else (0, 0)
 
     # ---- notes about what was dropped
     @property

@@ -1,4 +1,8 @@
-"""A session's files of output: one a worker, with all that its tasks print."""
+"""A session's files of output: of each worker one with all that its tasks print, and one with what has been written to
+its descriptors, by C code and child processes.
+
+They are two, as their order is not known: the worker writes the one, the local scheduler the other.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import os
 
 
 class LogFile:
-    """A file with all that a worker's tasks print.
+    """A file of a worker's output, by task.
 
     Parameters
     ----------
@@ -15,10 +19,12 @@ class LogFile:
         The worker's.
     task : int
         The number of the task whose output the file ends with; -1: it is empty.
+    of_descriptors : bool
+        Which of the two.
     """
 
-    def __init__(self, log_dir: str, pid: int, task: int = -1) -> None:
-        self.path = f"{log_dir}/worker-{pid}.log"
+    def __init__(self, log_dir: str, pid: int, task: int = -1, *, of_descriptors: bool = False) -> None:
+        self.path = f"{log_dir}/worker-{pid}{'.descriptors' if of_descriptors else ''}.log"
         self._fd = -1
         self._task = task
 

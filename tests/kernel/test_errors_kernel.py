@@ -156,8 +156,8 @@ def test_the_decorator_on_a_method_says_what_to_decorate(kernel: Kernel) -> None
     assert "Model.train is a method: decorate the class" in text, text
 
 
-def test_what_is_shared_is_read_only_and_says_how_to_change_it(kernel: Kernel) -> None:
-    text = error(kernel, "import numpy as np\narray = cm.get(cm.put(np.zeros(5)))\narray[0] = 1")[1]
+def test_a_view_is_read_only_and_says_how_to_change_it(kernel: Kernel) -> None:
+    text = error(kernel, "import numpy as np\narray = cm.get(cm.put(np.zeros(5)), readonly=True)\narray[0] = 1")[1]
     assert (
         text.endswith("is read-only: value.copy() may be changed.") and "assignment destination is read-only\n" in text
     )

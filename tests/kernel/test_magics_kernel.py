@@ -94,6 +94,18 @@ def test_objects_of_the_notebooks_classes_come_back_as_such(kernel: Kernel) -> N
     assert value(kernel, "(type(q) is Point, q.x, known)") == (True, 2, True)
 
 
+def test_arrays_of_a_cell_and_of_fetch_may_be_changed(kernel: Kernel) -> None:
+    kernel.run("import numpy as np\nsmall, large, layers = np.zeros(3), np.zeros(100_000), [np.zeros(50_000)]")
+    kernel.run("%%remote\nsmall += 1\nlarge += 1\nlayers[0][1] = 5\nfirst = layers[0]\nsame = large")
+    stored = "[int(cm.get(array).sum()) for array in (small, large, first, same)]"
+    assert value(kernel, stored) == [3, 100_000, 5, 100_000]
+    kernel.run("kept = large\n%fetch large first")
+    kernel.run("large += 1\nfirst[:] = 7")
+    assert value(kernel, "(int(large.sum()), int(first.sum()))") == (200_000, 350_000)
+    assert value(kernel, "[int(cm.get(array).sum()) for array in (kept, same)]") == [100_000, 100_000]
+    kernel.run("del small, large, layers, first, same, kept")
+
+
 def test_functions_and_classes_beside_statements_are_the_notebooks_too(kernel: Kernel) -> None:
     kernel.run(
         "%%remote\nfrom dataclasses import dataclass\n@dataclass\nclass Spot:\n    x: int\n    def twice(self): "

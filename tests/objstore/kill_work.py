@@ -58,7 +58,12 @@ def number(x: Any) -> int:
     """The number that a value stands for: itself, an array full of it, or the sum of what a list of refs refers to."""
     if isinstance(x, list):
         return sum(number(CLIENT.get(ref)) for ref in x)
-    return x if isinstance(x, int) else int(x[0])
+    if isinstance(x, int):
+        return x
+    found = int(x[0])
+    if _core.shared_place(x) is None:
+        x[:1] = -1  # it is the reader's own: nobody else finds that there
+    return found
 
 
 # ---------------------------------------------------------------- functions of tasks

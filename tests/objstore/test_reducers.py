@@ -41,7 +41,7 @@ def test_arrays_of_times_inside_other_objects_are_views(store: Store, dtype: Any
     bits.reshape(-1).view("V8")[0] = np.datetime64("NaT").tobytes()
     for array in (bits, bits.T, bits[::2], bits[:0], bits[0, 0, ...]):
         ref = store.put(Holder(array, array))
-        first, second = store.get(ref), store.get(ref)
+        first, second = store.get([ref, ref], readonly=True)
         assert first.one is first.two and first.one.dtype == array.dtype and first.one.shape == array.shape
         assert repr(first.one.tolist()) == repr(array.tolist())
         contiguous = array.flags.c_contiguous or array.flags.f_contiguous
@@ -60,7 +60,7 @@ def test_a_pandas_frame_with_dates_is_a_view(store: Store) -> None:
     columns = {"when": when, "zone": when.tz_localize("UTC"), "took": when - when[0], "x": np.arange(N)}
     frame = pd.DataFrame(columns, index=when)
     ref = store.put(frame)
-    first, second = store.get(ref), store.get(ref)
+    first, second = store.get([ref, ref], readonly=True)
     pd.testing.assert_frame_equal(first, frame)
     for name in frame:
         assert np.shares_memory(np.asarray(first[name].array._ndarray), np.asarray(second[name].array._ndarray)), name
@@ -110,7 +110,7 @@ def test_polars_frames_are_views_of_the_same_types(store: Store) -> None:
     whole, parts = frame, pl.concat([frame, frame.reverse()], rechunk=False)
     for value in (whole, parts, frame.select("text"), frame.select("enum")):
         ref = store.put(value)
-        first, second = store.get(ref), store.get(ref)
+        first, second = store.get([ref, ref], readonly=True)
         assert_frame_equal(first, value, categorical_as_str=False)
         assert first.schema == value.schema and first.n_chunks() == value.n_chunks() and first.flags == value.flags
         assert addresses(first) == addresses(second) and (addresses(first) or value.columns == ["enum"])

@@ -20,7 +20,7 @@ from support.repository import files
 ROOT = Path(__file__).resolve().parents[2]
 PINS = sorted((ROOT / "scripts/pins").glob("*.txt"))
 OURS = {path.stem for folder in ("tests", "scripts", "docs/tools") for path in (ROOT / folder).iterdir()} | {"cellmesh"}
-MADE = {"__main__", "cm_mod", "cm_tiny", "slow_module"}  # by tests themselves
+MADE = {"__main__", "cm_mod", "cm_tiny", "slow_module", "waits_library"}  # by tests themselves
 WITHOUT = {"ray"}  # programs of Ray, which run on cellmesh.compat.ray; Ray itself has an environment of its own
 # Folders whose programs are texts that other programs read, or run in environments of their own.
 NOT_TESTS = (

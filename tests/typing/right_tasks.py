@@ -127,7 +127,7 @@ def of_any_type(count: int) -> None:
 def options() -> None:
     again = scale.options(num_cpus=0.5, name="again", max_retries=None)
     assert_type(again.remote(1), cm.ObjectRef[float])
-    scale.options(priority=3, max_in_flight=2, rate_limit="10/s", retry_delay=(1, 60.0), timeout=2.5, keep_frames=True).remote(1)
+    scale.options(priority=3, max_in_flight=2, rate_limit="10/s", retry_delay=(1, 60.0), timeout=2.5, keep_frames=True, readonly=True).remote(1)
     scale.options(label_selector={"zone": "eu"}, memory=1 << 20, max_calls=3).remote(cm.put(1), label="x")
     scale.options(scheduling_strategy=cm.util.NodeAffinitySchedulingStrategy("a", soft=True)).remote(1)
 

@@ -128,8 +128,10 @@ def get(object_refs: Any, *, timeout: float | None = None, **ignored: Any) -> An
             f"not {object_refs!r}"
         )
     return _get(
-        object_refs, None if timeout is not None and timeout < 0 else timeout
-    )  # below 0: for ever, as Ray takes it
+        object_refs,
+        None if timeout is not None and timeout < 0 else timeout,  # below 0: for ever, as Ray takes it
+        readonly=True,
+    )
 
 
 def put(value: _T, *, _owner: object = None, **ignored: object) -> _Ref[_T]:

@@ -133,9 +133,10 @@ def _as_ray(record: tuple[Any, ...], error: BaseException) -> BaseException:
 
 
 class _RayDialect(front_end.Dialect):
-    """Errors are Ray's, and calls fail while their actor restarts."""
+    """Errors are Ray's, calls fail while their actor restarts, and arrays are read-only."""
 
     refuses_while_restarting = True
+    readonly = True
 
     def adapted(self, record: tuple[Any, ...], error: BaseException) -> BaseException:
         """See `Dialect`."""

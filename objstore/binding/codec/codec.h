@@ -40,10 +40,10 @@ typedef struct codec_shared {
 
 /* What the codec asks of its user. Pointers are borrowed. */
 typedef struct codec_hooks {
-    PyObject *pickle;             /* pickle(value) -> (bytes, list of contiguous buffers) */
-    PyObject *unpickle;           /* unpickle(bytes or Buffer, list of read-only buffers) -> value */
-    PyObject *unpickle_arguments; /* likewise, a tuple of arguments; NULL: as `unpickle` */
-    PyTypeObject *ref_type;       /* the exact type of refs */
+    PyObject *pickle;   /* pickle(value) -> (bytes, list of contiguous buffers, memoryviews of what nobody changes) */
+    PyObject *unpickle; /* unpickle(bytes or Buffer, list of buffers) -> value */
+    PyObject *unpickle_arguments;                              /* likewise, a tuple of arguments; NULL: as `unpickle` */
+    PyTypeObject *ref_type;                                    /* the exact type of refs */
     int (*ref_slot)(void *ctx, PyObject *ref, uint32_t *slot); /* -1 with an exception: no ref to be encoded here */
     void (*damaged)(void *ctx); /* raises what codec_decode is to raise where the bytes are damaged; NULL: ValueError */
     const codec_shared *shared; /* NULL: no memory is shared */
@@ -104,6 +104,20 @@ bool codec_matches(const codec_out *out, const unsigned char *at);
 
 /* --- decoding --- */
 
+/* What a reader gets of arrays and of other buffers that were writable. */
+enum codec_access {
+    CODEC_READ_ONLY, /* views of the encoded bytes, which are read-only */
+    CODEC_SHARED,    /* views of the encoded bytes, which are written to: they are every process's */
+    CODEC_OWN        /* what is the reader's alone, and may be written to: views of private pages, or copies */
+};
+
+/* Private pages over a value's encoded bytes: what is written there nobody else sees. */
+typedef struct codec_pages {
+    unsigned char *bytes; /* the first of the encoded value */
+    size_t n_users;       /* counted by the codec, from 0 */
+    void (*end)(struct codec_pages *pages);
+} codec_pages;
+
 typedef struct codec_source {
     PyObject *owner;      /* keeps the encoded bytes as they are, views refer to it; NULL: everything is copied */
     const uint32_t *refs; /* slots of the contained refs */
@@ -112,11 +126,13 @@ typedef struct codec_source {
     void *ctx;
     codec_copy_fn copy; /* for large copies, NULL: memcpy */
     codec_view_fn view; /* told when a view of the owner's bytes begins, and when it ends; may be NULL */
-    bool writable;      /* the owner's bytes are shared: views of them may be written to */
+    enum codec_access access;
+    /* Of an owner's bytes, at most once for a value. Raises nothing. NULL, itself or what it returns: copies. */
+    codec_pages *(*pages)(void *ctx, const unsigned char *data, size_t size);
 } codec_source;
 
-/* New reference. Arrays and buffers out of band are read-only views of the encoded bytes if there is an owner; all
- * arrays in the codec's own form are read-only. ValueError if the bytes are damaged, see codec_hooks. */
+/* New reference. `access` says whether arrays can be written to; buffers of what nobody changes are read-only views of
+ * the encoded bytes if there is an owner. ValueError if the bytes are damaged, see codec_hooks. */
 PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size_t size, const codec_source *source);
 
 /* A decoded argument list, ready for PyObject_Vectorcall(f, values, n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,

@@ -50,6 +50,8 @@ int codec_reader_init(reader *r, const codec_hooks *hooks, const unsigned char *
     r->source = source;
     r->n_buffers_left = 0;
     r->depth = 0;
+    r->asked = false;
+    r->pages = NULL;
     if (size > 0 && data[0] == FRAME)
         return read_frame_header(r, data, size);
     return 0;
@@ -63,12 +65,14 @@ int codec_take_buffer(reader *r, body *taken)
     if (r->n_buffers_left == 0)
         return codec_damaged();
     memcpy(&size, r->buffer_sizes, 8);
+    bool read_only = size & READ_ONLY_BUFFER;
+    size &= ~READ_ONLY_BUFFER;
     if (start > total || size > total - start)
         return codec_damaged();
     r->n_buffers_left--;
     r->buffer_sizes += 8;
     r->next_buffer = r->data_start + start + size;
-    *taken = (body){r->data_start + start, size, true};
+    *taken = (body){r->data_start + start, size, true, read_only};
     return 0;
 }
 
@@ -117,7 +121,7 @@ int codec_take_body(reader *r, body *taken)
 
 /* --- bodies as objects --- */
 
-static void copy_out(const reader *r, void *to, const body *from)
+void codec_copy_body(const reader *r, void *to, const body *from)
 {
     if (from->out_of_band && r->source->copy != NULL)
         r->source->copy(r->source->ctx, to, from->bytes, from->size);
@@ -131,7 +135,7 @@ PyObject *codec_body_as_bytes(const reader *r, const body *from)
         return PyBytes_FromStringAndSize((const char *)from->bytes, (Py_ssize_t)from->size);
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)from->size);
     if (bytes != NULL && from->size > 0)
-        copy_out(r, PyBytes_AS_STRING(bytes), from);
+        codec_copy_body(r, PyBytes_AS_STRING(bytes), from);
     return bytes;
 }
 
@@ -139,7 +143,8 @@ PyObject *codec_body_as_view(const reader *r, const body *from)
 {
     if (r->source->owner == NULL)
         return codec_body_as_bytes(r, from);
-    return buffer_new(r->source->owner, r->source->view, from->bytes, from->size, r->source->writable);
+    return buffer_new(r->source->owner, r->source->view, from->bytes, from->size, r->source->access == CODEC_SHARED,
+                      NULL);
 }
 
 /* --- numbers and strings --- */
@@ -204,7 +209,7 @@ static PyObject *decode_str(reader *r, size_t char_size, Py_UCS4 max_char)
         return PyUnicode_FromOrdinal(*chars.bytes); /* these are shared within a process */
     PyObject *str = PyUnicode_New((Py_ssize_t)(chars.size / char_size), max_char);
     if (str != NULL && chars.size > 0)
-        copy_out(r, PyUnicode_DATA(str), &chars);
+        codec_copy_body(r, PyUnicode_DATA(str), &chars);
     return str;
 }
 
@@ -288,14 +293,23 @@ static PyObject *decode_ref(reader *r)
     return codec_take_count(r, &number) < 0 ? NULL : codec_make_ref(r->source, number);
 }
 
+/* One of a pickle's buffers. */
+static PyObject *take_view(reader *r)
+{
+    body content;
+    if (codec_take_buffer(r, &content) < 0)
+        return NULL;
+    return r->source->access == CODEC_OWN && !content.read_only ? codec_body_as_own(r, &content)
+                                                                : codec_body_as_view(r, &content);
+}
+
 static PyObject *take_views(reader *r, size_t n)
 {
     if (n > r->n_buffers_left)
         return damaged();
     PyObject *views = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; views != NULL && i < n; i++) {
-        body content;
-        PyObject *view = codec_take_buffer(r, &content) < 0 ? NULL : codec_body_as_view(r, &content);
+        PyObject *view = take_view(r);
         if (view == NULL)
             Py_CLEAR(views);
         else
@@ -390,6 +404,7 @@ PyObject *codec_decode(const codec_hooks *hooks, const unsigned char *data, size
     if (codec_reader_init(&r, hooks, data, size, source) < 0)
         return tell_user(hooks);
     PyObject *value = codec_decode_value(&r);
+    codec_pages_release(r.pages);
     return value != NULL ? value : tell_user(hooks);
 }
 

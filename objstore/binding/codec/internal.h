@@ -58,6 +58,8 @@ enum { FRAME = 0xfe };
 #define FRAME_HEADER 16
 #define LARGE_BODY (64 * 1024) /* from here on copying twice would be felt */
 #define LARGE_ARRAY 1024       /* from here on a view beats a copy */
+/* In the size of a buffer: nobody changes what it belongs to. */
+#define READ_ONLY_BUFFER (UINT64_C(1) << 63)
 
 /* --- encoding --- */
 
@@ -150,13 +152,15 @@ typedef struct reader {
     const unsigned char *buffer_sizes, *next_buffer;
     uint32_t n_buffers_left;
     unsigned depth;
+    bool asked;         /* for private pages */
+    codec_pages *pages; /* NULL: there are none; of the reader as of each Buffer over them */
 } reader;
 
 /* A body as it lies in the encoded bytes. */
 typedef struct body {
     const unsigned char *bytes;
     size_t size;
-    bool out_of_band;
+    bool out_of_band, read_only;
 } body;
 
 extern PyObject *codec_damage; /* a ValueError, made by codec_init */
@@ -188,13 +192,23 @@ PyObject *codec_decode_scalar(reader *r);
 PyObject *codec_decode_dtype(reader *r);
 PyObject *codec_body_as_bytes(const reader *r, const body *from);
 PyObject *codec_body_as_view(const reader *r, const body *from); /* Buffer if there is an owner, else bytes */
+void codec_copy_body(const reader *r, void *to, const body *from);
 PyObject *codec_make_ref(const codec_source *source, size_t number);
 PyObject *codec_call_unpickle(const reader *r, PyObject *pickle, PyObject *buffers);
 
-/* --- Buffer: a stretch of memory that something else owns, read-only unless it is shared --- */
+/* --- own.c: what is the reader's alone --- */
+
+PyObject *codec_body_as_own(reader *r, const body *from); /* a Buffer over private pages, or a bytearray */
+/* The body in the value's private pages; NULL: there are none, it is to be copied. */
+unsigned char *codec_own_bytes(reader *r, const body *from);
+PyObject *codec_own_buffer(reader *r, unsigned char *bytes, size_t size); /* over such bytes */
+void codec_pages_release(codec_pages *pages);                             /* may be NULL */
+
+/* --- Buffer: a stretch of memory that something else owns, or has private pages over --- */
 
 int buffer_init(PyObject *module);
-/* `note` may be NULL */
-PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size, bool writable);
+/* `note` may be NULL; `pages`, where the bytes lie in private ones */
+PyObject *buffer_new(PyObject *owner, codec_view_fn note, const unsigned char *bytes, size_t size, bool writable,
+                     codec_pages *pages);
 
 #endif

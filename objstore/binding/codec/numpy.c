@@ -177,6 +177,24 @@ static PyObject *make_array(PyArray_Descr *dtype, int n_dimensions, const npy_in
     return array;
 }
 
+/* An array that is the reader's alone; takes over the reference to the dtype. */
+static PyObject *own_array(reader *r, PyArray_Descr *dtype, int n_dimensions, const npy_intp *shape, int order,
+                           const body *content)
+{
+    unsigned char *bytes = codec_own_bytes(r, content);
+    if (bytes == NULL) {
+        PyObject *array = PyArray_NewFromDescr(&PyArray_Type, dtype, n_dimensions, shape, NULL, NULL, order, NULL);
+        if (array != NULL && content->size > 0)
+            codec_copy_body(r, PyArray_DATA((PyArrayObject *)array), content);
+        return array;
+    }
+    PyObject *base = codec_own_buffer(r, bytes, content->size);
+    if (base != NULL)
+        return make_array(dtype, n_dimensions, shape, order | NPY_ARRAY_WRITEABLE, bytes, base);
+    Py_DECREF(dtype);
+    return NULL;
+}
+
 PyObject *codec_decode_array(reader *r)
 {
     body content;
@@ -191,13 +209,15 @@ PyObject *codec_decode_array(reader *r)
         codec_damaged();
         goto failed;
     }
+    int order = form[0] == 'F' ? NPY_ARRAY_F_CONTIGUOUS : 0;
+    if (r->source->access == CODEC_OWN)
+        return own_array(r, dtype, form[1], shape, order, &content);
     PyObject *base = content.out_of_band ? codec_body_as_view(r, &content) : codec_body_as_bytes(r, &content);
     if (base == NULL)
         goto failed;
     const unsigned char *bytes = PyBytes_Check(base) ? (unsigned char *)PyBytes_AS_STRING(base) : content.bytes;
-    int flags = (form[0] == 'F' ? NPY_ARRAY_F_CONTIGUOUS : 0) |
-                (content.out_of_band && r->source->writable ? NPY_ARRAY_WRITEABLE : 0);
-    return make_array(dtype, form[1], shape, flags, bytes, base);
+    bool writable = content.out_of_band && r->source->access == CODEC_SHARED;
+    return make_array(dtype, form[1], shape, order | (writable ? NPY_ARRAY_WRITEABLE : 0), bytes, base);
 failed:
     Py_XDECREF(dtype);
     return NULL;

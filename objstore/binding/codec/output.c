@@ -183,7 +183,7 @@ static unsigned char *write_frame_header(const codec_out *out, unsigned char *de
     memcpy(dest + 8, &in_band, 8);
     dest += FRAME_HEADER;
     for (uint32_t i = 0; i < out->n_buffers; i++, dest += 8) {
-        uint64_t size = (uint64_t)out->buffers[i].len;
+        uint64_t size = (uint64_t)out->buffers[i].len | (out->buffers[i].readonly ? READ_ONLY_BUFFER : 0);
         memcpy(dest, &size, 8);
     }
     return dest;

@@ -61,8 +61,10 @@ static int put_pickle(codec_out *out, PyObject *pickle, PyObject *buffers)
         return -1;
     for (Py_ssize_t i = 0; i < n && i < PyList_GET_SIZE(buffers); i++) {
         Py_buffer view;
-        if (PyObject_GetBuffer(PyList_GET_ITEM(buffers, i), &view, PyBUF_ANY_CONTIGUOUS) < 0)
+        PyObject *buffer = PyList_GET_ITEM(buffers, i);
+        if (PyObject_GetBuffer(buffer, &view, PyBUF_ANY_CONTIGUOUS) < 0)
             return -1;
+        view.readonly = PyMemoryView_Check(buffer);
         if (codec_add_buffer(out, &view) != ENCODED)
             return -1;
     }

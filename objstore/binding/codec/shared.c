@@ -142,7 +142,7 @@ static PyObject *view_of(const codec_hooks *hooks, PyObject *ref, uint64_t offse
     unsigned char *bytes = hooks->shared->bytes(hooks->ctx, ref, &size);
     bool inside = bytes != NULL && reach_of(n, shape, strides, (size_t)PyDataType_ELSIZE(dtype), &r) &&
                   offset <= size && r.low >= -(int64_t)offset && r.high <= (int64_t)(size - offset);
-    PyObject *base = inside ? buffer_new(ref, hooks->shared->view, bytes, size, true) : NULL, *array = NULL;
+    PyObject *base = inside ? buffer_new(ref, hooks->shared->view, bytes, size, true, NULL) : NULL, *array = NULL;
     if (base == NULL) {
         if (bytes != NULL && !PyErr_Occurred())
             codec_damaged();

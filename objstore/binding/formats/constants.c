@@ -17,14 +17,14 @@ static const char *const object_states[] = {"free", "pending", "ready", "error",
 static const char *const task_states[] = {"free", "waiting",  "queued",   "running", "cancelled",
                                           "held", "retrying", "finished", "failed"};
 static const char *const roles[] = {"scheduler", "driver", "worker", "remote_node"};
-static const char *const failures[] = {"unknown",           "worker_crashed", "cancelled",      "actor_died",
-                                       "actor_unavailable", "out_of_memory",  "object_lost",    "store_full",
-                                       "stream_ended",      "unplaced",       "actor_unplaced", "node_died",
-                                       "cannot_leave",      "unrouted",       "timed_out",      "shared_stays"};
+static const char *const failures[] = {
+    "unknown",      "worker_crashed", "cancelled",    "actor_died",   "actor_unavailable", "out_of_memory",
+    "object_lost",  "store_full",     "stream_ended", "unplaced",     "actor_unplaced",    "node_died",
+    "cannot_leave", "unrouted",       "timed_out",    "shared_stays", "too_deep"};
 static const char *const placement_modes[] = {"PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"};
 static_assert(LENGTH(actor_states) == ACTOR_DEAD + 1 && LENGTH(object_states) == OBJECT_FAILED + 1, "states");
 static_assert(LENGTH(task_states) == SHOWN_FAILED + 1, "states of tasks");
-static_assert(LENGTH(roles) == ROLE_REMOTE_NODE + 1 && LENGTH(failures) == FAILURE_SHARED_STAYS + 1, "roles, failures");
+static_assert(LENGTH(roles) == ROLE_REMOTE_NODE + 1 && LENGTH(failures) == FAILURE_TOO_DEEP + 1, "roles, failures");
 static_assert(LENGTH(placement_modes) == PLACEMENT_STRICT_SPREAD + 1, "modes");
 
 #define NAMES(array) array, LENGTH(array)

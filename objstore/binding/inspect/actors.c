@@ -34,7 +34,7 @@ static PyObject *client_actors(ClientObject *c, PyObject *args)
         const struct actor_slot *a = &copy[i];
         PyObject *ref = a->object_1 ? ref_new(c, a->object_1 - 1, true) : Py_NewRef(Py_None);
         PyObject *meta = !ok || !ref      ? NULL
-                         : ref != Py_None ? decode_slot(c, a->object_1 - 1, ref)
+                         : ref != Py_None ? decode_slot(c, a->object_1 - 1, ref, CODEC_OWN)
                                           : Py_NewRef(Py_None);
         PyObject *id = !meta ? NULL : ref != Py_None ? PyObject_CallMethod(ref, "hex", NULL) : PyUnicode_FromString("");
         uint32_t state = atomic_load(&a->state);

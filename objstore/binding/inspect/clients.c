@@ -4,7 +4,7 @@
 static PyObject *client_clients(ClientObject *c, PyObject *args)
 {
     (void)args;
-    if (client_usable(c) < 0)
+    if (look_at_clients(c) < 0)
         return NULL;
     PyObject *list = PyList_New(0);
     bool ok = list;

@@ -141,7 +141,7 @@ static PyObject *client_peek(ClientObject *c, PyObject *args)
     segment_unlock(&c->s);
     if (!there)
         Py_RETURN_NONE;
-    PyObject *ref = ref_new(c, slot, true), *value = ref ? decode_slot(c, slot, ref) : NULL;
+    PyObject *ref = ref_new(c, slot, true), *value = ref ? decode_slot(c, slot, ref, CODEC_OWN) : NULL;
     Py_XDECREF(ref);
     return value;
 }

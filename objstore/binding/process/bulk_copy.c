@@ -47,9 +47,12 @@ static bool is_there(unsigned char *at)
     return there & 1;
 }
 
-/* False where the file cannot be written to (it is not ours to open, say); then nothing is lost but time. */
+/* False where the file cannot be written to (it is not ours to open, or a user's code has closed it, say); then nothing
+ * is lost but time. */
 static bool write_run(const struct segment *s, const unsigned char *to, const unsigned char *from, size_t n)
 {
+    if (!segment_has_descriptor(s))
+        return false;
     while (n) {
         ssize_t done = pwrite(s->fd, from, n, to - s->base);
         if (done <= 0)

@@ -109,10 +109,10 @@ static int carry_out(ClientObject *c, const struct offload_move *m, char *why)
     return result <= 0 ? result : error ? ROOM_SOON : SOME_ROOM;
 }
 
-int make_room(ClientObject *c, uint64_t spare, char *why)
+int make_room(ClientObject *c, char *why)
 {
     struct offload_move m;
-    int found = offload_choose(&c->s, spare, &m);
+    int found = offload_choose(&c->s, &m);
     if (found != OBJSTORE_OK)
         return found == OBJSTORE_PENDING ? ROOM_SOON : NO_ROOM;
     c->local[m.slot]++; /* the bit is set; a drop of the object meanwhile must not take it from us */
@@ -140,7 +140,7 @@ int find_room(ClientObject *c, int error, int n)
         return 1;
     }
     char why[OFFLOAD_WHY_SIZE] = "";
-    int made = error == OBJSTORE_FULL && n < N_WAITS ? make_room(c, 0, why) : NO_ROOM;
+    int made = error == OBJSTORE_FULL && n < N_WAITS ? make_room(c, why) : NO_ROOM;
     if (made != ROOM_SOON)
         return made;
     return sleep_a_little(c, client_inbox(&c->s)) < 0 ? ROOM_FAILED : SOME_ROOM;
@@ -165,21 +165,27 @@ static PyObject *raise_lost(ClientObject *c, const struct offload_move *m, const
     return raise_store_error(c, "lost", text);
 }
 
-/* Reads the file into memory of this process. Its place, or 0 with an exception: that the value is lost before that
- * there is no room for it. */
-static uint64_t read_back(ClientObject *c, const struct offload_move *m)
+/* Reads the file into the store, or, where that has no room, into memory of this process alone: what can be moved may
+ * not fit into the limit on disk. Its place in the store; or 0 with `copy`, or with an exception. */
+static uint64_t read_back(ClientObject *c, const struct offload_move *m, PyObject **copy)
 {
     struct offload_file f;
     uint64_t chunk = 0;
+    unsigned char *place = NULL;
     bool opened;
     Py_BEGIN_ALLOW_THREADS
     opened = offload_file_open(&f, c->s.h->offload_folder, name_of(c, m), m->size);
     Py_END_ALLOW_THREADS
     int result = opened ? 1 : 0;
-    if (opened && (chunk = allocate(c, m->size, 0, m->size))) /* its own place on disk is free afterwards */
-        result = finish(c, &f, c->s.base + chunk);
-    if (chunk && result > 0)
+    if (opened && (chunk = allocate_to_read(c, m->size)))
+        place = c->s.base + chunk;
+    else if (opened && !PyErr_Occurred() && (*copy = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)m->size)))
+        place = (unsigned char *)PyBytes_AS_STRING(*copy);
+    if (place)
+        result = finish(c, &f, place);
+    if (place && result > 0)
         return chunk;
+    Py_CLEAR(*copy);
     if (result == 0)
         raise_lost(c, m, f.why);
     offload_file_discard(&f);
@@ -236,13 +242,13 @@ static int claim(ClientObject *c, uint32_t slot, struct offload_move *m)
     return result;
 }
 
-int bring_back(ClientObject *c, uint32_t slot)
+int bring_back(ClientObject *c, uint32_t slot, PyObject **copy)
 {
     struct offload_move m;
     int ours = claim(c, slot, &m);
     if (ours <= 0)
         return ours;
-    uint64_t chunk = read_back(c, &m);
+    uint64_t chunk = read_back(c, &m, copy);
     segment_lock(&c->s);
     if (chunk)
         offload_return(&c->s, &m, chunk);
@@ -250,7 +256,7 @@ int bring_back(ClientObject *c, uint32_t slot)
         offload_give_up(&c->s, slot);
     segment_unlock(&c->s);
     if (!chunk)
-        return -1;
+        return *copy ? 0 : -1;
     Py_BEGIN_ALLOW_THREADS
     offload_file_remove(c->s.h->offload_folder, name_of(c, &m));
     Py_END_ALLOW_THREADS

@@ -27,7 +27,7 @@ static uint64_t allocate_at_once(RemoteNodeObject *p, uint64_t size, uint32_t n_
         uint64_t offset = allocate_free(p, size, n_refs);
         if (offset)
             return offset;
-        int made = make_room(c, 0, why);
+        int made = make_room(c, why);
         if (made == ROOM_FAILED)
             return 0;
         if (made != SOME_ROOM) {
@@ -213,10 +213,12 @@ PyObject *remote_read(RemoteNodeObject *p, PyObject *args)
     if (movable)
         begin_reading(p->client, slot);
     int back = 0;
-    while (movable && object_is_absent(o) && back == 0)
-        back = bring_back(p->client, slot);
-    uint64_t chunk = object_chunk(o);
-    PyObject *bytes = back < 0 ? NULL : PyBytes_FromStringAndSize((const char *)p->s.base + chunk + at, n);
+    PyObject *copy = NULL;
+    while (movable && object_is_absent(o) && back == 0 && !copy)
+        back = bring_back(p->client, slot, &copy);
+    const char *from = copy ? PyBytes_AS_STRING(copy) : (const char *)p->s.base + object_chunk(o);
+    PyObject *bytes = back < 0 ? NULL : PyBytes_FromStringAndSize(from + at, n);
+    Py_XDECREF(copy);
     if (movable)
         end_reading(p->client, slot);
     return bytes;

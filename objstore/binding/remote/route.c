@@ -21,7 +21,7 @@ struct row { /* the tasks of a class that wait */
 static void look_at_class(struct segment *s, struct row *row)
 {
     const struct resource_class *c = class_at(s, row->class);
-    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
         for (uint32_t at_1 = l->head_1, i = 0; at_1 && i < MOST_LOOKED_AT; at_1 = task_at(s, at_1 - 1)->next_1, i++) {
             struct task_slot *t = task_at(s, at_1 - 1);
             if (!remote_suits(s, at_1 - 1)) {

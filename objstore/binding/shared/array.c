@@ -128,7 +128,7 @@ unsigned char *shared_bytes(void *client, PyObject *argument, uint64_t *size)
     if (!object_sealed(o) && wait_refs(c, &argument, 1, 1, -1.0, WAIT_TO_LOOK) < 0)
         return NULL;
     if (object_state(o) != OBJECT_READY) /* of another machine, which says so */
-        return (unsigned char *)load_value(c, ref);
+        return (unsigned char *)load_value(c, ref, CODEC_OWN);
     uint64_t chunk = object_chunk(o);
     if (!object_is_shared(o) || chunk >= c->s.size || o->size > c->s.size - chunk) {
         raise_core_error(c, OBJSTORE_CORRUPT, "a shared array's memory is another object's");
@@ -205,7 +205,7 @@ static int create_and_seal(ClientObject *c, const Encoded *e, uint64_t offset, u
 
 uint64_t shared_begin(ClientObject *c, Encoded *e)
 {
-    uint64_t offset = allocate(c, e->size, 0, 0);
+    uint64_t offset = allocate(c, e->size, 0);
     if (!offset)
         return 0;
     Py_BEGIN_ALLOW_THREADS
@@ -246,7 +246,7 @@ static PyObject *client_shared(ClientObject *c, PyObject *forms)
     }
     codec_out_clear(&e.out);
     if (ref)
-        value = load_value(c, (RefObject *)ref);
+        value = load_value(c, (RefObject *)ref, CODEC_OWN);
     Py_XDECREF(ref);
     return value;
 }
@@ -291,7 +291,7 @@ PyObject *shared_forms(ClientObject *c, uint32_t slot)
     segment_unlock(&c->s);
     if (!shared)
         Py_RETURN_NONE;
-    PyObject *ref = ref_new(c, slot, true), *value = ref ? load_value(c, (RefObject *)ref) : NULL;
+    PyObject *ref = ref_new(c, slot, true), *value = ref ? load_value(c, (RefObject *)ref, CODEC_OWN) : NULL;
     PyObject *forms = value ? forms_of(value) : NULL;
     Py_XDECREF(value);
     Py_XDECREF(ref);

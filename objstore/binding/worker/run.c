@@ -153,6 +153,12 @@ static int64_t finish_and_take(ClientObject *c, uint32_t group, uint32_t task, u
 
 /* ------------------------------------------------------------------ functions and arguments */
 
+/* Whether the payload of a function's object says so, see serialization.py. */
+static bool wants_readonly(PyObject *payload)
+{
+    return PyTuple_Check(payload) && PyTuple_GET_SIZE(payload) > 6 && PyTuple_GET_ITEM(payload, 6) == Py_True;
+}
+
 /* What a function's object describes, as a new reference: user code that runs meanwhile may replace the cache's. */
 PyObject *resolve_function(ClientObject *c, uint32_t slot)
 {
@@ -161,7 +167,7 @@ PyObject *resolve_function(ClientObject *c, uint32_t slot)
     if (f->callable && f->slot == slot && f->generation == generation)
         return Py_NewRef(f->callable);
     PyObject *ref = ref_new(c, slot, false);
-    PyObject *value = ref ? decode_slot(c, slot, ref) : NULL, *callable = NULL;
+    PyObject *value = ref ? decode_slot(c, slot, ref, CODEC_OWN) : NULL, *callable = NULL;
     Py_XDECREF(ref);
     if (value && (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 3)) {
         PyErr_SetString(PyExc_SystemError, "a task's function object is no function");
@@ -173,7 +179,11 @@ PyObject *resolve_function(ClientObject *c, uint32_t slot)
         callable = PyObject_CallOneArg(c->hooks.load_function, value);
     if (callable) {
         CachedFunction old = *f; /* its destructors may run Python code, which may look for a function here */
-        *f = (CachedFunction){slot, generation, Py_NewRef(callable), Py_NewRef(PyTuple_GET_ITEM(value, 1)), 0, 0};
+        *f = (CachedFunction){.slot = slot,
+                              .generation = generation,
+                              .callable = Py_NewRef(callable),
+                              .name = Py_NewRef(PyTuple_GET_ITEM(value, 1)),
+                              .readonly = wants_readonly(PyTuple_GET_ITEM(value, 2))};
         Py_XDECREF(old.callable);
         Py_XDECREF(old.name);
     }
@@ -188,7 +198,7 @@ PyObject *function_name(ClientObject *c, uint32_t slot)
         return Py_NewRef(f->name);
     const struct object_slot *o = &c->s.objects[slot]; /* for a name no offloaded object is read */
     bool readable = object_is_safe(&c->s, slot) && object_state(o) == OBJECT_READY && !object_is_absent(o);
-    PyObject *value = readable ? decode_slot(c, slot, NULL) : NULL;
+    PyObject *value = readable ? decode_slot(c, slot, NULL, CODEC_OWN) : NULL;
     PyObject *name =
         value && PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 3 ? Py_NewRef(PyTuple_GET_ITEM(value, 1)) : NULL;
     Py_XDECREF(value);
@@ -218,8 +228,14 @@ uint64_t loads_since(const ClientObject *c, const struct task_slot *t)
     return is_short ? 0 : ticks_now();
 }
 
+bool takes_readonly(const ClientObject *c, uint32_t function)
+{
+    const CachedFunction *f = &c->functions[function % FUNCTION_CACHE];
+    return c->readonly || (f->callable && f->slot == function && f->readonly);
+}
+
 /* The values of the dependencies. DEPENDENCY_FAILED: `*bad` is the slot of one that holds an error. */
-static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, uint32_t *bad)
+static int load_dependencies(ClientObject *c, struct task_slot *t, enum codec_access access, Values *v, uint32_t *bad)
 {
     const uint32_t *refs = task_refs(&c->s, t);
     v->n = 0;
@@ -241,7 +257,7 @@ static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, ui
             return -1;
         bool outer = loads_arguments;
         loads_arguments = true;
-        v->values[i] = decode_slot(c, refs[i], owner);
+        v->values[i] = decode_slot(c, refs[i], owner, access);
         loads_arguments = outer;
         Py_XDECREF(owner);
         if (!v->values[i])
@@ -251,19 +267,24 @@ static int load_dependencies(ClientObject *c, struct task_slot *t, Values *v, ui
     return LOADED;
 }
 
-static int load_arguments(ClientObject *c, struct task_slot *t, const Values *v, codec_args *args)
+static int load_arguments(ClientObject *c, struct task_slot *t, enum codec_access access, const Values *v,
+                          codec_args *args)
 {
     uint32_t n_nested = t->n_refs - t->n_dependencies - (t->flags & TASK_FLAG_STREAM ? 1 : 0);
-    codec_source source = {
-        .refs = task_refs(&c->s, t) + t->n_dependencies, .n_refs = n_nested, .make_ref = ref_make, .ctx = c};
+    codec_source source = {.refs = task_refs(&c->s, t) + t->n_dependencies,
+                           .n_refs = n_nested,
+                           .make_ref = ref_make,
+                           .ctx = c,
+                           .access = access};
     return codec_decode_args(&c->codec, task_arguments(&c->s, t), t->arguments_size, &source, v->values, v->n, args);
 }
 
 /* False: with an exception, or with `*bad`. */
 bool load_call(ClientObject *c, struct task_slot *t, PyObject *callable, Values *v, codec_args *args, uint32_t *bad)
 {
-    int loaded = load_dependencies(c, t, v, bad);
-    if (loaded == LOADED && load_arguments(c, t, v, args) == 0)
+    enum codec_access access = takes_readonly(c, t->function) ? CODEC_READ_ONLY : CODEC_OWN;
+    int loaded = load_dependencies(c, t, access, v, bad);
+    if (loaded == LOADED && load_arguments(c, t, access, v, args) == 0)
         return true;
     if (loaded != DEPENDENCY_FAILED)
         name_failed_argument(c, t, callable, loaded == LOADED ? INT64_C(-1) : (int64_t)v->n);
@@ -386,10 +407,11 @@ static PyObject *call_function(ClientObject *c, uint32_t task, uint32_t *bad)
         event_called(&c->s, t, since);
         if (__builtin_expect(t->flags & TASK_FLAG_TIMED, 0))
             begin_time(c, task);
-        size_t *expected = expected_array(c, t->function), outer = array_memory_expect(expected ? *expected : 0);
+        size_t *expected = expected_array(c, t->function);
+        array_memory_expect(c, expected ? *expected : 0);
         result = PyObject_Vectorcall(callable, args.values, (size_t)args.n_positional | PY_VECTORCALL_ARGUMENTS_OFFSET,
                                      args.kwnames);
-        array_memory_expect(outer);
+        array_memory_expect(c, 0);
         codec_args_clear(&args);
     }
     values_clear(&v);
@@ -420,8 +442,12 @@ static void count_call(ClientObject *c, const struct task_slot *t)
 static uint32_t execute(ClientObject *c, uint32_t task)
 {
     uint32_t bad = UINT32_MAX, status = EVENT_OK;
-    uint32_t outer_1 = current_task_of(c);
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
+    PyObject *context = c->s.tasks[task].actor_1 ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
+    bool entered = context && PyContext_Enter(context) == 0;
+    if (!entered)
+        PyErr_Clear(); /* no memory for one: then the thread's */
+    c->threads_wait = false;
     set_current(c, task + 1);
     if (env)
         call_env_hook(c, c->hooks.enter_task, task);
@@ -445,7 +471,10 @@ static uint32_t execute(ClientObject *c, uint32_t task)
     if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
         count_call(c, &c->s.tasks[task]);
     end_if_forked(c); /* in code that pickled the value, or destroyed it */
-    set_current(c, outer_1);
+    set_current(c, 0);
+    if (entered)
+        PyContext_Exit(context);
+    Py_XDECREF(context);
     return status;
 }
 
@@ -487,24 +516,6 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
         end_if_forked(c);
     }
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
-}
-
-bool run_awaited(ClientObject *c, uint32_t object)
-{
-    uint32_t on_top_of = current_task_of(c) - 1;
-    segment_lock(&c->s);
-    uint32_t task = task_claim(&c->s, object, on_top_of);
-    segment_unlock(&c->s);
-    if (task == UINT32_MAX)
-        return false;
-    PyObject *handled = PyErr_GetHandledException(); /* by the waiting task: no context of what this one raises */
-    PyErr_SetHandledException(NULL);
-    c->depth++;
-    end_task(c, task, execute(c, task));
-    c->depth--;
-    PyErr_SetHandledException(handled);
-    Py_XDECREF(handled);
-    return true;
 }
 
 PyMethodDef run_methods[] = {{"run", FAST(client_run), METH_FASTCALL,

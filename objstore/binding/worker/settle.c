@@ -62,7 +62,7 @@ static bool wants_retry(ClientObject *c, struct task_slot *t, PyObject *exceptio
         return true;
     PyObject *name = function_name(c, t->function);
     uint32_t function = t->function;
-    PyObject *value = decode_slot(c, function, NULL);
+    PyObject *value = decode_slot(c, function, NULL, CODEC_OWN);
     PyObject *answer = value ? PyObject_CallFunctionObjArgs(c->hooks.should_retry, exception, value, NULL) : NULL;
     bool yes = answer && PyObject_IsTrue(answer) == 1;
     if (PyErr_Occurred())

@@ -67,7 +67,7 @@ static PyObject *client_load(ClientObject *c, PyObject *number)
     if (bad != UINT32_MAX) {
         PyObject *ref = ref_new(c, bad, false);
         if (ref)
-            load_value(c, (RefObject *)ref);
+            load_value(c, (RefObject *)ref, CODEC_OWN);
         Py_XDECREF(ref);
     } else if (pair) {
         result = PyTuple_Pack(3, callable, PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
@@ -131,6 +131,7 @@ static PyObject *client_bind_actor(ClientObject *c, PyObject *const *args, Py_ss
     if (!(t->flags & TASK_FLAG_ACTOR_CREATION) || seal_returns(c, t, Py_None) < 0)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "task %u constructs no actor", task);
     Py_XSETREF(c->instance, Py_NewRef(args[1]));
+    c->readonly = takes_readonly(c, t->function);
     segment_lock(&c->s);
     actor_bind(&c->s, t->actor_1 - 1, task);
     task_release_results(&c->s, task);

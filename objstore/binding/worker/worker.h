@@ -28,6 +28,8 @@ PyObject *resolve_function(ClientObject *c, uint32_t slot);
 /* When a worker begins to load a task, in ticks; 0 where that cannot take long and is not measured. */
 uint64_t loads_since(const ClientObject *c, const struct task_slot *t);
 /* The arguments of a task. False: with an exception, or with `*bad`, the slot of a dependency that holds an error. */
+/* Whether the arrays that a task of the function is given are read-only views, not its own. */
+bool takes_readonly(const ClientObject *c, uint32_t function);
 bool load_call(ClientObject *c, struct task_slot *t, PyObject *callable, Values *v, codec_args *args, uint32_t *bad);
 
 /* Seals one result. `ours`: the caller alone holds what leads to the value, so the value may become the object as it

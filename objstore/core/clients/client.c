@@ -104,6 +104,27 @@ bool client_look(struct segment *s, uint32_t client, struct client_view *v)
     return true;
 }
 
+static bool is_attached(const uint64_t attached[CLIENT_WORDS], uint32_t client_1)
+{
+    return !client_1 || (client_1 <= MAX_CLIENTS && attached[(client_1 - 1) / 64] >> ((client_1 - 1) % 64) & 1);
+}
+
+bool client_table_is_sound(const struct segment *s)
+{
+    const struct header *h = s->h;
+    const struct client_slot *me = &s->clients[s->me];
+    uint64_t attached[CLIENT_WORDS];
+    clients_attached(s, attached);
+    /* what a client leaves in its slot when it has gone is not zero */
+    bool sound = atomic_load(&me->start_time) && is_attached(attached, h->scheduler_1) &&
+                 is_attached(attached, h->agent_1) && is_attached(attached, h->waking_1);
+    for (uint32_t w = 0; sound && w < CLIENT_WORDS; w++)
+        sound = !(h->idle[w] & ~attached[w]);
+    for (uint32_t i = 0; sound && i < h->touched_actors && i < s->n_actors; i++)
+        sound = atomic_load(&actor_at(s, i)->state) != ACTOR_ALIVE || is_attached(attached, actor_at(s, i)->worker_1);
+    return sound;
+}
+
 /* ------------------------------------------------------------------ sleeping */
 
 int client_sleep(struct segment *s, uint32_t seen, int64_t timeout_ns, _Atomic int *trust)

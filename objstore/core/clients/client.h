@@ -30,6 +30,10 @@ struct client_view {
  * followed. */
 bool client_look(struct segment *segment, uint32_t client, struct client_view *view);
 
+/* Under the lock, after header_is_safe. Whether those are attached who are counted on: this client, the scheduler, idle
+ * workers, the workers of living actors. False: the table has been overwritten. */
+bool client_table_is_sound(const struct segment *segment);
+
 /* Makes a sealed object the context, which workers read when they start. Workers that have started before leave: idle
  * ones at once, busy ones after their task, those of actors never. The caller keeps the object alive. Takes the lock.
  */

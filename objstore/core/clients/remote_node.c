@@ -98,7 +98,7 @@ static uint32_t take_by_place(struct segment *s, const struct resource_class *c,
 {
     uint32_t n = 0;
     for (int rank = 0; rank < 2; rank++)
-        for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+        for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
             for (uint32_t at_1 = l->head_1, next_1, i = 0; at_1 && n < most && i < N_WEIGHED && gate_is_open(s, c);
                  at_1 = next_1, i++) {
                 uint64_t there, others = route_bytes(s, at_1 - 1, s->me, &there);
@@ -118,7 +118,7 @@ uint32_t remote_take(struct segment *s, uint32_t class, uint32_t most, bool by_p
     while (n < most && gate_is_open(s, c)) {
         struct lane *best = NULL;
         uint32_t task_1 = 0;
-        for (struct lane *l = c->lanes; l < c->lanes + N_LANES; l++) {
+        for (struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++) {
             uint32_t first_1 = !best || l->turn < best->turn ? first_that_suits(s, l) : 0;
             if (first_1) {
                 best = l;

@@ -32,7 +32,7 @@ uint32_t route_place(struct segment *s, uint32_t class, uint32_t most, bool stay
     place.route = (uint16_t)(place.route | ROUTE_PLACED);
     if (resource_class_at(s, class, place, &placed))
         return UINT32_MAX;
-    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
         for (uint32_t at_1 = next_to_route(s, l->head_1, staying), next_1; at_1 && n < most; at_1 = next_1) {
             next_1 = next_to_route(s, task_at(s, at_1 - 1)->next_1, staying);
             tasks[n++] = at_1 - 1;
@@ -79,7 +79,7 @@ uint32_t route_fail(struct segment *s, uint32_t class, bool staying)
 {
     const struct resource_class *c = class_at(s, class);
     uint32_t n = 0, walked = 0;
-    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
         for (uint32_t at_1; (at_1 = next_to_route(s, l->head_1, staying)) && !walk_is_over(s, &walked, s->n_tasks); n++)
             fail_one(s, at_1 - 1);
     return n;
@@ -103,7 +103,7 @@ uint32_t route_fail_shared(struct segment *s, uint32_t class)
     uint32_t n = 0, walked = 0;
     if (resource_is_routed(s, class) || may_run_here(s, class))
         return 0;
-    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES; l++)
+    for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
         for (uint32_t at_1 = l->head_1, next_1; at_1 && !walk_is_over(s, &walked, s->n_tasks); at_1 = next_1) {
             next_1 = task_at(s, at_1 - 1)->next_1;
             if (remote_shared_of(s, at_1 - 1) != UINT32_MAX) {

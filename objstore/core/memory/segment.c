@@ -179,10 +179,15 @@ int segment_map(struct segment *s, int fd)
     return result;
 }
 
-bool segment_make_private(struct segment *s, uint64_t begin, uint64_t end)
+bool segment_has_descriptor(const struct segment *s)
 {
     struct stat st;
-    if (s->fd < 0 || fstat(s->fd, &st) != 0 || st.st_dev != s->device || st.st_ino != s->inode)
+    return s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_dev == s->device && st.st_ino == s->inode;
+}
+
+bool segment_make_private(struct segment *s, uint64_t begin, uint64_t end)
+{
+    if (!segment_has_descriptor(s))
         return false;
     return begin == end || mmap(s->base + begin, end - begin, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, s->fd, (off_t)begin) != MAP_FAILED;

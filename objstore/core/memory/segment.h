@@ -68,6 +68,10 @@ bool segment_matches(const struct segment *segment);
 /* As segment_map, for memory that is mapped already. */
 int segment_use(struct segment *segment, unsigned char *base, size_t size);
 
+/* Whether the segment's descriptor is still its own: a user's code may have closed it, and opened another of its
+ * number. */
+bool segment_has_descriptor(const struct segment *segment);
+
 /* Makes whole pages of the mapping private: they stay readable as they are, and other processes do not see what this
  * one writes there. False: it failed, and nothing has changed. */
 bool segment_make_private(struct segment *segment, uint64_t begin, uint64_t end);

@@ -18,25 +18,24 @@ static bool is_moving(const struct segment *s, const struct object_slot *o)
     return mover_1 && mover_1 <= MAX_CLIENTS && atomic_load(&client_at(s, mover_1 - 1)->state) == CLIENT_ATTACHED;
 }
 
-static bool fits_the_limit(const struct header *h, uint64_t size, uint64_t spare)
+static bool fits_the_limit(const struct header *h, uint64_t size)
 {
-    uint64_t most = h->offload_limit + spare;
-    return h->offloaded_bytes <= most && size <= most - h->offloaded_bytes;
+    return h->offloaded_bytes <= h->offload_limit && size <= h->offload_limit - h->offloaded_bytes;
 }
 
 /* ------------------------------------------------------------------ offloading */
 
-static bool may_leave(const struct segment *s, uint32_t slot, uint64_t spare)
+static bool may_leave(const struct segment *s, uint32_t slot)
 {
     const struct object_slot *o = object_at(s, slot);
     return object_state(o) == OBJECT_READY && object_chunk(o) && o->size >= OBJECT_MOVABLE && !o->u.arena.n_refs &&
-           !o->u.arena.actor_1 && !o->u.arena.stays && fits_the_limit(s->h, o->size, spare) && !is_moving(s, o) &&
+           !o->u.arena.actor_1 && !o->u.arena.stays && fits_the_limit(s->h, o->size) && !is_moving(s, o) &&
            !is_read(s, slot);
 }
 
 /* The clock algorithm: a hand goes round the slots, and skips once an object that was read since the last round. So the
  * oldest objects go first, except those that are read repeatedly, at the cost of one store for readers. */
-int offload_choose(struct segment *s, uint64_t spare, struct offload_move *move)
+int offload_choose(struct segment *s, struct offload_move *move)
 {
     struct header *h = s->h;
     bool found = false, others_move = false, more = h->offload_folder[0] != 0;
@@ -48,19 +47,19 @@ int offload_choose(struct segment *s, uint64_t spare, struct offload_move *move)
             struct object_slot *o = object_at(s, slot);
             h->offload_hand = slot + 1;
             others_move |= object_state(o) == OBJECT_READY && object_chunk(o) && is_moving(s, o);
-            if (!may_leave(s, slot, spare) || atomic_exchange_explicit(&o->u.arena.used, 0, memory_order_relaxed))
+            if (!may_leave(s, slot) || atomic_exchange_explicit(&o->u.arena.used, 0, memory_order_relaxed))
                 continue;
             if (!object_is_safe(s, slot)) { /* its bytes are about to be read */
                 segment_condemn(s);
                 break;
             }
-            *move = (struct offload_move){slot, o->generation, object_chunk(o), o->size, ++h->last_file, spare};
+            *move = (struct offload_move){slot, o->generation, object_chunk(o), o->size, ++h->last_file};
             o->u.arena.mover_1 = (uint16_t)(s->me + 1);
             STEP();
             object_hold(s, slot);
             found = true;
         }
-        more = looked < 2 * (uint64_t)n && !atomic_load(&h->corrupt) && fits_the_limit(h, OBJECT_MOVABLE, spare);
+        more = looked < 2 * (uint64_t)n && !atomic_load(&h->corrupt) && fits_the_limit(h, OBJECT_MOVABLE);
         segment_unlock(s);
     }
     return found ? OBJSTORE_OK : others_move ? OBJSTORE_PENDING : OBJSTORE_NOT_FOUND;
@@ -72,7 +71,7 @@ int offload_leave(struct segment *s, const struct offload_move *move)
     struct object_slot *o = object_at(s, move->slot);
     o->u.arena.mover_1 = 0;
     STEP();
-    if (!fits_the_limit(h, move->size, move->spare))
+    if (!fits_the_limit(h, move->size))
         return OBJSTORE_LIMIT;
     /* Pairs with decode_slot. Here: the offset, then the readers' bits; there: the bit, then the offset. All four are
      * seq_cst, as one must see the other. No bit: the reads of a former reader came before (offload_end_reading
@@ -123,7 +122,7 @@ int offload_claim(struct segment *s, uint32_t slot, struct offload_move *move)
     }
     o->u.arena.mover_1 = (uint16_t)(s->me + 1);
     STEP();
-    *move = (struct offload_move){slot, o->generation, 0, o->size, atomic_load(&o->offset) & ~OBJECT_ABSENT, 0};
+    *move = (struct offload_move){slot, o->generation, 0, o->size, atomic_load(&o->offset) & ~OBJECT_ABSENT};
     return OBJSTORE_OK;
 }
 

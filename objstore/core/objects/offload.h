@@ -22,11 +22,10 @@
 
 #include "objects/object.h"
 
-/* An object that is being moved. `file`: the number of its file; `chunk`: its place in the arena, 0: none; `spare`:
- * bytes by which it may exceed the limit. */
+/* An object that is being moved. `file`: the number of its file; `chunk`: its place in the arena, 0: none. */
 struct offload_move {
     uint32_t slot, generation;
-    uint64_t chunk, size, file, spare;
+    uint64_t chunk, size, file;
 };
 
 /* ---- reading, without the lock, while something keeps the object alive */
@@ -43,9 +42,9 @@ static inline void offload_end_reading(struct segment *s, uint32_t slot)
 
 /* ---- offloading */
 /* Chooses an object that may be offloaded, holds it for this client and marks it as being moved. OBJSTORE_NOT_FOUND:
- * there is none, or the limit is reached; OBJSTORE_PENDING: other clients are moving some now. `spare`: bytes that come
- * back in exchange, by which the limit may be exceeded. Takes the lock repeatedly, for a moment each. */
-int offload_choose(struct segment *segment, uint64_t spare, struct offload_move *move);
+ * there is none, or the limit is reached; OBJSTORE_PENDING: other clients are moving some now. Takes the lock
+ * repeatedly, for a moment each. */
+int offload_choose(struct segment *segment, struct offload_move *move);
 
 /* Under the lock, once the file is written: the object is offloaded and its memory is freed. OBJSTORE_PENDING: it has a
  * reader; OBJSTORE_LIMIT: the limit has been reached meanwhile. In any case it is no longer being moved. */

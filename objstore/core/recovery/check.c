@@ -197,7 +197,9 @@ static void check_clients(struct checker *c)
                    s->h->touched_tasks);
 }
 
-static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t class)
+/* `depth`: of the tasks that other tasks wait for; 0: nobody waits for those in the lane. */
+static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t class, uint32_t depth,
+                           uint32_t *n_in_place)
 {
     struct segment *s = c->s;
     uint32_t n_ready = 0, last_1 = 0, at_1 = lane->head_1;
@@ -207,6 +209,8 @@ static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t 
         fetch_slot(t + FETCH_AHEAD); /* a guess: tasks submitted together have adjacent chunks */
         expect(c, state == TASK_READY, "a queue holds ready tasks", at_1 - 1, state, TASK_READY);
         expect(c, t->resource_class == class, "a queue holds tasks of its class", at_1 - 1, t->resource_class, class);
+        expect(c, t->depth == depth, "a queue holds tasks of its depth", at_1 - 1, t->depth, depth);
+        *n_in_place += t->in_place;
         expect(c, t->next_waiting_1 == last_1, "a queue's links agree", at_1 - 1, t->next_waiting_1, last_1);
         last_1 = at_1;
         at_1 = t->next_1;
@@ -219,16 +223,24 @@ static uint32_t check_lane(struct checker *c, const struct lane *lane, uint32_t 
 static void check_queues(struct checker *c)
 {
     struct segment *s = c->s;
-    uint32_t total = 0;
+    uint32_t total = 0, n_deep = 0;
     for (uint32_t k = 0; k < s->h->n_classes; k++) {
         bool parts[MAX_CLASSES];
         expect(c, !resource_is_used(s, k) || resource_is_whole(s, k, parts), "a class of several pools has its parts",
                k, 0, 1);
         expect(c, !resource_is_used(s, k) || gate_is_that_of(s, &s->classes[k]), "a class has its function's gate", k,
                s->classes[k].gate_1, s->h->n_gates);
-        uint32_t n_ready = 0;
-        for (uint32_t i = 0; i < N_LANES; i++)
-            n_ready += check_lane(c, &s->classes[k].lanes[i], k);
+        uint32_t n_ready = 0, n_in_place = 0;
+        for (uint32_t i = 0; i < N_LANES + N_DEPTHS; i++) {
+            uint32_t depth = i < N_LANES ? 0 : i - N_LANES + 1,
+                     n = check_lane(c, &s->classes[k].lanes[i], k, depth, &n_in_place);
+            n_ready += n;
+            n_deep += depth ? n : 0;
+            expect(c, !depth || (s->classes[k].depths >> (depth - 1) & 1) == (n != 0),
+                   "it is known which depths have tasks", k, s->classes[k].depths, n);
+        }
+        expect(c, s->classes[k].n_in_place == n_in_place, "tasks that may pass a full gate are counted", k,
+               s->classes[k].n_in_place, n_in_place);
         expect(c, s->classes[k].n_ready == n_ready, "a queue's count is right", k, s->classes[k].n_ready, n_ready);
         total += n_ready;
     }
@@ -236,6 +248,7 @@ static void check_queues(struct checker *c)
         expect(c, s->h->gates[g].n_running == c->n_through[g], "the running tasks of a function are counted", g,
                s->h->gates[g].n_running, c->n_through[g]);
     expect(c, s->h->n_ready == total, "ready tasks are counted", 0, s->h->n_ready, total);
+    expect(c, s->h->n_deep == n_deep, "ready tasks that tasks wait for are counted", 0, s->h->n_deep, n_deep);
     uint64_t held_back = s->h->reserved.class_1;
     for (uint32_t w = 0; w < CLIENT_WORDS; w++)
         held_back |= s->h->returning[w];

@@ -116,13 +116,13 @@ static void clear_queues(struct segment *s)
     struct header *h = s->h;
     for (uint32_t c = 0; c < h->n_classes; c++) {
         memset(s->classes[c].lanes, 0, sizeof s->classes[c].lanes);
-        s->classes[c].n_ready = 0;
+        s->classes[c].n_ready = s->classes[c].depths = s->classes[c].n_in_place = 0;
     }
     h->turn = 0;
     memset(&h->reserved, 0, sizeof h->reserved);
     memset(h->returning, 0, sizeof h->returning);
     resource_note_held_back(h);
-    h->n_ready = 0;
+    h->n_ready = h->n_deep = 0;
     h->n_timers = 0;
     h->timers_at = 0;
     h->waking_1 = 0;

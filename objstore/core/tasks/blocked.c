@@ -33,6 +33,49 @@ void task_wake_returning(struct segment *s)
         }
 }
 
+/* ------------------------------------------------------------------ who goes first */
+
+uint32_t task_depth_below(const struct task_slot *t)
+{
+    if (t->actor_1 && !t->depth)
+        return 0; /* its actor has a process anyway, and would overtake everybody for as long as it lives */
+    return t->depth < N_DEPTHS ? t->depth + 1u : N_DEPTHS;
+}
+
+/* What has to run before that task can, UINT32_MAX: nothing. */
+static uint32_t task_before(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = task_at(s, task);
+    uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
+    if (state == TASK_WAITING && t->cursor < t->n_dependencies)
+        return task_producing(s, task_refs(s, t)[t->cursor]);
+    bool is_call = t->actor_1 && !(t->flags & TASK_FLAG_ACTOR_CREATION);
+    return state == TASK_READY && is_call ? actor_at(s, t->actor_1 - 1)->task_1 - 1 : UINT32_MAX;
+}
+
+void task_await(struct segment *s, uint32_t object, uint32_t depth, uint32_t gate_1)
+{
+    uint32_t walked = 0;
+    for (uint32_t task = task_producing(s, object); task != UINT32_MAX && !walk_is_over(s, &walked, s->n_tasks);
+         task = task_before(s, task)) {
+        const struct task_slot *t = task_at(s, task);
+        bool in_place = gate_1 && !t->actor_1 && class_at(s, t->resource_class)->gate_1 == gate_1;
+        if (t->depth >= depth && t->in_place >= in_place)
+            return;
+        task_deepen(s, task, t->depth > depth ? t->depth : depth, in_place || t->in_place);
+    }
+}
+
+void task_waits_for(struct segment *s, uint32_t waiter, uint32_t object)
+{
+    const struct task_slot *t = task_at(s, waiter);
+    uint32_t depth = task_depth_below(t);
+    if (depth)
+        task_await(s, object, depth, t->actor_1 ? 0 : class_at(s, t->resource_class)->gate_1);
+}
+
+/* ------------------------------------------------------------------ the CPU */
+
 void task_block(struct segment *s, uint32_t task)
 {
     segment_lock(s);

@@ -45,10 +45,17 @@ bool gate_lets_pass(const struct segment *s, const struct resource_class *c)
     return !gate_is_full(s, c) && !gate_wait(s, c);
 }
 
+bool gate_is_open_in_place(const struct segment *s, const struct resource_class *c)
+{
+    return c->n_in_place && gate_is_full(s, c) && !gate_wait(s, c);
+}
+
 int64_t gate_room(const struct segment *s, const struct resource_class *c, int64_t n)
 {
-    if (!c->gate_1 || !gate_lets_pass(s, c))
-        return c->gate_1 ? 0 : n;
+    if (!c->gate_1)
+        return n;
+    if (!gate_lets_pass(s, c))
+        return n && gate_is_open_in_place(s, c);
     int64_t most = c->terms.interval && n > 1 ? 1 : n;
     int64_t places = c->terms.most ? (int64_t)c->terms.most - gate_at(s, c->gate_1 - 1)->n_running : n;
     return places < most ? places : most;

@@ -4,8 +4,9 @@
  *
  * All classes of a function share its gate, and each applies its own limits: `most` and `interval` of its terms. A task
  * is counted while it is RUNNING, on whatever machine, also while it waits for other tasks: it is counted before it
- * leaves for another machine, and until it ends, is retried, or its machine is lost. A claimed task, which runs inside
- * the task that waits for it, is counted too, so more than `most` may run; then none begins until there are fewer.
+ * leaves for another machine, and until it ends, is retried, or its machine is lost. A task that a running task of the
+ * same function waits for passes a full gate, as a recursion would never end otherwise. It is counted too, so more than
+ * `most` may run; then no other begins until there are fewer.
  *
  * A full gate opens when a task ends, and the worker of that task looks. For a gate that opens with time the scheduler
  * has a deadline, header.next_start.
@@ -33,6 +34,9 @@ static inline bool gate_is_open(const struct segment *s, const struct resource_c
 {
     return __builtin_expect(!c->gate_1, 1) || gate_lets_pass(s, c);
 }
+
+/* Whether it is full, and nothing else keeps those tasks from beginning that may pass a full gate. */
+bool gate_is_open_in_place(const struct segment *segment, const struct resource_class *class) __attribute__((cold));
 
 /* How many of `n` tasks could begin now. */
 int64_t gate_room(const struct segment *segment, const struct resource_class *class, int64_t n);

@@ -73,10 +73,11 @@ bool resource_fits(const struct segment *segment, const struct pool *pool, const
 /* The pool with capacity for a task of the class now, or UINT32_MAX. `client_1`, as pool.client_1: only pools on that
  * machine. */
 uint32_t resource_room_on(const struct segment *segment, uint32_t index, uint32_t client_1);
-/* The same for this node, and only if the gate of the class is open. */
+/* The same for this node, and only if the gate of the class is open, or open to some of its tasks. */
 static inline uint32_t resource_room(const struct segment *s, uint32_t index)
 {
-    bool may = __builtin_expect(!s->h->has_terms, 1) || gate_is_open(s, class_at(s, index));
+    const struct resource_class *c = class_at(s, index);
+    bool may = __builtin_expect(!s->h->has_terms, 1) || gate_is_open(s, c) || gate_is_open_in_place(s, c);
     return may ? resource_room_on(s, index, POOL_HERE) : UINT32_MAX;
 }
 static inline bool resource_admissible(const struct segment *s, uint32_t index)

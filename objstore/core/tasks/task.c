@@ -15,7 +15,7 @@ static bool is_call(const struct task_slot *t) { return t->actor_1 && !(t->flags
 
 /* Each function has a lane of its own, so that a few tasks do not wait behind a flood of others. If there are more
  * functions than lanes, some share one. */
-static struct lane *lane_for(struct resource_class *c, uint32_t function)
+static struct lane *lane_by_function(struct resource_class *c, uint32_t function)
 {
     struct lane *empty = NULL;
     for (uint32_t i = 0; i < N_LANES; i++) {
@@ -31,10 +31,17 @@ static struct lane *lane_for(struct resource_class *c, uint32_t function)
     return empty;
 }
 
+static struct lane *lane_by_depth(struct resource_class *c, uint32_t depth)
+{
+    return &c->lanes[N_LANES + (depth - 1) % N_DEPTHS];
+}
+
 static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
 {
     struct task_slot *t = task_at(s, task);
-    struct lane *l = lane_for(c, t->function);
+    struct lane *l = t->depth ? lane_by_depth(c, t->depth) : lane_by_function(c, t->function);
+    if (t->depth) /* those that may pass a full gate are found at the head, and the last lane has tasks of any depth */
+        first = t->in_place || t->depth == N_DEPTHS;
     if (!l->head_1 && l->turn < s->h->turn)
         l->turn = s->h->turn; /* an idle lane does not save up turns */
     t->next_1 = first ? l->head_1 : 0;
@@ -48,6 +55,11 @@ static void queue_push(struct segment *s, struct resource_class *c, uint32_t tas
     else
         l->head_1 = task + 1;
     STEP();
+    if (t->depth) {
+        c->depths |= UINT32_C(1) << ((t->depth - 1) % N_DEPTHS);
+        c->n_in_place += t->in_place;
+        s->h->n_deep++;
+    }
     c->n_ready++;
     s->h->n_ready++;
 }
@@ -59,9 +71,9 @@ static void queue_remove(struct segment *s, uint32_t task)
     struct task_slot *t = task_at(s, task);
     struct resource_class *c = class_at(s, t->resource_class);
     uint32_t next_1 = t->next_1, previous_1 = t->next_waiting_1;
-    struct lane *l = c->lanes;
+    struct lane *l = t->depth ? lane_by_depth(c, t->depth) : c->lanes, *last = t->depth ? l : c->lanes + N_LANES - 1;
     while ((!previous_1 && l->head_1 != task + 1) || (!next_1 && l->tail_1 != task + 1))
-        if (++l == c->lanes + N_LANES) { /* the lane matters only at its ends */
+        if (l++ == last) { /* the lane matters only at its ends */
             segment_condemn(s);
             return;
         }
@@ -75,8 +87,27 @@ static void queue_remove(struct segment *s, uint32_t task)
         l->head_1 = next_1;
     t->next_1 = t->next_waiting_1 = 0;
     STEP();
+    if (t->depth) {
+        if (!l->head_1)
+            c->depths &= ~(UINT32_C(1) << ((t->depth - 1) % N_DEPTHS));
+        c->n_in_place -= t->in_place;
+        s->h->n_deep--;
+    }
     c->n_ready--;
     s->h->n_ready--;
+}
+
+void task_deepen(struct segment *s, uint32_t task, uint32_t depth, bool in_place)
+{
+    struct task_slot *t = task_at(s, task);
+    bool queued = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY && !is_call(t);
+    if (queued)
+        queue_remove(s, task);
+    t->depth = depth & 63;
+    t->in_place = in_place;
+    STEP();
+    if (queued)
+        queue_push(s, class_at(s, t->resource_class), task, false);
 }
 
 /* An idle worker that can run tasks of a class. */
@@ -163,6 +194,8 @@ void task_advance(struct segment *s, uint32_t task)
             t->next_waiting_1 = o->first_waiting_1;
             STEP();
             o->first_waiting_1 = task + 1;
+            if (t->depth)
+                task_await(s, refs[t->cursor], t->depth, 0);
             return;
         }
     }
@@ -295,7 +328,8 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     t->max_retries = spec->max_retries;
     t->flags = spec->flags;
     t->arguments_size = spec->arguments_size;
-    t->caller = (uint16_t)s->me;
+    t->caller = s->me & 511;
+    t->depth = t->in_place = 0;
     t->group = spec->group;
     t->gpu_mask = 0;
     t->offset = offset;
@@ -348,7 +382,7 @@ static bool is_before(const struct segment *s, const struct lane *l, const struc
 static const struct lane *passed_over(const struct segment *s, const struct resource_class *class)
 {
     const struct lane *best = NULL;
-    for (const struct lane *l = class->lanes; l < class->lanes + N_LANES; l++)
+    for (const struct lane *l = class->lanes; l < class->lanes + N_LANES + (class->depths ? N_DEPTHS : 0); l++)
         if (l->head_1 && s->h->turn >= l->turn + N_PASSED_OVER && is_before(s, l, best))
             best = l;
     return best;
@@ -385,13 +419,29 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
     return best;
 }
 
-/* The same if there are terms: of the highest priority, with an open gate. */
-static __attribute__((noinline)) struct lane *next_lane_by_terms(struct segment *s, uint32_t *pool)
+/* The lane of the tasks of a class that are waited for at the greatest depth and may pass its gate; `*depth` 0: none.
+ */
+static struct lane *deepest(struct segment *s, struct resource_class *c, uint32_t *depth)
+{
+    bool in_place = !gate_is_open(s, c);
+    for (uint32_t bits = c->depths; bits; bits &= ~(UINT32_C(1) << (*depth - 1))) {
+        *depth = 32u - (uint32_t)__builtin_clz(bits);
+        struct lane *l = lane_by_depth(c, *depth);
+        if (l->head_1 && (!in_place || task_at(s, l->head_1 - 1)->in_place))
+            return l;
+    }
+    *depth = 0;
+    return NULL;
+}
+
+/* The same if there are terms, or tasks that other tasks wait for: of the highest priority, with an open gate, and
+ * before all others those that are waited for, the deepest first (decision 123). */
+static __attribute__((noinline)) struct lane *next_lane_by_rank(struct segment *s, uint32_t *pool)
 {
     struct header *h = s->h;
     struct lane *best = NULL;
     const struct lane *passed = NULL;
-    uint32_t passed_class = 0;
+    uint32_t passed_class = 0, depth = 0;                      /* of the lane found */
     int32_t priority = INT32_MIN, passed_priority = INT32_MIN; /* of the lane found */
     for (uint32_t c = 0; c < h->n_classes; c++) {
         struct resource_class *class = class_at(s, c);
@@ -411,16 +461,24 @@ static __attribute__((noinline)) struct lane *next_lane_by_terms(struct segment 
         }
         if (class->terms.priority > priority) {
             best = NULL;
+            depth = 0;
             priority = class->terms.priority;
         }
-        for (struct lane *l = class->lanes; l < class->lanes + N_LANES; l++)
+        uint32_t at;
+        struct lane *deep = deepest(s, class, &at);
+        if (at > depth) {
+            best = deep;
+            depth = at;
+            *pool = room;
+        }
+        for (struct lane *l = class->lanes; !depth && l < class->lanes + N_LANES && gate_is_open(s, class); l++)
             if (l->head_1 && is_before(s, l, best)) {
                 best = l;
                 *pool = room;
             }
     }
-    if (passed && best && passed_priority >= priority && resource_reserve(s, passed_class))
-        return next_lane_by_terms(s, pool); /* once for each priority */
+    if (passed && best && !depth && passed_priority >= priority && resource_reserve(s, passed_class))
+        return next_lane_by_rank(s, pool); /* once for each priority */
     return best;
 }
 
@@ -479,9 +537,9 @@ static uint32_t pop_plain(struct segment *s)
     if (h->holds_back)
         resource_lapse(s);
     uint32_t pool = 0;
-    struct lane *lane = !h->n_ready                          ? NULL
-                        : __builtin_expect(!h->has_terms, 1) ? next_lane(s, &pool)
-                                                             : next_lane_by_terms(s, &pool);
+    struct lane *lane = !h->n_ready                                        ? NULL
+                        : __builtin_expect(!h->has_terms && !h->n_deep, 1) ? next_lane(s, &pool)
+                                                                           : next_lane_by_rank(s, &pool);
     if (!lane || !can_start(s, lane->head_1 - 1)) {
         s->clients[s->me].task_1 = 0;
         *idle |= my_bit;
@@ -490,61 +548,17 @@ static uint32_t pop_plain(struct segment *s)
         return UINT32_MAX;
     }
     uint32_t task = lane->head_1 - 1;
-    task_serve_lane(h, lane);
+    if (task_at(s, task)->depth)
+        lane->turn = h->turn; /* which is not theirs: how many there are makes nobody late */
+    else
+        task_serve_lane(h, lane);
     queue_remove(s, task);
     /* of a client that died before it had begun it */
-    task_at(s, task)->flags &= (uint16_t)~(TASK_FLAG_LENT | TASK_FLAG_REMOTE);
+    task_at(s, task)->flags &= (uint16_t)~TASK_FLAG_REMOTE;
     task_at(s, task)->gpu_mask = acquire(s, task, pool);
     STEP();
     start(s, task);
     task_wake_workers(s);
-    return task;
-}
-
-/* Whether the task fits into what the waiting task holds and does not use while it waits. */
-static bool can_lend(const struct segment *s, uint32_t waiter, uint32_t class)
-{
-    const int64_t *own = class_at(s, task_at(s, waiter)->resource_class)->demand, *demand = class_at(s, class)->demand;
-    if (task_at(s, waiter)->flags & TASK_FLAG_BLOCKED)
-        return false;
-    for (uint32_t k = 0; k < s->h->n_kinds; k++)
-        if (k == KIND_CPU ? demand[k] > own[k] : demand[k] > 0)
-            return false;
-    return true;
-}
-
-uint32_t task_claim(struct segment *s, uint32_t object, uint32_t waiter)
-{
-    uint32_t task = task_producing(s, object);
-    if (task == UINT32_MAX)
-        return UINT32_MAX;
-    struct task_slot *t = task_at(s, task);
-    /* A generator would run to its end, and might wait for a reader that is below it on the stack. */
-    if (atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY || t->actor_1 ||
-        (t->flags & (TASK_FLAG_ENV | TASK_FLAG_STREAM)) || class_at(s, t->resource_class)->demand[KIND_GPU])
-        return UINT32_MAX;
-    if (s->h->n_envs && !worker_suits(s, s->me, t->resource_class))
-        return UINT32_MAX;
-    if (resource_is_routed(s, t->resource_class) || !resource_is_here(s, t->resource_class))
-        return UINT32_MAX;
-    if (placement_head(s, t->resource_class) != placement_head(s, task_at(s, waiter)->resource_class))
-        return UINT32_MAX; /* the end of one task's group would end the other task too */
-    const struct resource_class *c = class_at(s, t->resource_class);
-    bool own_place = c->gate_1 == class_at(s, task_at(s, waiter)->resource_class)->gate_1; /* of the waiting task */
-    if (!gate_is_open(s, c) && !(own_place && gate_is_full(s, c) && !gate_wait(s, c)))
-        return UINT32_MAX;
-    uint32_t pool = resource_room_on(s, t->resource_class, POOL_HERE);
-    bool lent = can_lend(s, waiter, t->resource_class);
-    if (!lent && pool == UINT32_MAX)
-        return UINT32_MAX;
-    queue_remove(s, task);
-    t->flags &= (uint16_t)~(TASK_FLAG_LENT | TASK_FLAG_REMOTE);
-    if (lent)
-        t->flags |= TASK_FLAG_LENT;
-    else
-        acquire(s, task, pool);
-    STEP();
-    start(s, task);
     return task;
 }
 
@@ -554,7 +568,7 @@ void task_send(struct segment *s, uint32_t task, uint32_t pool)
     queue_remove(s, task);
     if (pool)
         t->gpu_mask = acquire(s, task, pool);
-    t->flags = (uint16_t)((t->flags & ~TASK_FLAG_LENT) | TASK_FLAG_REMOTE);
+    t->flags |= TASK_FLAG_REMOTE;
     STEP();
     start(s, task);
 }
@@ -586,13 +600,10 @@ const int64_t *task_amounts(struct segment *s, const struct task_slot *t, int64_
     const int64_t *demand = class_at(s, t->resource_class)->demand;
     if (task_holds_nothing(s, t))
         return memset(scratch, 0, sizeof(int64_t) * MAX_KINDS);
-    if (!(t->flags & (TASK_FLAG_BLOCKED | TASK_FLAG_LENT)))
+    if (!(t->flags & TASK_FLAG_BLOCKED))
         return demand;
     memcpy(scratch, demand, sizeof(int64_t) * MAX_KINDS);
-    /* What it holds itself: no CPU while it is blocked, none if it runs on a lent one, and minus that if it has given
-     * back a lent one. */
-    int64_t held = 1 - !!(t->flags & TASK_FLAG_BLOCKED) - !!(t->flags & TASK_FLAG_LENT);
-    scratch[KIND_CPU] = held * demand[KIND_CPU];
+    scratch[KIND_CPU] = 0;
     return scratch;
 }
 
@@ -651,7 +662,7 @@ static void give_back(struct segment *s, uint32_t task)
     if (__builtin_expect(s->h->has_terms, 0))
         gate_pass(s, t, -1);
     t->gpu_mask = 0;
-    t->flags &= (uint16_t)~(TASK_FLAG_BLOCKED | TASK_FLAG_LENT | TASK_FLAG_REMOTE);
+    t->flags &= (uint16_t)~(TASK_FLAG_BLOCKED | TASK_FLAG_REMOTE);
     if (__builtin_expect(t->flags & TASK_FLAG_TIMED, 0))
         timer_end(s, task);
 }
@@ -822,6 +833,28 @@ void task_discard(struct segment *s, uint32_t task)
         task_release(s, task); /* otherwise the waiting list drops it */
 }
 
+bool task_fail_deepest(struct segment *s, uint32_t n_processes)
+{
+    uint32_t depth = 0, task_1 = 0;
+    for (uint32_t c = 0; c < s->h->n_classes; c++) {
+        uint32_t at;
+        const struct lane *l = resource_admissible(s, c) ? deepest(s, class_at(s, c), &at) : NULL;
+        if (l && at > depth) {
+            depth = at;
+            task_1 = l->head_1;
+        }
+    }
+    for (uint32_t i = 0; i < s->h->touched_tasks; i++)
+        if (atomic_load_explicit(&s->tasks[i].state, memory_order_relaxed) == TASK_RUNNING &&
+            s->tasks[i].flags & TASK_FLAG_REMOTE)
+            return false;
+    if (!task_1 || !can_start(s, task_1 - 1) || task_at(s, task_1 - 1)->actor_1)
+        return false;
+    task_seal_failed(s, task_1 - 1, FAILURE_TOO_DEEP, (int32_t)n_processes);
+    task_discard(s, task_1 - 1);
+    return true;
+}
+
 /* Workers that have attached and are about to take their first task. */
 static uint32_t n_arriving(const struct segment *s)
 {
@@ -864,10 +897,7 @@ uint32_t task_workers_wanted(struct segment *s)
 static bool is_forgotten(struct segment *s, uint32_t object)
 {
     const struct object_slot *o = object_at(s, object);
-    uint64_t any = o->pins != 1; /* its task's alone */
-    for (uint32_t w = 0; w < CLIENT_WORDS; w++)
-        any |= atomic_load(&o->holders[w]);
-    return !any;
+    return o->pins == 1 && !object_held(o); /* the pin is its task's */
 }
 
 /* A cluster may get a node for it, and a placement group is placed again. */

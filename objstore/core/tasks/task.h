@@ -48,10 +48,12 @@ uint32_t task_pop_of(struct segment *segment, uint32_t group); /* a call of that
 enum { ANY_GROUP = MAX_GROUPS };
 uint32_t task_pop_call(struct segment *segment, uint32_t actor); /* the next call of an actor that this client serves */
 
-/* A client that is blocked on `object` takes the task that produces it, now RUNNING, and runs it on its own stack: so a
- * recursion of any depth needs neither more CPUs nor a process per level. The task runs on the CPU of `waiter`, the
- * task that waits, if it fits. UINT32_MAX: it is no ready, plain task that fits. Under the lock. */
-uint32_t task_claim(struct segment *segment, uint32_t object, uint32_t waiter);
+/* Task `waiter` is about to sleep until `object` is sealed. What has to run for that goes before tasks that no task
+ * waits for, and what is waited for deeper goes first: so of a tree of tasks that wait for their children about depth x
+ * CPUs are begun at a time (decision 123). Under the lock. */
+void task_waits_for(struct segment *segment, uint32_t waiter, uint32_t object);
+/* How deep under waiting tasks is what `task` waits for; 0: it is a call that no task waits for. */
+uint32_t task_depth_below(const struct task_slot *task);
 
 /* Ends a task: seals the results that are missing according to `event_status` (EVENT_OK: none is missing), gives back
  * its resources and references, and makes its dependents ready. Under the lock. */
@@ -105,6 +107,10 @@ void task_discard(struct segment *segment, uint32_t task);
  * results nobody can ask for any more are cancelled first, and their classes make room. */
 struct resource_shape;
 int task_class(struct segment *segment, const struct resource_shape *shape, uint32_t *number, uint32_t *index);
+
+/* All processes wait, and none may be added: the task that is waited for at the greatest depth will not run, so that
+ * others may. False: there is none, or tasks run on other machines, which are waited for. Under the lock. */
+bool task_fail_deepest(struct segment *segment, uint32_t n_processes);
 
 /* How many more workers could begin a task. Under the lock, after header_is_safe. */
 uint32_t task_workers_wanted(struct segment *segment);
@@ -177,6 +183,10 @@ void task_release_results(struct segment *segment, uint32_t task);     /* its re
 void task_release_waiting(struct segment *segment, uint32_t object);   /* an object is sealed: likewise */
 void task_record_finished(struct segment *segment, uint32_t task, uint32_t event_status);
 void task_wake_workers(struct segment *segment);
+/* What is to seal the object is waited for at that depth, by a task that went through that gate, 0: through none. */
+void task_await(struct segment *segment, uint32_t object, uint32_t depth, uint32_t gate_1);
+/* The task takes its place among those of that depth. */
+void task_deepen(struct segment *segment, uint32_t task, uint32_t depth, bool in_place);
 /* A task of this lane is taken. A lane that had no capacity for a while does not save up turns. */
 static inline void task_serve_lane(struct header *h, struct lane *l)
 {

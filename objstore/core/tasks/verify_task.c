@@ -19,7 +19,7 @@ bool verify_task(struct verifier *v, uint32_t i)
     bool streams = t->flags & TASK_FLAG_STREAM, creates = t->flags & TASK_FLAG_ACTOR_CREATION;
     if (t->n_dependencies > t->n_refs || t->cursor > t->n_dependencies || !resource_is_used(s, t->resource_class) ||
         (t->worker >= MAX_CLIENTS && (t->worker != UINT16_MAX || state == TASK_RUNNING || state == TASK_HELD)) ||
-        t->caller > MAX_CLIENTS || (streams && !t->n_refs) ||
+        t->caller > MAX_CLIENTS || t->depth > N_DEPTHS || (streams && !t->n_refs) ||
         (state == TASK_DELAYED && !(t->flags & TASK_FLAG_TIMED)) || (t->n_returns && !t->result_1) ||
         !verify_is_object(s, t->function))
         return verify_failed(v, "the fields of task", i);

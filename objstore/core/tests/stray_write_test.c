@@ -259,7 +259,7 @@ static void pools(void)
 }
 
 static struct task_slot *call(void) { return &s.tasks[s.actors[actor].head_1 - 1]; }
-static void caller(void) { call()->caller = UINT16_MAX; }
+static void caller(void) { call()->caller = 511; }
 static void group(void) { call()->group = UINT16_MAX; }
 static void actor_of_call(void) { call()->actor_1 = STRAY; }
 static void mailbox(void) { s.actors[actor].head_1 = STRAY; }

@@ -104,7 +104,7 @@ static void *move(void *arg)
     struct offload_move m;
     attach(c, ROLE_DRIVER);
     while (!atomic_load(&stop_moving)) {
-        if (offload_choose(s, 0, &m) != OBJSTORE_OK) {
+        if (offload_choose(s, &m) != OBJSTORE_OK) {
             client_sleep(s, client_inbox(s), 100000, NULL);
             sweep_files(s);
             continue;

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -231,24 +229,6 @@ def test_an_error_in_the_handling_of_another_keeps_that_as_its_context(cm: Modul
     assert isinstance(error, OwnError) and str(error).count("During handling") == 1 == str(error).count("1 / 0") == str(
         error
     ).count("raise OwnError")
-
-
-def test_a_task_begins_without_what_the_one_that_waits_for_it_handles(one_cpu: ModuleType) -> None:
-    @one_cpu.remote
-    def inner() -> tuple[int, object]:
-        return os.getpid(), sys.exc_info()[1]
-
-    @one_cpu.remote
-    def outer() -> tuple[bool, object, bool]:
-        try:
-            divide()
-        except ZeroDivisionError as error:
-            pid, handled = one_cpu.get(inner.remote())
-            return pid == os.getpid(), handled, sys.exc_info()[1] is error
-
-    results = one_cpu.get([outer.remote() for _ in range(8)])
-    assert {tuple(seen) for _, *seen in results} == {(None, True)}
-    assert any(is_the_same for is_the_same, *_ in results), "some are run by the worker that waits"
 
 
 def test_an_error_may_be_raised_again_with_a_note(cm: ModuleType) -> None:

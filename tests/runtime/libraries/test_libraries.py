@@ -57,7 +57,7 @@ def test_an_error_and_a_timeout(on_cellmesh: ModuleType, flag) -> None:
 def test_a_large_argument_is_stored_once(on_cellmesh: ModuleType) -> None:
     big = np.arange(1_000_000.0)
     before = on_cellmesh.state.list_objects(limit=1 << 20)
-    sums = Parallel(batch_size=1)(delayed(lambda x, i: (x[i], not x.flags.writeable))(big, i) for i in range(40))
+    sums = Parallel(batch_size=1)(delayed(lambda x, i: (x[i], x.flags.writeable))(big, i) for i in range(40))
     assert sums == [(float(i), True) for i in range(40)]
     peak = cellmesh.session.current.current().client.stats()["peak_bytes"]
     assert peak < 3 * big.nbytes + sum(row["size"] for row in before)

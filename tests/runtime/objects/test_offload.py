@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -369,6 +370,26 @@ def test_no_more_than_the_limit(folder: Path) -> None:
                 refs.append(cellmesh.put(array(i)))
         assert 100 << 20 >= client().stats()["offloaded_bytes"] > 80 << 20
         assert all(is_whole(cellmesh.get(ref), i) for i, ref in enumerate(refs))
+
+
+@pytest.mark.parametrize(("largest", "seed"), [(20 << 20, 0), (12 << 20, 1), (2 << 20, 2)])
+def test_where_memory_and_disk_are_full_values_come_and_the_limit_is_kept(
+    folder: Path, largest: int, seed: int
+) -> None:
+    limit, random = 60 << 20, Random(seed)
+    with cellmesh.init(num_cpus=1, object_store_memory=STORE, offload_dir=str(folder), offload_limit=limit):
+        refs, on_disk = [], []
+        with pytest.raises(cellmesh.exceptions.ObjectStoreFullError):
+            while True:
+                refs.append(cellmesh.put(np.full(random.randrange(1 << 14, largest // 8), len(refs))))
+        for i in random.choices(range(len(refs)), k=40):
+            value = cellmesh.get(refs[i])
+            assert (value == i).all() and value.flags.aligned and value.flags.writeable
+            del value
+            on_disk.append(client().stats()["offloaded_bytes"])
+        assert limit // 2 < max(on_disk) <= limit
+        results = [first_and_last.remote(ref) for ref in refs[:8]]
+        assert cellmesh.get(results, timeout=30) == [(i, i) for i in range(8)]
 
 
 def test_nothing_goes_to_disk_if_it_must_not(folder: Path) -> None:

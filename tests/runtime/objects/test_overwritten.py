@@ -4,6 +4,7 @@ happened.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import mmap
 import os
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,13 +27,14 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import StoreCorruptedError
+from cellmesh.exceptions import SessionLostError, StoreCorruptedError
 from cellmesh.session.current import running
 
 pytestmark = pytest.mark.timeout(90)
 
 # Offsets in objstore/core/layout.h.
 HEADER_SIGNATURE, HEADER_CLIENTS, HEADER_OBJECTS, HEADER_TASKS, HEADER_LOCK = 12, 56, 72, 80, 128
+HEADER_TABLES = {"classes": 48, "clients": 56, "actors": 64, "objects": 72, "tasks": 80, "events": 88, "readers": 96}
 HEADER_N_LIVE_OBJECTS, HEADER_N_LIVE_TASKS = 244, 248
 CLIENT_ACTOR_1, CLIENT_TASK_1, CLIENT_SIZE = 88, 96, 128
 OBJECT_OFFSET, OBJECT_INLINE, OBJECT_N_REFS, OBJECT_SIZE = 16, 96, 96, 128
@@ -56,6 +59,11 @@ class Segment:
 
     def write(self, offset: int, value: int) -> None:
         self._word(offset, 4, struct.pack("<I", value))
+
+    def zero_page(self, table: str | None) -> None:
+        """The first page of a table, or of the header."""
+        (begin,) = struct.unpack("<Q", self._word(HEADER_TABLES[table], 8)) if table else (0,)
+        self._word(begin // mmap.PAGESIZE * mmap.PAGESIZE, mmap.PAGESIZE, bytes(mmap.PAGESIZE))
 
     def write_client(self, index: int, field: int, value: int) -> None:
         self.write(self._clients + CLIENT_SIZE * index + field, value)
@@ -125,6 +133,68 @@ def test_a_damaged_value_is_an_error_of_its_own(cm: ModuleType) -> None:
     with pytest.raises(StoreCorruptedError, match="has overwritten an object's bytes"):
         cm.get(ref)
     assert cm.get(identity.remote(6), timeout=60) == 6
+
+
+@cellmesh.remote
+class Echo:
+    def say(self, x: int) -> int:
+        return x
+
+
+async def awaited(ref: Any) -> Any:
+    return await ref
+
+
+def right_or_told(look: Callable[[], Any], right: Any) -> bool:
+    """Whether the damage has been told."""
+    try:
+        assert look() == right
+    except (StoreCorruptedError, SessionLostError) as error:
+        assert "has overwritten" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("table", [None, *HEADER_TABLES])
+def test_whatever_page_is_zeroed_values_are_right_or_it_is_told_soon(cm: ModuleType, table: str | None) -> None:
+    echo = Echo.remote()
+    ref = cm.put("x" * 1000)
+    assert cm.get([echo.say.remote(1), identity.remote(2)]) == [1, 2]
+    Segment().zero_page(table)
+    looks: list[tuple[Callable[[], Any], Any]] = [
+        (lambda: cm.get(identity.remote(3), timeout=10), 3),
+        (lambda: cm.get(echo.say.remote(4), timeout=10), 4),
+        (lambda: cm.get(ref, timeout=10), "x" * 1000),
+        (lambda: cm.get([identity.remote(i) for i in range(20)], timeout=10), [*range(20)]),
+        (lambda: cm.get(Echo.remote().say.remote(5), timeout=10), 5),
+    ]
+    told = [right_or_told(*look) for look in looks]
+    assert told == sorted(told), "once it is told, it is told"
+
+
+@pytest.mark.parametrize("wait", ["get", "wait", "await"])
+def test_who_waits_is_told_that_the_table_of_clients_is_zeroed(
+    cm: ModuleType, flag: Callable[[str], Flag], wait: str
+) -> None:
+    go = flag("go")
+
+    @cm.remote
+    def until(go: Flag) -> None:
+        go.wait()
+
+    ref = until.remote(go)
+    wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "running")])) == 1, 10)
+    Segment().zero_page("clients")
+    waits = {
+        "get": lambda: cm.get(ref, timeout=20),
+        "wait": lambda: cm.wait([ref], timeout=20),
+        "await": lambda: asyncio.run(awaited(ref)),
+    }
+    began = time.monotonic()
+    with pytest.raises((StoreCorruptedError, SessionLostError), match="has overwritten"):
+        waits[wait]()
+    assert time.monotonic() - began < 10
+    go.set()
 
 
 def test_a_driver_lives_whatever_is_overwritten() -> None:

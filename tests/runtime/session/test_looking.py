@@ -99,6 +99,25 @@ def test_what_was_printed_can_be_read_again(tmp_path: Path) -> None:
             cellmesh.state.get_log()
 
 
+def test_what_goes_past_python_is_in_a_file_too(tmp_path: Path) -> None:
+    @cellmesh.remote
+    def write() -> int:
+        os.write(1, b"by descriptor\n")
+        os.system("echo by a shell >&2")
+        subprocess.run(["echo", "by a process"], check=True)
+        print("by Python")
+        return os.getpid()
+
+    with cellmesh.init(num_cpus=1, log_dir=str(tmp_path), log_to_driver=False):
+        ref = write.remote()
+        pid, task = cellmesh.get(ref), ref.creator
+        whole = ["by Python", "by a process", "by a shell", "by descriptor"]
+        wait_until(lambda: sorted(cellmesh.state.get_log(task).splitlines()) == whole, what="all has been written")
+        paths = [row["path"] for row in cellmesh.state.list_logs()]
+        assert paths == [str(tmp_path / f"worker-{pid}{kind}.log") for kind in ("", ".descriptors")]
+        assert [os.stat(path).st_mode & 0o777 for path in paths] == [0o600, 0o600]
+
+
 def test_files_of_what_was_printed_are_for_nobody_else(tmp_path: Path) -> None:
     folder, before = tmp_path / "logs", os.umask(0)
     try:

@@ -147,7 +147,7 @@ def test_large_items_are_views_and_free_when_dropped(cm: ModuleType) -> None:
         arrays.options(generator_backpressure_num_objects=2).remote(300)
     ):  # more than the store holds
         array = cm.get(ref)
-        assert array[0] == i and not array.flags.writeable
+        assert array[0] == i and array.flags.writeable
         del array, ref
     wait_until(lambda: client.stats()["used_bytes"] <= before + 4096)
 

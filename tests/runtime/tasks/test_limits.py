@@ -199,7 +199,7 @@ def test_an_object_of_five_gib_in_a_store_of_eight() -> None:
         array = np.zeros(size, "u1")  # takes no memory of its own but for the two ends
         array[0], array[-1] = 3, 4
         ref = cm.put(array)
-        back, again = cm.get(ref), cm.get(ref)
+        back, again = cm.get(ref, readonly=True), cm.get(ref, readonly=True)
         assert back.nbytes == size and not back.flags.writeable and np.shares_memory(back, again)
         assert (back[0], back[1], back[-2], back[-1]) == (3, 0, 0, 4)
         ends = cm.remote(lambda x: (x.nbytes, int(x[0]), int(x[-1])))

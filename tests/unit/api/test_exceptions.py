@@ -225,6 +225,7 @@ def test_task_errors_pickle() -> None:
         ("worker_crashed", -9, WorkerCrashedError, ["SIGKILL", "the task 'f' was", "max_retries"]),
         ("worker_crashed", 3, WorkerCrashedError, ["exit status 3"]),
         ("unrouted", -1, TaskUnschedulableError, ["the task 'f' can run nowhere", "no member of the cluster"]),
+        ("too_deep", 240, TaskUnschedulableError, ["the task 'f' can never begin: 240 processes", "for each level"]),
         ("node_died", -1, NodeDiedError, ["machine", "the task 'f' was lost", "max_retries"]),
         ("cancelled", 0, TaskCancelledError, ["'f'", "cancelled"]),
         ("actor_died", -11, ActorDiedError, ["SIGSEGV"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import threading
@@ -9,6 +10,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,14 +206,17 @@ def test_returns_may_name_what_the_cell_changes(run: Any, shell: Any, capsys: py
         run("%%remote --returns nope\nx = 1")
 
 
-def test_arrays_that_a_cell_changes_are_its_own(run: Any, shell: Any) -> None:
-    numpy = pytest.importorskip("numpy")
-    shell.user_ns["a"], shell.user_ns["layers"], shell.user_ns["b"] = numpy.zeros(3), [numpy.zeros(2)], numpy.zeros(1)
-    for array in (shell.user_ns["a"], shell.user_ns["layers"][0], shell.user_ns["b"]):
-        array.flags.writeable = False
-    run("%%remote\na += 1\nlayers[0][1] = 5\ntotal = a.sum() + layers[0].sum()\nb = b")
-    assert shell.user_ns["total"].value == 8 and shell.user_ns["a"].value.tolist() == [1, 1, 1]
-    assert not shell.user_ns["b"].value.flags.writeable, "what is only read is not copied"
+def test_a_trial_does_not_find_what_the_trial_before_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials that one worker runs are calls of one function, which has the notebook's small values."""
+    from cellmesh.kernel_ext.cells.task import CellCode
+    from cellmesh.kernel_ext.tune import trial
+
+    monkeypatch.setattr(trial, "get_context", lambda: SimpleNamespace(iteration=0))
+    code = CellCode("", "seen.append(1); last = {'n': len(seen), 'same': kept is seen_first}; last", "Cell In[1]")
+    kept = [1]
+    code = dataclasses.replace(code, names=("seen", "kept", "seen_first"), has_last_expression=True)
+    search = trial.CellTrial(code, ([0], kept, kept), frozenset({"seen"}), "")
+    assert [search({}) for _ in range(3)] == [{"n": 2, "same": True}] * 3
 
 
 def test_a_failure_is_told_under_the_cell(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

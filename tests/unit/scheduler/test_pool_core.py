@@ -13,6 +13,7 @@ from cellmesh.scheduler.local_scheduler.core import (
     DriverCame,
     DriverLost,
     EndSession,
+    FailDeepest,
     Fork,
     ForkFailed,
     KeepSession,
@@ -71,19 +72,42 @@ def test_waiting_tasks_grow_the_pool_up_to_its_limits() -> None:
     assert pool(DemandSeen(10)) == [Fork(1)]  # no more processes
 
 
-def test_it_is_told_once_that_all_processes_wait_for_tasks_that_none_can_begin() -> None:
+def test_once_all_processes_wait_for_tasks_that_none_can_begin_the_deepest_fails() -> None:
     pool = Driven().with_workers(TWO.max_workers)
-    assert pool(DemandSeen(1, n_actors=1, n_blocked=TWO.max_workers - 2)) == [], "one runs, and will end"
-    (told,) = pool(DemandSeen(1, n_actors=1, n_blocked=TWO.max_workers - 1))
+    all_wait = DemandSeen(1, n_actors=1, n_blocked=TWO.max_workers - 1)
+    assert pool(DemandSeen(1, n_blocked=TWO.max_workers - 1, n_busy=1)) == [], "one runs, and will end"
+    assert pool(all_wait) == [], "a get() may have a timeout"
+    pool.now += policy.ALL_WAIT_S
+    assert core.next_deadline(pool.pool) == pool.now
+    assert pool(all_wait) == [FailDeepest(TWO.max_workers)]
+    pool.now += policy.ALL_WAIT_S / 10
+    assert core.next_deadline(pool.pool) == pool.now
+    assert pool(all_wait) == [FailDeepest(TWO.max_workers)], "that was not enough"
+    assert pool(DemandSeen(0, n_blocked=1)) == []
+    assert pool(all_wait) == []
+
+
+def test_it_is_told_once_that_no_task_can_begin_while_actors_may_wait_too() -> None:
+    pool = Driven().with_workers(TWO.max_workers)
+    stuck = DemandSeen(1, n_actors=1, n_blocked=TWO.max_workers - 1, n_busy=1)
+    (told,) = pool(stuck)
     assert (
         isinstance(told, Notify)
         and f": {TWO.max_workers} processes run" in told.text
         and "cellmesh.cancel(ref)" in told.text
     )
     pool(DemandSeen(0, n_actors=1, n_blocked=1))
-    assert pool(DemandSeen(2, n_actors=1, n_blocked=TWO.max_workers - 1)) == []
+    assert pool(stuck) == []
     pool(WorkerExited(1000, 0, 0), DemandSeen(0), DemandSeen(1), WorkerForked(1), WorkerAttached(1, 0))
-    assert [type(action) for action in pool(DemandSeen(1, n_blocked=TWO.max_workers))] == [Notify], "again"
+    assert [type(action) for action in pool(stuck)] == [Notify], "again"
+
+
+def test_the_last_half_of_the_processes_is_for_the_deepest_of_tasks_that_wait() -> None:
+    pool = Driven().with_workers(TWO.max_workers // 2)
+    assert pool(DemandSeen(5, n_blocked=2, n_busy=1)) == []
+    assert pool(DemandSeen(5, n_blocked=3)) == [Fork(1)]
+    assert pool(DemandSeen(5, n_blocked=3)) == [], "one at a time"
+    assert Driven().with_workers(TWO.max_workers // 2)(DemandSeen(5, n_blocked=1, n_busy=2)) == [Fork(3)]
 
 
 def test_of_actors_alone_the_driver_tells() -> None:

@@ -67,7 +67,7 @@ def as_completed(
 ) -> Iterator[Any]:
     """`cellmesh.as_completed`; values unless refs are asked for."""
     for ref in _waiting.as_completed(list(refs)):
-        yield ref if yield_obj_refs else _get(ref)
+        yield ref if yield_obj_refs else _get(ref, readonly=True)
 
 
 def map_unordered(
@@ -85,7 +85,7 @@ def map_unordered(
     while under_way:
         ready, under_way = _waiting.wait(under_way)
         under_way += [fn.remote(item) for item in itertools.islice(iterator, len(ready))]
-        yield from ready if yield_obj_refs else _get(ready)
+        yield from ready if yield_obj_refs else _get(ready, readonly=True)
 
 
 def inspect_serializability(

@@ -212,17 +212,23 @@ static void go_on_working(void)
         finish(task);
     }
 }
-static void go_on_claiming(void)
+static void go_on_waiting(void)
 {
     s.me = worker;
     task = pop();
+    if (task == UINT32_MAX)
+        return;
     segment_lock(&s);
-    uint32_t claimed = task != UINT32_MAX ? task_claim(&s, some_held(), task) : UINT32_MAX;
-    if (claimed != UINT32_MAX) {
-        task_seal_failed(&s, claimed, FAILURE_WORKER_CRASHED, 1);
-        task_finish(&s, claimed, EVENT_CRASHED);
-    }
+    task_waits_for(&s, task, some_held());
     segment_unlock(&s);
+    task_block(&s, task);
+    uint32_t begun = pop();
+    if (begun != UINT32_MAX) {
+        segment_lock(&s);
+        task_seal_failed(&s, begun, FAILURE_WORKER_CRASHED, 1);
+        task_finish(&s, begun, EVENT_CRASHED);
+        segment_unlock(&s);
+    }
 }
 static void go_on_routing(void)
 {
@@ -278,7 +284,7 @@ static void go_on(void)
     static void (*const ways[])(void) = {go_on_dropping,   go_on_dropping,    go_on_putting,        go_on_submitting,
                                          go_on_submitting, go_on_reading,     go_on_with_actors,    go_on_cancelling,
                                          go_on_streaming,  go_on_with_groups, go_on_working,        go_on_working,
-                                         go_on_claiming,   go_on_routing,     go_on_as_remote_node, go_on_sharing};
+                                         go_on_waiting,    go_on_routing,     go_on_as_remote_node, go_on_sharing};
     uint32_t was_held[MAX_HELD], n_was_held = n_held;
     memcpy(was_held, held, sizeof held);
     nothing_is_certain = true;

@@ -54,7 +54,7 @@ static struct offload_move moving;
 static void a_late_reader(void) /* of an object that has been chosen: the driver, which goes on looking at it */
 {
     a_movable_object();
-    CHECK(offload_choose(&s, 0, &moving) == OBJSTORE_OK);
+    CHECK(offload_choose(&s, &moving) == OBJSTORE_OK);
     uint32_t me = s.me;
     s.me = DRIVER;
     object_hold(&s, moving.slot);
@@ -81,7 +81,7 @@ static void run_give_up(void)
     struct offload_move m;
     bool absent = object_is_absent(&s.objects[c]);
     if (!absent)
-        CHECK(offload_choose(&s, 0, &m) == OBJSTORE_OK && m.slot == c);
+        CHECK(offload_choose(&s, &m) == OBJSTORE_OK && m.slot == c);
     segment_lock(&s);
     if (absent)
         CHECK(offload_claim(&s, c, &m) == OBJSTORE_OK);
@@ -285,12 +285,14 @@ static void run_retry(void)
     task_retry(&s, task);
     segment_unlock(&s);
 }
-static void claim(void)
+/* The task waits for `a`; what begins is that, or what others wait for, or nothing where there is no room. */
+static void wait_for_a(void)
 {
     segment_lock(&s);
-    other = task_claim(&s, a, task);
+    task_waits_for(&s, task, a);
     segment_unlock(&s);
-    CHECK(other != UINT32_MAX);
+    task_block(&s, task);
+    other = pop();
 }
 /* Nothing but the task itself refers to what it was given. */
 static void a_sole_owner(void)
@@ -300,13 +302,14 @@ static void a_sole_owner(void)
     a = submit(&b, (struct shape){1, 1, 0, 1, 0}, results);
     drop(b);
     task = pop();
-    claim();
+    wait_for_a();
     seal_results(task = other);
 }
-static void a_claimed_task(void)
+static void an_awaited_task(void)
 {
     a_task();
-    claim();
+    wait_for_a();
+    CHECK(s.tasks[other].result_1 == a + 1);
 }
 static void run_fail(void)
 {
@@ -320,9 +323,12 @@ static void run_block(void)
     task_block(&s, task);
     task_unblock(&s, task);
 }
-static void run_claim(void)
+static void run_wait_for_a(void)
 {
-    claim();
+    wait_for_a();
+    task_unblock(&s, task);
+    if (other == UINT32_MAX)
+        return;
     task_block(&s, other);
     task_unblock(&s, other);
     seal_results(other);
@@ -621,9 +627,10 @@ static void a_waiting_life(void)
          task++)
         ;
     a = s.tasks[task].result_1 - 1;
-    segment_lock(&s);
-    CHECK(task_claim(&s, a, waiter) == task);
-    segment_unlock(&s);
+    uint32_t awaited = task;
+    task = waiter;
+    wait_for_a();
+    task = awaited;
 }
 static void a_dead_driver(void)
 {
@@ -748,7 +755,7 @@ static void run_everything(void)
     CHECK(work() && work());
     a = submit_one(8, 0);
     task = pop();
-    run_claim();
+    run_wait_for_a();
     drop(a);
     run_block();
     run_retry();
@@ -866,12 +873,12 @@ static const struct operation operations[] = {
     {"finish what owns its arguments", a_sole_owner, run_finish},
     {"work", a_task, run_work},
     {"retry", a_task, run_retry},
-    {"fail", a_claimed_task, run_fail},
+    {"fail", an_awaited_task, run_fail},
     {"block", a_task, run_block},
-    {"claim", a_task, run_claim},
+    {"wait for a task", a_task, run_wait_for_a},
     {"cancel ready", a_task, run_cancel_ready},
     {"cancel waiting", a_task, run_cancel_waiting},
-    {"cancel running", a_claimed_task, run_cancel_running},
+    {"cancel running", an_awaited_task, run_cancel_running},
     {"overtaken", a_large_task, run_overtaken},
     {"cancel overtaken", a_large_task, run_cancel_overtaken},
     {"limited tasks", a_task, run_limited},

@@ -72,6 +72,14 @@ static void end(int worker, uint32_t task)
     check();
 }
 
+static void wait_for(int worker, uint32_t waiter, uint32_t task)
+{
+    segment_lock(&workers[worker]);
+    task_waits_for(&workers[worker], waiter, s.tasks[task].result_1 - 1);
+    segment_unlock(&workers[worker]);
+    check();
+}
+
 /* ------------------------------------------------------------------ priorities */
 
 static void the_highest_first(void)
@@ -215,7 +223,7 @@ static void the_others_go_on(void)
     CHECK(!s.h->reserved.class_1 && s.classes[one].n_ready == 5);
 }
 
-/* It waits for another task of the same function, which runs inside it, while a task of another function would not. */
+/* It waits for another task of the same function, which passes the gate, while a task of another function does not. */
 static void a_recursion_goes_on_in_its_place(void)
 {
     new_machine();
@@ -223,26 +231,20 @@ static void a_recursion_goes_on_in_its_place(void)
              other = class_of(1, (struct terms){.function = 2, .most = 1});
     uint32_t outer = submitted_of(one), inner = submitted_of(one), plain = submitted_of(other),
              full = submitted_of(other);
-    CHECK(next(0) == outer && next(1) == plain);
-    segment_lock(&workers[0]);
-    CHECK(task_claim(&workers[0], s.tasks[full].result_1 - 1, outer) == UINT32_MAX);
-    CHECK(task_claim(&workers[0], s.tasks[inner].result_1 - 1, outer) == inner);
-    segment_unlock(&workers[0]);
-    check();
-    uint32_t late = submitted_of(one);
-    end(0, inner);
-    task_block(&workers[0], outer); /* whose CPU is not its own any more: then on another */
-    segment_lock(&workers[0]);
-    CHECK(task_claim(&workers[0], s.tasks[late].result_1 - 1, outer) == late &&
-          !(s.tasks[late].flags & TASK_FLAG_LENT));
-    segment_unlock(&workers[0]);
-    check();
-    end(0, late);
-    task_unblock(&workers[0], outer);
-    late = submitted_of(one);
-    CHECK(next(2) == UINT32_MAX);
+    CHECK(next(0) == outer && next(1) == plain && next(2) == UINT32_MAX);
+    wait_for(0, outer, full);
+    CHECK(next(2) == UINT32_MAX && !task_workers_wanted(&s));
+    uint32_t stranger = submitted_of(other); /* behind it in the queue */
+    wait_for(1, plain, stranger);
+    CHECK(next(2) == stranger);          /* in the place of `plain`; `full` has none */
+    uint32_t deeper = submitted_of(one); /* waited for deeper than `inner`, but not by a task of its function */
+    wait_for(2, stranger, deeper);
+    wait_for(0, outer, inner);
+    CHECK(next(3) == inner && next(2) == UINT32_MAX);
+    end(3, inner);
+    CHECK(next(3) == UINT32_MAX);
     end(0, outer);
-    CHECK(next(2) == late);
+    CHECK(next(3) == deeper);
 }
 
 /* It takes its place here before it goes, and keeps it until it has come back or is over. */
@@ -310,18 +312,16 @@ static void one_after_the_other(void)
     CHECK(next(1) == tasks[1]);
 }
 
-static void it_may_not_be_claimed_early(void)
+static void it_does_not_begin_early_for_who_waits(void)
 {
     new_machine();
-    uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL});
+    uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL, .most = 1});
     uint32_t outer = submitted_of(slow), inner = submitted_of(slow);
     CHECK(next(0) == outer);
-    segment_lock(&workers[0]);
-    CHECK(task_claim(&workers[0], s.tasks[inner].result_1 - 1, outer) == UINT32_MAX);
+    wait_for(0, outer, inner);
+    CHECK(next(1) == UINT32_MAX);
     s.h->gates[0].last -= LONG_INTERVAL;
-    CHECK(task_claim(&workers[0], s.tasks[inner].result_1 - 1, outer) == inner);
-    segment_unlock(&workers[0]);
-    check();
+    CHECK(next(1) == inner);
 }
 
 /* A worker that wakes and finds that another was quicker still arranges that the gate is looked at in time. */
@@ -360,7 +360,7 @@ int main(void)
     a_recursion_goes_on_in_its_place();
     remote_ones_count_as_well();
     one_after_the_other();
-    it_may_not_be_claimed_early();
+    it_does_not_begin_early_for_who_waits();
     nobody_forgets_to_look();
     a_gate_is_given_to_another_function();
     puts("ok");
