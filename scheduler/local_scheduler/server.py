@@ -270,7 +270,10 @@ class Server:
                 self._zygote.ended()
                 self._step(core.ZygoteLost(code))
             elif pid == self._agent.pid:
-                self._step(core.AgentExited(code, self._agent.ended(code)))
+                if self._is_done:  # it has been told to leave
+                    self._agent.pid = 0
+                else:
+                    self._step(core.AgentExited(code, self._agent.ended(code)))
             elif pid in self.pool.workers or self._index_of(pid) is not None:
                 self._worker_exited(pid, code)
 

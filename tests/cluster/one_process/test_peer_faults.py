@@ -217,6 +217,8 @@ SCENES: dict[Callable[[Machines, Partings], None], tuple[int, list[type]]] = {
 # PeerResets are what they part with, each time. Output may be lost. Groups and those that want are the affair of whole
 # agents (test_groups, test_reconstruction); the wire brings each of these once (test_six_faults_wire).
 NOT_HERE = [messages.Reset, messages.Output, messages.Reserve, messages.Reserved, messages.Unreserve, messages.Want]
+# Nor what an agent itself takes (test_printing, test_last_words_there).
+NOT_HERE += [messages.Died, messages.Flush, messages.Flushed]
 
 
 def test_each_message_has_its_scene() -> None:
