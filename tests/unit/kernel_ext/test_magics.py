@@ -79,6 +79,9 @@ class Session:
     def add(self, ref: Ref, loop: None, callback: Callable[[], None]) -> None:
         callback()
 
+    def tell_imported(self) -> None:
+        """There is nobody to be told."""
+
     def forget_changed_code(self, autoreload: bool = False) -> None:
         self.n_cells += 1
 
