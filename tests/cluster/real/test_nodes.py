@@ -78,6 +78,34 @@ def test_tasks_go_where_there_is_room_and_what_they_print_comes_home(
     )
 
 
+def test_arrays_are_a_task_s_own_on_another_machine_too_and_views_where_it_asks_for_them(
+    cluster: tuple[Machine, Machine, dict[str, Any]],
+) -> None:
+    here, _, head = cluster
+    with machines(Machine()) as (mine,):
+        driver = program(
+            mine,
+            head,
+            here.run("token"),
+            """
+            @cm.remote
+            def own(array):
+                array += 1
+                return float(array.sum()), os.environ["XDG_RUNTIME_DIR"] != folder
+
+            @cm.remote(readonly=True)
+            def views(array):
+                return float(array.sum()), array.flags.writeable
+
+            folder = os.environ["XDG_RUNTIME_DIR"]
+            ref = cm.put(np.zeros(1 << 20))
+            print(*cm.get(own.remote(ref)), *cm.get(views.remote(ref)), cm.get(ref).any())
+            """,
+            CPUS="0",
+        )
+        assert ends_well(driver).split() == [str(float(1 << 20)), "True", "0.0", "False", "False"]
+
+
 def test_an_error_keeps_its_class_on_its_way_through_machines(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
     here, _, head = cluster
     with machines(Machine()) as (mine,):

@@ -277,6 +277,20 @@ def test_torch_takes_arrays_without_a_warning(cm: ModuleType) -> None:
     assert tensor.sum() == 100_000 and not cm.get(ref).any()
 
 
+def test_pillow(cm: ModuleType) -> None:
+    from PIL import Image, ImageDraw
+
+    def draw(image: Any) -> Any:
+        image.putpixel((0, 0), 9)
+        ImageDraw.Draw(image).line((5, 5, 50, 5), fill=7)
+        return image.getpixel((0, 0)), image.getpixel((20, 5))
+
+    for image in (Image.new("L", (400, 400)), Image.fromarray(cm.get(cm.put(np.zeros((400, 400), "u1"))))):
+        ref = cm.put(image)
+        assert both_ways(cm, ref, draw) == ((9, 7), (9, 7))
+        assert not np.asarray(cm.get(ref)).any() and not np.asarray(image).any()
+
+
 def test_arrow_stays_where_it_lies(cm: ModuleType) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
