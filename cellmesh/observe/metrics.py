@@ -34,7 +34,7 @@ from ..scheduler.sync.threads import ServiceThread
 from ..session.current import current, running
 from ..session.scheduler_client import ask
 from ..session.session import Session
-from ..submit.allowed import is_number
+from ..submit.option_values import is_number
 from ..text import is_name
 
 INTERVAL_S = 0.1  # between two messages of a process

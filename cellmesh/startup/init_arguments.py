@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ..objstore._core import MAX_SLOTS
 from ..scheduler.node import private_dir
 from ..scheduler.system import capacity
-from ..submit.allowed import is_number, is_whole
+from ..submit.option_values import is_number, is_whole
 
 TYPE_CHECKING = False  # see `init`, which imports this module
 if TYPE_CHECKING:

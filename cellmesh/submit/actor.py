@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from ..generic import C, Maps, P, R, S
 from ..ids import short_id
 from ..observe import function_names
 from ..observe.actor_life import life_in_words
 from ..session.current import current
 from ..session.session import Session
+from ..type_variables import C, Maps, P, R, S
 from .described import describe, described, takes_options
 from .export import Export
 from .mapping import Mappable, check_one_value

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from .. import front_end
 from ..exceptions import ActorAlreadyExistsError
-from ..generic import C, F, Submits
 from ..objstore import own_pickles
 from ..session.current import current, current_or_none
 from ..session.session import Session
+from ..type_variables import C, F, Submits
 from .described import describe, described, takes_options
 from .export import Export, reduced_for_others
 from .options import MAX_CONCURRENCY, Options, check_options, options_key, resource_demand
-from .shapes import placed
+from .resource_requests import placed
 from .signatures import Spec, call_check, signature_of, spec_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ..exceptions import CellmeshError, GetTimeoutError, SessionError, TaskError
 from ..session.current import current
-from .allowed import is_whole
+from .option_values import is_whole
 
 if TYPE_CHECKING:
     from ..objstore._core import Ref

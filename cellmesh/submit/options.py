@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..environment import runtime_env
 from ..text import NAME_ALLOWED, is_name
-from .allowed import (
+from .option_values import (
     GRANULARITY,
     MAX_CONCURRENCY,
     MAX_GROUPS,

@@ -20,7 +20,7 @@ from ..objstore._core import MAX_POOLS, PLACEMENT_MODES
 from ..session import placement_labels
 from ..session.current import current, current_or_none
 from ..text import NAME_ALLOWED, in_resources, is_name, warn_user
-from .allowed import is_bundle
+from .option_values import is_bundle
 
 if TYPE_CHECKING:
     from ..refs import ObjectRef

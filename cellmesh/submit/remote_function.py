@@ -7,15 +7,15 @@ import inspect
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from ..generic import Maps, P, R, S
 from ..objstore import own_pickles
 from ..session.current import current, current_or_none
 from ..session.session import Session
+from ..type_variables import Maps, P, R, S
 from .described import describe, described, takes_options
 from .export import Export, reduced_for_others
 from .mapping import Mappable, check_one_value
 from .options import DEFAULT_RETRIES, Options, check_options, options_key, resource_demand, returns_of, times_of
-from .shapes import placed
+from .resource_requests import placed
 from .signatures import Spec, call_check, quick_check, signature_of, spec_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import exceptions
 from ..objstore import _core
 from ..text import in_resources
-from .allowed import is_selector
+from .option_values import is_selector
 from .placement_groups import PlacementGroup, session_of
 
 if TYPE_CHECKING:

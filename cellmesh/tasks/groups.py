@@ -20,8 +20,8 @@ from ..submit.generator import ObjectRefGenerator
 if TYPE_CHECKING:
     import asyncio
 
-    from ..generic import Submits
     from ..objstore._core import Ref
+    from ..type_variables import Submits
 
 T = TypeVar("T")
 

@@ -14,13 +14,13 @@ from ..exceptions import SessionError
 from ..scheduler.sync.threads import ServiceThread
 from ..session.current import current
 from ..session.session import Session
-from ..submit.allowed import is_number
 from ..submit.generator import ObjectRefGenerator
 from ..submit.mapping import Mappable
+from ..submit.option_values import is_number
 
 if TYPE_CHECKING:
-    from ..generic import Submits
     from ..refs import ObjectRef
+    from ..type_variables import Submits
 
 
 def every(seconds: float, function: Submits[Any, Any], /, *args: Any, overlap: bool = False, **kwargs: Any) -> Periodic:

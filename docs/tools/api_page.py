@@ -17,11 +17,11 @@ from docstring_parser.common import DocstringStyle
 
 import cellmesh as cm
 from cellmesh import exceptions, state, util
-from cellmesh.generic import HIDDEN
 from cellmesh.output.progress import Progress
 from cellmesh.submit.mapping import Results
 from cellmesh.tasks.groups import TaskGroup
 from cellmesh.tasks.periodic import Periodic
+from cellmesh.type_variables import HIDDEN
 from cellmesh.util import shared_sync
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"

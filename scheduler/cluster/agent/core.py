@@ -1,8 +1,8 @@
 """The agent's decisions: `step(core, event, now) -> actions`. No clock, no socket and no segment in here.
 
 This file has the connection with the head, the list of members, the times of reports, and what a lost head means.
-`home` has what waits at home and when it may leave, `reach` which members can be reached, `leases` what to ask for and
-what to send where, `events` the events and actions.
+`home_queue` has what waits at home and when it may leave, `reachability` which members can be reached, `leases` what
+to ask for and what to send where, `events` the events and actions.
 
 **How the shell uses it.** `start` makes a `Core`; `Tick` is the first event. From then on every event is stepped as it
 happens, and the actions are performed in order; when `next_deadline` has passed, `Tick`. Whenever something at home has
@@ -51,7 +51,7 @@ from ..messages import (
     StoreReply,
     StoreRequest,
 )
-from . import home, leases, reach
+from . import home_queue, leases, reachability
 from .events import (
     Action,
     BeginDrain,
@@ -84,9 +84,9 @@ from .events import (
     Waits,
     WantGroup,
 )
-from .home import Home
+from .home_queue import Home
 from .leases import Leases
-from .reach import Reach
+from .reachability import Reach
 
 EARLY_S = 0.05  # between reports out of turn
 MAX_REQUESTS = 256  # to the control store, unanswered; the shell waits beyond
@@ -199,7 +199,7 @@ def next_deadline(core: Core) -> float:
     else:
         due = core.retry_at if core.link == "down" else core.answer_by
         due = due if core.is_gone else min(due, core.heard + core.gone_after_s)
-    due = min(due, reach.next_deadline(core.reach, core.dead_after_s))
+    due = min(due, reachability.next_deadline(core.reach, core.dead_after_s))
     if core.leases.is_idle:
         return due
     return min(due, core.ticked + (leases.WANTED_LINGER_S if core.leases.is_wanted else leases.LINGER_S))
@@ -207,7 +207,7 @@ def next_deadline(core: Core) -> float:
 
 def next_look(core: Core) -> float:
     """When the shell is to look at home again, whatever happens."""
-    return home.next_look(core.home)
+    return home_queue.next_look(core.home)
 
 
 def _is_over(core: Core) -> bool:
@@ -251,7 +251,7 @@ def _mind_the_head(core: Core, now: float) -> list[Action]:
         core.is_gone = True
         reason = f"the head has not been reached for {core.gone_after_s:g} s"
         if core.settings.has_driver:
-            actions += [HeadGone(reason), *home.direct(core.home, False)]
+            actions += [HeadGone(reason), *home_queue.direct(core.home, False)]
         else:
             actions += _begin_drain(core, reason)
     if core.link == "down" and now >= core.retry_at:
@@ -288,7 +288,7 @@ def _registered(core: Core, message: Registered, now: float) -> list[Action]:
     if core.draining:
         actions.append(Tell(Drain(core.me.node)))
     actions += leases.connected(core.leases, True, now)
-    actions += home.direct(core.home, True)
+    actions += home_queue.direct(core.home, True)
     return [*actions, *(Tell(request) for request in core.requests.values())]
 
 
@@ -326,13 +326,13 @@ def _forget(core: Core, node: int, reason: str, now: float) -> list[Action]:
     if core.members.pop(node, None) is None:
         return []
     leases.node_lost(core.leases, node, now)
-    reach.forget(core.reach, node)
+    reachability.forget(core.reach, node)
     return [MemberLost(node, reason)]
 
 
 # ---------------------------------------------------------------- reports
 def _looked(core: Core, event: Looked, now: float) -> list[Action]:
-    wants, n_queued, actions = home.look(core.home, core.me, event, core.members.values(), now)
+    wants, n_queued, actions = home_queue.look(core.home, core.me, event, core.members.values(), now)
     core.load = Report(
         core.me.node,
         0,
@@ -348,7 +348,7 @@ def _looked(core: Core, event: Looked, now: float) -> list[Action]:
     )
     n_ended = event.n_ended - core.home.n_elsewhere
     actions += leases.look(core.leases, wants, {} if n_queued else event.free, n_ended, now)
-    if core.draining and home.is_drained(core.home, event.has_guests, now):
+    if core.draining and home_queue.is_drained(core.home, event.has_guests, now):
         actions += _leave(core)
     return actions
 
@@ -437,35 +437,35 @@ def _status(core: Core, message: Status, now: float) -> list[Action]:
 
 # ---------------------------------------------------------------- the others
 def _peer_down(core: Core, event: PeerDown, now: float) -> list[Action]:
-    return reach.went_down(core.reach, event.node, event.reason, now) if event.node in core.members else []
+    return reachability.went_down(core.reach, event.node, event.reason, now) if event.node in core.members else []
 
 
 def _peer_up(core: Core, event: PeerUp, now: float) -> list[Action]:
-    reach.came_up(core.reach, event.node)
+    reachability.came_up(core.reach, event.node)
     return []
 
 
 def _peer_probed(core: Core, event: PeerProbed, now: float) -> list[Action]:
-    fault = reach.probed(core.reach, event.node, event.is_there, now)
+    fault = reachability.probed(core.reach, event.node, event.is_there, now)
     return [] if fault is None else _peer_faulty(core, fault, now)
 
 
 def _peer_faulty(core: Core, event: PeerFaulty, now: float) -> list[Action]:
     is_member = event.node in core.members
-    actions = reach.cut(core.reach, event, is_member, now)
+    actions = reachability.cut(core.reach, event, is_member, now)
     if actions and is_member:
         actions += leases.peer_failed(core.leases, event.node, now)
     return actions
 
 
 def _reset_said(core: Core, event: ResetSaid, now: float) -> list[Action]:
-    return _begin_again(core, event.node, reach.said(core.reach, event.node))
+    return _begin_again(core, event.node, reachability.said(core.reach, event.node))
 
 
 def _reset_heard(core: Core, event: ResetHeard, now: float) -> list[Action]:
     fault = PeerFaulty(event.node, f"it says: {event.reset.reason}", event.reset.for_good)
     actions = _peer_faulty(core, fault, now)
-    return [*actions, *_begin_again(core, event.node, reach.heard(core.reach, event.node, event.reset))]
+    return [*actions, *_begin_again(core, event.node, reachability.heard(core.reach, event.node, event.reset))]
 
 
 def _begin_again(core: Core, node: int, actions: list[Action]) -> list[Action]:
@@ -482,7 +482,7 @@ def _congested(core: Core, event: Congested, now: float) -> list[Action]:
 def _sent_back(core: Core, event: SentBack, now: float) -> list[Action]:
     if event.node not in core.members:
         return []
-    core.reach.refused[event.node] = now + reach.REFUSED_S
+    core.reach.refused[event.node] = now + reachability.REFUSED_S
     return leases.congest(core.leases, event.node, True, now)
 
 
@@ -515,10 +515,10 @@ def _end(core: Core, message: End, now: float) -> list[Action]:
 
 def _tick(core: Core, event: Tick, now: float) -> list[Action]:
     core.ticked = now
-    given_up, actions = reach.due(core.reach, core.members, core.dead_after_s, now)
+    given_up, actions = reachability.due(core.reach, core.members, core.dead_after_s, now)
     for fault in given_up:
         actions += _peer_faulty(core, fault, now)
-    for node in reach.caught_up(core.reach, now):
+    for node in reachability.caught_up(core.reach, now):
         actions += leases.congest(core.leases, node, core.reach.is_congested(node), now)
     return [*actions, *leases.plan(core.leases, now)]
 

@@ -20,7 +20,7 @@ from cellmesh.compat.ray.util import state as rays
 from cellmesh.observe import history, states
 from cellmesh.observe.selecting import select
 from cellmesh.observe.states import ACTORS, DETAILS, JOBS, MEANING, TASKS, State
-from cellmesh.submit import allowed, placement_groups, scheduling_strategies
+from cellmesh.submit import option_values, placement_groups, scheduling_strategies
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -65,9 +65,9 @@ def test_errors_know_the_core_s_numbers() -> None:
 
 
 def test_limits_are_the_segment_s() -> None:
-    assert allowed.GRANULARITY * _core.RESOURCE_UNIT == 1
+    assert option_values.GRANULARITY * _core.RESOURCE_UNIT == 1
     # The unnamed concurrency group, the node's own pool and the end of a text each take one.
-    assert allowed.MAX_GROUPS == _core.MAX_GROUPS - 1
+    assert option_values.MAX_GROUPS == _core.MAX_GROUPS - 1
     assert placement_groups.MAX_BUNDLES == messages.MAX_BUNDLES == _core.MAX_POOLS - 1
     assert scheduling_strategies.MAX_WISH_BYTES == _core.STRATEGY_SIZE - 1
     assert policy.MAX_WORKERS < _core.MAX_CLIENTS, "drivers, the scheduler and the agent are clients, too"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellmesh.scheduler.cluster.agent import core, home, leases, strategies
+from cellmesh.scheduler.cluster.agent import core, home_queue, leases, strategies
 from cellmesh.scheduler.cluster.agent.core import Settings
 from cellmesh.scheduler.cluster.agent.events import (
     Action,
@@ -244,10 +244,10 @@ def test_a_head_that_is_gone_for_good_ends_a_node_without_a_driver() -> None:
     drains = [a for a in actions if isinstance(a, BeginDrain)]
     assert len(drains) == 1 and "60 s" in drains[0].reason
     agent(Looked(has_guests=True))
-    agent.now += home.DRAINED_S
+    agent.now += home_queue.DRAINED_S
     assert not agent(Looked(has_guests=True)), "something of others is still here"
     agent(Looked())
-    agent.now += home.DRAINED_S
+    agent.now += home_queue.DRAINED_S
     [stop] = agent(Looked())
     assert isinstance(stop, Stop) and stop.kind == "head_gone" and agent(Tick()) == []
 
@@ -289,7 +289,7 @@ def test_draining_and_leaving() -> None:
     agent = Driven().up(2)
     assert [type(a) for a in agent.hears(Drain(1), Drain(1))] == [BeginDrain]
     agent(Looked())
-    agent.now += home.DRAINED_S
+    agent.now += home_queue.DRAINED_S
     actions = agent(Looked())
     assert actions[-2:] == [Tell(Leave(1)), Stop("left", "it was told to drain")]
 
@@ -608,11 +608,11 @@ def asks(actions: list[Action]) -> list[Ask]:
 def test_what_finds_no_room_at_home_leaves_after_a_moment_and_what_could_never_run_there_at_once() -> None:
     agent = Driven().up(2)
     assert not asks(agent(Looked((row(3, fits=True),)))), "a worker may take them within microseconds"
-    assert core.next_look(agent.core) == agent.now + home.SETTLE_S
+    assert core.next_look(agent.core) == agent.now + home_queue.SETTLE_S
     agent.now = core.next_look(agent.core)
     [ask] = asks(agent(Looked((row(3, fits=True),))))
     assert ask.n == 3
-    assert core.next_look(agent.core) == agent.now + home.LOOK_S
+    assert core.next_look(agent.core) == agent.now + home_queue.LOOK_S
     assert [ask.n for ask in asks(agent(Looked((row(3, fits=True), row(1, 2)))))] == [1]
     agent(Looked())
     agent.now += 10
