@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
 import frontend
 from scikit_build_core import build as _scikit
 from scikit_build_core.build import *  # noqa: F403  the hooks that stay as they are

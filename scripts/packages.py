@@ -85,7 +85,7 @@ def install(names: list[str], newest: bool = False) -> None:
     if "build" in names:  # the backend says which of the tools the machine lacks
         _pip(how, [each for each in BUILD if each.startswith(("pip", "scikit", "numpy"))])
         asked = [sys.executable, str(ROOT / "scripts/build_backend.py")]
-        tools = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
+        tools = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         _pip(how, tools)
     _pip(how, [requirement for name in names if name != "build" for requirement in known[name]])
 

@@ -138,6 +138,13 @@ def test_what_was_there_stays_where_nothing_fits(
     assert not list(tmp_path.iterdir())
 
 
+def test_what_a_build_needs_is_told_where_python_does_not_look_beside_its_program() -> None:
+    """As `make check-newest` asks."""
+    asked = [sys.executable, "-P", str(ROOT / "scripts/build_backend.py")]
+    told = subprocess.run(asked, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    assert "numpy>=2" in told, told
+
+
 def test_the_package_that_broke_a_test_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """`scripts/check_newest.py` puts one package after the other back to its pinned version."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
