@@ -47,10 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
-def pytest_unconfigure() -> None:
-    # Every IPython shell that a test has made collects garbage when the interpreter ends. With the tests' heap that
-    # took forty seconds in all; what is frozen is not looked at.
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all that they import stay until the run ends. A collection of garbage that looks through
+    # them takes a quarter of a second, and many a test causes several; what is frozen is not looked at.
+    gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.freeze()  # likewise: every IPython shell that a test has made collects garbage when the interpreter ends
 
 
 def _judged(report: R) -> R:
