@@ -10,7 +10,7 @@ import weakref
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
 from .. import front_end
 from ..api import get_actor
@@ -215,6 +215,8 @@ class Experiment(ResultGrid):
             logger.on_experiment_end(replay.trials())
 
     def _ask(self, what: Literal["stop", "pause", "resume"], trial: int | None, why: str) -> None:
+        if trial is not None and not isinstance(trial, SupportsIndex):
+            raise TypeError(f"{what}(trial={trial!r}): a trial is told by its number, 0 to {len(self) - 1}")
         if trial is not None and not 0 <= trial < len(self):
             raise IndexError(f"{what}(trial={trial}): the experiment has trials 0 to {len(self) - 1}")
         if self.is_over:

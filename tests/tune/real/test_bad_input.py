@@ -64,6 +64,18 @@ def test_an_argument(options: dict[str, Any], error: type[Exception], text: str,
     assert not storage.exists() or not list(storage.iterdir()), "nothing was begun"
 
 
+@pytest.mark.parametrize("space", [["x"], "x", {"x"}, 3])
+def test_a_space_that_is_no_dict(space: Any) -> None:
+    with pytest.raises(tune.SpaceError, match=r"a search space is a dict of parameters, not (list|str|set|int)"):
+        tune.Tuner(three, space)
+
+
+@pytest.mark.parametrize("call", [lambda s: s.stop("00000"), lambda s: s.pause(0.5), lambda s: s.resume(trial=[0])])
+def test_a_trial_that_is_no_number(call: Callable[[tune.Experiment], None]) -> None:
+    with pytest.raises(TypeError, match=r"\(trial=.*\): a trial is told by its number, 0 to 0"):
+        call(tune.Tuner(three).fit())
+
+
 def test_an_option_of_a_scheduler() -> None:
     with pytest.raises(TypeError, match="max_t"):
         tune.ASHA(maxt=9)
@@ -148,6 +160,24 @@ def test_a_metric_that_is_never_reported() -> None:
         _ = found.best
     with pytest.raises(tune.TuneError, match=r"never reported 'scor'.*decides by it"):
         tune.Tuner(three, metric="scor", scheduler="asha", num_samples=20).fit()
+
+
+def test_a_bound_of_a_metric_that_is_never_reported() -> None:
+    """A typing error in `stop=` would have trials go on for ever, and nobody would know why."""
+
+    def train(config: dict[str, Any]) -> None:
+        while not any("stop=" in text for text in tune.attach("mine").refresh().told):
+            tune.report(score=1.0)
+        tune.report(score=9.0)
+
+    bounds = {"scor": 9, "training_iteration": 100_000}
+    found = tune.Tuner(train, stop=[bounds, lambda trial, result: False], name="mine", num_samples=3).fit()
+    told = [text for text in found.refresh().told if "stop=" in text]
+    assert len(told) == 1 and "trial 0 has reported no 'scor', for which stop= has a bound" in told[0]
+    assert "it reported score: did you mean 'score'?" in told[0]
+    late = tune.Tuner(three, stop={"lats": 3}).fit().refresh().told
+    assert len(late) == 1 and "no 'lats'" in late[0], "it is told at the end, too"
+    assert not tune.Tuner(three, stop={"score": 9}).fit().refresh().told
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "pbt"])

@@ -296,5 +296,9 @@ def test_processes_that_begin_later_have_the_modules_of_tune_and_of_the_searcher
 
 
 def test_what_a_searcher_refuses_is_told_as_such() -> None:
-    with pytest.raises(cellmesh.exceptions.ActorDiedError, match="there is nothing to search"):
-        tune.Tuner(lambda config: {"i": 1}, metric="i", search_alg="tpe").fit()
+    for space in ({}, {"x": (0, 2)}):
+        with pytest.raises(tune.SpaceError, match="there is nothing to search") as raised:
+            tune.Tuner(lambda config: {"i": 1}, space, metric="i", search_alg="tpe", name="mine").fit()
+        assert "Host" not in str(raised.value)
+    found = tune.Tuner(lambda config: {"i": 1}, {"x": tune.uniform(0, 2)}, metric="i", search_alg="tpe", name="mine")
+    assert found.fit()[0].state == "TERMINATED", "its name is free"
