@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from pathlib import Path
@@ -142,6 +143,13 @@ def test_a_failure_is_told_with_the_users_line() -> None:
     assert "in train: raise ValueError" in found[0].error
     failed = found.ref(1)
     assert failed is not None
+
+
+def test_of_lines_that_have_failed_the_users_is_told_not_a_librarys() -> None:
+    def train(config: dict[str, Any]) -> None:
+        json.loads(config["text"])
+
+    assert "in train: json.loads(" in tune.Tuner(train, {"text": "{"}).fit()[0].error
 
 
 def test_the_first_failure_ends_everything_where_that_is_asked_for(counter: Counter) -> None:
