@@ -17,6 +17,7 @@ from ..api import get_actor
 from ..exceptions import ActorError, SessionError
 from ..objects import get
 from ..text import warn_user
+from ..tracebacks import with_readable_place
 from . import journal
 from .exceptions import ExperimentNotFoundError, TuneError, TuneWarning
 from .journal import Following
@@ -141,7 +142,7 @@ class Experiment(ResultGrid):
         for text in self.tell():
             warn_user(f"{self.name}: {text}", TuneWarning)
         if failed:
-            raise TuneError(f"{self.name!r} could not go on: {failed}")
+            raise TuneError(f"{self.name!r} could not go on: {with_readable_place(failed)}")
         return self
 
     def tell(self) -> list[str]:

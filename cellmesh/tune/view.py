@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..tracebacks import with_readable_place
 from .records import (
     AnyRecord,
     Asked,
@@ -220,4 +221,5 @@ class ExperimentView:
         self.capacity = record.n
 
     def _on_closed(self, record: Closed) -> None:
-        self.is_over, self.why, self.is_failed, self.ended_at = True, record.why, record.failed, record.at
+        self.is_over, self.is_failed, self.ended_at = True, record.failed, record.at
+        self.why = with_readable_place(record.why)

@@ -180,10 +180,12 @@ def test_a_bound_of_a_metric_that_is_never_reported() -> None:
     bounds = {"scor": 9, "training_iteration": 100_000}
     found = tune.Tuner(train, stop=[bounds, lambda trial, result: False], name="mine", num_samples=3).fit()
     told = [text for text in found.refresh().told if "stop=" in text]
-    assert len(told) == 1 and "trial 0 has reported no 'scor', for which stop= has a bound" in told[0]
-    assert "it reported score: did you mean 'score'?" in told[0]
+    assert len(told) == 1 and re.fullmatch(
+        r"trial \d has reported no 'scor', for which stop= has a bound; it reported score: did you mean 'score'\?",
+        told[0],
+    )
     late = tune.Tuner(three, stop={"lats": 3}).fit().refresh().told
-    assert len(late) == 1 and "no 'lats'" in late[0], "it is told at the end, too"
+    assert len(late) == 1 and "no 'lats'" in late[0]
     assert not tune.Tuner(three, stop={"score": 9}).fit().refresh().told
 
 
