@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,21 @@ def test_one_that_runs_is_not_deleted_replaced_or_resumed() -> None:
     assert tune.experiments() == [] and not Path(search.path).exists()
     with pytest.raises(tune.ExperimentNotFoundError, match="there are none"):
         tune.attach("mine")
+
+
+def test_of_those_who_begin_the_same_at_once_one_does(counter: Counter) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": counter.add()}
+
+    def begin(_: int) -> tune.Experiment | tune.TuneError:
+        try:
+            return tune.Tuner(train, num_samples=3, name="mine").start()
+        except (tune.ExperimentBusyError, tune.ExperimentExistsError) as error:
+            return error
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [one for one in pool.map(begin, range(4)) if isinstance(one, tune.Experiment)]
+    assert len(found) == 1 and len(found[0].wait(timeout=60)) == 3 and counter.value == 3
 
 
 def test_one_that_is_over_is_replaced_though_nobody_has_waited_for_it() -> None:
