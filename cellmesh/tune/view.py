@@ -178,6 +178,8 @@ class ExperimentView:
     def _on_launched(self, record: Launched) -> None:
         trial = self.trials[record.trial]
         trial.state, trial.why, trial.attempt = "RUNNING", "", record.attempt
+        if record.config is not None:
+            trial.config = record.config
         if math.isnan(trial.started_at):
             trial.started_at = record.at
         if record.attempt > 1:

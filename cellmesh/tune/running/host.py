@@ -219,7 +219,8 @@ class Host:
             case c.Launch(trial, attempt):
                 one = self._controller.trials[trial]
                 path = one.checkpoint.path if one.checkpoint else ""
-                self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path))
+                changed = one.config if one.is_changed else None
+                self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path, config=changed))
                 self._attempts.launch(one)
             case c.Answer(trial, attempt, word):
                 self._attempts.answer(trial, attempt, word)
