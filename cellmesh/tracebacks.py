@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 _FRAME = re.compile(r'^ {2}File "(?P<file>.+)", line (?P<line>\d+),? in ')
+_LAST_PLACE = re.compile(r"\((?P<file>/\S+?):(?P<line>\d+): .*\)$")
 _PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+) in (?P<function>[^:]+)(?:: (?P<text>.*))?")
 # What leads from a worker's loop into the user's code.
 _INNER = re.compile(
@@ -75,6 +76,15 @@ def readable_place(place: str) -> str:
     file, line = found["file"], int(found["line"])
     text = found["text"] or linecache.getline(file, line).strip()
     return f"{_label_of(file)}, line {line}, in {found['function']}" + (f": {text}" if text else "")
+
+
+def with_readable_place(text: str) -> str:
+    """A text that ends in a line of code, written `(file:number: text)`; where that is of a cell, as of the cell."""
+    found = _LAST_PLACE.search(text)
+    if found is None or (label := _label_of(found["file"])) == found["file"]:
+        return text
+    line = int(found["line"])
+    return f"{text[: found.start()]}({label}, line {line}: {linecache.getline(found['file'], line).strip()})"
 
 
 def readable_stack(text: str) -> str:

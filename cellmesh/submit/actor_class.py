@@ -242,10 +242,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         options, described = self._cellmesh_options, self._cellmesh_described()
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
         if name and not _is_free(of, name, namespace):
-            raise ActorAlreadyExistsError(
-                f"an actor named {name!r} is alive in namespace {namespace!r}: take it with "
-                f"cellmesh.get_actor({name!r}), use get_if_exists=True, or choose another name"
-            )
+            raise _taken(name, namespace)
         demand, hold = resource_demand("actor", options)
         groups = options.get("concurrency_groups", {})
         meta = self.__name__, name, namespace, options.get("max_task_retries", 0), described.methods, tuple(groups)
@@ -256,27 +253,32 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency = min(max_concurrency + sum(groups.values()), MAX_CONCURRENCY)
         shape, placement = placed(of, demand, hold, self.__name__, options)
-        ref, constructor = of.client.create_actor(
-            self._cellmesh_export.ref(of, options),
-            shape,
-            args,
-            kwargs,
-            meta=meta,
-            placement=placement,
-            own_priority="priority" in options,
-            name=name,
-            namespace=namespace,
-            max_restarts=options.get("max_restarts", 0),
-            max_task_retries=options.get("max_task_retries", 0),
-            max_concurrency=max_concurrency,
-            ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
-            detached=options.get("lifetime") == "detached",
-            env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
-            max_pending=max(0, options.get("max_pending_calls", 0)),
-            groups=limits,
-            refuses=front_end.dialect.refuses_while_restarting,
-            about=self._cellmesh_about(),
-        )
+        try:
+            ref, constructor = of.client.create_actor(
+                self._cellmesh_export.ref(of, options),
+                shape,
+                args,
+                kwargs,
+                meta=meta,
+                placement=placement,
+                own_priority="priority" in options,
+                name=name,
+                namespace=namespace,
+                max_restarts=options.get("max_restarts", 0),
+                max_task_retries=options.get("max_task_retries", 0),
+                max_concurrency=max_concurrency,
+                ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
+                detached=options.get("lifetime") == "detached",
+                env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
+                max_pending=max(0, options.get("max_pending_calls", 0)),
+                groups=limits,
+                refuses=front_end.dialect.refuses_while_restarting,
+                about=self._cellmesh_about(),
+            )
+        except ValueError:
+            if name and of.client.get_actor(name, namespace) is not None:  # since it was looked for
+                raise _taken(name, namespace) from None
+            raise
         if of.kept_calls is not None and described.constructor is not None:
             of.kept_calls.note(constructor, described.constructor, args, kwargs)
         return ActorHandle(ref, blueprint)
@@ -347,6 +349,13 @@ def make_actor_class(cls: type[C], options: Options) -> ActorClass[C]:
         If an option is wrong.
     """
     return ActorClass(cls, check_options("actor", options, cls.__name__))
+
+
+def _taken(name: str, namespace: str) -> ActorAlreadyExistsError:
+    return ActorAlreadyExistsError(
+        f"an actor named {name!r} is alive in namespace {namespace!r}: take it with "
+        f"cellmesh.get_actor({name!r}), use get_if_exists=True, or choose another name"
+    )
 
 
 def _is_free(of: Session, name: str, namespace: str) -> bool:

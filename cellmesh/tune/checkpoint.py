@@ -100,6 +100,8 @@ def save(checkpoint: Any, folder: Path, name: str) -> str:
     place = folder / CHECKPOINTS
     place.mkdir(mode=0o700, exist_ok=True)
     source = source_of(checkpoint)
+    if source is not None and place.resolve().is_relative_to(Path(source).resolve()):
+        raise ValueError(f"report(..., checkpoint={source!r}): the experiment itself lies in it; give a folder apart")
     path = place / (name if source is not None else name + VALUE)
     scratch = f".{path.name}"
     delete(place, scratch)
@@ -111,10 +113,18 @@ def save(checkpoint: Any, folder: Path, name: str) -> str:
             with open(os.open(place / scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 code_pickles.dump(checkpoint, file)
         os.rename(place / scratch, path)
-    except BaseException:  # no room, or it was interrupted
+    except BaseException as error:  # no room, or it was interrupted
         delete(place, scratch)
+        if isinstance(error, OSError):
+            raise _unwritten(error, path) from error
         raise
     return f"{CHECKPOINTS}/{path.name}"
+
+
+def _unwritten(error: OSError, path: Path) -> OSError:
+    why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror or error
+    text = f"the checkpoint cannot be written to {path}: {why}. An experiment lies elsewhere with storage_path=..."
+    return OSError(text) if error.errno is None else OSError(error.errno, text)
 
 
 def delete(folder: Path, path: str) -> None:

@@ -10,13 +10,14 @@ import weakref
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
 from .. import front_end
 from ..api import get_actor
 from ..exceptions import ActorError, SessionError
 from ..objects import get
 from ..text import warn_user
+from ..tracebacks import with_readable_place
 from . import journal
 from .exceptions import ExperimentNotFoundError, TuneError, TuneWarning
 from .journal import Following
@@ -141,7 +142,7 @@ class Experiment(ResultGrid):
         for text in self.tell():
             warn_user(f"{self.name}: {text}", TuneWarning)
         if failed:
-            raise TuneError(f"{self.name!r} could not go on: {failed}")
+            raise TuneError(f"{self.name!r} could not go on: {with_readable_place(failed)}")
         return self
 
     def tell(self) -> list[str]:
@@ -215,6 +216,8 @@ class Experiment(ResultGrid):
             logger.on_experiment_end(replay.trials())
 
     def _ask(self, what: Literal["stop", "pause", "resume"], trial: int | None, why: str) -> None:
+        if trial is not None and not isinstance(trial, SupportsIndex):
+            raise TypeError(f"{what}(trial={trial!r}): a trial is told by its number, 0 to {len(self) - 1}")
         if trial is not None and not 0 <= trial < len(self):
             raise IndexError(f"{what}(trial={trial}): the experiment has trials 0 to {len(self) - 1}")
         if self.is_over:

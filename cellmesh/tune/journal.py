@@ -22,7 +22,7 @@ import msgspec
 
 from ..scheduler.system.user_state import state_folder
 from .exceptions import ExperimentBusyError, JournalError
-from .records import VERSION, AnyRecord, Closed, Opened, Record, Reported, Suggested
+from .records import VERSION, AnyRecord, Closed, Launched, Opened, Record, Reported, Suggested
 from .space import from_json, to_json
 from .view import ExperimentView
 
@@ -42,7 +42,7 @@ def default_storage() -> Path:
 
 def encode(record: Record) -> bytes:
     """The record's line."""
-    if isinstance(record, Suggested):
+    if isinstance(record, (Suggested, Launched)) and record.config is not None:
         record = msgspec.structs.replace(record, config=to_json(record.config))
     elif isinstance(record, Reported):
         record = msgspec.structs.replace(record, result=to_json(record.result))
@@ -53,7 +53,7 @@ def decode(line: bytes) -> AnyRecord:
     """The record of a line; `msgspec.DecodeError` if it is none."""
     record = _decoder.decode(line)
     if b'"$"' in line:
-        if isinstance(record, Suggested):
+        if isinstance(record, (Suggested, Launched)) and record.config is not None:
             return msgspec.structs.replace(record, config=from_json(record.config))
         if isinstance(record, Reported):
             return msgspec.structs.replace(record, result=from_json(record.result))

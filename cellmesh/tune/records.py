@@ -77,11 +77,14 @@ class NoneLeft(Record, frozen=True, tag="none left"):
 
 
 class Launched(Record, frozen=True, tag="launched"):
-    """An attempt of a trial was submitted. For people: the controller that replays a journal launches nothing."""
+    """An attempt of a trial was submitted. For people: the controller that replays a journal launches nothing. `config`
+    is there where the scheduler has changed what was suggested.
+    """
 
     trial: int
     attempt: int
     checkpoint: str = ""
+    config: dict[str, Any] | None = None
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):

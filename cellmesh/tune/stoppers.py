@@ -247,6 +247,13 @@ class CombinedStopper(Stopper):
         return next(filter(None, (stopper.why_all() for stopper in self.stoppers)), "")
 
 
+def bounded_by(stopper: Stopper | None) -> set[str]:
+    """The metrics for which `stop=` has bounds."""
+    if isinstance(stopper, CombinedStopper):
+        return set().union(*map(bounded_by, stopper.stoppers))
+    return set(stopper.bounds) if isinstance(stopper, Criteria) else set()
+
+
 def stopper_of(stop: Any) -> Stopper | None:
     """The stopper that `stop=` means: a dict of bounds, a function, a stopper, or a list of those."""
     if stop is None or isinstance(stop, Stopper):

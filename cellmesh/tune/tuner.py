@@ -27,6 +27,7 @@ from .running.opening import Opening
 from .running.resuming import resume
 from .schedulers.protocol import Scheduler
 from .space import count, to_json
+from .space.tree import checked_dict
 from .stoppers import stopper_of
 from .trainable import check, is_class
 from .watching.progress import show_progress
@@ -197,7 +198,7 @@ class Tuner:
         if if_exists not in ("error", "replace", "resume"):
             raise ValueError(f"if_exists={if_exists!r}: it is 'error', 'replace' or 'resume'")
         self.trainable = trainable
-        self.param_space = dict(param_space or {})
+        self.param_space = dict({} if param_space is None else checked_dict(param_space))
         self.tune_config, self.run_config = _configured(tune_config or TuneConfig(), run_config or RunConfig(), short)
         self.resources = resources if resources is not None else getattr(trainable, "_cellmesh_resources", None)
         self.if_exists = if_exists

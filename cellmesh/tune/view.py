@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..tracebacks import with_readable_place
 from .records import (
     AnyRecord,
     Asked,
@@ -177,6 +178,8 @@ class ExperimentView:
     def _on_launched(self, record: Launched) -> None:
         trial = self.trials[record.trial]
         trial.state, trial.why, trial.attempt = "RUNNING", "", record.attempt
+        if record.config is not None:
+            trial.config = record.config
         if math.isnan(trial.started_at):
             trial.started_at = record.at
         if record.attempt > 1:
@@ -220,4 +223,5 @@ class ExperimentView:
         self.capacity = record.n
 
     def _on_closed(self, record: Closed) -> None:
-        self.is_over, self.why, self.is_failed, self.ended_at = True, record.why, record.failed, record.at
+        self.is_over, self.is_failed, self.ended_at = True, record.failed, record.at
+        self.why = with_readable_place(record.why)

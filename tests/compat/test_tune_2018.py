@@ -71,20 +71,29 @@ def test_the_program_as_printed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("cellmesh/tune/*/*")) == ["code.pkl", "journal.jsonl"]
 
 
-@pytest.mark.timeout(90)
-def test_what_never_ends_is_ended_by_the_button_and_kept(tmp_path: Path) -> None:
-    program = begin(tmp_path, bound=20.0, pause=0.002)  # 20 ** 5 steps for the first
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize(
+    ("bound", "pause", "ends"),
+    [
+        pytest.param(20.0, 0.002, ("148", "148"), id="20"),  # 20 ** 5 steps for the first
+        pytest.param(100, 0.01, ("2155", "2156"), id="as printed", marks=pytest.mark.slow),
+    ],
+)
+def test_what_never_ends_is_ended_by_the_button_and_kept(
+    bound: float, pause: float, ends: tuple[str, str], tmp_path: Path
+) -> None:
+    program = begin(tmp_path, bound, pause)
     journal = tmp_path / "cellmesh/tune/my_experiment/journal.jsonl"
 
     def ended() -> int:
         return journal.read_bytes().count(b'"TERMINATED"') if journal.exists() else 0
 
-    wait_until(lambda: ended() >= 2 or program.poll() is not None, deadline=60)
+    wait_until(lambda: ended() >= 2 or program.poll() is not None, deadline=120)
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=60)
     assert program.returncode == 0, err
     found = {tuple(line.split()[:2]): line.split()[2:] for line in out.splitlines()}
-    assert found["0.6", "1"] == ["148", "TERMINATED"] and found["0.6", "2"] == ["148", "TERMINATED"]
+    assert found["0.6", "1"] == [ends[0], "TERMINATED"] and found["0.6", "2"] == [ends[1], "TERMINATED"]
     assert len(found) == 6 and int(found["0.2", "1"][0]) > 0 and found["0.2", "1"][1] == "TERMINATED"
 
 

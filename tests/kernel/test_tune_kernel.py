@@ -167,6 +167,16 @@ def test_a_failed_trial_can_be_inspected(kernel: Kernel, tmp_path: Path) -> None
         kernel.run("%config CellmeshMagics.keep_frames = False")
 
 
+def test_code_of_a_cell_that_fails_in_the_controller_is_told_with_its_cell(kernel: Kernel) -> None:
+    _, told = error(
+        kernel,
+        "space = {'y': 1, 'x': tune.sample_from(lambda c: c['z'])}\ntune.Tuner(train, space, name='fails').fit()",
+    )
+    place = r"KeyError: 'z'.* \(Cell In\[\d+\], line 1: space = .*\)"
+    assert re.search(place, told), told
+    assert re.search(place, value(kernel, "tune.attach('fails').refresh().why"))
+
+
 def test_what_the_controller_tells_is_a_warning_once(kernel: Kernel) -> None:
     request = kernel.run(
         "def los(config):\n    tune.report(los=1.0)\n"

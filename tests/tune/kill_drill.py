@@ -1,10 +1,11 @@
-"""Kills the controller, the driver or a trial of an experiment at random moments, and goes on with the experiment.
+"""Kills the controller, the driver, a kernel or a trial of an experiment at random moments, and goes on with it.
 
     python tests/tune/kill_drill.py SEED N
 
 What comes out must be what an experiment finds that nobody disturbs, trial by trial. One CPU, so that the order of
 results is the same in each run; trials are deterministic, and save a checkpoint with each report. A moment is a number
-of bytes of the journal, so that every phase of an experiment is met, however fast it runs.
+of bytes of the journal, so that every phase of an experiment is met, however fast it runs. A kernel is a driver whose
+experiment outlives it.
 """
 
 from __future__ import annotations
@@ -32,11 +33,17 @@ from cellmesh.tune import journal
 from cellmesh.tune.experiment import NAMESPACE
 from cellmesh.tune.records import Reported
 
-WHAT = ("controller", "driver", "trial")
+WHAT = ("controller", "driver", "kernel", "trial")
 POLICIES: dict[str, Callable[[], tune.Scheduler]] = {
     "fifo": tune.FIFO,
     "asha": lambda: tune.ASHA(max_t=9, grace_period=1, reduction_factor=3),
     "hyperband": lambda: tune.HyperBand(max_t=9),
+    "promotion": lambda: tune.ASHA(max_t=9, grace_period=1, reduction_factor=3, kind="promotion"),
+    "median": lambda: tune.MedianStopping(time_attr="training_iteration", grace_period=2, min_samples_required=2),
+    "pbt": lambda: tune.PBT(
+        "training_iteration", perturbation_interval=2, hyperparam_mutations={"x": tune.uniform(0, 1)}
+    ),
+    "tpe": tune.FIFO,
 }
 N_TRIALS = 9
 NAME = "drill"
@@ -48,7 +55,7 @@ def train(config: dict[str, Any]) -> None:
     start = tune.get_checkpoint()
     i, score = start.to_dict() if start else (0, config["x"])
     while i < 9:
-        i, score = i + 1, (score * 997 + i) % 1
+        i, score = i + 1, (score * 997 + i * config["x"]) % 1
         tune.report(score=score, checkpoint=(i, score))
 
 
@@ -60,6 +67,7 @@ def tuner(policy: str, storage: Path, n_trials: int = N_TRIALS, num_to_keep: int
         num_samples=n_trials,
         seed=7,
         scheduler=POLICIES[policy](),
+        search_alg="tpe" if policy == "tpe" else "random",
         name=NAME,
         storage_path=str(storage),
         max_failures=-1,
@@ -88,16 +96,17 @@ class Drill:
     def draw(cls, seed: int, number: int) -> Drill:
         draw = random.Random(f"{seed}/{number}")
         moments = sorted(draw.random() for _ in range(draw.choice((1, 1, 2))))
-        return cls(WHAT[number % 3], list(POLICIES)[number // 3 % 3], tuple(moments))
+        policies = list(POLICIES)
+        return cls(WHAT[number % len(WHAT)], policies[number // len(WHAT) % len(policies)], tuple(moments))
 
     def run(self, size: int, storage: Path) -> Outcome:
         """Kill at each moment, and go on; `size` is that of the undisturbed run's journal."""
         folder = storage / NAME
         with tempfile.TemporaryFile() as said:
             for moment in self.moments:
-                if self.what == "driver":
+                if self.what in ("driver", "kernel"):
                     process = subprocess.Popen(
-                        [sys.executable, __file__, "drive", self.policy, str(storage)], stderr=said
+                        [sys.executable, __file__, self.what, self.policy, str(storage)], stderr=said
                     )
                     try:
                         self._wait(folder, moment * size, lambda: process.poll() is not None)
@@ -127,13 +136,13 @@ class Drill:
                 continue
 
 
-def begin(policy: str, storage: Path) -> tune.Experiment:
+def begin(policy: str, storage: Path, detached: bool = False) -> tune.Experiment:
     """Begin the experiment, or go on with it, or look on if it runs."""
     folder = storage / NAME
     if journal.first_record(folder) is None if folder.exists() else True:
-        return tuner(policy, storage).start()
+        return tuner(policy, storage).start(detached=detached)
     try:
-        return tune.resume(NAME, storage_path=str(storage))
+        return tune.resume(NAME, storage_path=str(storage), detached=detached)
     except tune.ExperimentBusyError:
         return tune.attach(NAME, str(storage))
 
@@ -166,10 +175,10 @@ def drills(seed: int, numbers: range, tell: Callable[[str], None] = lambda text:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[0] == "drive":
+    if arguments[0] in ("driver", "kernel"):
         cellmesh.init(num_cpus=1, object_store_memory=64 << 20)
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        begin(arguments[1], Path(arguments[2])).wait()
+        begin(arguments[1], Path(arguments[2]), detached=arguments[0] == "kernel").wait()
         return 0
     seed, n = map(int, arguments)
     cellmesh.init(num_cpus=1, object_store_memory=64 << 20)

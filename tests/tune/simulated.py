@@ -243,6 +243,11 @@ class World:
         if kind == 3 and self.random.random() < 0.2:
             self.attempts.clear()
             self.n_asked = 0
+            # If the experiment was about to end: what it has cut off goes on, and what was not heard is asked again.
+            self.n_suggested = len(self.controller.trials)
+            for trial in self.controller.trials:
+                if trial.is_cut:
+                    del self.ends[trial.number]
             self.do(Opened(at=self.now, version=1, name="x", plan={}, definition=DEFINITION))
             return self.capacity()
         if self.controller.trials:

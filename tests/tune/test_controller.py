@@ -13,7 +13,7 @@ from cellmesh.tune.control.controller import Controller
 from cellmesh.tune.control.trial import State
 from cellmesh.tune.records import Event
 
-SEEDS_A_BLOCK = int(os.environ.get("CELLMESH_TUNE_SEEDS", "1000")) // 10
+SEEDS_A_BLOCK = int(os.environ.get("CELLMESH_TUNE_SEEDS", "2000")) // 10
 
 
 def plan_of(seed: int) -> c.Plan:

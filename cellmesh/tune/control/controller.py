@@ -267,7 +267,7 @@ class Controller(Processes):
 
     def _exploit(self, trial: Trial, decision: Exploit) -> None:
         if decision.donor == trial.number:  # it is what it was, but for its configuration
-            trial.config = decision.config
+            trial.config, trial.is_changed = decision.config, True
             return
         checkpoint = self.trials[decision.donor].checkpoint
         if checkpoint is None:
@@ -275,7 +275,7 @@ class Controller(Processes):
                 self._has_warned_of_checkpoints = True
                 self._do(Warn(texts.goes_on_as_it_is(trial.number, decision.donor)))
             return
-        trial.config = decision.config
+        trial.config, trial.is_changed = decision.config, True
         self._keeping.goes_on_from(trial, checkpoint)
         if trial.state is State.RUNNING:
             self._move(trial, "again", f"it goes on from trial {decision.donor}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 AUTOMATIC = frozenset(
     ("training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "trial_id", "done", "checkpoint")
 )  # what every result has by itself
+RESULTS_WITHOUT = 20  # of a trial, after which a metric that is missing is told of
 
 
 def has_metric(result: Mapping[str, Any], metric: str | None) -> bool:
@@ -18,9 +19,26 @@ def has_metric(result: Mapping[str, Any], metric: str | None) -> bool:
 
 def never_reported(trial: int, metric: str, last: Mapping[str, Any]) -> str:
     """What is said of a trial that has reported something else."""
-    reported = [name for name in last if name not in AUTOMATIC]
-    close = difflib.get_close_matches(metric, reported, n=1)
-    return (
-        f"trial {trial} has never reported {metric!r}, the metric; it reported {', '.join(reported) or 'nothing'}"
-        + (f": did you mean {close[0]!r}?" if close else "")
-    )
+    return f"trial {trial} has never reported {metric!r}, the metric; {_what_it_reported(last, metric)}"
+
+
+class Bounds:
+    """Looks for metrics for which `stop=` has a bound, and which nobody reports, as in a typing error."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.unseen: set[str] = set(names)  # that no result has had
+
+    def look(self, trial: int, result: Mapping[str, Any] | None, is_last: bool) -> str:
+        """What is said of them after a result, once; mostly ""."""
+        self.unseen.difference_update(result or ())
+        if not self.unseen or not result or not (is_last or result["training_iteration"] >= RESULTS_WITHOUT):
+            return ""
+        name = min(self.unseen)
+        self.unseen.clear()
+        return f"trial {trial} has reported no {name!r}, for which stop= has a bound; {_what_it_reported(result, name)}"
+
+
+def _what_it_reported(result: Mapping[str, Any], instead_of: str) -> str:
+    reported = [name for name in result if name not in AUTOMATIC]
+    close = difflib.get_close_matches(instead_of, reported, n=1)
+    return f"it reported {', '.join(reported) or 'nothing'}" + (f": did you mean {close[0]!r}?" if close else "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..callbacks import Callback, TrialInfo
+from ..space import to_json
 
 
 class Logger(Callback):
@@ -67,6 +69,11 @@ class Logger(Callback):
             self.end(trial)
 
     # ---- for subclasses
+    def write_params(self, trial: TrialInfo) -> None:
+        """Write `params.json`, the configuration; again at the end, as a scheduler may have changed it."""
+        text = json.dumps(to_json(trial.config), indent=1)
+        (self.folder_of(trial) / "params.json").write_text(f"{text}\n")
+
     def begin(self, trial: TrialInfo) -> None:
         """Before the first result of a trial; its folder is there."""
 

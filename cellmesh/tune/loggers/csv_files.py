@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..callbacks import TrialInfo
-from ..space import to_json
 from .base import Logger
 
 
@@ -25,7 +23,7 @@ class CSVLogger(Logger):
 
     def begin(self, trial: TrialInfo) -> None:
         folder = self.folder_of(trial)
-        (folder / "params.json").write_text(json.dumps(to_json(trial.config), indent=1) + "\n")
+        self.write_params(trial)
         self._columns[trial.trial_id] = []
         (folder / "progress.csv").write_text("")
 
@@ -43,4 +41,5 @@ class CSVLogger(Logger):
             csv.DictWriter(file, columns).writerow(result)
 
     def end(self, trial: TrialInfo) -> None:
+        self.write_params(trial)
         del self._columns[trial.trial_id]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..callbacks import TrialInfo
-from ..space import to_json
 from .base import Logger
 
 
@@ -18,10 +17,12 @@ class JSONLogger(Logger):
     """
 
     def begin(self, trial: TrialInfo) -> None:
-        folder = self.folder_of(trial)
-        (folder / "params.json").write_text(json.dumps(to_json(trial.config), indent=1) + "\n")
-        (folder / "result.json").write_text("")
+        self.write_params(trial)
+        (self.folder_of(trial) / "result.json").write_text("")
 
     def write(self, trial: TrialInfo, result: Mapping[str, Any]) -> None:
         with open(self.folder_of(trial) / "result.json", "a") as file:
             file.write(json.dumps(dict(result)) + "\n")
+
+    def end(self, trial: TrialInfo) -> None:
+        self.write_params(trial)

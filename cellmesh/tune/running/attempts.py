@@ -19,6 +19,7 @@ from ...api import cancel, get_runtime_context
 from ...exceptions import NodeDiedError, TaskCancelledError, TaskError
 from ...submit.placement_groups import PlacementGroup, placement_group, remove_placement_group
 from ...submit.scheduling_strategies import PlacementGroupSchedulingStrategy
+from ...tracebacks import library_of
 from .. import checkpoint as checkpoints
 from ..checkpoint import Checkpoint
 from ..control.room import bundles_of
@@ -179,12 +180,15 @@ def task_options(resources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _user_line(failure: TaskError) -> str:
-    """The innermost line of a traceback that is not ours: `file:number in function`, and its text."""
-    found = ""
+    """The innermost line of a traceback that is the user's, or a library's if none is: `file:number in function`, and
+    its text.
+    """
+    found, is_users = "", False
     lines = failure.remote_traceback.splitlines()
     for line, text in itertools.pairwise([*lines, ""]):
         match = re.match(r'\s*File "(.+)", line (\d+), in (.+)', line)
-        if match and not match[1].startswith(PACKAGE):
+        if match and not match[1].startswith(PACKAGE) and (not library_of(match[1]) or not is_users):
+            is_users = not library_of(match[1])
             source = text if text.startswith("    ") else linecache.getline(match[1], int(match[2]))
             found = f"{match[1]}:{match[2]} in {match[3]}: {source.strip()}".rstrip(": ")
     return found

@@ -24,6 +24,7 @@ from ..callbacks import Callbacks
 from ..control import actions as c
 from ..control.controller import Controller
 from ..control.elapsed import Elapsed
+from ..control.metric import Bounds
 from ..control.room import MAX_AT_A_TIME, capacity
 from ..control.trial import State
 from ..exceptions import in_words, where
@@ -42,6 +43,7 @@ from ..records import (
     Saved,
     Suggested,
 )
+from ..stoppers import bounded_by
 from .attempts import Attempts
 from .opening import Opening
 from .recorder import Recorder
@@ -60,6 +62,10 @@ class Host:
 
     def __init__(self, opening: Opening) -> None:
         self._opening = o = opening
+        d = o.definition
+        o.scheduler.begin(o.plan.metric or "", o.plan.mode, np.random.default_rng((d.seed, SEED_OF_SCHEDULER)))
+        o.search.begin(o.plan.metric, o.plan.mode, o.space, d.num_samples, d.seed)
+        # What they do not take has raised by now, before there is a journal.
         self._folder = Path(o.folder)
         self._recorder = Recorder(self._folder)
         self._write = self._recorder.write
@@ -67,13 +73,11 @@ class Host:
         self._is_feeding = False
         self._ended: asyncio.Event = asyncio.Event()
         self._failed = ""
-        d = o.definition
-        o.scheduler.begin(o.plan.metric or "", o.plan.mode, np.random.default_rng((d.seed, SEED_OF_SCHEDULER)))
-        o.search.begin(o.plan.metric, o.plan.mode, o.space, d.num_samples, d.seed)
         self._callbacks = Callbacks(o.callbacks, self._folder, self._recorder.tell)
         self._attempts = Attempts(o, self._feed)
         self._searching = Searching(o.search, o.resources, self._feed)
         self._controller = Controller(o.plan, o.scheduler, self._enough, self._enough_for_all)
+        self._bounds = Bounds(bounded_by(o.stopper))
 
     # ---- what others call
     async def begin(self) -> None:
@@ -189,11 +193,17 @@ class Host:
         actions = control.step(event)
         if is_heard and isinstance(event, Reported):
             self._callbacks.result(control.trials, control.trials[event.trial], event.result)
+            if self._bounds.unseen:
+                self._look_for_bounds(event.trial, event.result)
         if control.closing and not was_closing and not isinstance(event, Asked):
             # What a replay might not decide again, as it hangs on a clock or on users' code.
             self._write(Asked(at=event.at, what="stop", why=control.closing, failed=control.is_failed))
         for action in actions:
             self._perform(action)
+
+    def _look_for_bounds(self, trial: int, result: Mapping[str, Any] | None, is_last: bool = False) -> None:
+        if text := self._bounds.look(trial, result, is_last):
+            self._recorder.tell(text)
 
     def _break(self, error: Exception) -> None:
         text = f"the controller failed: {in_words(error)}{where(error)}"
@@ -209,7 +219,8 @@ class Host:
             case c.Launch(trial, attempt):
                 one = self._controller.trials[trial]
                 path = one.checkpoint.path if one.checkpoint else ""
-                self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path))
+                changed = one.config if one.is_changed else None
+                self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path, config=changed))
                 self._attempts.launch(one)
             case c.Answer(trial, attempt, word):
                 self._attempts.answer(trial, attempt, word)
@@ -220,6 +231,8 @@ class Host:
             case c.TellEnd(trial, result, failed, pruned):
                 self._callbacks.end(self._controller.trials, self._controller.trials[trial], failed)
                 self._searching.tell_end(trial, result, failed, pruned)
+                if not (failed or pruned or self._controller.closing):
+                    self._look_for_bounds(trial, result, is_last=True)
             case c.Forget(saved):
                 checkpoints.delete(self._folder, saved.path)
             case c.Note(trial, state, why):

@@ -63,6 +63,8 @@ def launch(opening: Opening, detached: bool | None) -> Experiment:
             kill(host)
             if isinstance(error, ActorDiedError) and isinstance(error.cause, ExperimentBusyError):
                 raise journal.busy(folder) from None
+            if isinstance(error, ActorDiedError) and isinstance(error.cause, Exception):
+                raise error.cause from None  # what the scheduler or the searcher does not take
             raise
     preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
     experiment = Experiment(folder, host)

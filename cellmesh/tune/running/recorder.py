@@ -51,8 +51,8 @@ class Recorder:
         """No record follows; what is lost, or ""."""
         try:
             self._write_kept()
-        except OSError:
-            return f"{len(self._unwritten)} records could not be written to {self._writer.path}"
+        except OSError as error:
+            return f"{len(self._unwritten)} records could not be written to {self._writer.path}: {error}"
         finally:
             self._unwritten.clear()
             self._writer.close()

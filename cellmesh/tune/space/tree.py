@@ -82,6 +82,13 @@ def sorted_grids(found: Mapping[Path, Domain]) -> list[tuple[Path, Grid]]:
     return sorted(((path, d) for path, d in found.items() if isinstance(d, Grid)), key=lambda item: order(item[0]))
 
 
+def checked_dict(space: Any) -> Mapping[str, Any]:
+    """The space; `SpaceError` if it is no dict."""
+    if not isinstance(space, Mapping):
+        raise SpaceError(f"a search space is a dict of parameters, not {type(space).__name__}")
+    return space
+
+
 def checked(space: Any) -> dict[str, Any]:
     """The space, thawed, once everything in it is allowed.
 
@@ -90,9 +97,7 @@ def checked(space: Any) -> dict[str, Any]:
     SpaceError
         It is no dict, a function stands where a value is expected, or a grid where it cannot be counted.
     """
-    if not isinstance(space, Mapping):
-        raise SpaceError(f"a search space is a dict of parameters, not {type(space).__name__}")
-    tree = thaw(space)
+    tree = thaw(checked_dict(space))
     for path, leaf in leaves(tree):
         if isinstance(leaf, Domain):
             _check_options(leaf, path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import pytest
@@ -308,6 +310,25 @@ def test_a_name_is_free_after_death(cm: ModuleType) -> None:
         counting = Counting.options(name="n").remote(start)
         assert cm.get(counting.value.remote()) == start
         cm.kill(counting)
+
+
+def test_of_threads_that_take_a_name_at_once_one_does(cm: ModuleType) -> None:
+    together = threading.Barrier(4)
+
+    def take(name: str) -> object:
+        together.wait()
+        try:
+            return Counting.options(name=name).remote(1)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(4) as pool:
+        for i in range(8):
+            found = list(pool.map(take, [f"n{i}"] * 4))
+            refused = [one for one in found if isinstance(one, Exception)]
+            assert [type(one) for one in refused] == [cellmesh.exceptions.ActorAlreadyExistsError] * 3, found
+            assert all(f"an actor named 'n{i}' is alive in namespace" in str(one) for one in refused)
+            del found
 
 
 def test_get_if_exists(cm: ModuleType) -> None:

@@ -64,6 +64,18 @@ def test_an_argument(options: dict[str, Any], error: type[Exception], text: str,
     assert not storage.exists() or not list(storage.iterdir()), "nothing was begun"
 
 
+@pytest.mark.parametrize("space", [["x"], "x", {"x"}, 3])
+def test_a_space_that_is_no_dict(space: Any) -> None:
+    with pytest.raises(tune.SpaceError, match=r"a search space is a dict of parameters, not (list|str|set|int)"):
+        tune.Tuner(three, space)
+
+
+@pytest.mark.parametrize("call", [lambda s: s.stop("00000"), lambda s: s.pause(0.5), lambda s: s.resume(trial=[0])])
+def test_a_trial_that_is_no_number(call: Callable[[tune.Experiment], None]) -> None:
+    with pytest.raises(TypeError, match=r"\(trial=.*\): a trial is told by its number, 0 to 0"):
+        call(tune.Tuner(three).fit())
+
+
 def test_an_option_of_a_scheduler() -> None:
     with pytest.raises(TypeError, match="max_t"):
         tune.ASHA(maxt=9)
@@ -140,6 +152,13 @@ def test_a_checkpoint_that_is_not_there(tmp_path: Path) -> None:
     assert all("no such folder" in error or "there is none" in error for error in found.errors)
 
 
+def test_a_checkpoint_in_which_the_experiment_lies(storage: Path) -> None:
+    found = tune.Tuner(lambda config: tune.report(x=1, checkpoint=config["folder"]), {"folder": storage.parent}).fit()
+    assert re.search(
+        rf"ValueError: .*{re.escape(str(storage.parent))}.*the experiment itself lies in it", found[0].error
+    )
+
+
 def test_a_metric_that_is_never_reported() -> None:
     found = tune.Tuner(three, metric="scor", num_samples=2).fit()
     told = [text for text in found.refresh().told if "scor" in text]
@@ -148,6 +167,26 @@ def test_a_metric_that_is_never_reported() -> None:
         _ = found.best
     with pytest.raises(tune.TuneError, match=r"never reported 'scor'.*decides by it"):
         tune.Tuner(three, metric="scor", scheduler="asha", num_samples=20).fit()
+
+
+def test_a_bound_of_a_metric_that_is_never_reported() -> None:
+    """A typing error in `stop=` would have trials go on for ever, and nobody would know why."""
+
+    def train(config: dict[str, Any]) -> None:
+        while not any("stop=" in text for text in tune.attach("mine").refresh().told):
+            tune.report(score=1.0)
+        tune.report(score=9.0)
+
+    bounds = {"scor": 9, "training_iteration": 100_000}
+    found = tune.Tuner(train, stop=[bounds, lambda trial, result: False], name="mine", num_samples=3).fit()
+    told = [text for text in found.refresh().told if "stop=" in text]
+    assert len(told) == 1 and re.fullmatch(
+        r"trial \d has reported no 'scor', for which stop= has a bound; it reported score: did you mean 'score'\?",
+        told[0],
+    )
+    late = tune.Tuner(three, stop={"lats": 3}).fit().refresh().told
+    assert len(late) == 1 and "no 'lats'" in late[0]
+    assert not tune.Tuner(three, stop={"score": 9}).fit().refresh().told
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "pbt"])
@@ -343,6 +382,30 @@ def test_a_full_disk_while_the_experiment_runs(flag: Flags) -> None:
     assert any("cannot be written" in text and "[Errno 27]" in text for text in found.refresh().told)
 
 
+@pytest.mark.parametrize("kind", ["value", "folder"])
+def test_a_full_disk_for_a_checkpoint(kind: str, tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        import resource
+
+        tune.report(i=0, checkpoint={"i": 0})
+        model = tmp_path / "model"
+        model.mkdir()
+        (model / "weights").write_bytes(bytes(1 << 20))
+        saved = bytes(1 << 20) if config["kind"] == "value" else model
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+        try:
+            tune.report(i=1, checkpoint=saved)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    found = tune.Tuner(train, {"kind": kind}, name="full").fit()
+    places = re.escape(f"{found.path}/checkpoints/00000-000002-1")
+    assert re.search(rf"^OSError: .*the checkpoint cannot be written to {places}\S*: .*File too large", found[0].error)
+    assert "storage_path=" in found[0].error and "in train: tune.report(i=1, checkpoint=saved)" in found[0].error
+    assert found[0].checkpoint.value == {"i": 0}, "the one before is there"
+    assert [path.name for path in Path(found.path, "checkpoints").iterdir()] == ["00000-000001-1.pkl"]
+
+
 def test_a_full_disk_to_the_end() -> None:
     class Full(tune.Callback):
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
@@ -351,7 +414,7 @@ def test_a_full_disk_to_the_end() -> None:
             size = os.stat(Path(trial.path) / "journal.jsonl").st_size
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    with pytest.raises(tune.TuneError, match=r"\d+ records could not be written to .*journal.jsonl"):
+    with pytest.raises(tune.TuneError, match=r"\d+ records could not be written to .*journal.jsonl: .*too large"):
         tune.Tuner(three, callbacks=[Full()], name="full").fit()
     found = tune.resume("full").wait()
     assert found[0].metrics["i"] == 2

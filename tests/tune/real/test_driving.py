@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,21 @@ def test_one_that_runs_is_not_deleted_replaced_or_resumed() -> None:
         tune.attach("mine")
 
 
+def test_of_those_who_begin_the_same_at_once_one_does(counter: Counter) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": counter.add()}
+
+    def begin(_: int) -> tune.Experiment | tune.TuneError:
+        try:
+            return tune.Tuner(train, num_samples=3, name="mine").start()
+        except (tune.ExperimentBusyError, tune.ExperimentExistsError) as error:
+            return error
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [one for one in pool.map(begin, range(4)) if isinstance(one, tune.Experiment)]
+    assert len(found) == 1 and len(found[0].wait(timeout=60)) == 3 and counter.value == 3
+
+
 def test_one_that_is_over_is_replaced_though_nobody_has_waited_for_it() -> None:
     search = tune.Tuner(endless, name="mine", stop={"i": 2}).start()
     wait_until(lambda: search.is_over)
@@ -296,5 +312,9 @@ def test_processes_that_begin_later_have_the_modules_of_tune_and_of_the_searcher
 
 
 def test_what_a_searcher_refuses_is_told_as_such() -> None:
-    with pytest.raises(cellmesh.exceptions.ActorDiedError, match="there is nothing to search"):
-        tune.Tuner(lambda config: {"i": 1}, metric="i", search_alg="tpe").fit()
+    for space in ({}, {"x": (0, 2)}):
+        with pytest.raises(tune.SpaceError, match="there is nothing to search") as raised:
+            tune.Tuner(lambda config: {"i": 1}, space, metric="i", search_alg="tpe", name="mine").fit()
+        assert "Host" not in str(raised.value)
+    found = tune.Tuner(lambda config: {"i": 1}, {"x": tune.uniform(0, 2)}, metric="i", search_alg="tpe", name="mine")
+    assert found.fit()[0].state == "TERMINATED", "its name is free"

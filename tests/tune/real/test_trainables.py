@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from pathlib import Path
@@ -142,6 +143,39 @@ def test_a_failure_is_told_with_the_users_line() -> None:
     assert "in train: raise ValueError" in found[0].error
     failed = found.ref(1)
     assert failed is not None
+
+
+def test_the_configuration_that_a_scheduler_has_changed_is_the_one_that_is_told(tmp_path: Path) -> None:
+    """What is best is found again by its configuration; also where JSON cannot keep some of that."""
+
+    def train(config: dict[str, Any]) -> None:
+        start = tune.get_checkpoint()
+        for i in range(start.value if start else 0, 8):
+            tune.report(score=config["lr"] * i, lr=config["lr"], kind=config["kind"].__name__, checkpoint=i + 1)
+
+    scheduler = tune.PBT("training_iteration", perturbation_interval=2, hyperparam_mutations={"lr": tune.uniform(1, 2)})
+    space = {"lr": tune.uniform(0, 1), "kind": int}
+    found = tune.Tuner(
+        train, space, metric="score", scheduler=scheduler, num_samples=4, seed=1, name="mine", max_concurrent=1
+    ).fit()
+    lines = [json.loads(line) for line in Path(found.path, "journal.jsonl").read_text().splitlines()]
+    suggested = [line["config"]["lr"] for line in lines if line["type"] == "trial"]
+    for results in (found, tune.attach("mine")):
+        assert [result.config["lr"] for result in results] == [result.metrics["lr"] for result in results]
+        assert [result.config["lr"] for result in results] != suggested, "some trial has gone on from another"
+        assert list(results.to_pandas()["config/lr"]) == [result.metrics["lr"] for result in results]
+        assert {result.metrics["kind"] for result in results} == {"int"}
+    found.export("csv", tmp_path / "csv")
+    for result in found:
+        params = json.loads((tmp_path / f"csv/{result.number:05}/params.json").read_text())
+        assert params["lr"] == result.config["lr"]
+
+
+def test_of_lines_that_have_failed_the_users_is_told_not_a_librarys() -> None:
+    def train(config: dict[str, Any]) -> None:
+        json.loads(config["text"])
+
+    assert "in train: json.loads(" in tune.Tuner(train, {"text": "{"}).fit()[0].error
 
 
 def test_the_first_failure_ends_everything_where_that_is_asked_for(counter: Counter) -> None:
