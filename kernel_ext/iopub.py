@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..scheduler.sync.threads import ServiceThread
+if TYPE_CHECKING:
+    from ..scheduler.sync.threads import ServiceThread
 
 Content = dict[str, Any]
 Parent = dict[str, Any]  # the message of a request to execute a cell
@@ -36,7 +37,8 @@ class Iopub:
         self._lock = threading.Lock()
         self._between_cells: dict[str, Content] = {}  # updates of displays while no cell ran
         self._to_send: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = queue.SimpleQueue()
-        self._sender = ServiceThread(self._send_all, "cellmesh-iopub")
+        self._sender: ServiceThread | None = None
+        self._making = threading.Lock()
 
     def send(
         self,
@@ -63,7 +65,12 @@ class Iopub:
             return
         sent: Future[None] = Future()
         self._to_send.put((send, sent))
-        self._sender.start()
+        with self._making:
+            if self._sender is None:
+                from ..scheduler.sync.threads import ServiceThread
+
+                self._sender = ServiceThread(self._send_all, "cellmesh-iopub")
+                self._sender.start()
         sent.result()
 
     def _send_all(self) -> None:

@@ -45,7 +45,7 @@ def test_a_full_store_names_the_variable_that_a_cell_takes_along(fresh_kernel: K
     assert "the variable 'other' (9 MB), which the cell takes along, does not fit" in said and ": held" in said
 
 
-def test_cards_and_errors_that_come_later_make_no_sockets(fresh_kernel: Kernel) -> None:
+def test_cards_and_errors_that_come_later_make_neither_sockets_nor_threads(fresh_kernel: Kernel) -> None:
     """ipykernel has a pair of sockets for each thread that has published, until ten seconds after it has ended."""
     fresh_kernel.run(
         "%load_ext cellmesh\nimport cellmesh as cm\ncm.init(num_cpus=2)\n"
@@ -67,3 +67,5 @@ def test_cards_and_errors_that_come_later_make_no_sockets(fresh_kernel: Kernel) 
     wait_until(are_told, 20)
     assert len(fresh_kernel.of(shown, "display_data")) == 10
     assert value(fresh_kernel, n_pipes) <= before + 2  # a thread for these, and one for output
+    names = value(fresh_kernel, "[thread.name for thread in __import__('threading').enumerate()]")
+    assert 1 <= names.count("cellmesh-card") <= 8  # they live on, and are there for the next

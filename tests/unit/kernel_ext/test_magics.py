@@ -607,9 +607,7 @@ def test_nested_cells(run: Any, shell: Any, session: Session) -> None:
 
 def test_what_all_messages_say_is_kept_once() -> None:
     cells = CellRegistry()
-    said = (
-        '{"header": {"msg_id": "m%d", "session": "of the page", "username": "ada"}, "metadata": {"cellId": "c"}}'
-    )
+    said = '{"header": {"msg_id": "m%d", "session": "of the page", "username": "ada"}, "metadata": {"cellId": "c"}}'
     first, second = (cells.enter(object(), label="In [1]", parent=json.loads(said % i)).parent for i in (1, 2))
     assert first["header"] == {"msg_id": "m1", "session": "of the page", "username": "ada"}
     assert [id(text) for text in first["header"]] == [id(text) for text in second["header"]]
