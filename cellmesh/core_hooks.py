@@ -113,11 +113,12 @@ class Hooks:
         if name := submission_of(ref.client, ref.creator)[0]:
             error.add_note(f"The value of the task {name!r} could not be unpickled.")
 
-    def arguments_failed(self, error: TypeError, call: tuple[str, Any, tuple[Any, ...], int, Any]) -> None:
+    def arguments_failed(
+        self, error: TypeError, task: str, about: Any, values: tuple[Any, ...], n_positional: int, keywords: Any
+    ) -> None:
         """An argument of a call could not be pickled: the error says which it is, and of which task."""
         from .errors.failed_argument import before_it_is_sent
 
-        task, about, values, n_positional, keywords = call
         try:
             signature = about("__signature__") if about is not None else None
         except (AttributeError, TypeError, ValueError):  # of a builtin

@@ -282,7 +282,7 @@ class Host:
     def write_error(self, text: str, run: Cell) -> None:
         """Write to stderr under a run of a cell; from any thread."""
         if self.kernel is not None and run.parent:
-            self.iopub.send("stream", {"name": "stderr", "text": text}, run.parent, "stream.stderr")
+            self.iopub.send_for_others("stream", {"name": "stderr", "text": text}, run.parent, "stream.stderr")
         else:
             print(text, file=sys.stderr, end="", flush=True)
 

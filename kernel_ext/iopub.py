@@ -7,10 +7,16 @@ one that comes between two cells is repeated in the next.
 
 from __future__ import annotations
 
+import queue
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..scheduler.sync.threads import ServiceThread
 
 Content = dict[str, Any]
 Parent = dict[str, Any]  # the message of a request to execute a cell
@@ -30,6 +36,9 @@ class Iopub:
         self._running: Parent | None = None  # the cell that runs now
         self._lock = threading.Lock()
         self._between_cells: dict[str, Content] = {}  # updates of displays while no cell ran
+        self._to_send: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = queue.SimpleQueue()
+        self._sender: ServiceThread | None = None
+        self._making = threading.Lock()
 
     def send(
         self,
@@ -39,10 +48,39 @@ class Iopub:
         topic: str = "",
         buffers: list[memoryview] | None = None,
     ) -> None:
-        """Publish a message on iopub; from any thread."""
+        """Publish a message on iopub; from any thread that lives on, and see `send_for_others`."""
         self._kernel.session.send(
             self._kernel.iopub_socket, kind, content, parent=parent, ident=(topic or kind).encode(), buffers=buffers
         )
+
+    def send_for_others(self, kind: str, content: Content, parent: Parent, topic: str = "") -> None:
+        """Publish a message on iopub; from any thread.
+
+        ipykernel makes a pair of sockets for each thread that publishes, 37 kB, and keeps it until ten seconds after
+        the thread has ended. A card or an error has a thread for a moment: one thread publishes for all of these.
+        """
+        send = partial(self.send, kind, content, parent, topic)
+        if threading.current_thread() is threading.main_thread():
+            send()
+            return
+        sent: Future[None] = Future()
+        self._to_send.put((send, sent))
+        with self._making:
+            if self._sender is None:
+                from ..scheduler.sync.threads import ServiceThread
+
+                self._sender = ServiceThread(self._send_all, "cellmesh-iopub")
+                self._sender.start()
+        sent.result()
+
+    def _send_all(self) -> None:
+        while True:
+            send, sent = self._to_send.get()
+            try:
+                sent.set_result(send())
+            except BaseException as error:  # raised where it was asked for
+                sent.set_exception(error)
+            del send, sent
 
     def send_comm(self, comm_id: str, data: dict[str, Any], buffers: list[memoryview]) -> None:
         """Publish a message on a comm that a front end has opened."""
@@ -64,7 +102,7 @@ class Iopub:
         with self._lock:
             if self._running is None:
                 self._between_cells[content["transient"]["display_id"]] = content
-            self.send("update_display_data", content, self._running or parent)
+            self.send_for_others("update_display_data", content, self._running or parent)
 
     def live_display(self, display_id: str) -> Callable[[Content], None]:
         """A function that shows a bundle under the cell that runs now, and from the second call on updates it."""

@@ -96,7 +96,7 @@ def _module_of(cls: type) -> str:
 
 
 def _type_of(error: BaseException) -> str:
-    name = _shortened(type(error).__qualname__, MAX_NOTE)
+    name = shortened(type(error).__qualname__, MAX_NOTE)
     return name if name.isprintable() else in_one_line(name)  # made by type(...); people read it among our words
 
 
@@ -107,10 +107,10 @@ def _headline(error: BaseException, text: str) -> str:
     return text.partition("\n")[0] if _is(error, CellmeshError) else text
 
 
-def text_of(error: BaseException, most: int = MAX_MESSAGE) -> str:
+def text_of(error: BaseException, most: int = MAX_MESSAGE, end: str = "\n") -> str:
     """What its `__str__` returns, shortened. It may be long, and take long."""
     try:
-        return _shortened(str(error), most)
+        return shortened(str(error), most, end)
     except BaseException as problem:  # the user's
         return f"<its __str__ raised {type(problem).__name__}>"
 
@@ -137,7 +137,7 @@ def _traceback(error: BaseException, text: str) -> str:
     told = _told(error, text)
     for (_, direct), (link, _) in pairwise(links):
         told = f"{_told(link)}{JOINTS[direct]}{told}"
-    return _shortened(
+    return shortened(
         told if len(links) < MAX_LINKS else f"[... what the first of these came from is left out ...]\n\n{told}"
     )
 
@@ -167,9 +167,9 @@ def _told_by_python(error: BaseException) -> str:
     try:
         told = traceback.TracebackException(type(error), error, tb)
         told.__cause__ = told.__context__ = None
-        return _shortened("".join(told.format()))
+        return shortened("".join(told.format()))
     except BaseException as problem:  # the user's __str__, __repr__ or __notes__ again
-        return _shortened(
+        return shortened(
             f"{HEAD}\n{_frames(tb)}{type(error).__qualname__}: <could not be formatted: {type(problem).__name__}>\n"
         )
 
@@ -183,7 +183,7 @@ def _plain_traceback(error: BaseException, text: str) -> str:
     cls = type(error)
     module = _module_of(cls)
     name = cls.__qualname__ if module in ("", "builtins", "__main__") else f"{module}.{cls.__qualname__}"
-    return _shortened(f"{HEAD}\n{_frames(_shown_part(error))}{f'{name}: {text}' if text else name}\n{_notes_of(error)}")
+    return shortened(f"{HEAD}\n{_frames(_shown_part(error))}{f'{name}: {text}' if text else name}\n{_notes_of(error)}")
 
 
 def _notes_of(error: BaseException) -> str:
@@ -219,9 +219,12 @@ def _users_part(tb: TracebackType | None) -> TracebackType | None:
     return from_users_frame(tb) or tb
 
 
-def _shortened(text: str, most: int = MAX_TEXT) -> str:
+def shortened(text: str, most: int = MAX_TEXT, end: str = "\n") -> str:
+    """Without its middle, if it is longer. `end`: what the note about that stands between."""
     if len(text) > most:
-        text = f"{text[: most // 2]}\n[... {len(text) - most} characters left out ...]\n{text[-(most // 2) :]}"
+        half = most // 2
+        note = f"[... {len(text) - 2 * half:,} characters left out ...]"
+        text = f"{text[:half]}{end}{note}{end}{text[-half:]}"
     return in_unicode(text)
 
 

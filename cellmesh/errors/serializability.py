@@ -21,6 +21,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ..text import variable_of_caller
+from .describe import shortened, text_of
 from .escapes import ends_process
 
 N_FAILURES = 10  # culprits that one look names
@@ -148,19 +149,11 @@ def _called(value: object, name: str | None) -> str:
 
 
 def _said(reason: BaseException) -> str:
-    try:
-        return _cut(str(reason))
-    except BaseException as problem:  # the user's __str__
-        return f"<its __str__ raised {type(problem).__name__}>"
+    return text_of(reason, MOST_CHARS, " ")
 
 
 def _cut(text: str) -> str:
-    half = MOST_CHARS // 2
-    return (
-        text
-        if len(text) <= MOST_CHARS
-        else f"{text[:half]} [... {len(text) - 2 * half:,} characters left out ...] {text[-half:]}"
-    )
+    return shortened(text, MOST_CHARS, " ")
 
 
 # ---------------------------------------------------------------- finding the culprit

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Callback = Callable[[], None]
 ENDED = (SessionError, StoreCorruptedError)  # who asked learns which of them from get()
 MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
-IDLE_S = 0.2  # after that they end
+IDLE_S = 0.2  # after that these end
 PATIENCE_S = 2.0  # then it is looked at why somebody waits, and told, as `get` does
 
 
@@ -48,9 +48,17 @@ class Callers:
     """Threads that call back, as many as there is something to call at a time; none when there is nothing.
 
     What is called must not raise.
+
+    Parameters
+    ----------
+    name : str
+        Of the threads.
+    idle_s : float
+        After that they end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "cellmesh-notifier-calls", idle_s: float = IDLE_S) -> None:
+        self._name, self._idle_s = name, idle_s
         self._calls: queue.SimpleQueue[Callback | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: set[ServiceThread] = set()
@@ -64,7 +72,7 @@ class Callers:
         with self._lock:
             self._n_free -= 1
             if self._n_free < 0 and len(self._threads) < MOST_CALLERS:
-                new = ServiceThread(self._run, "cellmesh-notifier-calls")
+                new = ServiceThread(self._run, self._name)
                 self._threads.add(new)
                 self._n_free += 1
         self._calls.put(callback)
@@ -88,7 +96,7 @@ class Callers:
     def _run(self) -> None:
         while True:
             try:
-                callback = self._calls.get(timeout=IDLE_S)
+                callback = self._calls.get(timeout=self._idle_s)
             except queue.Empty:
                 with self._lock:
                     if self._n_free <= 0:  # something has come just now

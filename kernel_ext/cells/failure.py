@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ... import front_end
-from ...scheduler.sync.threads import ServiceThread
 from ...submit.flags import OF_TASKS, flag_of
 from .registry import Cell, registry
 
@@ -32,8 +31,10 @@ def tell_failure(session: Session, ref: Any, run: Cell, name: str, host: CellHos
     host : CellHost
         Writes it.
     """
+    from ..moments import soon
+
     # In a thread: output of the task may still be on its way, and the notifier must not wait for it.
-    session.notifier.add(ref, None, ServiceThread(partial(_tell, ref, run, name, host), "cellmesh-failure").start)
+    session.notifier.add(ref, None, partial(soon, partial(_tell, ref, run, name, host)))
 
 
 def as_flag(option: str, name: str, origin: int) -> str:

@@ -10,6 +10,7 @@ parent message. `cell_id` says which runs are runs of the same cell.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,7 @@ from ...session.current import current_or_none
 N_KEPT = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """One run of one cell.
 
@@ -129,8 +130,16 @@ class CellRegistry:
 
 
 def _without_content(parent: dict[str, Any]) -> dict[str, Any]:
-    # The content is the cell's whole text; thousands of runs would keep it for nothing.
-    return {key: parent[key] for key in ("header", "parent_header", "metadata", "msg_id", "msg_type") if key in parent}
+    # The content is the cell's whole text; thousands of runs would keep it for nothing. And each message that has been
+    # read has strings of its own for what all messages say.
+    kept = {key: parent[key] for key in ("header", "parent_header", "metadata", "msg_id", "msg_type") if key in parent}
+    for part in kept.keys() & {"header", "parent_header", "metadata"}:
+        kept[part] = {sys.intern(key): _shared(key, value) for key, value in kept[part].items()}
+    return kept
+
+
+def _shared(key: str, value: Any) -> Any:
+    return sys.intern(value) if type(value) is str and key != "msg_id" else value
 
 
 registry = CellRegistry()

@@ -250,8 +250,9 @@ PyObject *put_error(ClientObject *c, PyObject *description, enum event_put why);
 int create_put(ClientObject *c, const Encoded *e, uint32_t origin, enum event_put why, uint32_t *slot);
 int seal_value(ClientObject *c, uint32_t slot, uint32_t state, Encoded *e);
 void tell_damage(void *client); /* for codec_hooks */
-/* A hook has its say about the exception that is set, if it is of a kind; the exception goes on. */
-void tell_hook(PyObject *hook, PyObject *kind, PyObject *about);
+/* A hook has its say about the exception that is set, if it is of a kind; the exception goes on. The hook is given the
+ * exception and then the tuple that `about(what)` makes. */
+void tell_hook(PyObject *hook, PyObject *kind, PyObject *(*about)(const void *), const void *what);
 /* The value, or raises what it describes. `access` is what the reader gets of arrays; of shared ones everybody gets the
  * same. */
 PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access);

@@ -415,26 +415,36 @@ PyObject *make_exception(ClientObject *c, RefObject *ref)
     return exception;
 }
 
-void tell_hook(PyObject *hook, PyObject *kind, PyObject *about)
+void tell_hook(PyObject *hook, PyObject *kind, PyObject *(*about)(const void *), const void *what)
 {
     PyObject *type, *error, *traceback;
     if (!hook || !PyErr_ExceptionMatches(kind))
         return;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
-    PyObject *result = PyObject_CallFunctionObjArgs(hook, error, about, NULL);
+    if (traceback)
+        PyException_SetTraceback(error, traceback);
+    PyObject *first = PyTuple_Pack(1, error), *others = first ? about(what) : NULL;
+    PyObject *args = others ? PySequence_Concat(first, others) : NULL;
+    PyObject *result = args ? PyObject_Call(hook, args, NULL) : NULL;
     if (!result)
         PyErr_WriteUnraisable(hook);
     Py_XDECREF(result);
-    PyErr_Restore(type, error, traceback);
+    Py_XDECREF(args);
+    Py_XDECREF(others);
+    Py_XDECREF(first);
+    Py_XDECREF(traceback);
+    PyErr_Restore(type, error, PyException_GetTraceback(error)); /* the hook may have shortened it */
 }
+
+static PyObject *only_ref(const void *ref) { return PyTuple_Pack(1, (PyObject *)ref); }
 
 PyObject *load_value(ClientObject *c, RefObject *ref, enum codec_access access)
 {
     if (object_state(&c->s.objects[ref->slot]) == OBJECT_READY) {
         PyObject *value = decode_slot(c, ref->slot, (PyObject *)ref, access);
         if (__builtin_expect(!value, 0))
-            tell_hook(c->hooks.value_failed, PyExc_Exception, (PyObject *)ref);
+            tell_hook(c->hooks.value_failed, PyExc_Exception, only_ref, ref);
         return value;
     }
     PyObject *exception = make_exception(c, ref);

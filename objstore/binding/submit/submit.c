@@ -210,23 +210,33 @@ static PyObject *as_tuple(PyObject *const *args, Py_ssize_t n)
     return tuple;
 }
 
+struct failed_call {
+    ClientObject *c;
+    uint32_t function;
+    PyObject *about, *const *args;
+    Py_ssize_t n;
+    PyObject *kwnames;
+};
+
+static PyObject *about_call(const void *what)
+{
+    const struct failed_call *f = what;
+    PyObject *values = as_tuple(f->args, f->n + (f->kwnames ? PyTuple_GET_SIZE(f->kwnames) : 0)),
+             *name = function_name(f->c, f->function), *call = NULL;
+    if (values && name)
+        call = Py_BuildValue("(OOOnO)", name, f->about ? f->about : Py_None, values, f->n,
+                             f->kwnames ? f->kwnames : Py_None);
+    Py_XDECREF(values);
+    Py_XDECREF(name);
+    return call;
+}
+
 /* An argument cannot be pickled: the error says which, and of which task. */
 static void name_task(ClientObject *c, uint32_t function, PyObject *about, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames)
 {
-    PyObject *type, *error, *traceback;
-    if (!PyErr_ExceptionMatches(PyExc_TypeError))
-        return;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyObject *values = as_tuple(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)),
-             *name = function_name(c, function), *call = NULL;
-    if (values && name)
-        call = Py_BuildValue("(OOOnO)", name, about ? about : Py_None, values, n, kwnames ? kwnames : Py_None);
-    PyErr_Restore(type, error, traceback);
-    tell_hook(c->hooks.arguments_failed, PyExc_TypeError, call);
-    Py_XDECREF(values);
-    Py_XDECREF(name);
-    Py_XDECREF(call);
+    struct failed_call call = {c, function, about, args, n, kwnames};
+    tell_hook(c->hooks.arguments_failed, PyExc_TypeError, about_call, &call);
 }
 
 static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject *const *args, Py_ssize_t n,

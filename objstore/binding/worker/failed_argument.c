@@ -37,29 +37,28 @@ static PyObject *first_of(ClientObject *c, struct task_slot *t)
     return first;
 }
 
-void name_failed_argument(ClientObject *c, struct task_slot *t, PyObject *callable, int64_t dependency)
+struct failed_task {
+    ClientObject *c;
+    struct task_slot *t;
+    PyObject *callable;
+    int64_t dependency;
+};
+
+static PyObject *about_task(const void *what)
 {
-    PyObject *type, *error, *traceback;
-    if (!c->hooks.argument_failed || !PyErr_ExceptionMatches(PyExc_Exception))
-        return;
-    PyErr_Fetch(&type, &error, &traceback);
-    PyErr_NormalizeException(&type, &error, &traceback);
-    if (traceback)
-        PyException_SetTraceback(error, traceback);
-    PyObject *layout = layout_of(c, t), *name = function_name(c, t->function),
-             *number = PyLong_FromLongLong(dependency);
-    PyObject *first = dependency < 0 ? Py_NewRef(Py_None) : first_of(c, t);
-    PyObject *result =
-        layout && name && number
-            ? PyObject_CallFunctionObjArgs(c->hooks.argument_failed, error, callable, name, layout, number, first, NULL)
-            : NULL;
-    if (!result)
-        PyErr_WriteUnraisable(c->hooks.argument_failed); /* the error itself goes on */
-    Py_XDECREF(result);
+    const struct failed_task *f = what;
+    PyObject *layout = layout_of(f->c, f->t), *name = function_name(f->c, f->t->function), *about = NULL;
+    PyObject *first = f->dependency < 0 ? Py_NewRef(Py_None) : first_of(f->c, f->t);
+    if (layout && name)
+        about = Py_BuildValue("(OOOLO)", f->callable, name, layout, (long long)f->dependency, first);
     Py_DECREF(first);
-    Py_XDECREF(number);
     Py_XDECREF(name);
     Py_XDECREF(layout);
-    Py_XDECREF(traceback);
-    PyErr_Restore(type, error, PyException_GetTraceback(error)); /* the hook may have shortened it */
+    return about;
+}
+
+void name_failed_argument(ClientObject *c, struct task_slot *t, PyObject *callable, int64_t dependency)
+{
+    struct failed_task task = {c, t, callable, dependency};
+    tell_hook(c->hooks.argument_failed, PyExc_Exception, about_task, &task);
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 import threading
@@ -602,6 +603,16 @@ def test_each_run_of_a_cell_has_a_number(run: Any, shell: Any, session: Session)
 def test_nested_cells(run: Any, shell: Any, session: Session) -> None:
     run("get_ipython().run_cell('inner = 1')\nouter = 1")
     assert registry.current.label == "In [1]"
+
+
+def test_what_all_messages_say_is_kept_once() -> None:
+    cells = CellRegistry()
+    said = '{"header": {"msg_id": "m%d", "session": "of the page", "username": "ada"}, "metadata": {"cellId": "c"}}'
+    first, second = (cells.enter(object(), label="In [1]", parent=json.loads(said % i)).parent for i in (1, 2))
+    assert first["header"] == {"msg_id": "m1", "session": "of the page", "username": "ada"}
+    assert [id(text) for text in first["header"]] == [id(text) for text in second["header"]]
+    assert first["header"]["session"] is second["header"]["session"]
+    assert first["metadata"]["cellId"] is second["metadata"]["cellId"] and second["header"]["msg_id"] == "m2"
 
 
 def test_the_registry_forgets_the_oldest() -> None:

@@ -4,32 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/small_world.h"
+#include "tests/order/machine.h"
 
-enum { N_CPUS = 4, N_WORKERS = 80, N_NODES = 8192 };
-
-static struct segment s, workers[N_WORKERS];
-
-static void new_machine(int n_workers)
-{
-    s = new_world();
-    for (int i = 0; i < n_workers; i++)
-        workers[i] = attached(ROLE_WORKER);
-}
-
-static void check(void)
-{
-    segment_lock(&s);
-    CHECK(segment_check(&s, NULL, NULL) == 0);
-    segment_unlock(&s);
-}
-
-static uint32_t next(int worker)
-{
-    uint32_t task = popped(&workers[worker]);
-    check();
-    return task;
-}
+enum { N_CPUS = 4, N_WORKERS = N_WORKERS_MAX, N_NODES = 8192 };
 
 static uint32_t plain(void) { return submitted(&s, (struct task_spec){0}); }
 static uint32_t result_of(uint32_t task) { return s.tasks[task].result_1 - 1; }

@@ -4,19 +4,10 @@
 #include <string.h>
 
 #include "clients/remote_node.h"
-#include "tests/small_world.h"
+#include "tests/order/machine.h"
 
 enum { N_WORKERS = 4 }; /* there is room for four tasks */
 #define LONG_INTERVAL (UINT64_C(1) << 50)
-
-static struct segment s, workers[N_WORKERS];
-
-static void new_machine(void)
-{
-    s = new_world();
-    for (int i = 0; i < N_WORKERS; i++)
-        workers[i] = attached(ROLE_WORKER);
-}
 
 static uint32_t class_of(int64_t cpus, struct terms terms)
 {
@@ -51,20 +42,6 @@ static void forget(uint32_t task)
     client_drop(&s, &result, 1);
 }
 
-static void check(void)
-{
-    segment_lock(&s);
-    CHECK(segment_check(&s, NULL, NULL) == 0);
-    segment_unlock(&s);
-}
-
-static uint32_t next(int worker)
-{
-    uint32_t task = popped(&workers[worker]);
-    check();
-    return task;
-}
-
 static void end(int worker, uint32_t task)
 {
     forget(task);
@@ -84,7 +61,7 @@ static void wait_for(int worker, uint32_t waiter, uint32_t task)
 
 static void the_highest_first(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t low = of_priority(1, -3), high = of_priority(1, 7);
     uint32_t tasks[] = {submitted_of(low),  submitted_of(class_small), submitted_of(low),
                         submitted_of(high), submitted_of(class_small), submitted_of(high)};
@@ -97,7 +74,7 @@ static void the_highest_first(void)
 
 static void what_runs_is_left_alone_and_what_fits_goes_on(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t runs = submitted_of(of_priority(1, -100));
     CHECK(next(0) == runs);
     uint32_t large = submitted_of(of_priority(N_WORKERS, 100)), small = submitted_of(class_small);
@@ -111,7 +88,7 @@ static void what_runs_is_left_alone_and_what_fits_goes_on(void)
 /* Its calls keep the order of its mailbox, whatever their terms. */
 static void an_actor_is_made_in_its_turn(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t before = submitted_of(class_small), plain = class_small;
     class_small = class_of(1, (struct terms){.function = 1, .most = 1, .priority = 1});
     made_actor(&s, &workers[0], 0); /* which takes its constructor first */
@@ -143,7 +120,7 @@ static int flood(uint32_t class, int rounds, int first, uint32_t running[N_WORKE
 static void reservations_are_for_those_that_are_not_outranked(void)
 {
     uint32_t running[N_WORKERS] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t low = of_priority(N_WORKERS, -1), busy = of_priority(1, 1), high = of_priority(N_WORKERS, 2),
              higher = of_priority(1, 3);
     forget(submitted_of(low));
@@ -172,7 +149,7 @@ static void reservations_are_for_those_that_are_not_outranked(void)
 
 static void so_many_at_a_time(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t two = class_of(1, (struct terms){.function = 5, .most = 2}),
              three = class_of(0, (struct terms){.function = 5, .most = 3});
     uint32_t tasks[] = {submitted_of(two), submitted_of(two), submitted_of(two), submitted_of(three)},
@@ -205,7 +182,7 @@ static void so_many_at_a_time(void)
 static void the_others_go_on(void)
 {
     uint32_t running[N_WORKERS] = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t one = class_of(1, (struct terms){.function = 1, .most = 1, .priority = 9});
     uint32_t first = submitted_of(one);
     CHECK(popped(&workers[0]) == first);
@@ -226,7 +203,7 @@ static void the_others_go_on(void)
 /* It waits for another task of the same function, which passes the gate, while a task of another function does not. */
 static void a_recursion_goes_on_in_its_place(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t one = class_of(1, (struct terms){.function = 1, .most = 1}),
              other = class_of(1, (struct terms){.function = 2, .most = 1});
     uint32_t outer = submitted_of(one), inner = submitted_of(one), plain = submitted_of(other),
@@ -252,7 +229,7 @@ static void remote_ones_count_as_well(void)
 {
     struct segment remote;
     uint32_t tasks[8];
-    new_machine();
+    new_machine(N_WORKERS);
     CHECK(remote_attach(&remote, &workers[0], 1) == OBJSTORE_OK);
     uint32_t two = class_of(1, (struct terms){.function = 5, .most = 2});
     for (int i = 0; i < 3; i++)
@@ -283,7 +260,7 @@ static uint64_t next_look(void)
 
 static void one_after_the_other(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL}),
              quick = class_of(1, (struct terms){.function = 5, .interval = 1});
     uint32_t tasks[] = {submitted_of(slow), submitted_of(slow), submitted_of(slow)};
@@ -314,7 +291,7 @@ static void one_after_the_other(void)
 
 static void it_does_not_begin_early_for_who_waits(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL, .most = 1});
     uint32_t outer = submitted_of(slow), inner = submitted_of(slow);
     CHECK(next(0) == outer);
@@ -327,7 +304,7 @@ static void it_does_not_begin_early_for_who_waits(void)
 /* A worker that wakes and finds that another was quicker still arranges that the gate is looked at in time. */
 static void nobody_forgets_to_look(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t slow = class_of(1, (struct terms){.function = 5, .interval = LONG_INTERVAL});
     CHECK(next(0) == UINT32_MAX);
     submitted_of(slow), submitted_of(slow);
@@ -340,7 +317,7 @@ static void nobody_forgets_to_look(void)
 
 static void a_gate_is_given_to_another_function(void)
 {
-    new_machine();
+    new_machine(N_WORKERS);
     uint32_t kept = class_of(1, (struct terms){.function = UINT64_MAX, .most = 1}), held = submitted_of(kept);
     for (uint64_t i = 1; i <= 3 * MAX_CLASSES; i++)
         CHECK(gate_at(&s, s.classes[class_of(1, (struct terms){.function = i, .most = 1})].gate_1 - 1)->function == i);

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/small_world.h"
+#include "tests/order/machine.h"
 
 enum { N_WORKERS = 4, N_ROUNDS = 200 }; /* there is room for four tasks */
 
-static struct segment s, workers[N_WORKERS];
 static uint32_t running[N_WORKERS];
 
 static uint32_t class_of(const int64_t demand[MAX_KINDS])
@@ -31,20 +30,11 @@ static uint32_t submitted_of(uint32_t class)
     return task;
 }
 
-static void check(void)
+static void new_idle_machine(void)
 {
-    segment_lock(&s);
-    CHECK(segment_check(&s, NULL, NULL) == 0);
-    segment_unlock(&s);
-}
-
-static void new_machine(void)
-{
-    s = new_world();
-    for (int i = 0; i < N_WORKERS; i++) {
-        workers[i] = attached(ROLE_WORKER);
+    new_machine(N_WORKERS);
+    for (int i = 0; i < N_WORKERS; i++)
         running[i] = UINT32_MAX;
-    }
 }
 
 /* One worker after the other ends its task and takes the next, of a class of which there are always some. Those before
@@ -73,7 +63,7 @@ static bool flood(uint32_t class, uint32_t task, int rounds, int first, int *idl
 static void a_large_task_beside_small_ones(int64_t cpus)
 {
     int idle;
-    new_machine();
+    new_idle_machine();
     flood(class_small, UINT32_MAX, 3, 0, &idle);
     CHECK(!idle);
     uint32_t large = class_of((int64_t[MAX_KINDS]){cpus * RESOURCE_UNIT});
@@ -87,7 +77,7 @@ static void a_large_task_beside_small_ones(int64_t cpus)
 static void it_has_not_saved_up_turns(void)
 {
     int idle;
-    new_machine();
+    new_idle_machine();
     flood(class_small, UINT32_MAX, 3, 0, &idle);
     uint32_t large = class_of((int64_t[MAX_KINDS]){N_WORKERS * RESOURCE_UNIT}), first = submitted_of(large), last;
     submitted_of(large), last = submitted_of(large);
@@ -105,7 +95,7 @@ static void of_custom_resources(void)
     int idle;
     for (int k = KIND_GPU; k <= 3; k += 2) {
         int64_t one[MAX_KINDS] = {0}, two[MAX_KINDS] = {0};
-        new_machine();
+        new_idle_machine();
         segment_lock(&s);
         while (s.h->n_kinds < 4)
             CHECK(resource_kind(&s, (const char *[]){"CPU", "GPU", "memory", "licence"}[s.h->n_kinds], &kind) ==
@@ -124,7 +114,7 @@ static void of_custom_resources(void)
 static void what_cannot_fit(void)
 {
     int idle;
-    new_machine();
+    new_idle_machine();
     made_actor(&s, &workers[0], 0);
     uint32_t large = class_of((int64_t[MAX_KINDS]){N_WORKERS * RESOURCE_UNIT}),
              endless = class_of((int64_t[MAX_KINDS]){9 * RESOURCE_UNIT});
@@ -139,7 +129,7 @@ static void what_cannot_fit(void)
 static void what_never_ends(void)
 {
     int idle;
-    new_machine();
+    new_idle_machine();
     flood(class_small, UINT32_MAX, 3, 0, &idle);
     uint32_t large = submitted_of(class_of((int64_t[MAX_KINDS]){N_WORKERS * RESOURCE_UNIT}));
     CHECK(!flood(class_small, large, 20, 1, &idle) && idle > 0 && s.h->reserved.class_1);
@@ -164,7 +154,7 @@ static void it_does_not_outlive_its_task(void)
 {
     uint32_t found, worker;
     int idle;
-    new_machine();
+    new_idle_machine();
     flood(class_small, UINT32_MAX, 3, 0, &idle);
     uint32_t large = submitted_of(class_of((int64_t[MAX_KINDS]){N_WORKERS * RESOURCE_UNIT}));
     flood(class_small, large, 20, 1, &idle);
@@ -189,7 +179,7 @@ static void it_does_not_outlive_its_task(void)
 static void arguments_come_at_once(void)
 {
     int idle;
-    new_machine();
+    new_idle_machine();
     flood(class_small, UINT32_MAX, 1, 0, &idle);
     struct segment others[N_WORKERS];
     uint32_t begun[N_WORKERS];
