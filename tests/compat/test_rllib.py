@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from cellmesh.compat.ray.rllib.algorithms.dqn import DQN
 from cellmesh.compat.ray.rllib.algorithms.ppo import PPO, PPOConfig
 from cellmesh.compat.ray.rllib.env import EnvContext
 from cellmesh.compat.ray.tune import trainables
+from cellmesh.rl.algorithm import OF_ALL
 
 for module in (sys.modules[__name__], probes):
     cloudpickle.register_pickle_by_value(module)  # which workers cannot import
@@ -188,7 +190,7 @@ def test_options_of_ray_are_taken_or_refused_by_name(name: str) -> None:
         refused
         == {
             "PPOConfig": {"use_kl_loss", "kl_coeff", "kl_target", "vf_clip_param"},
-            "DQNConfig": {"shuffle_batch_per_epoch"},
+            "DQNConfig": set(),
         }[name]
     )
 
@@ -217,7 +219,7 @@ def test_what_options_are_here(name: str, given: dict[str, Any], wanted: dict[st
     found = getattr(algorithms, f"{name}Config").from_dict({"env": "CartPole-v1", **given}).translated({})
     assert found["env"] == "CartPole-v1"
     assert {key: found.get(key) for key in wanted} == wanted
-    takes = [*rl.algorithm.OF_ALL, *getattr(rl, f"{name}Hyperparameters").__dataclass_fields__]
+    takes = [*OF_ALL, *getattr(rl, f"{name}Hyperparameters").__dataclass_fields__]
     assert set(found) <= set(takes)
 
 
@@ -247,6 +249,7 @@ def test_options_without_a_counterpart(name: str, given: dict[str, Any], kind: t
         ("PPO", {"model": {"use_lstm": True}}, "use_lstm=True: networks are layers over one observation"),
         ("PPO", {"model": {"fcnet_activation": "relu"}}, "fcnet_activation='relu': it is 'tanh' here"),
         ("PPO", {"model": {"vf_share_layers": True}}, "vf_share_layers=True: policy and value"),
+        ("PPO", {"shuffle_batch_per_epoch": False}, "drawn anew in each epoch"),
         ("DQN", {"epsilon": [(0, 1.0), (5, 0.5), (9, 0.1)]}, r"epsilon=.*\(steps, last\)"),
         ("DQN", {"replay_buffer_config": {"storage": 1}}, "'storage': there are type, capacity"),
         ("DQN", {"replay_buffer_config": {"type": dict}}, "a buffer of your own"),
@@ -286,6 +289,17 @@ def test_a_configuration_is_a_mapping_and_has_attributes() -> None:
 
 
 # ---- what is not there
+@pytest.mark.parametrize("name", ["PPO", "DQN"])
+def test_what_is_not_installed_is_named_with_its_extra(name: str) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"from cellmesh.compat.ray.rllib.algorithms import {name}Config\n"
+        f"{name}Config().environment('CartPole-v1').env_runners(num_env_runners=0).build()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert f"ModuleNotFoundError: rl.{name} needs torch: pip install 'cellmesh[rl]'" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("module", "name", "hint"),
     [

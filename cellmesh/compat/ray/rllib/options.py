@@ -52,6 +52,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "train_batch_size": 4000,
         "minibatch_size": 128,
         "num_epochs": 30,
+        "shuffle_batch_per_epoch": True,
         "lambda_": 1.0,
         "clip_param": 0.3,
         "vf_loss_coeff": 1.0,
@@ -128,7 +129,6 @@ FIXED: dict[str, tuple[tuple[Any, ...], str]] = {
     "vf_share_layers": ((False,), "policy and value have networks of their own"),
     "use_critic": ((True,), "PPO here is of an actor and a critic"),
     "use_gae": ((True,), "lambda_=1.0 believes what was played alone"),
-    "shuffle_batch_per_epoch": ((True, None), "minibatches are drawn anew in each epoch"),
     "num_epochs": ((None, 1), "what is played, or drawn from a buffer, is learnt from once"),
     "minibatch_size": ((None,), "train_batch_size is what an update learns from"),
     "train_batch_size": ((None,), "rollout_fragment_length, or episodes_per_batch"),
@@ -197,11 +197,11 @@ EFFECTLESS = frozenset(
     offline_evaluation_type offline_loss_for_module_fn ope_split_batch_by_episode placement_strategy
     preprocessor_pref remote_env_batch_wait_ms remote_worker_envs restart_failed_env_runners
     restart_failed_offline_eval_runners restart_failed_sub_environments rollout_fragment_length sample_timeout_s
-    sampler_perf_stats_ema_coef sigma0 tf_session_args torch_compile_learner torch_compile_learner_dynamo_backend
-    torch_compile_learner_dynamo_mode torch_compile_learner_what_to_compile torch_compile_worker
-    torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode torch_ddp_kwargs torch_skip_nan_gradients
-    update_worker_filter_stats use_env_runner_state_server use_worker_filter_stats v_max v_min
-    validate_env_runners_after_construction validate_offline_eval_runners_after_construction
+    sampler_perf_stats_ema_coef shuffle_batch_per_epoch sigma0 tf_session_args torch_compile_learner
+    torch_compile_learner_dynamo_backend torch_compile_learner_dynamo_mode torch_compile_learner_what_to_compile
+    torch_compile_worker torch_compile_worker_dynamo_backend torch_compile_worker_dynamo_mode torch_ddp_kwargs
+    torch_skip_nan_gradients update_worker_filter_stats use_env_runner_state_server use_worker_filter_stats v_max
+    v_min validate_env_runners_after_construction validate_offline_eval_runners_after_construction
     """.split()
 )
 _ACTIVATIONS = {"PPO": "tanh", "A3C": "tanh", "ES": "tanh", "DQN": "relu", "ApexDQN": "relu"}
@@ -297,6 +297,8 @@ def _ppo(given: dict[str, Any], n_envs: int) -> dict[str, Any]:
         own["n_steps"] = math.ceil(batch / n_envs)
         given.setdefault("minibatch_size", max(2, own["n_steps"] * n_envs))  # RLlib's None: all of it
     given.setdefault("grad_clip", math.inf)
+    if not given.pop("shuffle_batch_per_epoch", True):
+        raise ValueError("PPOConfig: shuffle_batch_per_epoch=False: minibatches are drawn anew in each epoch")
     filtered = given.pop("observation_filter")
     if filtered not in ("NoFilter", "MeanStdFilter"):
         raise ValueError(f"PPOConfig: observation_filter={filtered!r}: 'NoFilter' or 'MeanStdFilter'; else {_WRAP}")
