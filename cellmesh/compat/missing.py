@@ -19,7 +19,7 @@ _INTERNAL = "it is a part of Ray's own works"
 HINTS = {
     "serve": "serve a model from an actor, or keep Ray for this part",
     "data": "use Arrow or pandas in tasks, or keep Ray for this part",
-    **dict.fromkeys(("workflow", "rllib"), _KEEP),
+    "workflow": _KEEP,
     **dict.fromkeys(("client", "ClientBuilder", "client_builder", "client_connect", "connect", "disconnect"), _CLIENT),
     **dict.fromkeys(("java_function", "java_actor_class", "cpp_function", "cross_language", "Language"), _ONE_LANGUAGE),
     "collective": "cellmesh.train.Communicator, or torch.distributed among actors",
@@ -71,7 +71,6 @@ HINTS = {
     "pb2": "PopulationBasedTraining does the same with random changes",
     "resource_changing_scheduler": "resources of a trial are fixed: tune.with_resources(trainable, {'cpu': 2})",
     "integration": "call tune.report from the library's own callback",
-    "execution": _INTERNAL,
     "impl": _INTERNAL,
     # Train
     **dict.fromkeys(
@@ -85,6 +84,28 @@ HINTS = {
     "DataConfig": "each dataset is cut into equal parts, one for each worker",
     **dict.fromkeys(("BackendConfig", "Backend"), "TorchConfig(backend=...), or cellmesh.train.Trainer"),
     **dict.fromkeys(("WorkerGroupError", "ControllerError"), "TrainingFailedError, which names the rank"),
+    # RLlib
+    **dict.fromkeys(("APPO", "APPOConfig", "appo"), "PPOConfig, whose environments processes step; or A3CConfig"),
+    **dict.fromkeys(
+        ("IMPALA", "IMPALAConfig", "Impala", "ImpalaConfig", "impala"),
+        "A3CConfig, whose learners change the weights without waiting for each other",
+    ),
+    **dict.fromkeys(("SAC", "SACConfig", "sac", "tqc"), "PPOConfig, which takes continuous actions; or keep Ray"),
+    **dict.fromkeys(
+        ("BC", "BCConfig", "bc", "CQL", "CQLConfig", "cql", "MARWIL", "MARWILConfig", "marwil", "iql", "offline"),
+        "algorithms learn from what they play; cellmesh.rl.ReplayBuffer keeps transitions",
+    ),
+    "dreamerv3": "PPOConfig or DQNConfig; or keep Ray",
+    "agents": "ray.rllib.ppo, dqn, a3c and es as in 2018, or ray.rllib.algorithms",
+    **dict.fromkeys(("Policy", "TFPolicy", "TorchPolicy", "policy"), "cellmesh.rl.Policy, as algo.algorithm.policy"),
+    **dict.fromkeys(("RolloutWorker", "evaluation", "execution"), "cellmesh.rl.make_vec, which steps environments"),
+    **dict.fromkeys(("SampleBatch", "sample_batch", "utils"), "cellmesh.rl.ReplayBuffer, and arrays"),
+    **dict.fromkeys(
+        ("MultiAgentEnv", "multi_agent_env", "BaseEnv", "ExternalEnv", "VectorEnv", "base_env", "vector_env"),
+        "environments are gymnasium's, of one agent; cellmesh.rl.make_vec makes a vector of them",
+    ),
+    **dict.fromkeys(("connectors", "callbacks"), "wrap the environment; read what train() returns"),
+    **dict.fromkeys(("models", "rl_module"), "rl_module(model_config={'fcnet_hiddens': [64, 64]})"),
     "check_placement_group_index": "a bundle's index is checked by the call that names it",
 }
 

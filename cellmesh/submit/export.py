@@ -185,7 +185,7 @@ class Export:
         """
         session.refresh_workers()
         key = self.key(options, session)
-        if self._copies is not None and key in self._copies:
+        if self._copies is not None and not in_call and key in self._copies:  # a submitter keeps the copy that it has
             return self._copies[key], None
         before = self.made
         made = self._current(session, counts, in_call)

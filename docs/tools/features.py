@@ -498,6 +498,20 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "compat/test_names_page.py::what_the_page_says_of",
         ),
         (
+            "Algorithms of reinforcement learning, by RLlib's configurations",
+            "should",
+            "`rllib.algorithms`",
+            "compat.ray.rllib over cellmesh.rl: PPO, DQN, A3C, Ape-X, ES",
+            "compat/test_rllib.py::an_algorithm_by_hand",
+        ),
+        (
+            "Each option of RLlib is taken, without effect, or refused with what there is",
+            "should",
+            "",
+            "ValueError",
+            "compat/test_rllib.py::options_of_ray_are_taken_or_refused_by_name",
+        ),
+        (
             "Clusters of several nodes for tests",
             "should",
             "cluster_utils.Cluster",

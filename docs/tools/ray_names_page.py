@@ -114,7 +114,7 @@ ADAPTED |= {
     "ray.tune.Tuner": "functions of (config, reporter) too; `restore(..., stop=, scheduler=, search_alg=, callbacks=)` "
     "is given again what a journal cannot keep",
     "ray.tune.grid_search": "gives a domain; `{'grid_search': [...]}` means the same",
-    "ray.tune.register_env": "raises TuneError: environments by name are RLlib's",
+    "ray.tune.register_env": "of this process, and of trials that it begins",
     "ray.tune.report": "`report(loss=0.3)`, as in Ray 1, will do",
     "ray.tune.run": "`export_formats`, `restore` and `storage_filesystem` are refused by name",
     "ray.tune.run_experiments": "dicts of 2018 too; all experiments run at a time",
@@ -126,6 +126,16 @@ ADAPTED |= {
     "ray.tune.logger.JsonLoggerCallback": "only where it is asked for",
     "ray.tune.logger.TBXLoggerCallback": "only where it is asked for",
     "ray.tune.logger.pretty_print": "lines of `name: value`, without YAML",
+}
+# RLlib
+_OPTIONS = "options without a counterpart are a ValueError that says what there is"
+ADAPTED |= {
+    "ray.rllib.algorithms.Algorithm": "`algo.algorithm` is the algorithm of cellmesh.rl; one policy for one agent",
+    "ray.rllib.algorithms.AlgorithmConfig": _OPTIONS,
+    "ray.rllib.algorithms.DQN": "is cellmesh.rl.DQN",
+    "ray.rllib.algorithms.DQNConfig": _OPTIONS,
+    "ray.rllib.algorithms.PPO": "is cellmesh.rl.PPO",
+    "ray.rllib.algorithms.PPOConfig": _OPTIONS + "; no KL penalty, no clipping of the value's error",
 }
 CONSTRUCTED = ("ray.LoggingConfig", "ray.util.ActorPool")  # of the classes those that programs make instances of
 # Members of classes that are not there, and why.

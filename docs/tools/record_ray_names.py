@@ -1,11 +1,13 @@
 """Writes tests/compat/ray_names.json: the public names of Ray with their parameters, for docs/tools/ray_names_page.py
-and the tests.
+and the tests; and tests/compat/rllib_options.json: the options of RLlib's configurations.
 
     python docs/tools/record_ray_names.py            # in an environment where `import ray` is Ray itself
+    python docs/tools/record_ray_names.py rllib      # in one with gymnasium, dm-tree, lz4, ormsgpack and scipy, too
 
 Public is what a module lists in `__all__`, and, without an underscore before it, what it defines itself: its functions,
 classes and submodules, not what it has imported from elsewhere. Of classes the public members are recorded too. Of
-Tune, whose modules are many, it is what `__all__` lists.
+Tune, whose modules are many, it is what `__all__` lists; of RLlib, whose classes have hundreds of members, these names
+alone.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -28,12 +31,55 @@ LISTED = (
     "ray.tune.logger",
 )
 
+OF_RLLIB = ("ray.rllib", "ray.rllib.algorithms")
+OPTIONS = FILE.with_name("rllib_options.json")
+METHODS = (
+    *("api_stack", "checkpointing", "debugging", "env_runners", "environment", "evaluation", "fault_tolerance"),
+    *("framework", "learners", "reporting", "resources", "rl_module", "training"),
+)
+
 
 def main() -> None:
     import ray
 
+    if sys.argv[1:] == ["rllib"]:
+        record_rllib()
+        return
+    kept = json.loads(FILE.read_text())["modules"] if FILE.exists() else {}
     found = {module: names_of(importlib.import_module(module)) for module in (*MODULES, *LISTED)}
+    found |= {module: names for module, names in kept.items() if module in OF_RLLIB}
     FILE.write_text(json.dumps({"version": ray.__version__, "modules": found}, indent=1) + "\n")
+
+
+def record_rllib() -> None:
+    """The names of RLlib into the record that is there, and its options."""
+    from ray.rllib.algorithms import DQNConfig, PPOConfig
+    from ray.rllib.algorithms.algorithm_config import NotProvided
+
+    whole = json.loads(FILE.read_text())
+    for name in OF_RLLIB:
+        module = importlib.import_module(name)
+        whole["modules"][name] = {
+            one: {"kind": "class" if inspect.isclass(getattr(module, one)) else "value"} for one in module.__all__
+        }
+    FILE.write_text(json.dumps(whole, indent=1) + "\n")
+    found: dict[str, Any] = {}
+    for config in (PPOConfig, DQNConfig):
+        named = [p for m in METHODS for p in inspect.signature(getattr(config, m)).parameters.values()]
+        named += inspect.signature(config.__mro__[1].training).parameters.values()
+        made = config()
+        found[config.__name__] = {
+            p.name: plain(getattr(made, p.name, None)) for p in named if p.default in (NotProvided, None)
+        }
+    OPTIONS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """A default that JSON has; else None."""
+    try:
+        return json.loads(json.dumps(value))
+    except TypeError:
+        return None
 
 
 def names_of(module: ModuleType) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def test_callbacks_hear_in_the_drivers_process(store: str) -> None:
     [
         (lambda: tune.RunConfig(storage_filesystem="s3"), "storage_filesystem='s3': experiments lie in a folder"),
         (lambda: configs.storage_of("s3://bucket/x"), "s3://bucket/x.*experiments lie in a folder"),
-        (lambda: tune.register_env("pong", lambda config: None), "RLlib"),
+        (lambda: tune.register_env("pong", "Pong-v5"), "register_env.'pong', 'Pong-v5'.: a function of env_config"),
         (lambda: tune.run([steps]), "run_experiments"),
         (lambda: tune.run(steps, export_formats=["onnx"]), "export_formats.*into a checkpoint"),
         (lambda: tune.run(steps, colour=3), "'colour'"),

@@ -143,6 +143,7 @@ PURE = (
     "cellmesh/rl/episodes/statistics.py",
     "cellmesh/rl/episodes/frames.py",
     "cellmesh/rl/hyperparameters.py",
+    "cellmesh/rl/rllib_names.py",
     "cellmesh/rl/models/actions.py",
     "cellmesh/rl/models/array_model.py",
     "cellmesh/rl/models/encoding.py",
@@ -212,6 +213,8 @@ PURE = (
     "scheduler/local_scheduler/policy.py",
     "scheduler/local_scheduler/states.py",
     "scheduler/sync/token_bucket.py",
+    "cellmesh/compat/ray/rllib/options.py",
+    "cellmesh/compat/ray/rllib/results.py",
 )
 # `%load_ext cellmesh` finds its hooks in the package itself, so the package must reach the kernel's side, when asked
 # to.

@@ -91,6 +91,7 @@ __all__ = [
     "put",
     "remote",
     "remote_function",
+    "rllib",
     "runtime_context",
     "runtime_env",
     "shutdown",
@@ -108,6 +109,7 @@ _refuse = _missing.no_such_name("ray")
 def __getattr__(name: str) -> Any:
     if name in (
         "cluster_utils",
+        "rllib",
         "train",
         "tune",
     ):  # not before they are asked for: they need what a core program does not

@@ -224,6 +224,37 @@ def n_objects() -> int:
     return client.stats()["n_objects"]
 
 
+def test_code_of_another_process_that_is_sent_on_before_and_after_the_dialect_changes(cell: Any) -> None:
+    """A module of Ray's names may be imported between two calls, by the code itself: the copy that was made stays."""
+    seen = cell(
+        """
+x = 1
+
+@cm.remote
+def read():
+    return x
+
+@cm.remote
+def sends_on(function):
+    from cellmesh import front_end
+
+    class Other(front_end.Dialect):
+        readonly = True
+
+    theirs, front_end.dialect = front_end.dialect, Other()
+    try:
+        first = cm.get(function.remote())
+    finally:
+        front_end.dialect = theirs
+    function._export.code.__globals__["x"] = 2
+    return first, cm.get(function.remote())
+
+seen = cm.get(sends_on.remote(read))
+"""
+    )
+    assert seen == (1, 2)
+
+
 def test_a_variable_with_two_values_does_not_fill_the_store(cell: Any) -> None:
     cell("@cm.remote\ndef f():\n    return x\nfor x in (1000, 2000):\n    get(f.remote())")
     before = n_objects()

@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,10 @@ MARK = ".restore_from"  # in a checkpoint's folder: the name of the file that `_
 
 
 @dataclass(frozen=True)
-class TrainingResult:
-    """What a step returned then, and what the reporter took: fields by name, None for what is not known."""
+class TrainingResult(Mapping[str, Any]):
+    """What a step returned then, and what the reporter took: fields by name, None for what is not known. Soon it was a
+    dict, so fields are items, too.
+    """
 
     timesteps_total: int | None = None
     done: bool | None = None
@@ -58,6 +60,20 @@ class TrainingResult:
     hostname: str | None = None
     node_ip: str | None = None
     config: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any]) -> TrainingResult:
+        """What it has of a result."""
+        return cls(**{field.name: result[field.name] for field in fields(cls) if field.name in result})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._asdict()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._asdict())
+
+    def __len__(self) -> int:
+        return len(fields(self))
 
     def _replace(self, **changed: Any) -> TrainingResult:
         return TrainingResult(**{**self._asdict(), **changed})

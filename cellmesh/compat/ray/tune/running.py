@@ -12,7 +12,7 @@ from ....tune.experiment import folder_of
 from . import configs, legacy
 from .analysis import ExperimentAnalysis
 from .configs import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
-from .trainables import resolved, resources_of, with_resources
+from .trainables import algorithm_of_2018, resolved, resources_of, with_resources
 from .trials import Trial
 from .tuner import Tuner, analysis_of
 
@@ -54,7 +54,8 @@ class Experiment:
     @classmethod
     def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
         """From a dict with "run"."""
-        return cls(name, **legacy.spec_of(name, spec))
+        found = legacy.spec_of(name, spec)
+        return cls(name, **{**found, "run": algorithm_of_2018(found["run"])})
 
 
 def run(run_or_experiment: Any, *, raise_on_failed_trial: bool = True, **options: Any) -> ExperimentAnalysis:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from ....tune import Trainable as _Trainable
@@ -150,15 +151,26 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
     _registered[name] = resolved(trainable)
 
 
+environments: dict[str, Callable[..., Any]] = {}  # that `register_env` was given
+
+
 def register_env(name: str, env_creator: Callable[..., Any]) -> None:
-    """Refused: it is for RLlib.
+    """Give an environment a name for algorithms of `ray.rllib` in this process, and in trials that it begins.
+
+    Parameters
+    ----------
+    name : str
+    env_creator : callable
+        Of `env_config`; it returns an environment of gymnasium.
 
     Raises
     ------
-    TuneError
-        Always.
+    TypeError
+        It cannot be called.
     """
-    raise TuneError(f"register_env({name!r}, ...): environments by name are RLlib's; make yours inside the trial")
+    if not callable(env_creator):
+        raise TypeError(f"register_env({name!r}, {env_creator!r}): a function of env_config that makes the environment")
+    environments[name] = env_creator
 
 
 def registered(name: str) -> Any:
@@ -170,15 +182,32 @@ def registered(name: str) -> Any:
         Nothing was.
     """
     if name not in _registered:
+        algorithms = _of_rllib("algorithms")  # which Ray registers, too
+        if name in algorithms.BY_NAME:
+            return getattr(algorithms, algorithms.BY_NAME[name])
         known = f"there are {', '.join(sorted(_registered))}" if _registered else "nothing is"
         raise TuneError(f"Unknown trainable: {name}: register_trainable({name!r}, ...) comes first; {known} registered")
     return _registered[name]
 
 
+def algorithm_of_2018(run: Any) -> Any:
+    """What a dict of an experiment runs: for the name of an algorithm the class with the options of then."""
+    if not isinstance(run, str) or run in _registered:
+        return run
+    return _of_rllib("legacy").AGENTS.get(run, run)
+
+
+def _of_rllib(module: str) -> Any:
+    """A module of `ray.rllib`, which stands above this one and is imported when it is first asked for."""
+    return import_module(f"...rllib.{module}", __name__)
+
+
 def resolved(trainable: Any) -> Any:
     """The function or class that is meant: by name, with one parameter, with Ray's classes' default resources."""
     if isinstance(trainable, str):
-        return registered(trainable)
+        trainable = registered(trainable)
+    if hasattr(trainable, "knowing"):  # an algorithm of `ray.rllib`
+        trainable = trainable.knowing(environments)
     if isinstance(trainable, type):
         if not issubclass(trainable, _Trainable):
             raise TypeError(f"{trainable.__name__}: a class must be a subclass of tune.Trainable")
