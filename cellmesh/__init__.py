@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from .submit.actor_class import ActorClass as ActorClass
     from .submit.generator import ObjectRefGenerator as ObjectRefGenerator
     from .submit.remote_function import RemoteFunction as RemoteFunction
-    from .tasks.groups import group as group
     from .tasks.periodic import every as every
     from .tasks.resubmission import retry as retry
+    from .tasks.task_groups import task_group as task_group
     from .waiting import as_completed as as_completed
     from .waiting import wait as wait
 
@@ -94,7 +94,7 @@ _HOMES = {
     "ActorHandle": "submit.actor",
     "method": "submit.actor_blueprint",
     "every": "tasks.periodic",
-    "group": "tasks.groups",
+    "task_group": "tasks.task_groups",
     "ObjectRef": "refs",
     "ObjectRefGenerator": "submit.generator",
     "progress": "output.progress",

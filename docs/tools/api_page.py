@@ -20,8 +20,8 @@ from cellmesh import exceptions, state, util
 from cellmesh.generic import HIDDEN
 from cellmesh.output.progress import Progress
 from cellmesh.submit.mapping import Results
-from cellmesh.tasks.groups import TaskGroup
 from cellmesh.tasks.periodic import Periodic
+from cellmesh.tasks.task_groups import TaskGroup
 from cellmesh.util import shared_sync
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -41,7 +41,7 @@ SECTIONS = {
         "ActorHandle",
         "method",
         "get_actor",
-        "group",
+        "task_group",
         "every",
         "retry",
         "kill",

@@ -204,8 +204,8 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "Tasks that end together",
             "could",
             "",
-            "group",
-            "runtime/tasks/test_groups.py::leaving_the_block_waits_for_all",
+            "task_group",
+            "runtime/tasks/test_task_groups.py::leaving_the_block_waits_for_all",
         ),
         (
             "A failure keeps its frames",

@@ -271,20 +271,20 @@ def maps(cm: ModuleType) -> None:
 
 
 def groups(cm: ModuleType) -> None:
-    with cm.group() as g:
+    with cm.task_group() as g:
         ref = g.submit(double, 1)
     assert cm.get(ref) == 2
-    with pytest.raises(ExceptionGroup), cm.group() as g:
+    with pytest.raises(ExceptionGroup), cm.task_group() as g:
         g.submit(fail)
-    with pytest.raises(ExceptionGroup), cm.group() as g:
+    with pytest.raises(ExceptionGroup), cm.task_group() as g:
         cm.get(g.submit(fail))
 
     async def main() -> None:
-        async with cm.group() as g:
+        async with cm.task_group() as g:
             ref = g.submit(double, 1)
         assert await ref == 2
         with pytest.raises(ExceptionGroup):  # asyncio.run() would make a cycle of it
-            async with cm.group() as g:
+            async with cm.task_group() as g:
                 g.submit(fail)
 
     asyncio.run(main())
