@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from .api import save_checkpoint as save_checkpoint
     from .api import timeline as timeline
     from .errors.serializability import inspect_serializability as inspect_serializability
+    from .groups.actor_group import ActorGroup as ActorGroup
+    from .groups.inside import current_group as current_group
+    from .groups.making import group as group
+    from .groups.ref_group import RefGroup as RefGroup
     from .objects import get as get
     from .objects import put as put
     from .output.progress import progress as progress
@@ -93,6 +97,10 @@ _HOMES = {
     "ActorClass": "submit.actor_class",
     "ActorHandle": "submit.actor",
     "method": "submit.actor_blueprint",
+    "ActorGroup": "groups.actor_group",
+    "current_group": "groups.inside",
+    "group": "groups.making",
+    "RefGroup": "groups.ref_group",
     "every": "tasks.periodic",
     "task_group": "tasks.task_groups",
     "ObjectRef": "refs",
