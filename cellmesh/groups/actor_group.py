@@ -21,6 +21,8 @@ from .shape import Shape, places
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OWN_NAMES = ("at", "members", "ranks", "restart", "shape", "where")  # of an `ActorGroup`
+
 
 @dataclass(frozen=True)
 class GroupMember(Generic[C]):
@@ -164,8 +166,7 @@ class ActorGroup(Generic[C]):
         return self
 
     def __dir__(self) -> list[str]:
-        own = ("at", "members", "ranks", "restart", "shape", "where")
-        return sorted({*own, *self._cellmesh_members.handles[0]._cellmesh_blueprint.methods})
+        return sorted({*OWN_NAMES, *self._cellmesh_members.handles[0]._cellmesh_blueprint.methods})
 
     def __repr__(self) -> str:
         members, ranks = self._cellmesh_members, self._cellmesh_ranks

@@ -137,14 +137,14 @@ class GroupMethod(Generic[P, R]):
         Parameters
         ----------
         function : callable, plain or remote
-            Of two values; associative.
+            Of two values; associative. Tasks of a plain one need no CPU of their own, which the members may hold.
         *args, **kwargs
             Of the method.
         """
         refs = self._remote(args, kwargs)
         if not refs:
             raise ValueError(f"{self.__qualname__}.reduce(): the part has no members, so there is nothing to combine")
-        combine = submits(function)
+        combine = submits(function, num_cpus=0)
         level: list[ObjectRef[Any]] = list(refs)
         while len(level) > 1:
             pairs = [combine.remote(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]

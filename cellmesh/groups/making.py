@@ -9,10 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..exceptions import GroupPlacementError
+from ..objstore._core import MAX_CLIENTS
 from ..observe.nodes import rows
 from ..session.current import current
 from ..submit.actor import ActorHandle
+from ..submit.actor_blueprint import methods_of
 from ..submit.actor_class import ActorClass, make_actor_class
+from ..submit.actor_names import GROUP_NAMESPACE
 from ..submit.options import Options, resource_demand
 from ..submit.placement_groups import (
     MAX_BUNDLES,
@@ -25,7 +28,7 @@ from ..submit.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ..submit.signatures import call_check
 from ..text import warn_user
 from . import on_death as deaths
-from .actor_group import ActorGroup
+from .actor_group import OWN_NAMES, ActorGroup
 from .arguments import divided
 from .calls import _stored_once
 from .fitting import Machine, misfit, there
@@ -44,6 +47,7 @@ REFUSED = {
     "lifetime": "a group ends with its handle",
     "scheduling_strategy": "strategy= of the group says how its members are spread",
 }
+MOST_HERE = MAX_CLIENTS - 2  # beside the driver and the local scheduler
 RESERVED_WITHIN_S = 0.1  # else it is said that others have what the group needs
 
 
@@ -107,8 +111,14 @@ def group(
         args, kwargs = _stored_once(args, kwargs)
     options = {**options, "max_restarts": deaths.max_restarts(on_death, options.get("max_restarts"))}
     if "name" not in options:  # members find each other by their names
-        options |= {"name": name, "namespace": f"group {uuid.uuid4().hex[:12]}"}
+        options |= {"name": name, "namespace": f"{GROUP_NAMESPACE}{uuid.uuid4().hex[:12]}"}
     options, reserved = _reserved(of, members.size, options, strategy, name)
+    if hidden := [own for own in OWN_NAMES if own in methods_of(described.methods)]:
+        warn_user(
+            f"{called}: {hidden[0]} is the group's own, and the class has a method of that name, which is called as "
+            f"group[{hidden[0]!r}].remote(...)",
+            UserWarning,
+        )
     again = partial(_make, made, args, kwargs, options, reserved, (members.size, members.dims, on_death))
     try:
         handles = [again(rank) for rank in range(members.size)]
@@ -149,6 +159,10 @@ def _reserved(
     of: Session, n: int, options: Options, strategy: Strategy | None, name: str
 ) -> tuple[Options, PlacementGroup | None]:
     """The options of members that have their resources reserved, and the reservation; none where they hold nothing."""
+    if not of.in_cluster and n > MOST_HERE:
+        raise GroupPlacementError(
+            f"group({name}): {n} members, each a process, and a session on one machine has {MOST_HERE} at most"
+        )
     demand, hold = resource_demand("actor", options)
     bundle = demand if hold is None else hold
     if not bundle and strategy is None:

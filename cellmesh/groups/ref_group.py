@@ -74,15 +74,15 @@ class RefGroup(tuple["ObjectRef[T]", ...], Generic[T]):
         return f"<refs of {self._label} by rank {ranks_in_words(self.ranks)}: {state}>"
 
 
-def submits(function: Any) -> Any:
-    """A remote function; made of a plain one if it is that."""
+def submits(function: Any, **options: Any) -> Any:
+    """A remote function; made of a plain one if it is that, with these options."""
     if hasattr(function, "remote"):
         return function
     if not callable(function):
         raise TypeError(f"needs a function, plain or remote, not {function!r}")
     from ..submit.remote_function import make_remote_function
 
-    return make_remote_function(function, {})
+    return make_remote_function(function, options)
 
 
 def ranks_in_words(ranks: tuple[int, ...]) -> str:

@@ -78,11 +78,12 @@ Meta = tuple[str, str, str, int, bytes, tuple[str, ...], Member | None]
 def blueprint_of(meta: Meta) -> Blueprint:
     """The blueprint in an actor object's value."""
     class_name, name, namespace, max_task_retries, methods, groups, member = meta
-    return Blueprint(class_name, name, namespace, max_task_retries, _methods_of(methods), groups, member)
+    return Blueprint(class_name, name, namespace, max_task_retries, methods_of(methods), groups, member)
 
 
 @lru_cache(maxsize=256)
-def _methods_of(data: bytes) -> dict[str, Method]:
+def methods_of(data: bytes) -> dict[str, Method]:
+    """The table that is pickled there."""
     table = pickle.loads(data)
     return {name: Method(*fields) for name, fields in table.items()}
 

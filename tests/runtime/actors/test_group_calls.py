@@ -43,8 +43,8 @@ class Worker:
     def two(self) -> tuple[int, int]:
         return 1, 2
 
-    def where(self) -> str:
-        return "a method of the class"
+    def name(self) -> str:
+        return "a method"
 
 
 def made(cm: ModuleType) -> Any:
@@ -185,7 +185,15 @@ def test_cancelling_the_refs_cancels_all(cm: ModuleType, counter: Any) -> None:
 
 def test_a_method_whose_name_is_the_groups_is_found_by_index(cm: ModuleType) -> None:
     workers = made(cm)
-    assert cm.get(workers["where"].remote()) == ["a method of the class"] * 4
+    assert cm.get(workers["name"].remote()) == ["a method"] * 4
+
+    class Hides:
+        def where(self) -> int:
+            return cellmesh.current_group().rank
+
+    with pytest.warns(UserWarning, match=r"Hides\): where is the group's own, and .* as group\['where'\]\.remote"):
+        hides = cm.group(Hides, 2)
+    assert cm.get(hides["where"].remote()) == [0, 1] and hides.where(lambda member: member.rank).ranks == (1,)
     assert cm.get(workers.add.options(name="shown").remote()) == [10, 11, 12, 13]
     assert "rank" in dir(workers) and "at" in dir(workers)
 

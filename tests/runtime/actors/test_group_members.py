@@ -68,6 +68,20 @@ def test_members_call_each_other(cm: ModuleType) -> None:
     assert handle == workers[0] and cm.get(handle.rank.remote()) == 0
 
 
+def test_names_of_members_are_the_groups_affair(cm: ModuleType) -> None:
+    workers = cm.group(Member, 2)
+    named = cm.remote(name="pair")(Member).group(2)
+    cm.get([workers.rank.remote(), named.rank.remote()])
+    assert cm.util.list_named_actors() == ["pair[0]", "pair[1]"]
+    assert cm.get_actor("pair[1]") == named[1]
+    assert cm.get(cm.get(cm.remote(name="ring")(Member).group(2, looks=True).ask_right.remote())) == [1, 0]
+    assert [row["name"] for row in cm.state.list_actors(filters=[("class_name", "=", "Member")])][:2] == [
+        "Member[0]",
+        "Member[1]",
+    ]
+    assert repr(workers[1]).startswith("<actor Member[1] ") and "'pair[1]'" in repr(named[1])
+
+
 def test_outside_of_groups_there_is_none(cm: ModuleType) -> None:
     for place in (cm.current_group, lambda: cm.get(cm.remote(lambda: cm.current_group()).remote())):
         with pytest.raises(RuntimeError, match="for the members of a group"):

@@ -54,6 +54,7 @@ def test_who_holds_nothing_needs_no_reservation(cm: ModuleType) -> None:
 def test_with_a_strategy_a_cpu_is_reserved_for_each(cm: ModuleType) -> None:
     workers = cm.group(Worker, 2, strategy="STRICT_PACK")
     assert cm.get(workers.holds.remote()) == [{"CPU": 1}] * 2
+    assert cm.get(workers.holds.reduce(lambda a, b: a | b), timeout=30) == {"CPU": 1}  # no CPU is free for it
     assert [row["strategy"] for row in cm.state.list_placement_groups()] == ["STRICT_PACK"]
 
 
@@ -65,6 +66,8 @@ def test_what_cannot_fit_is_said_at_once(cm: ModuleType) -> None:
         cm.group(Worker, 2, strategy="STRICT_SPREAD")
     with pytest.raises(GroupPlacementError, match="GPU: 1 each"):
         cm.remote(num_gpus=1)(Worker).group(2)
+    with pytest.raises(GroupPlacementError, match="300 members, each a process, and a session on one machine has 254"):
+        cm.group(Worker, 300)
     assert len(cm.state.list_placement_groups()) == len(cm.state.list_actors()) == 0
 
 
