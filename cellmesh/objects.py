@@ -22,9 +22,9 @@ T = TypeVar("T")
 @overload
 def get(refs: ObjectRef[T], timeout: float | None = None, *, readonly: bool = False) -> T: ...
 @overload
-def get(refs: RefGroup[T], timeout: float | None = None, *, readonly: bool = False) -> list[T]: ...
+def get(refs: RefGroup[T], timeout: float | None = None, *, readonly: bool = False) -> list[T]: ...  # pyright: ignore[reportOverlappingOverload] (a RefGroup is a tuple too, and comes first)
 @overload
-def get(
+def get(  # pyright: ignore[reportOverlappingOverload] (likewise)
     refs: RefGroup[T], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> list[T | BaseException]: ...
 @overload

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..generic import P, R
+from ..generic import P, R, Submits
 from ..refs import ObjectRef
 from ..session.current import current
 from ..submit.actor import ActorHandle, ActorMethod
-from ..submit.described import described, takes_options
+from ..submit.described import describe, described, takes_options
 from ..submit.mapping import check_one_value
 from ..submit.options import Options, check_options, returns_of
 from .on_death import answer
 from .ref_group import RefGroup, ranks_in_words, submits
 
 if TYPE_CHECKING:
-    from typing import Generic, NoReturn, Unpack
+    from typing import NoReturn, Unpack
 
     from ..typed import MethodOptions
     from .members import Members
-else:
-    from ..generic import Submits as Generic
 
 SMALL_CHARS = 1024
 # What is not stored to be shared: each call has it within its own arguments.
 _SMALL: tuple[type, ...] = (int, float, bool, type(None), complex, ObjectRef, ActorHandle)
 
 
-class GroupMethod(Generic[P, R]):
+class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
     """A method of all members of a group, or of a part of it."""
 
     def __init__(self, members: Members, ranks: tuple[int, ...], name: str, options: Options | None = None) -> None:
@@ -141,7 +140,7 @@ class GroupMethod(Generic[P, R]):
         *args, **kwargs
             Of the method.
         """
-        refs = self._remote(args, kwargs)
+        refs = self.remote(*args, **kwargs)
         if not refs:
             raise ValueError(f"{self.__qualname__}.reduce(): the part has no members, so there is nothing to combine")
         combine = submits(function, num_cpus=0)
@@ -151,9 +150,6 @@ class GroupMethod(Generic[P, R]):
             level = pairs + level[2 * len(pairs) :]
         return level[0]
 
-    def _remote(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RefGroup[Any]:
-        return self.remote(*args, **kwargs)
-
     @takes_options("method")
     def options(self, **options: Unpack[MethodOptions]) -> GroupMethod[P, R]:
         """The same method with other options."""
@@ -161,11 +157,8 @@ class GroupMethod(Generic[P, R]):
         return GroupMethod(self._members, self._ranks, self.__name__, {**self._options, **checked})
 
     def _cellmesh_about(self) -> Callable[[str], Any]:
-        return (
-            self._methods[0]._cellmesh_about()
-            if self._methods
-            else getattr(self._members.handles[0], self.__name__)._cellmesh_about()
-        )
+        spec, doc = self._described.spec, self._described.doc
+        return partial(describe, self.__qualname__, doc, None, spec, RefGroup)
 
     def __repr__(self) -> str:
         return f"<method {self.__qualname__} of {len(self._ranks)} actors>"

@@ -37,7 +37,9 @@ class CurrentGroup:
 
     def __init__(self, blueprint: Blueprint) -> None:
         assert blueprint.member is not None
-        self.rank, self.size, dims, self._on_death = blueprint.member
+        rank, size, dims, self._on_death = blueprint.member
+        self.rank: int = rank
+        self.size: int = size
         self._shape = Shape(self.size, dims)
         self._label, self._namespace = blueprint.class_name, blueprint.namespace
         self._base = blueprint.name.removesuffix(f"[{self.rank}]")

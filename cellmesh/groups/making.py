@@ -6,7 +6,7 @@ import inspect
 import uuid
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from ..exceptions import GroupPlacementError
 from ..objstore._core import MAX_CLIENTS
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Strategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
     Policy = Literal["fail", "restart", "shrink"]
 
+C = TypeVar("C")
+
 # Options that mean one actor, or a place, and what says it of a group.
 REFUSED = {
     "get_if_exists": "a group is made anew each time",
@@ -51,6 +53,28 @@ MOST_HERE = MAX_CLIENTS - 2  # beside the driver and the local scheduler
 RESERVED_WITHIN_S = 0.1  # else it is said that others have what the group needs
 
 
+@overload
+def group(
+    actor_class: ActorClass[C, Any],
+    n: int | None = None,
+    /,
+    *args: Any,
+    shape: Mapping[str, int] | None = None,
+    strategy: Strategy | None = None,
+    on_death: Policy = "fail",
+    **kwargs: Any,
+) -> ActorGroup[C]: ...
+@overload
+def group(
+    actor_class: type[C],
+    n: int | None = None,
+    /,
+    *args: Any,
+    shape: Mapping[str, int] | None = None,
+    strategy: Strategy | None = None,
+    on_death: Policy = "fail",
+    **kwargs: Any,
+) -> ActorGroup[C]: ...
 def group(
     actor_class: Any,
     n: int | None = None,

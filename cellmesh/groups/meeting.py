@@ -36,7 +36,8 @@ class Meeting:
     """
 
     def __init__(self, names: list[str], namespace: str, on_death: OnDeath) -> None:
-        self._names, self._namespace, self._on_death = names, namespace, on_death
+        self._names, self._namespace = names, namespace
+        self._on_death: OnDeath = on_death
         self._round: _Round | None = None
         self._seen: set[int] = set()  # who has come once, or was found: then nobody is still to be made
 

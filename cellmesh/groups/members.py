@@ -51,8 +51,11 @@ class Members:
         again: Callable[[int], ActorHandle[Any]] | None = None,
         reserved: PlacementGroup | None = None,
     ) -> None:
-        self.handles, self.shape, self.on_death, self.again = handles, shape, on_death, again
-        self.version = 0  # goes up when a rank has another actor
+        self.handles: list[ActorHandle[Any]] = handles
+        self.shape: Shape = shape
+        self.on_death: OnDeath = on_death
+        self.again: Callable[[int], ActorHandle[Any]] | None = again
+        self.version: int = 0  # goes up when a rank has another actor
         self._lock = threading.Lock()
         self._places: list[ActorPlace] = []
         if reserved is not None:
