@@ -208,6 +208,13 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "runtime/tasks/test_task_groups.py::leaving_the_block_waits_for_all",
         ),
         (
+            "Actors that are made, called and ended as a group",
+            "should",
+            "",
+            "group, RefGroup, current_group",
+            "runtime/actors/test_group_calls.py::a_call_reaches_every_member_in_rank_order",
+        ),
+        (
             "A failure keeps its frames",
             "could",
             "ray.util.pdb",
