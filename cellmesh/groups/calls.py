@@ -50,8 +50,11 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
         self._version = members.version
         handles = [members.handles[rank] for rank in self._ranks]
         self._called = self._ranks
+        self._watched = ()
         self._refs = [handle._cellmesh_ref for handle in handles]
         self._methods = [getattr(handle, self.__name__) for handle in handles]
+        if members.on_death == "fail" and len(handles) > 1:
+            self._watched = tuple(ref.client.actor_place(ref) for ref in self._refs)
         if self._options:
             self._methods = [method.options(**self._options) for method in self._methods]
 
@@ -97,9 +100,8 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
             self._prepare()
             if len(self._methods) > 1:
                 args, kwargs = _stored_once(args, kwargs)
-            return RefGroup(
-                [method.remote(*args, **kwargs) for method in self._methods], self._called, self.__qualname__
-            )
+            refs = [method.remote(*args, **kwargs) for method in self._methods]
+            return RefGroup(refs, self._called, self.__qualname__, self._watched)
 
     def scatter(self, items: Iterable[Any], /, **kwargs: Any) -> RefGroup[R]:
         """Call the method of each member with an item of its own: the first item for the first member.
@@ -126,7 +128,7 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
         if len(given) > 1:
             _, kwargs = _stored_once((), kwargs)
         refs = [method.remote(item, **kwargs) for method, item in zip(self._methods, given, strict=True)]
-        return RefGroup(refs, self._called, self.__qualname__)
+        return RefGroup(refs, self._called, self.__qualname__, self._watched)
 
     def reduce(self, function: Callable[[Any, Any], Any], /, *args: Any, **kwargs: Any) -> ObjectRef[Any]:
         """Call the method of every member, and make one value of what they return; returns its ref.

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ..exceptions import ActorDiedError, GroupMemberDiedError, TaskError
+from ..exceptions import ActorDiedError, GetTimeoutError, GroupMemberDiedError, TaskError
+from ..observe.actor_life import death_in_words
 from ..refs import ObjectRef
 from ..session.current import current
 from ..session.futures import without_frames
+from ..submit.allowed import is_number
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
 
-    from ..objstore._core import Client
+    from ..objstore._core import ActorPlace, Client
 
 T = TypeVar("T")
+LOOKS_EVERY_S = 0.25  # whether a member has died, while values are waited for
 
 
 class RefGroup(tuple["ObjectRef[T]", ...], Generic[T]):
@@ -32,10 +36,13 @@ class RefGroup(tuple["ObjectRef[T]", ...], Generic[T]):
 
     ranks: tuple[int, ...]
     _label: str
+    _watched: tuple[ActorPlace, ...]  # the members whose death is told although their own calls are over
 
-    def __new__(cls, refs: Iterable[ObjectRef[T]], ranks: tuple[int, ...], label: str) -> RefGroup[T]:
+    def __new__(
+        cls, refs: Iterable[ObjectRef[T]], ranks: tuple[int, ...], label: str, watched: tuple[ActorPlace, ...] = ()
+    ) -> RefGroup[T]:
         self = tuple.__new__(cls, refs)
-        self.ranks, self._label = ranks, label
+        self.ranks, self._label, self._watched = ranks, label, watched
         return self
 
     def map(self, function: Any) -> RefGroup[Any]:
@@ -100,7 +107,12 @@ def values_of(refs: RefGroup[T], timeout: float | None, return_exceptions: bool,
     """`get` of a group's refs: what a dead member has not done is told with its rank."""
     client = current().client
     try:
+        is_long = timeout is None or (is_number(timeout) and timeout > LOOKS_EVERY_S)
+        if refs._watched and is_long and not return_exceptions:
+            return _watching(refs, client, timeout, readonly)
         values = client.get(list(refs), timeout, return_exceptions=return_exceptions, readonly=readonly)
+    except GroupMemberDiedError:
+        raise
     except ActorDiedError as error:
         died = _first_death(refs, client) if not isinstance(error, TaskError) else None
         if died is None:
@@ -114,6 +126,33 @@ def values_of(refs: RefGroup[T], timeout: float | None, return_exceptions: bool,
         if return_exceptions
         else values
     )
+
+
+def _watching(refs: RefGroup[T], client: Client, timeout: float | None, readonly: bool) -> list[T]:
+    """The values; or, while they are not there, the death of a member, for which the others may wait in their calls.
+
+    Raises
+    ------
+    GroupMemberDiedError
+        A member is dead, whose own call may be over.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LOOKS_EVERY_S if end is None else min(LOOKS_EVERY_S, max(0.0, end - time.monotonic()))
+        try:
+            return client.get(list(refs), left, readonly=readonly)
+        except GetTimeoutError as error:
+            if end is not None and time.monotonic() >= end:
+                raise GetTimeoutError(f"get() gave up after {timeout:g} s: {str(error).partition(': ')[2]}") from None
+        for place, rank in zip(refs._watched, refs.ranks, strict=True):
+            row = client.actor(*place)
+            if row is not None and row["death"] is not None and row["death"].how != "ended":
+                error = GroupMemberDiedError(
+                    f"member {rank} of the group is dead, and {refs._label} has not ended everywhere: "
+                    f"{death_in_words(*row['death'])}"
+                )
+                error.rank = rank
+                raise error
 
 
 def _first_death(refs: RefGroup[Any], client: Client) -> GroupMemberDiedError | None:

@@ -150,6 +150,13 @@ CELLS = {
         "try:\n    with cm.task_group() as g: g.submit(fail, 1)\nexcept ExceptionGroup: pass",
         "del g, ref",
     ],
+    "actor group": [
+        "pair = cm.group(Adder.options(num_cpus=0.5), 2, 1)\nrefs = pair.add.remote(1)\ncm.get(refs)",
+        "pair",
+        "refs",
+        "pair[1:]",
+        "del pair, refs",
+    ],
     "graph": ["%graph", "cm.get([double.remote(i) for i in range(3)])", "%graph"],
     "actor card": ["adder = Adder.options(num_cpus=1).remote(1)\ncm.get(adder.add.remote(1))", "adder", "del adder"],
     "kept error": [

@@ -43,6 +43,11 @@ class Worker:
         cellmesh.current_group().barrier()
         return self.rank()
 
+    def wait_for(self, flag: Any) -> int:
+        if flag is not None:
+            flag.wait()
+        return self.rank()
+
     def ask(self, rank: int) -> int:
         return cellmesh.get(cellmesh.current_group().peers[rank].rank.remote())
 
@@ -178,6 +183,31 @@ def test_nobody_waits_for_a_dead_member_at_the_barrier(cm: ModuleType, dies_firs
         assert raised.value.rank == 2
     workers.restart(2)
     assert cm.get(workers.meet.remote(), timeout=30) == [0, 1, 2]
+
+
+def test_a_call_of_the_group_does_not_hang_on_a_member_whose_own_call_is_over(cm: ModuleType, flag: Any) -> None:
+    workers = cm.group(Worker, 2)
+    refs = workers.wait_for.scatter([None, flag("never")])
+    assert cm.get(refs[0], timeout=30) == 0
+    killed(cm, workers, 0)
+    with pytest.raises(GroupMemberDiedError, match=r"member 0 of the group is dead, and Worker\.wait_for has not") as e:
+        cm.get(refs, timeout=30)
+    assert e.value.rank == 0
+    with pytest.raises(cm.exceptions.GetTimeoutError):
+        cm.get(refs, timeout=0.01)
+    flag("never").set()
+    assert cm.get(refs, timeout=30) == [0, 1]  # the values are there now
+
+
+def test_members_that_end_with_the_handle_have_not_died(cm: ModuleType, flag: Any) -> None:
+    refs = cm.group(Worker, 2).wait_for.scatter([None, flag("later")])
+    wait_until(lambda: len([row for row in cm.state.list_actors() if row["state"] != "dead"]) == 1)
+    with pytest.raises(cm.exceptions.GetTimeoutError, match=r"gave up after 0\.6 s: 1 of 2 refs"):
+        cm.get(refs, timeout=0.6)
+    with pytest.raises((TypeError, ValueError), match="timeout"):
+        cm.get(refs, timeout="soon")
+    flag("later").set()
+    assert cm.get(refs, timeout=30) == [0, 1]
 
 
 def test_a_peer_that_is_dead_is_named(cm: ModuleType) -> None:
