@@ -24,7 +24,7 @@ def get(refs: ObjectRef[T], timeout: float | None = None, *, readonly: bool = Fa
 @overload
 def get(refs: RefGroup[T], timeout: float | None = None, *, readonly: bool = False) -> list[T]: ...  # pyright: ignore[reportOverlappingOverload] (a RefGroup is a tuple too, and comes first)
 @overload
-def get(  # pyright: ignore[reportOverlappingOverload] (likewise)
+def get(  # pyright: ignore[reportOverlappingOverload] (likewise: it comes before tuples)
     refs: RefGroup[T], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
 ) -> list[T | BaseException]: ...
 @overload

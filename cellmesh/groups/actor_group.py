@@ -11,7 +11,7 @@ from ..exceptions import SessionError
 from ..generic import C
 from ..observe.actor_life import life_in_words
 from ..observe.nodes import namer
-from ..session.current import current
+from ..observe.tables import Rows
 from ..submit.actor import ActorHandle
 from .calls import GroupMethod
 from .members import Members
@@ -90,9 +90,9 @@ class ActorGroup(Generic[C]):
     @property
     def members(self) -> list[GroupMember[C]]:
         """The members as they are just now."""
-        members, of = self._cellmesh_members, current()
+        members = self._cellmesh_members
+        node_of = namer(members.session)
         members.found_again(self._cellmesh_ranks)
-        node_of = namer(of)
         return [_member(members, rank, node_of) for rank in self._cellmesh_ranks]
 
     def __len__(self) -> int:
@@ -187,17 +187,9 @@ class ActorGroup(Generic[C]):
             found = self.members
         except SessionError:
             return f"<code>{escape(repr(self))}</code>"
-        head = "".join(f"<th>{title}</th>" for title in ("rank", *self.shape, "state", "process", "node"))
-        rows = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{escape(str(cell))}</td>"
-                for cell in (m.rank, *m.coordinates.values(), m.state, m.pid or "", m.node)
-            )
-            + "</tr>"
-            for m in found
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return Rows(
+            {"rank": m.rank, **m.coordinates, "state": m.state, "process": m.pid or None, "node": m.node} for m in found
+        )._repr_html_()
 
 
 def _group_of(handles: list[ActorHandle[Any]], shape: Shape, on_death: Any, ranks: tuple[int, ...]) -> ActorGroup[Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..exceptions import ActorDiedError, CellmeshError, GroupMemberDiedError, SessionError
 from ..observe.actor_life import death_in_words
 from ..scheduler.sync.threads import ServiceThread
-from ..session.current import current
+from ..session.current import current, of_client
 from ..session.futures import without_frames
 from ..submit.actor import ActorHandle, find_actor
 from ..submit.placement_groups import PlacementGroup
@@ -22,6 +22,7 @@ from .shape import Shape
 
 if TYPE_CHECKING:
     from ..objstore._core import ActorPlace, Client
+    from ..session.session import Session
     from .on_death import OnDeath
 
 KILLED_WITHIN_S = 10.0  # its machine is lost if it takes longer
@@ -64,13 +65,24 @@ class Members:
             weakref.finalize(self, _give_back, client, reserved, self._places).atexit = False
 
     @property
+    def session(self) -> Session:
+        """The session that they are of.
+
+        Raises
+        ------
+        SessionClosedError
+            It has ended.
+        """
+        return of_client(self.handles[0]._cellmesh_ref.client)
+
+    @property
     def class_name(self) -> str:
         """Of all of them."""
         return self.handles[0]._cellmesh_blueprint.class_name
 
     def found_again(self, ranks: Iterable[int]) -> None:
         """Take those that another process has made in the place of dead ones."""
-        of = current()
+        of = self.session
         for rank in ranks:
             handle = self.handles[rank]
             if of.client.actor_state(handle._cellmesh_ref) == "dead":
@@ -110,7 +122,7 @@ class Members:
             )
         with self._lock:
             old = self.handles[rank]
-            of = current()
+            of = self.session
             of.note_killed(of.client.kill_actor(old._cellmesh_ref, True))
             _wait_for_end(old)
             made = self.again(rank)

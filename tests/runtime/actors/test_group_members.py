@@ -134,6 +134,21 @@ def test_members_end_with_the_handle_after_the_calls_made(cm: ModuleType, flag: 
     wait_until(lambda: not pids(cm), what="the end of the members, and of where they met")
 
 
+def test_a_group_outlives_its_session_as_a_word() -> None:
+    with cellmesh.init(num_cpus=1):
+        workers = cellmesh.group(Member, 2)
+        call = workers.rank
+        refs = call.remote()
+        assert cellmesh.get(refs) == [0, 1]
+    assert repr(workers) == "<group Member of 2 members: its session has ended>"
+    assert "its session has ended" in workers._repr_html_()
+    assert repr(refs) == "<refs of Member.rank by rank 0-1: its session has ended>"
+    for use in (call.remote, lambda: workers.members, lambda: workers.restart(0), lambda: call.scatter([1, 2])):
+        with pytest.raises(cellmesh.exceptions.SessionClosedError):
+            use()
+    assert not cellmesh.is_initialized()
+
+
 def test_a_handle_of_one_keeps_that_one(cm: ModuleType) -> None:
     workers = cm.group(Member, 3)
     one = workers[1]
