@@ -587,6 +587,93 @@ def actor_n_n_arg(b):
     b.rate(lambda: ray.get([c.batch_arg.remote(500) for c in cs]), 1000)
 
 
+GROUP = "groups of actors"
+
+
+def eight(b):
+    """Eight actors as the API has them together: a group where there are groups, else a list."""
+    return ray.group(Actor, 8) if hasattr(ray, "group") else [b.actor(Actor) for _ in range(8)]
+
+
+def call_all(actors):
+    """The refs of a call of each."""
+    return [a.small_value.remote() for a in actors] if type(actors) is list else actors.small_value.remote()
+
+
+@workload("calls/s")
+def group_loop(b):
+    """Eight actors called in a loop over their handles, ten times, then all the values."""
+    actors = [b.actor(Actor) for _ in range(8)]
+    b.rate(lambda: ray.get([ref for _ in range(10) for ref in call_all(actors)]), 80)
+
+
+@workload("calls/s")
+def group_call(b):
+    """The same calls of a group, where the API has groups."""
+    actors = eight(b)
+    b.rate(lambda: ray.get([ref for _ in range(10) for ref in call_all(actors)]), 80)
+
+
+@workload("calls/s")
+def group_1mb(b):
+    """Eight actors given 1 MB by value: stored once by a group."""
+    a, actors = np.ones(MB // 8), eight(b)
+    if type(actors) is list:
+        b.rate(lambda: ray.get([actor.small_value_arg.remote(a) for actor in actors]), 8)
+    else:
+        b.rate(lambda: ray.get(actors.small_value_arg.remote(a)), 8)
+
+
+@workload("calls/s")
+def group_1mb_loop(b):
+    """The same with one `put` by hand and a loop over handles."""
+    a, actors = np.ones(MB // 8), [b.actor(Actor) for _ in range(8)]
+
+    def go():
+        ref = ray.put(a)
+        ray.get([actor.small_value_arg.remote(ref) for actor in actors])
+
+    b.rate(go, 8)
+
+
+def made(b, make):
+    """Until what is made has answered; it is gone before the next."""
+
+    def go():
+        t0 = now()
+        actors = make()
+        ray.get(list(call_all(actors)))
+        took = now() - t0
+        for a in actors:
+            ray.kill(a)
+        return took
+
+    b.latency(go)
+
+
+def make_eight():
+    actor = ray.remote(num_cpus=0)(Actor)
+    return [actor.remote() for _ in range(8)]
+
+
+@workload("ms")
+def group_made_1(b):
+    """One actor made, until it has answered."""
+    made(b, lambda: [ray.remote(num_cpus=0)(Actor).remote()])
+
+
+@workload("ms")
+def group_made_8_loop(b):
+    """Eight actors made in a loop, until all have answered: eight processes begin."""
+    made(b, make_eight)
+
+
+@workload("ms")
+def group_made_8(b):
+    """Likewise as a group, where there are groups."""
+    made(b, (lambda: ray.remote(num_cpus=0)(Actor).group(8)) if hasattr(ray, "group") else make_eight)
+
+
 GROUP = "async actors"
 
 

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from .api import save_checkpoint as save_checkpoint
     from .api import timeline as timeline
     from .errors.serializability import inspect_serializability as inspect_serializability
+    from .groups.actor_group import ActorGroup as ActorGroup
+    from .groups.inside import current_group as current_group
+    from .groups.making import group as group
+    from .groups.ref_group import RefGroup as RefGroup
     from .objects import get as get
     from .objects import put as put
     from .output.progress import progress as progress
@@ -57,9 +61,9 @@ if TYPE_CHECKING:
     from .submit.actor_class import ActorClass as ActorClass
     from .submit.generator import ObjectRefGenerator as ObjectRefGenerator
     from .submit.remote_function import RemoteFunction as RemoteFunction
-    from .tasks.groups import group as group
     from .tasks.periodic import every as every
     from .tasks.resubmission import retry as retry
+    from .tasks.task_groups import task_group as task_group
     from .waiting import as_completed as as_completed
     from .waiting import wait as wait
 
@@ -93,8 +97,12 @@ _HOMES = {
     "ActorClass": "submit.actor_class",
     "ActorHandle": "submit.actor",
     "method": "submit.actor_blueprint",
+    "ActorGroup": "groups.actor_group",
+    "current_group": "groups.inside",
+    "group": "groups.making",
+    "RefGroup": "groups.ref_group",
     "every": "tasks.periodic",
-    "group": "tasks.groups",
+    "task_group": "tasks.task_groups",
     "ObjectRef": "refs",
     "ObjectRefGenerator": "submit.generator",
     "progress": "output.progress",

@@ -16,6 +16,7 @@ from .submit.described import takes_options
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from .groups.actor_group import ActorGroup
     from .refs import ObjectRef
     from .submit.actor import ActorHandle
     from .submit.actor_class import ActorClass
@@ -224,17 +225,22 @@ def _other_sessions(of: Session) -> str:
     )
 
 
-def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
+def kill(actor: ActorHandle[Any] | ActorGroup[Any], *, no_restart: bool = True) -> None:
     """End an actor's process at once; running and queued calls raise ActorDiedError.
 
     Parameters
     ----------
-    actor : ActorHandle
+    actor : ActorHandle, or ActorGroup for all its members
     no_restart : bool
         False: an actor with restarts left is started again, as after a crash.
     """
+    from .groups.actor_group import ActorGroup
     from .submit.actor import ActorHandle
 
+    if isinstance(actor, ActorGroup):
+        for member in actor:
+            kill(member, no_restart=no_restart)
+        return
     if not isinstance(actor, ActorHandle):
         raise TypeError(
             f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)"

@@ -15,9 +15,11 @@
     ├── ActorAlreadyExistsError    (also a ValueError) the name is that of another actor
     ├── ActorError
     │   ├── ActorDiedError         it ended, was killed, crashed, or its constructor raised
-    │   │   └── ActorPlacementGroupRemoved  ... or its placement group was removed
+    │   │   ├── ActorPlacementGroupRemoved  ... or its placement group was removed
+    │   │   └── GroupMemberDiedError  ... and was a member of a group that needs all of them
     │   ├── ActorUnavailableError  it is being restarted; the call may have been executed
     │   └── PendingCallsLimitExceeded  it has as many calls as max_pending_calls allows; this one was not made
+    ├── GroupPlacementError        (also a ValueError) the machines cannot hold an actor group
     ├── GetTimeoutError            (also a TimeoutError) the values were not there in time
     ├── RuntimeEnvSetupError       the runtime_env of a task or actor could not be set up
     ├── ObjectLostError            the object's memory is gone, or its file
@@ -61,6 +63,8 @@ __all__ = [
     "ClusterError",
     "ForkedClientError",
     "GetTimeoutError",
+    "GroupMemberDiedError",
+    "GroupPlacementError",
     "HeadUnreachableError",
     "InfeasibleResourcesWarning",
     "LargeClosureWarning",
@@ -300,12 +304,31 @@ class ActorPlacementGroupRemoved(ActorDiedError):
     """The placement group that the actor ran in was removed."""
 
 
+class GroupMemberDiedError(ActorDiedError):
+    """A member of an actor group is dead, and the call was to reach it.
+
+    Attributes
+    ----------
+    rank : int
+        Which one.
+    cause : BaseException or None
+        What its constructor raised, if it did; else the ActorDiedError of the call that it did not serve, if there was
+        one.
+    """
+
+    rank: int = -1
+
+
 class ActorUnavailableError(ActorError):
     """The actor is being restarted. Whether the call was executed is not known, unless the text says so."""
 
 
 class PendingCallsLimitExceeded(ActorError):
     """The actor has as many calls queued or running as its option `max_pending_calls` allows. The call was not made."""
+
+
+class GroupPlacementError(CellmeshError, ValueError):
+    """The machines cannot hold an actor group together; the text says what each has, and what is free."""
 
 
 class GetTimeoutError(CellmeshError, TimeoutError):

@@ -4,8 +4,8 @@ methods.
     [tool.mypy]
     plugins = ["cellmesh.mypy_plugin"]
 
-With it `Counter.remote(...)` is known where `Counter` is decorated, and `handle.add.remote(...)` has the types of
-`Counter.add`.
+With it `Counter.remote(...)` and `Counter.group(...)` are known where `Counter` is decorated, and
+`handle.add.remote(...)` has the types of `Counter.add`, for a handle of an actor or of a group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mypy.types import AnyType, CallableType, FunctionLike, Instance, Parameters
 HANDLE = "cellmesh.submit.actor.ActorHandle"
 CLASS = "cellmesh.submit.actor_class.ActorClass"
 MARK = "cellmesh"  # in the metadata of classes that are decorated
-OF_CLASSES = ("remote", "options")
+GROUP = "cellmesh.groups.actor_group.ActorGroup"
+OF_CLASSES = ("remote", "options", "group")
 AWAITED = {"typing.Coroutine": 2, "typing.Awaitable": 0}  # number of the argument that says what comes of it
 YIELDED = ("typing.Generator", "typing.Iterator", "typing.AsyncGenerator", "typing.AsyncIterator")
 
@@ -41,6 +42,8 @@ class CellmeshPlugin(Plugin):
             return None
         if owner == CLASS:
             return (lambda ctx: _of_actor_class(ctx, name)) if name not in OF_CLASSES else None
+        if owner == GROUP:
+            return lambda ctx: _of_group(ctx, name)
         return (lambda ctx: _of_handle(ctx, name)) if owner == HANDLE else None
 
 
@@ -102,6 +105,16 @@ def _of_handle(ctx: AttributeContext, name: str) -> Type:
         submitted = AnyType(TypeOfAny.special_form)
     parameters = Parameters(method.arg_types, method.arg_kinds, method.arg_names)
     return Instance(_class(ctx, "cellmesh.submit.actor", "ActorMethod"), [parameters, value, submitted])
+
+
+def _of_group(ctx: AttributeContext, name: str) -> Type:
+    """`workers.method` is a `GroupMethod` with the method's types; what the group has itself goes before it."""
+    if isinstance(ctx.type, Instance) and ctx.type.type.get(name) is not None:
+        return ctx.default_attr_type
+    of_one = get_proper_type(_of_handle(ctx, name))
+    if not isinstance(of_one, Instance) or of_one.type.name != "ActorMethod":
+        return of_one
+    return Instance(_class(ctx, "cellmesh.groups.calls", "GroupMethod"), of_one.args[:2])
 
 
 def _returned(ctx: AttributeContext, returned: Type) -> tuple[Type, Type]:

@@ -13,6 +13,7 @@ from .session.current import current, process
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .groups.ref_group import RefGroup
     from .typed import T0, T1, T2, K, ListOf, Nested
 
 T = TypeVar("T")
@@ -20,6 +21,12 @@ T = TypeVar("T")
 
 @overload
 def get(refs: ObjectRef[T], timeout: float | None = None, *, readonly: bool = False) -> T: ...
+@overload
+def get(refs: RefGroup[T], timeout: float | None = None, *, readonly: bool = False) -> list[T]: ...  # pyright: ignore[reportOverlappingOverload] (a RefGroup is a tuple too, and comes first)
+@overload
+def get(  # pyright: ignore[reportOverlappingOverload] (likewise: it comes before tuples)
+    refs: RefGroup[T], timeout: float | None = None, *, return_exceptions: bool, readonly: bool = False
+) -> list[T | BaseException]: ...
 @overload
 def get(
     refs: tuple[ObjectRef[T0], ObjectRef[T1]], timeout: float | None = None, *, readonly: bool = False
@@ -106,8 +113,11 @@ def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = Fa
     client = current().client
     if type(refs) is ObjectRef:  # of a session that has ended
         return client.get(refs, timeout, return_exceptions=return_exceptions, readonly=readonly)
+    from .groups.ref_group import RefGroup, values_of
     from .tasks.containers import filled, refs_of
 
+    if type(refs) is RefGroup:
+        return values_of(refs, timeout, return_exceptions, readonly)
     values = client.get(
         refs_of(refs, "get", ordered=True), timeout, return_exceptions=return_exceptions, readonly=readonly
     )

@@ -91,10 +91,9 @@ class ActorHandle(Generic[C]):
 
     def __repr__(self) -> str:
         blueprint = self._cellmesh_blueprint
-        name = f" {blueprint.name!r}" if blueprint.name else ""
+        name = f" {blueprint.name!r}" if blueprint.name and blueprint.name != blueprint.label else ""
         return (
-            f"<actor {blueprint.class_name}{name} {short_id(self._cellmesh_ref.hex())}: "
-            f"{life_in_words(self._cellmesh_ref)}>"
+            f"<actor {blueprint.label}{name} {short_id(self._cellmesh_ref.hex())}: {life_in_words(self._cellmesh_ref)}>"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -117,7 +116,7 @@ class ActorMethod(Maps[Callable[P, R], S], Mappable):
         self.__name__ = name
         self._described = blueprint.methods.get(name) or BUILT_IN[name]
         self.__doc__ = self._described.doc
-        self.__qualname__ = f"{blueprint.class_name}.{name}"
+        self.__qualname__ = f"{blueprint.label}.{name}"
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -33,6 +33,11 @@ class Method:
     is_generator: bool = False
 
 
+# Which member of a group an actor is: rank, size, the name and size of each dimension, and what a death means for the
+# others (`cellmesh.groups`).
+Member = tuple[int, int, tuple[tuple[str, int], ...], str]
+
+
 @dataclass(frozen=True)
 class Blueprint:
     """What a handle must know of its actor."""
@@ -43,6 +48,12 @@ class Blueprint:
     max_task_retries: int
     methods: dict[str, Method]
     groups: tuple[str, ...]  # names of its concurrency groups; that without a name comes before them
+    member: Member | None = None
+
+    @property
+    def label(self) -> str:
+        """What messages call it: of a group's member "Trainer[3]"."""
+        return self.class_name if self.member is None else f"{self.class_name}[{self.member[0]}]"
 
 
 # What every actor can do: end once the calls made before have ended, which `kill` does not wait for.
@@ -60,18 +71,19 @@ BUILT_IN = {
 
 
 # The value of an actor object: class name, actor's name, namespace, max_task_retries, the pickled table of methods,
-# which is the same for all actors of the class, and the names of concurrency groups.
-Meta = tuple[str, str, str, int, bytes, tuple[str, ...]]
+# which is the same for all actors of the class, the names of concurrency groups, and which member of a group it is.
+Meta = tuple[str, str, str, int, bytes, tuple[str, ...], Member | None]
 
 
 def blueprint_of(meta: Meta) -> Blueprint:
     """The blueprint in an actor object's value."""
-    class_name, name, namespace, max_task_retries, methods, groups = meta
-    return Blueprint(class_name, name, namespace, max_task_retries, _methods_of(methods), groups)
+    class_name, name, namespace, max_task_retries, methods, groups, member = meta
+    return Blueprint(class_name, name, namespace, max_task_retries, methods_of(methods), groups, member)
 
 
 @lru_cache(maxsize=256)
-def _methods_of(data: bytes) -> dict[str, Method]:
+def methods_of(data: bytes) -> dict[str, Method]:
+    """The table that is pickled there."""
     table = pickle.loads(data)
     return {name: Method(*fields) for name, fields in table.items()}
 

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import sys
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
@@ -24,18 +24,20 @@ from .resource_requests import placed
 from .signatures import Spec, call_check, signature_of, spec_of
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing import Literal, Unpack
 
+    from ..groups.actor_group import ActorGroup
     from ..typed import ActorOptions
     from .export import Made
 
 from .actor import ActorHandle, find_actor
-from .actor_blueprint import Method, blueprint_of, group_number
+from .actor_blueprint import Member, Method, blueprint_of, group_number
 
 # Special methods that Python calls on its own, or that a handle has itself; all others can be called by name, as
 # `handle.__len__.remote()`.
 _AUTOMATIC = {"__del__", "__getattr__", "__getattribute__", "__post_init__", "__set_name__"}
 NOT_METHODS = _AUTOMATIC.union(dir(object), dir(type)) - {"__call__"}
+OWN_NAMES = ("group", "options", "remote")  # of an `ActorClass`
 ASYNC_CONCURRENCY = 1000  # calls that an actor with async methods has under way at a time unless told otherwise
 
 
@@ -162,7 +164,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
             delattr(self._cellmesh_export.code, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(self._cellmesh_export.code), "options", "remote"})
+        return sorted({*dir(self._cellmesh_export.code), *OWN_NAMES})
 
     def __instancecheck__(self, instance: Any) -> bool:
         return isinstance(instance, self._cellmesh_export.code)
@@ -224,6 +226,21 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
             self._cellmesh_variants[key] = variant
         return variant
 
+    def group(
+        self,
+        n: int | None = None,
+        /,
+        *args: Any,
+        shape: Mapping[str, int] | None = None,
+        strategy: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] | None = None,
+        on_death: Literal["fail", "restart", "shrink"] = "fail",
+        **kwargs: Any,
+    ) -> ActorGroup[C]:
+        """`cellmesh.group` of this class: `Trainer.options(num_gpus=1).group(8, lr=0.1)`."""
+        from .. import group
+
+        return group(self, n, *args, shape=shape, strategy=strategy, on_death=on_death, **kwargs)
+
     def _cellmesh_get_or_create(self, of: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle[C]:
         name = self._cellmesh_options.get("name")
         if name is None:
@@ -238,14 +255,24 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
                 if find_actor(of, name, self._cellmesh_options.get("namespace")) is None:
                     raise
 
-    def _cellmesh_create(self, of: Session, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ActorHandle[C]:
-        options, described = self._cellmesh_options, self._cellmesh_described()
+    def _cellmesh_create(
+        self,
+        of: Session,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: Options | None = None,
+        member: Member | None = None,
+    ) -> ActorHandle[C]:
+        """Start an actor; with other options than the class's, and as a group's member, if they are given."""
+        described = self._cellmesh_described()
+        options = self._cellmesh_options if options is None else options
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
         if name and not _is_free(of, name, namespace):
             raise _taken(name, namespace)
         demand, hold = resource_demand("actor", options)
         groups = options.get("concurrency_groups", {})
-        meta = self.__name__, name, namespace, options.get("max_task_retries", 0), described.methods, tuple(groups)
+        retries = options.get("max_task_retries", 0)
+        meta = self.__name__, name, namespace, retries, described.methods, tuple(groups), member
         blueprint = blueprint_of(meta)
         for method_name, found in blueprint.methods.items():
             group_number(blueprint, f"{self.__name__}.{method_name}", found.options)
@@ -265,7 +292,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
                 name=name,
                 namespace=namespace,
                 max_restarts=options.get("max_restarts", 0),
-                max_task_retries=options.get("max_task_retries", 0),
+                max_task_retries=retries,
                 max_concurrency=max_concurrency,
                 ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
                 detached=options.get("lifetime") == "detached",
@@ -331,9 +358,7 @@ def _is_own(name: str) -> bool:
 
     So are names in underscores: protocols (pickle, IPython's display) ask for them.
     """
-    return (
-        name in ("remote", "options") or name.startswith("_cellmesh_") or (name.startswith("_") and name.endswith("_"))
-    )
+    return name in OWN_NAMES or name.startswith("_cellmesh_") or (name.startswith("_") and name.endswith("_"))
 
 
 def _empty_class() -> ActorClass[Any]:

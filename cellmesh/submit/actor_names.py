@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..objstore._core import Ref
     from ..session.session import Session
 
+GROUP_NAMESPACE = "group "  # and what is the group's own: there its members find each other
 FAILED = "an actor's name could not be looked up in the cluster"
 
 
@@ -33,10 +34,12 @@ def names(of: Session) -> list[tuple[str, str]]:
 
 
 def living(of: Session) -> list[tuple[str, str]]:
-    """(namespace, name) of the living actors that have names: of the session, and in a cluster of all its machines."""
+    """(namespace, name) of the living actors that were given names: of the session, in a cluster of all machines."""
     found = [
         (actor["meta"][2], actor["meta"][1])
         for actor in of.client.actors()
         if actor["state"] != "dead" and actor["meta"] and actor["meta"][1] and actor["meta"][2] != AGENT_NAMESPACE
     ]
-    return [*found, *(entry for entry in names(of) if entry not in found)] if of.in_cluster else found
+    if of.in_cluster:
+        found += [entry for entry in names(of) if entry not in found]
+    return [entry for entry in found if not entry[0].startswith(GROUP_NAMESPACE)]

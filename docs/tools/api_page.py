@@ -17,10 +17,13 @@ from docstring_parser.common import DocstringStyle
 
 import cellmesh as cm
 from cellmesh import exceptions, state, util
+from cellmesh.groups.actor_group import GroupMember
+from cellmesh.groups.calls import GroupMethod
+from cellmesh.groups.inside import CurrentGroup
 from cellmesh.output.progress import Progress
 from cellmesh.submit.mapping import Results
-from cellmesh.tasks.groups import TaskGroup
 from cellmesh.tasks.periodic import Periodic
+from cellmesh.tasks.task_groups import TaskGroup
 from cellmesh.type_variables import HIDDEN
 from cellmesh.util import shared_sync
 
@@ -41,7 +44,7 @@ SECTIONS = {
         "ActorHandle",
         "method",
         "get_actor",
-        "group",
+        "task_group",
         "every",
         "retry",
         "kill",
@@ -52,6 +55,7 @@ SECTIONS = {
         "get_runtime_context",
         "get_gpu_ids",
     ),
+    "Actor groups": ("group", "ActorGroup", "RefGroup", "current_group"),
     "Objects and futures": (
         "get",
         "put",
@@ -73,7 +77,15 @@ SECTIONS = {
     ),
 }
 # What is not made by its class, but returned: shown without a constructor.
-RETURNED = {"Results": Results, "TaskGroup": TaskGroup, "Periodic": Periodic, "Progress": Progress}
+RETURNED = {
+    "Results": Results,
+    "TaskGroup": TaskGroup,
+    "GroupMethod": GroupMethod,
+    "GroupMember": GroupMember,
+    "CurrentGroup": CurrentGroup,
+    "Periodic": Periodic,
+    "Progress": Progress,
+}
 # Methods that have these names are Python's affair, and internal ones begin with an underscore.
 SHOWN_SPECIAL = ("__await__",)
 WIDTH = 110

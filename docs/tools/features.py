@@ -204,8 +204,15 @@ FEATURES: dict[str, list[tuple[str, str, str, str, str]]] = {
             "Tasks that end together",
             "could",
             "",
-            "group",
-            "runtime/tasks/test_groups.py::leaving_the_block_waits_for_all",
+            "task_group",
+            "runtime/tasks/test_task_groups.py::leaving_the_block_waits_for_all",
+        ),
+        (
+            "Actors that are made, called and ended as a group",
+            "should",
+            "",
+            "group, RefGroup, current_group",
+            "runtime/actors/test_group_calls.py::a_call_reaches_every_member_in_rank_order",
         ),
         (
             "A failure keeps its frames",

@@ -179,6 +179,23 @@ static PyObject *client_actor_state(ClientObject *c, PyObject *ref)
     return PyUnicode_FromString(actor_state_name(atomic_load(&actor_at(&c->s, actor)->state)));
 }
 
+/* Asked before each call of a group, so it takes no lock and makes no objects. */
+static PyObject *client_first_dead(ClientObject *c, PyObject *refs)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!PyList_Check(refs))
+        return PyErr_Format(PyExc_TypeError, "expected a list of ObjectRefs, not %s", Py_TYPE(refs)->tp_name);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(refs); i++) {
+        uint32_t actor;
+        if (parse_actor_ref(c, PyList_GET_ITEM(refs, i), &actor) < 0)
+            return NULL;
+        if (atomic_load(&actor_at(&c->s, actor)->state) == ACTOR_DEAD)
+            return PyLong_FromSsize_t(i);
+    }
+    return PyLong_FromLong(-1);
+}
+
 /* How a dead one has ended: fields that do not change any more. */
 PyObject *death_of(ClientObject *c, const struct actor_slot *a)
 {
@@ -254,6 +271,8 @@ PyMethodDef actor_methods[] = {
      "get_actor(name, namespace, /)\n--\n\nThe living actor of that name, or None."},
     {"actor_state", (PyCFunction)client_actor_state, METH_O,
      "actor_state(ref, /)\n--\n\npending, alive, restarting or dead."},
+    {"first_dead", (PyCFunction)client_first_dead, METH_O,
+     "first_dead(refs, /)\n--\n\nWhich of a list of actors' refs is the first whose actor is dead; -1: none."},
     {"actor_death", (PyCFunction)client_actor_death, METH_O,
      "actor_death(ref, /)\n--\n\nThe ActorDeath of a dead actor, else None."},
     {"actor_place", (PyCFunction)client_actor_place, METH_O,

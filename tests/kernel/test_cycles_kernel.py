@@ -144,11 +144,18 @@ CELLS = {
         "del f, executor",
     ],
     "map": ["list(double.map(range(3)))", "it = double.map(iter(range(10**9)))\nnext(it)", "del it"],
-    "group": [
-        "with cm.group() as g: ref = g.submit(double, 1)",
+    "task group": [
+        "with cm.task_group() as g: ref = g.submit(double, 1)",
         # Not shown: what shows a group of errors, IPython's, leaves it in a cycle.
-        "try:\n    with cm.group() as g: g.submit(fail, 1)\nexcept ExceptionGroup: pass",
+        "try:\n    with cm.task_group() as g: g.submit(fail, 1)\nexcept ExceptionGroup: pass",
         "del g, ref",
+    ],
+    "actor group": [
+        "pair = cm.group(Adder.options(num_cpus=0.5), 2, 1)\nrefs = pair.add.remote(1)\ncm.get(refs)",
+        "pair",
+        "refs",
+        "pair[1:]",
+        "del pair, refs",
     ],
     "graph": ["%graph", "cm.get([double.remote(i) for i in range(3)])", "%graph"],
     "actor card": ["adder = Adder.options(num_cpus=1).remote(1)\ncm.get(adder.add.remote(1))", "adder", "del adder"],

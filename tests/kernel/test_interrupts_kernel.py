@@ -73,7 +73,7 @@ WORK = {
     "a map": "while True:\n    assert list(slow.map(range(3))) == [0, 1, 2]\n    assert sum(add.map(range(200), "
     "range(200))) == 39_800",
     "a map as they come": "import itertools\nfor n, _ in enumerate(slow.map(itertools.count(), ordered=False)): pass",
-    "groups": "while True:\n    with cm.group() as g:\n        refs = [g.submit(slow, i) for i in range(3)]\n    "
+    "groups": "while True:\n    with cm.task_group() as g:\n        refs = [g.submit(slow, i) for i in range(3)]\n    "
     "assert cm.get(refs) == [0, 1, 2]",
     "a remote cell": f"%%remote --wait\n{BEGUN}n = 0\nwhile True:\n    n += 1\n    time.sleep(0.001)",
     "remote cells": "for i in range(100_000):\n"

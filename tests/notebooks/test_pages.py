@@ -15,7 +15,7 @@ import pytest
 from nbclient import NotebookClient
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("pitfalls.md", "how-to.md", "shared-memory.md", "tune.md", "train.md", "rl.md")
+PAGES = ("pitfalls.md", "how-to.md", "shared-memory.md", "groups.md", "tune.md", "train.md", "rl.md")
 BLOCK = re.compile(r"```(?P<language>python|text)(?: raises=(?P<error>\w+))?\n(?P<body>.*?)```", re.S)
 
 

@@ -58,6 +58,7 @@ ORDER = (
     "cellmesh/pickled_refs.py",
     "cellmesh/submit",
     "cellmesh/tasks",
+    "cellmesh/groups",
     "cellmesh/typed.py",
     "cellmesh/state.py",
     "cellmesh/recording.py",
@@ -96,6 +97,7 @@ ORDER = (
 OF_THE_PACKAGE = {
     "cellmesh/cli/main.py": {"__version__"},
     "cellmesh/session/current.py": {"init"},
+    "cellmesh/submit/actor_class.py": {"group"},
     "cellmesh/startup/context.py": {"__version__"},
     "cellmesh/tune/running/host.py": {"__version__"},
 }
@@ -132,6 +134,10 @@ IMPURE_CALLS = {"open", "input"}
 PURE = (
     "cellmesh/exceptions.py",
     "cellmesh/front_end.py",
+    "cellmesh/groups/arguments.py",
+    "cellmesh/groups/fitting.py",
+    "cellmesh/groups/on_death.py",
+    "cellmesh/groups/shape.py",
     "cellmesh/ids.py",
     "cellmesh/observe/selecting.py",
     "cellmesh/observe/states.py",

@@ -130,6 +130,32 @@ async def methods() -> None:
     cm.kill(counter, no_restart=False)
 
 
+def groups(any_group: cm.ActorGroup[Any]) -> None:
+    workers = cm.group(CounterActor, 4, step=2)
+    assert_type(workers, cm.ActorGroup[Counter])
+    assert_type(CounterActor.group(shape={"dp": 2}, strategy="PACK"), cm.ActorGroup[Counter])
+    assert_type(cm.group(Counter, dp=2, pp=2, on_death="shrink"), cm.ActorGroup[Counter])
+    assert_type(workers[2:].where(lambda member: member.rank > 2).at(dp=0), cm.ActorGroup[Counter])
+    assert_type(workers[3], cm.ActorHandle[Counter])
+    assert_type(next(iter(workers)), cm.ActorHandle[Counter])
+    assert_type(workers.restart(0), cm.ActorHandle[Counter])
+    refs: cm.RefGroup[int] = workers.add.remote(1)
+    assert_type(cm.get(refs), list[int])
+    assert_type(cm.get(refs, return_exceptions=True), list[int | BaseException])
+    assert_type(refs[0], cm.ObjectRef[int])
+    assert_type(refs[1:], cm.RefGroup[int])
+    ready, rest = cm.wait(refs, num_returns=2)
+    assert_type(ready, list[cm.ObjectRef[int]])
+    cm.cancel(refs)
+    workers.add.scatter([1, 2, 3, 4])
+    cm.get(workers.add.options(name="a").reduce(max, 1))
+    any_group.anything.remote(1, x=2)
+    here = cm.current_group()
+    here.peers[(here.rank + 1) % here.size].add.remote(1)
+    here.barrier(timeout=3)
+    cm.kill(workers)
+
+
 def handles(counter: cm.ActorHandle[Counter], any_actor: cm.ActorHandle[Any], actor_class: cm.ActorClass[Counter]) -> None:
     found: cm.ActorHandle[Counter] = cm.get_actor("c")
     cm.get_actor("c", namespace="other")

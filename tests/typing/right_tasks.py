@@ -229,12 +229,12 @@ async def many() -> None:
         assert_type(outcome, dict[str, int] | BaseException)
     for value in scale.starmap([(1, 2.0)], chunksize=1):
         assert_type(value, float)
-    with cm.group() as group:
+    with cm.task_group() as group:
         assert_type(group.submit(scale, 1), cm.ObjectRef[float])
         assert_type(group.submit(scale.options(num_cpus=1), x=cm.put(1)), cm.ObjectRef[float])
         assert_type(group.add(scale.remote(1)), cm.ObjectRef[float])
         assert_type(group.submit(count, 1), cm.ObjectRefGenerator[int])
-    async with cm.group() as other:
+    async with cm.task_group() as other:
         other.submit(bare)
     assert_type(cm.retry(scale.remote(1)), cm.ObjectRef[float])
     assert_type(cm.retry([scale.remote(1)]), list[cm.ObjectRef[float]])

@@ -80,6 +80,18 @@ def constructors() -> None:
     CounterActor.options(lifetime="forever")  # error: both
 
 
+def groups() -> None:
+    workers = cm.group(CounterActor, 2)
+    workers.add(3)  # error: both
+    workers.ad.remote(3)  # error: mypy
+    workers.add.remote("three")  # error: mypy
+    cm.group(CounterActor, "two")  # error: both
+    cm.group(CounterActor, 2, on_death="ignore")  # error: both
+    cm.group(3, 2)  # error: both
+    workers.restart("1")  # error: both
+    cm.get(workers)  # error: both
+
+
 def handles() -> None:
     counter = CounterActor.remote(3)
     counter.add(3)  # error: both

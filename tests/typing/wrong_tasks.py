@@ -80,7 +80,7 @@ def many() -> None:
     scale.map(1)  # error: both
     for text in scale.map([1]):
         text.upper()  # error: both
-    with cm.group() as group:
+    with cm.task_group() as group:
         group.submit(len, [1])  # error: both
     cm.every(60, len, [1])  # error: both
     cm.retry(3)  # error: both

@@ -223,7 +223,7 @@ def test_functions_may_call_their_parameters_what_they_like(cm: ModuleType) -> N
     assert [cm.get(takes_any.remote(**NAMES)) for _ in range(2)] == [wanted] * 2
     assert cm.get(takes_any.options(num_cpus=0.5).remote(**NAMES)) == wanted
     assert list(takes_any.map([1], kwargs={"kwargs": 3})) == [(1, 0, 3, 0, 0, 0)]
-    with cm.group() as group:
+    with cm.task_group() as group:
         ref = group.submit(takes_any, **NAMES)
     assert cm.get(ref) == wanted
     with cm.every(60, takes_any, **NAMES) as periodic:

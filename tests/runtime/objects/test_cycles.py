@@ -14,6 +14,7 @@ from support.cycle_gc import held, left_by, until_gone
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.exceptions import GroupMemberDiedError
 from cellmesh.util import ActorPool, Executor, Queue
 from cellmesh.util.multiprocessing import Pool
 from cellmesh.util.queue import Empty
@@ -271,29 +272,51 @@ def maps(cm: ModuleType) -> None:
 
 
 def groups(cm: ModuleType) -> None:
-    with cm.group() as g:
+    with cm.task_group() as g:
         ref = g.submit(double, 1)
     assert cm.get(ref) == 2
-    with pytest.raises(ExceptionGroup), cm.group() as g:
+    with pytest.raises(ExceptionGroup), cm.task_group() as g:
         g.submit(fail)
-    with pytest.raises(ExceptionGroup), cm.group() as g:
+    with pytest.raises(ExceptionGroup), cm.task_group() as g:
         cm.get(g.submit(fail))
 
     async def main() -> None:
-        async with cm.group() as g:
+        async with cm.task_group() as g:
             ref = g.submit(double, 1)
         assert await ref == 2
         with pytest.raises(ExceptionGroup):  # asyncio.run() would make a cycle of it
-            async with cm.group() as g:
+            async with cm.task_group() as g:
                 g.submit(fail)
 
     asyncio.run(main())
+
+
+def actor_groups(cm: ModuleType) -> None:
+    group = cm.group(Adder, 2, 1)
+    assert cm.get(group.add.remote(1)) == [2, 2] and repr(group) and group._repr_html_()
+    assert cm.get(group.add.reduce(max, 1)) == 2 and cm.get(group.add.scatter([1, 2]).map(double)) == [4, 6]
+    assert cm.get(group[1:].where(lambda member: member.rank).add.remote(2)) == [3]
+    with pytest.raises(ValueError):
+        cm.get(group.fail.remote())
+    assert len(cm.get(group.fail.remote(), return_exceptions=True)) == 2
+    group.restart(0)
+    cm.kill(group[1])
+    wait_until(lambda: "dead" in repr(group))
+    for call in (group.add.remote, group.add.reduce, group.add.scatter):
+        with pytest.raises(GroupMemberDiedError):
+            call([1])
+    reserved = Adder.options(num_cpus=1).group(2)
+    failed = reserved.fail.remote()
+    cm.kill(reserved)
+    with pytest.raises((ValueError, GroupMemberDiedError)):
+        cm.get(failed)
 
 
 WORK = [
     refs,
     generators,
     handles,
+    actor_groups,
     functions_and_variants,
     classes_and_variants,
     errors,

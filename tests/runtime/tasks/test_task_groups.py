@@ -1,4 +1,4 @@
-"""`group()`: no task outlives its block, and the first failure ends the others."""
+"""`task_group()`: no task outlives its block, and the first failure ends the others."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def state_of(ref) -> str:
 
 
 def test_leaving_the_block_waits_for_all(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with cm.group() as g:
+    with cm.task_group() as g:
         held = g.submit(hold, flag("started"), flag("released"))
         rest = [g.submit(double, i) for i in range(20)]
         adder = Adder.remote()
@@ -77,7 +77,7 @@ def test_leaving_the_block_waits_for_all(cm: ModuleType, flag: Callable[[str], F
 
 
 def test_a_failure_cancels_the_others_while_the_block_goes_on(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         held = g.submit(hold, flag("started"))
         failed = g.submit(fail, flag("started"))
         waiting = g.submit(double, held)
@@ -90,7 +90,7 @@ def test_a_failure_cancels_the_others_while_the_block_goes_on(cm: ModuleType, fl
 
 
 def test_a_group_that_fails_takes_no_more(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         g.submit(fail)
         wait_until(lambda: "failing" in repr(g))
         late = g.add(hold.remote(flag("started")))
@@ -100,7 +100,7 @@ def test_a_group_that_fails_takes_no_more(cm: ModuleType, flag: Callable[[str], 
 
 
 def test_errors_of_tasks_and_of_the_block_come_together(cm: ModuleType) -> None:
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         failed = g.submit(fail)
         cm.wait([failed])
         wait_until(lambda: "failing" in repr(g))
@@ -109,7 +109,7 @@ def test_errors_of_tasks_and_of_the_block_come_together(cm: ModuleType) -> None:
 
 
 def test_a_block_that_failed_because_of_the_others_adds_nothing(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         held = g.submit(hold, flag("started"))
         g.submit(fail, flag("started"))
         cm.get(held)
@@ -117,30 +117,30 @@ def test_a_block_that_failed_because_of_the_others_adds_nothing(cm: ModuleType, 
 
 
 def test_what_the_block_fetched_is_told_once(cm: ModuleType) -> None:
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         cm.get(g.submit(fail))
     (error,) = caught.value.exceptions
     assert isinstance(error, KeyError) and error.__traceback__ is not None
 
 
 def test_an_error_in_the_block_cancels_the_tasks(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with pytest.raises(ExceptionGroup, match="0 of 1 tasks of the group failed") as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup, match="0 of 1 tasks of the group failed") as caught, cm.task_group() as g:
         held = g.submit(hold, flag("started"))
         flag("started").wait()
         raise LookupError("mine")
     assert state_of(held) == "cancelled" and isinstance(caught.value.exceptions[0], LookupError)
-    with pytest.raises(SystemExit), cm.group() as g:
+    with pytest.raises(SystemExit), cm.task_group() as g:
         other = g.submit(hold, flag("other"))
         raise SystemExit
     assert state_of(other) == "cancelled"
 
 
 def test_cancelled_tasks_are_no_failures(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with cm.group() as g:
+    with cm.task_group() as g:
         held = g.submit(hold, flag("started"))
         flag("started").wait()
         cm.cancel(held)
-    with cm.group() as g:
+    with cm.task_group() as g:
         held = g.submit(hold, flag("again"))
         flag("again").wait()
         g.cancel()
@@ -152,7 +152,7 @@ def test_a_dead_worker_is_a_failure(cm: ModuleType) -> None:
     def dies():
         os._exit(3)
 
-    with pytest.raises(ExceptionGroup) as caught, cm.group() as g:
+    with pytest.raises(ExceptionGroup) as caught, cm.task_group() as g:
         g.submit(dies)
     assert isinstance(caught.value.exceptions[0], cm.exceptions.WorkerCrashedError)
 
@@ -160,13 +160,13 @@ def test_a_dead_worker_is_a_failure(cm: ModuleType) -> None:
 def test_a_group_in_a_task_on_the_only_cpu(one_cpu: ModuleType, flag: Callable[[str], Flag]) -> None:
     @one_cpu.remote
     def total(n):
-        with cellmesh.group() as g:
+        with cellmesh.task_group() as g:
             refs = [g.submit(double, i) for i in range(n)]
         return sum(cellmesh.get(refs))
 
     @one_cpu.remote
     def fails():
-        with cellmesh.group() as g:
+        with cellmesh.task_group() as g:
             g.submit(fail)
 
     assert one_cpu.get(total.remote(5)) == 20
@@ -175,7 +175,7 @@ def test_a_group_in_a_task_on_the_only_cpu(one_cpu: ModuleType, flag: Callable[[
 
 
 def test_what_a_group_does_not_take(cm: ModuleType) -> None:
-    g = cm.group()
+    g = cm.task_group()
     with pytest.raises(RuntimeError, match="has not begun"):
         g.submit(double, 1)
     with g:
@@ -193,7 +193,7 @@ def test_what_a_group_does_not_take(cm: ModuleType) -> None:
 
 
 def test_a_session_that_ends_in_the_block_ends_it(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
-    with cm.group() as g:
+    with cm.task_group() as g:
         g.submit(hold, flag("started"))
         cm.shutdown()
 
@@ -201,7 +201,7 @@ def test_a_session_that_ends_in_the_block_ends_it(cm: ModuleType, flag: Callable
 # ---------------------------------------------------------------- async with
 def test_async_with_waits_for_all(cm: ModuleType) -> None:
     async def main():
-        async with cm.group() as g:
+        async with cm.task_group() as g:
             refs = [g.submit(double, i) for i in range(5)]
         return [ref.client.ready(ref) for ref in refs], await asyncio.gather(*refs)
 
@@ -212,7 +212,7 @@ def test_async_with_cancels_the_rest_and_its_own_body(cm: ModuleType, flag: Call
     refs = []
 
     async def main():
-        async with cm.group() as g:
+        async with cm.task_group() as g:
             refs.append(g.submit(hold, flag("started")))
             g.submit(fail, flag("started"))
             await asyncio.Event().wait()  # for ever
@@ -227,7 +227,7 @@ def test_async_with_is_cancelled_from_outside(cm: ModuleType, flag: Callable[[st
     refs = []
 
     async def body():
-        async with cm.group() as g:
+        async with cm.task_group() as g:
             refs.append(g.submit(hold, flag("started")))
 
     async def main():
@@ -251,7 +251,10 @@ def test_async_with_is_cancelled_from_outside(cm: ModuleType, flag: Callable[[st
     ],
 )
 def test_submitting_something_else(cm: ModuleType, submit: Callable, words: str) -> None:
-    with pytest.raises(ExceptionGroup, match="the block of the group raised; 0 of 0 tasks") as raised, cm.group() as g:
+    with (
+        pytest.raises(ExceptionGroup, match="the block of the group raised; 0 of 0 tasks") as raised,
+        cm.task_group() as g,
+    ):
         submit(g)
     assert raised.group_contains(TypeError, match=words)
 
@@ -284,7 +287,7 @@ def interrupt():
 submitted = threading.Event()
 threading.Thread(target=interrupt).start()
 try:
-    with cm.group() as g:
+    with cm.task_group() as g:
         refs = [g.submit(hold), g.submit(hold)]
         submitted.set()
         if {where!r} == "body":

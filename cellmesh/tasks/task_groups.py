@@ -1,4 +1,4 @@
-"""`group()`: tasks that end together. Leaving the block waits for all of them, and the first that fails ends the
+"""`task_group()`: tasks that end together. Leaving the block waits for all of them, and the first that fails ends the
 others.
 """
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def group() -> TaskGroup:
+def task_group() -> TaskGroup:
     """Tasks that end together, as with `asyncio.TaskGroup`: none of them outlives the block.
 
-        with cm.group() as g:
+        with cm.task_group() as g:
             left = g.submit(f, 1)
             right = g.submit(f.options(num_cpus=2), 2)
         print(cm.get([left, right]))        # both have ended
 
-    `async with cm.group() as g` does the same in an event loop.
+    `async with cm.task_group() as g` does the same in an event loop.
 
     Leaving the block waits for all tasks. When one fails, those that have not ended are cancelled at once, and the
     block raises an ExceptionGroup with the errors of all that failed, and with what the block itself has raised. Tasks
@@ -44,7 +44,7 @@ def group() -> TaskGroup:
 
 
 class TaskGroup:
-    """What `group` returns."""
+    """What `task_group` returns."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -159,13 +159,13 @@ class TaskGroup:
 
     def _open(self) -> None:
         if self._state != "new":
-            raise RuntimeError("this group has had its block: each needs one of its own, with cellmesh.group() as g")
+            raise RuntimeError("this group has had its block, and each needs its own: with cellmesh.task_group() as g")
         self._state = "open"
 
     def _check_open(self) -> None:
         if self._state in ("new", "closed"):
             begun = "ended" if self._state == "closed" else "not begun"
-            raise RuntimeError(f"the block of this group has {begun}: with cellmesh.group() as g: g.submit(f, ...)")
+            raise RuntimeError(f"the group's block has {begun}: with cellmesh.task_group() as g: g.submit(f, ...)")
 
     # ---- its tasks
     def _follow(self, ref: Ref) -> None:

@@ -1,0 +1,48 @@
+"""Whether machines can hold a group. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..text import in_resources
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a node has, and what of it is free."""
+
+    name: str
+    total: Mapping[str, float]
+    free: Mapping[str, float]
+
+
+def n_that_fit(bundle: Mapping[str, float], amounts: Mapping[str, float]) -> int | None:
+    """How many such bundles the amounts are enough for; None: any number."""
+    fits = [int((amounts.get(kind, 0.0) + 1e-9) // need) for kind, need in bundle.items() if need]
+    return min(fits) if fits else None
+
+
+def misfit(n: int, bundle: Mapping[str, float], strategy: str, machines: Sequence[Machine]) -> str | None:
+    """Why `n` members of these needs will never fit together, in words; None if they do."""
+    fits = [n if (most := n_that_fit(bundle, machine.total)) is None else min(n, most) for machine in machines]
+    if strategy == "STRICT_SPREAD":
+        most, rule = sum(1 for fit in fits if fit), "each on a machine of its own"
+    elif strategy == "STRICT_PACK":
+        most, rule = max(fits, default=0), "all on one machine"
+    else:
+        most, rule = sum(fits), "together"
+    if most >= n:
+        return None
+    return (
+        f"{n} members with {in_resources(bundle)} each do not fit {rule}: at most {most} do. {there(bundle, machines)}"
+    )
+
+
+def there(bundle: Mapping[str, float], machines: Sequence[Machine]) -> str:
+    """What the machines have of what a member needs, and what of it is free."""
+    return "; ".join(
+        f"{machine.name} has {in_resources({kind: machine.total.get(kind, 0.0) for kind in bundle})}, free "
+        f"{in_resources({kind: machine.free.get(kind, 0.0) for kind in bundle})}"
+        for machine in machines
+    )
