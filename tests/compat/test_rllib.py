@@ -45,6 +45,13 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+# What a result of RLlib 2.60's PPO has, but for what it tells of its own works (timers, perf, fault_tolerance, ...).
+KEYS = """
+    config date done env_runners hostname iterations_since_restore learners node_ip num_env_steps_sampled_lifetime pid
+    time_since_restore time_this_iter_s time_total_s timestamp training_iteration trial_id
+""".split()
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[None]:
     cm.init(num_cpus=2, object_store_memory=256 << 20)
@@ -77,6 +84,10 @@ def small(name: str) -> Any:
     return config.training(**SMALL[name]).debugging(seed=1)
 
 
+def untimed(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result["env_runners"].items() if "throughput" not in name}
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_an_algorithm_by_hand(session: None, tmp_path: Path, name: str) -> None:
     algo = small(name).evaluation(evaluation_duration=3).build()
@@ -84,6 +95,7 @@ def test_an_algorithm_by_hand(session: None, tmp_path: Path, name: str) -> None:
         assert type(algo.algorithm) is getattr(rl, name)
         result = algo.train()
         played = result["env_runners"]
+        assert set(KEYS) <= set(result)
         assert played["num_env_steps_sampled"] == result["num_env_steps_sampled_lifetime"] > 0
         assert -2.0 <= played["episode_return_mean"] == result["episode_reward_mean"] <= 2.0
         assert played["episode_len_mean"] == 1.0 and result["learners"]["default_policy"]
@@ -108,8 +120,9 @@ def test_an_algorithm_by_hand(session: None, tmp_path: Path, name: str) -> None:
     try:
         assert other.config["env_config"] == {"reward": 2.0} and isinstance(other, getattr(algorithms, name))
         resumed = other.train()
-        assert resumed["training_iteration"] == 2
-        assert resumed["env_runners"] == further["env_runners"]
+        assert resumed["training_iteration"] == 2 and resumed["iterations_since_restore"] == 1
+        assert 0 < resumed["time_since_restore"] < resumed["time_total_s"]
+        assert untimed(resumed) == untimed(further)
         other.restore(saved.checkpoint)
         assert other.iteration == 1
     finally:
@@ -130,10 +143,11 @@ def test_updates_go_on_from_a_checkpoint_as_if_there_had_been_none(session: None
         PPO.from_checkpoint(str(tmp_path))
 
 
-def test_evaluation_beside_training(session: None) -> None:
-    algo = small("PPO").evaluation(evaluation_interval=1, evaluation_duration=2).build()
+def test_evaluation_after_training(session: None) -> None:
+    algo = small("PPO").evaluation(evaluation_interval=2, evaluation_duration=2).build()
     assert "evaluation" not in algo.train()
-    assert algo.train()["evaluation"]["env_runners"]["episode_return_mean"] in (-2.0, 0.0, 2.0)
+    evaluated = algo.train()["evaluation"]["env_runners"]
+    assert evaluated["episode_return_mean"] in (-2.0, 0.0, 2.0) and evaluated["num_episodes"] == 2
     algo.stop()
 
 

@@ -257,9 +257,8 @@ def translated(algorithm: str, values: Values) -> dict[str, Any]:
     n_envs = per_runner if each_plays else per_runner * max(1, own["num_workers"])
     if algorithm != "ES":
         own["num_envs"] = n_envs
-    if "evaluation_interval" in given:
-        own["evaluation_interval"] = given.pop("evaluation_interval")
-    own["evaluation_episodes"] = _whole(given.pop("evaluation_duration"), "evaluation_duration", 1)
+    _whole(given.pop("evaluation_interval", 0), "evaluation_interval", 0)
+    _whole(given.pop("evaluation_duration"), "evaluation_duration", 1)
     given.pop("explore")
     model, heads = dict(given.pop("model")), list(given.pop("hiddens", ()))
     hidden = _hidden(algorithm, model)

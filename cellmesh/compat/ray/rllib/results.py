@@ -11,7 +11,7 @@ from ....rl.rllib_names import METRICS
 LOSSES = {"loss/policy": "policy_loss", "loss/value": "vf_loss", "loss/q": "qf_loss", "kl": "mean_kl_loss"}
 _OF_EPISODES = ("episode_return_mean", "episode_return_min", "episode_return_max")
 _ELSEWHERE = (*_OF_EPISODES, "episode_length_mean", "episodes_total", "timesteps_total", "steps_per_s",
-              "training_iteration", "time_total_s", "evaluation_return_mean")  # fmt: skip
+              "training_iteration", "time_total_s")  # fmt: skip
 MODULE = "default_policy"  # the one that RLlib's learners have
 
 
@@ -22,7 +22,7 @@ def result_of(ours: Mapping[str, float], before: Mapping[str, float]) -> dict[st
         return int(ours[name]) - int(before.get(name, 0))
 
     losses = {LOSSES.get(name, name): value for name, value in ours.items() if name not in _ELSEWHERE}
-    found: dict[str, Any] = {
+    return {
         **{old: ours[new] for old, new in METRICS.items() if old.startswith("episode_")},  # as before RLlib 2.31
         "episodes_total": int(ours["episodes_total"]),
         "timesteps_total": int(ours["timesteps_total"]),
@@ -34,14 +34,11 @@ def result_of(ours: Mapping[str, float], before: Mapping[str, float]) -> dict[st
             "num_episodes_lifetime": int(ours["episodes_total"]),
             "num_env_steps_sampled": since("timesteps_total"),
             "num_env_steps_sampled_lifetime": int(ours["timesteps_total"]),
+            "num_env_steps_sampled_lifetime_throughput": ours["steps_per_s"],
         },
         "learners": {MODULE: losses},
         "num_env_steps_sampled_lifetime": int(ours["timesteps_total"]),
-        "num_env_steps_sampled_per_second": ours["steps_per_s"],
     }
-    if "evaluation_return_mean" in ours:
-        found["evaluation"] = {"env_runners": {"episode_return_mean": ours["evaluation_return_mean"]}}
-    return found
 
 
 def evaluation_of(returns: Sequence[float]) -> dict[str, Any]:

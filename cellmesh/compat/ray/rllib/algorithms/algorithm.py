@@ -111,7 +111,7 @@ class Algorithm(Trainable):
         self._training = None
         self._before: dict[str, float] = {}
         self._result: dict[str, Any] = {}
-        self._began = time.time()
+        self._restored = 0, 0.0  # iteration and time of the checkpoint that this went on from
         self._rng = np.random.default_rng(config.seed)
 
     def step(self) -> dict[str, Any]:
@@ -124,7 +124,10 @@ class Algorithm(Trainable):
             self._training = None  # what has raised is at its end
             raise
         found, self._before = _results.result_of(ours, self._before), ours
-        return found
+        interval = self.config.evaluation_interval
+        return (
+            {**found, "evaluation": self.evaluate()} if interval and self.algorithm.iteration % interval == 0 else found
+        )
 
     def train(self) -> dict[str, Any]:
         """One iteration, by hand: `result["env_runners"]["episode_return_mean"]`, `result["learners"]`, ...
@@ -136,6 +139,8 @@ class Algorithm(Trainable):
             **super().train(),
             "time_this_iter_s": self.algorithm.time_s - total,
             "time_total_s": self.algorithm.time_s,
+            "iterations_since_restore": self.iteration - self._restored[0],
+            "time_since_restore": self.algorithm.time_s - self._restored[1],
             "trial_id": self.trial_id,
             "timestamp": int(time.time()),
             "date": time.strftime("%Y-%m-%d_%H-%M-%S"),
@@ -148,7 +153,8 @@ class Algorithm(Trainable):
 
     def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
         """Play `evaluation_duration` episodes, each action the most likely one."""
-        return _results.evaluation_of(self.algorithm.evaluate(self.config.evaluation_duration))
+        seed = int(self._rng.integers(2**31))
+        return _results.evaluation_of(self.algorithm.evaluate(self.config.evaluation_duration, seed))
 
     def compute_single_action(
         self,
@@ -222,6 +228,7 @@ class Algorithm(Trainable):
         """Go on from it, with the configuration of now."""
         self.algorithm.load_checkpoint(checkpoint)
         self.iteration = self.algorithm.iteration
+        self._restored = self.iteration, self.algorithm.time_s
         self._before = {
             "timesteps_total": self.algorithm.timesteps,
             "episodes_total": self.algorithm.episodes.n_ended,

@@ -72,7 +72,7 @@ class AlgorithmConfig:
         return self._take(options)
 
     def evaluation(self, **options: Any) -> Self:
-        """Every `evaluation_interval` iterations, `evaluation_duration` episodes are played beside training."""
+        """Every `evaluation_interval` iterations, `evaluation_duration` episodes are played after training."""
         return self._take(options)
 
     def debugging(self, **options: Any) -> Self:
