@@ -1,5 +1,5 @@
 """`ray.rllib` in today's shape, with cellmesh.rl behind it (`from cellmesh.compat.ray.rllib.algorithms.ppo import
-PPOConfig`); never an algorithm of its own. What there was in 2018 is in `legacy.py`.
+PPOConfig`); never an algorithm of its own (decision 129). What there was in 2018 is in `legacy.py`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""RLlib's options, and what they are here: taken, accepted without effect, or refused with what there is instead.
-Pure.
+"""RLlib's options, and what they are here: taken, accepted without effect, or refused with what there is instead
+(decision 129). Pure.
 """
 
 from __future__ import annotations
