@@ -71,6 +71,18 @@ class Callback:
         """The experiment is over."""
 
 
+def check_callbacks(callbacks: Any) -> None:
+    """`TypeError` unless they are callbacks."""
+    given = f"callbacks={callbacks!r}"
+    if callbacks is not None and not isinstance(callbacks, Sequence):
+        raise TypeError(f"{given}: give a list of them")
+    for callback in callbacks or ():
+        if isinstance(callback, type) and issubclass(callback, Callback):
+            raise TypeError(f"{given}: give an object of it, not the class: {callback.__name__}()")
+        if not isinstance(callback, Callback):
+            raise TypeError(f"{given}: a callback is a tune.Callback, whose methods hear of what happens")
+
+
 class Callbacks:
     """Calls several of them."""
 

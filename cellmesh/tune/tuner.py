@@ -16,7 +16,7 @@ from .. import front_end
 from ..exceptions import GetTimeoutError
 from ..scheduler.node import private_dir
 from . import journal, schedulers, search
-from .callbacks import Callback
+from .callbacks import Callback, check_callbacks
 from .control.actions import Plan
 from .exceptions import ExperimentExistsError
 from .experiment import Experiment, folder_of
@@ -214,6 +214,7 @@ class Tuner:
         if t.time_budget_s is not None:
             check_budget(t.time_budget_s)
         stopper_of(self.run_config.stop)  # which looks at it
+        check_callbacks(self.run_config.callbacks)
         if not callable(self.resources):
             options_of(self.resources)
         self._check_failures_and_checkpoints()

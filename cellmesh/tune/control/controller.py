@@ -390,10 +390,12 @@ class Controller(Processes):
 
     def _look_for_metric(self, trial: Trial) -> None:
         """Say after the first trial that the metric is not among what it reports."""
-        if trial.last is None or trial.has_metric or self.plan.metric is None or self._has_warned_of_metric:
+        if trial.has_metric or self.plan.metric is None or self._has_warned_of_metric:
+            return
+        if trial.last is None and (trial.state is State.ERROR or trial.why):  # it has not come so far
             return
         self._has_warned_of_metric = True
-        text = never_reported(trial.number, self.plan.metric, trial.last)
+        text = never_reported(trial.number, self.plan.metric, trial.last or {})
         if self.plan.needs_metric and not self.closing:
             self._close(f"{text}. The scheduler or the searcher decides by it", failed=True)
         else:

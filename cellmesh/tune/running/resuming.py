@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import journal, schedulers, search
-from ..callbacks import Callback
+from ..callbacks import Callback, check_callbacks
 from ..control.actions import Plan
 from ..exceptions import TuneError
 from ..experiment import Experiment, existing
@@ -80,6 +80,7 @@ def resume(
         raise ValueError(f"errored={errored!r}: it is '', 'restart' or 'resume'")
     if trainable is not None:
         check(trainable)
+    check_callbacks(callbacks)
     folder = existing(name, storage_path)
     have_leave(folder)
     journal.wait_until_free(folder)

@@ -47,6 +47,9 @@ def three(config: dict[str, Any]) -> None:
         ({"search_alg": "tpee", "metric": "i"}, ValueError, "Did you mean 'tpe'"),
         ({"stop": 3}, TypeError, "stop=3"),
         ({"stop": {"i": "much"}}, TypeError, "a bound is a number"),
+        ({"callbacks": [print]}, TypeError, r"callbacks=\[<built-in function print>\]: a callback is a tune.Callback"),
+        ({"callbacks": [tune.Callback]}, TypeError, "an object of it, not the class"),
+        ({"callbacks": tune.Callback()}, TypeError, "a list of them"),
         ({"name": "a/b"}, ValueError, "letters, digits"),
         ({"resources": {"cpu": -1}}, ValueError, "not negative"),
         ({"resources": {"cpu": 1000}}, tune.TuneError, "no machine has"),
@@ -167,6 +170,18 @@ def test_a_metric_that_is_never_reported() -> None:
         _ = found.best
     with pytest.raises(tune.TuneError, match=r"never reported 'scor'.*decides by it"):
         tune.Tuner(three, metric="scor", scheduler="asha", num_samples=20).fit()
+
+
+def test_a_trial_that_reports_nothing() -> None:
+    found = tune.Tuner(lambda config: None, metric="score", num_samples=3).fit()
+    assert found.num_terminated == 3
+    (told,) = found.refresh().told
+    assert re.fullmatch(r"trial \d has never reported 'score', the metric; it reported nothing", told)
+    with pytest.raises(tune.TuneError, match=r"reported nothing\. The scheduler or the searcher decides by it"):
+        tune.Tuner(lambda config: None, metric="score", scheduler="asha", num_samples=3).fit()
+    assert not tune.Tuner(lambda config: None, num_samples=3).fit().refresh().told, "nothing was to be reported"
+    failed = tune.Tuner(lambda config: 1 // 0, metric="score").fit()
+    assert failed.num_errors == 1 and not failed.refresh().told, "its error says enough"
 
 
 def test_a_bound_of_a_metric_that_is_never_reported() -> None:
