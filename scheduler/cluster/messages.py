@@ -790,10 +790,11 @@ class Died(Message, frozen=True, tag="died"):
 
 
 class Flush(Message, frozen=True, tag="flush"):
-    """Send me what tasks of mine have printed by now that ran there. Answered once by `Flushed`, unless the connection
-    is lost."""
+    """Send me what tasks of mine, and those that they have begun, have printed by now that ran there. Answered once by
+    `Flushed`, unless the connection is lost. `wave`: the same in all that one driver's question leads to."""
 
     number: Number
+    wave: Number = 0
 
 
 class Flushed(Message, frozen=True, tag="flushed"):

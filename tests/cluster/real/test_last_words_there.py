@@ -56,6 +56,41 @@ def test_every_line_is_shown(cluster: tuple[Machine, Machine, dict[str, Any]], e
     assert lines["Counter.count"] == [f"call {i}" for i in range(20)], (out, err)
 
 
+def test_lines_of_a_third_machine_are_shown_that_nested_tasks_begin(
+    cluster: tuple[Machine, Machine, dict[str, Any]],
+) -> None:
+    """Its agent knows the machine of the task that began them, not the driver's."""
+    here, mine, head = cluster
+    body = """
+        import subprocess
+
+        @cm.remote(resources={"third": 1}, num_cpus=0)
+        def inner(n):
+            zygote = f"/proc/{os.getppid()}/stat"
+            scheduler = int(open(zygote).read().rpartition(")")[2].split()[1])
+            os.kill(scheduler, 19)
+            subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -CONT {scheduler}"])
+            for i in range(n):
+                print("inner", i)
+            return [os.environ["XDG_RUNTIME_DIR"]]
+
+        @cm.remote
+        def outer(n):
+            found = cm.get(inner.remote(n))
+            print("outer has it")
+            return [*found, os.environ["XDG_RUNTIME_DIR"]]
+
+        where = cm.get(outer.remote(30))
+        assert len({*where, os.environ["XDG_RUNTIME_DIR"]}) == 3, where
+    """
+    with machines(Machine()) as (third,):
+        third.join(head, here.run("token"), "--num-cpus", "0", "--resources", "third=1")
+        out = ends_well(program(mine, head, here.run("token"), body, CPUS="0"))
+    found = re.findall(r"^\((\S+) pid=\d+\b[^)]*\) (.*)$", out, re.MULTILINE)
+    assert [line for who, line in found if who == "inner"] == [f"inner {i}" for i in range(30)], out
+    assert [line for who, line in found if who == "outer"] == ["outer has it"], out
+
+
 def test_the_error_of_a_crash_has_the_last_lines(cluster: tuple[Machine, Machine, dict[str, Any]]) -> None:
     here, mine, head = cluster
     body = """

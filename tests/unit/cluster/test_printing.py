@@ -14,7 +14,7 @@ class World:
     def __init__(self, *worked: int) -> None:
         self.home: list[object] = []
         self.sent: list[tuple[int, Message]] = []
-        self.printing = Printing(self._post, lambda node, message: self.sent.append((node, message)), lambda: worked)
+        self.printing = Printing(self._post, lambda node, message: self.sent.append((node, message)), lambda: worked, 0)
 
     def _post(self, message: object, *, droppable: bool = False) -> None:
         self.home.append(message)
@@ -33,7 +33,7 @@ def test_where_nothing_has_run_nobody_is_asked() -> None:
 def test_each_node_that_has_run_tasks_answers_first() -> None:
     world = World(7, 8)
     world.printing.heard_here(Drain(1))
-    assert sorted(world.sent) == [(7, Flush(1)), (8, Flush(1))] and not world.answered
+    assert sorted(world.sent) == [(7, Flush(1, 1)), (8, Flush(1, 1))] and not world.answered
     world.printing.heard(7, Output(3, 0, "stdout", 12, "the last line"))
     world.printing.heard(7, Flushed(1))
     assert not world.answered
@@ -63,13 +63,43 @@ def test_an_answer_to_nothing_is_nothing(number: int) -> None:
 
 def test_another_node_hears_what_was_printed_here_before_its_answer() -> None:
     world = World()
-    world.printing.heard(7, Flush(4))
-    world.printing.heard(8, Flush(4))
+    world.printing.heard(7, Flush(4, 50))
+    world.printing.heard(8, Flush(4, 51))
     first, second = [message.request for message in world.home if isinstance(message, Drain)]
     world.printing.heard_here(Drained(first))
     assert world.sent == [(7, Flushed(4))]
     world.printing.heard_here(Drained(second))
     assert world.sent == [(7, Flushed(4)), (8, Flushed(4))]
+
+
+def test_it_asks_first_where_its_own_tasks_have_run_which_those_have_begun() -> None:
+    world = World(7, 8, 9)
+    world.printing.heard(7, Flush(4, 50))
+    assert sorted(world.sent) == [(8, Flush(1, 50)), (9, Flush(1, 50))] and not world.home
+    world.printing.heard(9, Flushed(1))
+    world.printing.heard(8, Output(3, 0, "stdout", 12, "of a nested task"))
+    world.printing.heard(8, Flushed(1))
+    said, drain = world.home
+    assert said == WorkerOutput(3, 0, "stdout", 12, "of a nested task") and isinstance(drain, Drain)
+    world.printing.heard_here(Drained(drain.request))
+    assert world.sent[2:] == [(7, Flushed(4))]
+
+
+def test_a_question_that_comes_round_again_goes_no_further() -> None:
+    world = World(7, 8)
+    world.printing.heard(7, Flush(4, 50))
+    del world.sent[:]
+    world.printing.heard(8, Flush(2, 50))
+    (drain,) = world.home
+    assert isinstance(drain, Drain) and not world.sent
+    world.printing.heard_here(Drained(drain.request))
+    assert world.sent == [(8, Flushed(2))]
+    mine = World(7)
+    mine.printing.heard_here(Drain(1))
+    ((_, asked),) = mine.sent
+    assert isinstance(asked, Flush)
+    mine.printing.heard(7, Flush(6, asked.wave))
+    assert len(mine.sent) == 1 and isinstance(mine.home[0], Drain)
 
 
 def test_a_death_there_is_told_as_one_of_no_process_of_this_machine() -> None:
