@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from ..exceptions import GetTimeoutError, GroupMemberDiedError
+from ..exceptions import GetTimeoutError, GroupMemberDiedError, TaskCancelledError
 from ..session.current import current
 from ..submit.actor import ActorHandle, ActorMethod, find_actor
 from ..submit.actor_blueprint import blueprint_of
@@ -16,6 +16,8 @@ from .meeting import Meeting
 from .shape import Shape
 
 if TYPE_CHECKING:
+    from ..objstore._core import Client
+    from ..refs import ObjectRef
     from ..submit.actor_blueprint import Blueprint
 
 MADE_WITHIN_S = 2.0  # members are made one after the other: the first may look for the last before that is there
@@ -94,12 +96,14 @@ class CurrentGroup:
         arrived = self._meeting.arrive.remote(self.rank)
         try:
             dead = client.get(arrived, timeout)
-        except BaseException as error:  # the time is up, or this call is interrupted: then this one has not come
-            cancel_task(arrived)
-            if isinstance(error, GetTimeoutError):
+        except GetTimeoutError:
+            dead = _withdrawn(client, arrived)
+            if dead is None:
                 raise TimeoutError(
                     f"barrier(): not all {self.size} members of the group {self._label} have come within {timeout:g} s"
                 ) from None
+        except BaseException:  # this call is interrupted
+            _withdrawn(client, arrived)
             raise
         if dead >= 0:
             raise self._died(dead)
@@ -133,6 +137,17 @@ class CurrentGroup:
         raise TypeError(
             "what current_group() returns tells which member asks, and stays there: send its rank, or a peer"
         )
+
+
+def _withdrawn(client: Client, arrived: ObjectRef[int]) -> int | None:
+    """Have a member not have come, and wait until that is so: else the next round might begin with it. What the call
+    has returned, if all had come before.
+    """
+    cancel_task(arrived)
+    try:
+        return client.get(arrived)
+    except TaskCancelledError:
+        return None
 
 
 class Peers(Sequence["Peer"]):

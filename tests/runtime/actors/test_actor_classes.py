@@ -193,6 +193,7 @@ def test_dir_is_that_of_the_class_with_what_makes_actors() -> None:
         "LIMIT",
         "call",
         "count",
+        "group",
         "half",
         "hello",
         "helper",

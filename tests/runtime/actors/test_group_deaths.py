@@ -74,6 +74,7 @@ def test_who_dies_at_a_call_is_named(cm: ModuleType) -> None:
 
 def test_a_group_that_fails_refuses_calls_until_the_member_is_made_anew(cm: ModuleType) -> None:
     workers = cm.group(Worker, 3)
+    cm.get(workers.rank.remote())
     killed(cm, workers, 1)
     wait_until(lambda: dead(workers, 1))
     assert repr(workers).endswith("alive (0, 2); dead: its process was killed by SIGKILL (1)>")
