@@ -36,7 +36,7 @@ class Iopub:
         self._running: Parent | None = None  # the cell that runs now
         self._lock = threading.Lock()
         self._between_cells: dict[str, Content] = {}  # updates of displays while no cell ran
-        self._to_send: queue.SimpleQueue[tuple[Callable[[], None], Future[None]]] = queue.SimpleQueue()
+        self._to_send: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = queue.SimpleQueue()
         self._sender: ServiceThread | None = None
         self._making = threading.Lock()
 
@@ -64,8 +64,8 @@ class Iopub:
             send()
             return
         sent: Future[None] = Future()
-        self._to_send.put((send, sent))
         with self._making:
+            self._to_send.put((send, sent))
             if self._sender is None:
                 from ..scheduler.sync.threads import ServiceThread
 
@@ -73,14 +73,22 @@ class Iopub:
                 self._sender.start()
         sent.result()
 
+    def close(self) -> None:
+        """End the thread that publishes for others. What comes later has a new one."""
+        with self._making:
+            sender, self._sender = self._sender, None
+            if sender is not None:
+                self._to_send.put(None)
+                sender.join()
+
     def _send_all(self) -> None:
-        while True:
-            send, sent = self._to_send.get()
+        while asked := self._to_send.get():
+            send, sent = asked
             try:
                 sent.set_result(send())
             except BaseException as error:  # raised where it was asked for
                 sent.set_exception(error)
-            del send, sent
+            del asked, send, sent
 
     def send_comm(self, comm_id: str, data: dict[str, Any], buffers: list[memoryview]) -> None:
         """Publish a message on a comm that a front end has opened."""

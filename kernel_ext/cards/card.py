@@ -23,10 +23,10 @@ from ...refs import ObjectRef
 from ...session.waiting_for import waits_for
 from ...text import in_one_line
 from ...tracebacks import readable_traceback
+from ..background import in_background
 from ..cells.attended import is_attended
 from ..cells.registry import CellRegistry
 from ..graph.row import describe
-from ..moments import soon
 from ..output.tails import tails_of
 from ..panel_messages import UNKNOWN
 from .html import STATES, CardFacts, card_html, card_text
@@ -170,7 +170,7 @@ class Cards:
             asks = signature[0] in FINAL and not card.asked
             card.asked |= asks
         if asks:
-            soon(partial(self._ask_for_value, card))
+            in_background(partial(self._ask_for_value, card))
         assert card.display is not None
         if signature != card.shown:
             card.display.update(at_once=card.value is not None)

@@ -31,10 +31,10 @@ def tell_failure(session: Session, ref: Any, run: Cell, name: str, host: CellHos
     host : CellHost
         Writes it.
     """
-    from ..moments import soon
+    from ..background import in_background
 
     # In a thread: output of the task may still be on its way, and the notifier must not wait for it.
-    session.notifier.add(ref, None, partial(soon, partial(_tell, ref, run, name, host)))
+    session.notifier.add(ref, None, partial(in_background, partial(_tell, ref, run, name, host)))
 
 
 def as_flag(option: str, name: str, origin: int) -> str:

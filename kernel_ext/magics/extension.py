@@ -199,12 +199,15 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     magics = _loaded.pop(shell, None)
     if magics is None:
         return
+    from .. import background
+
     magics.events.stop()
     magics.tracebacks.uninstall()
     shell.events.unregister("post_run_cell", magics.tracebacks.forget)
     magics.keep_frames = False
     configurables: list[Any] = shell.configurables
     configurables.remove(magics)
+    background.close()  # which still publishes
     magics.host.uninstall()
     for matcher in magics.matchers:
         shell.Completer.custom_matchers.remove(matcher)

@@ -68,4 +68,4 @@ def test_cards_and_errors_that_come_later_make_neither_sockets_nor_threads(fresh
     assert len(fresh_kernel.of(shown, "display_data")) == 10
     assert value(fresh_kernel, n_pipes) <= before + 2  # a thread for these, and one for output
     names = value(fresh_kernel, "[thread.name for thread in __import__('threading').enumerate()]")
-    assert 1 <= names.count("cellmesh-card") <= 8  # they live on, and are there for the next
+    assert 1 <= names.count("cellmesh-background") <= 8  # they live on, and are there for the next

@@ -37,7 +37,7 @@ class Printing:
         To another node.
     worked : callable () -> nodes
         Where tasks of this node have run, of those that are connected.
-    wave : int
+    wave : int, optional
         Questions of drivers here are called by the numbers behind it: like those of no other node.
     """
 
@@ -46,14 +46,14 @@ class Printing:
         post: Post,
         send: Callable[[int, Message], None],
         worked: Callable[[], Collection[int]],
-        wave: int = randbits(48),
+        wave: int | None = None,
     ) -> None:
         self._post, self._send, self._worked = post, send, worked
         # Our question to other nodes -> those that have not answered, and what is done when all have.
         self._missing: dict[int, tuple[set[int], Callable[[], object]]] = {}
         self._asked: dict[int, tuple[int, int]] = {}  # our question to the local scheduler -> node, and its question
         self._n_questions = 0
-        self._wave = wave
+        self._wave = randbits(48) if wave is None else wave
         self._waves: deque[int] = deque(maxlen=N_WAVES)
 
     # ---- this node's local scheduler

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import re
 import sys
-import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cellmesh.kernel_ext import background
 from cellmesh.kernel_ext.cells import define, events, submission
 from cellmesh.kernel_ext.cells.capture import LARGE_BYTES, Shipper
 from cellmesh.kernel_ext.cells.registry import N_KEPT, CellRegistry, registry
@@ -226,9 +226,7 @@ def test_a_trial_does_not_find_what_the_trial_before_has_changed(monkeypatch: py
 def test_a_failure_is_told_under_the_cell(run: Any, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     def run_and_hear(text: str) -> None:
         run(text)
-        for thread in threading.enumerate():
-            if thread.name == "cellmesh-failure":
-                thread.join()
+        background.close()
 
     run_and_hear("%%remote\nx = 1 / 0")
     assert "In [1] has failed: ZeroDivisionError: division by zero" in capsys.readouterr().err
