@@ -184,7 +184,7 @@ def completed(cm: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("scale.remote(lab", {"label="}),
         ("counter.add.remote(ti", {"times="}),
         ("scale.", {"function", "map", "options", "remote", "starmap"}),
-        ("Counter.", {"add", "all", "options", "remote"}),
+        ("Counter.", {"add", "all", "group", "options", "remote"}),
         ("counter.", {"add", "all"}),
         ("counter.add.", {"map", "options", "remote", "starmap"}),
         ("cm.get", {"get", "get_actor", "get_gpu_ids", "get_runtime_context"}),
