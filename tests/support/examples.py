@@ -1,0 +1,12 @@
+"""How many examples are made up for a property: enough for every run of the tests, and many times as many at night."""
+
+from __future__ import annotations
+
+import os
+
+TIMES = int(os.environ.get("CELLMESH_EXAMPLES", "1"))  # set by `make nightly`
+
+
+def examples(n: int) -> int:
+    """So many here, for `max_examples=`."""
+    return n * TIMES
