@@ -226,6 +226,8 @@ NIGHTLY = [
             "env",
             "CELLMESH_EXAMPLES=10",
             *PYTEST,
+            "tests/objstore/test_codec.py",
+            "tests/objstore/test_codec_arrays.py",
             "tests/unit/scheduler/test_fitting.py",
             "tests/unit/kernel_ext/test_cells.py",
         ],
