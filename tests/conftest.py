@@ -14,7 +14,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
 import pytest
@@ -147,8 +148,19 @@ def _not_as_ray(request: pytest.FixtureRequest) -> Iterator[None]:
     _, front_end.dialect, front_end.current = before
 
 
+@pytest.fixture
+def begun_by_others() -> Callable[[], Iterable[threading.Thread]]:
+    """Threads that have begun in the test and are those of a session that others share, as a conftest.py below says."""
+    return tuple
+
+
 @pytest.fixture(autouse=True)
-def _nothing_left_by_the_test(request: pytest.FixtureRequest, _nothing_left_by_the_run: None) -> Iterator[None]:
+def _nothing_left_by_the_test(
+    request: pytest.FixtureRequest,
+    _nothing_left_by_the_run: None,
+    begun_by_others: Callable[[], Iterable[threading.Thread]],
+) -> Iterator[None]:
     before = Holdings.now()
     yield
+    before.threads.update(begun_by_others())
     _check(before, {mark.args[0] for mark in request.node.iter_markers("may_keep")})

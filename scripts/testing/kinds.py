@@ -221,6 +221,19 @@ NIGHTLY = [
     ),
     Kind("a thousand nodes", [sys.executable, "tests/cluster/simulated/scale.py"], 1800),
     Kind(
+        "many examples",
+        [
+            "env",
+            "CELLMESH_EXAMPLES=10",
+            *PYTEST,
+            "tests/objstore/test_codec.py",
+            "tests/objstore/test_codec_arrays.py",
+            "tests/unit/scheduler/test_fitting.py",
+            "tests/unit/kernel_ext/test_cells.py",
+        ],
+        3600,
+    ),
+    Kind(
         "store against a dict",
         ["env", "CELLMESH_MACHINE_EXAMPLES=2000", *PYTEST, "tests/objstore/test_store_machine.py"],
         3600,

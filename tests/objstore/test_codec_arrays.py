@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from support.codec_harness import FIXED, MANY, PLAIN_DTYPES, Point, arrays, check_like_pickle, encoding, through
+from support.codec_harness import FIXED, PLAIN_DTYPES, Point, arrays, check_like_pickle, encoding, through
+from support.examples import MANY_VALUES
 
 
-@MANY
+@MANY_VALUES
 @given(array=arrays())
 def test_arrays_like_pickle(codec: ModuleType, array: np.ndarray) -> None:
     check_like_pickle(codec, array)

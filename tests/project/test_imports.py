@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -264,6 +265,9 @@ class Pruned(ast.NodeTransformer):
 
     def __init__(self, hooks: set[str]) -> None:
         self.hooks = hooks
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)

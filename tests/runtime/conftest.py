@@ -1,15 +1,17 @@
-"""A session for each test, with two CPUs, and flags to synchronise with tasks."""
+"""A session for each test or for a file's tests, with two CPUs, and flags to synchronise with tasks."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import cloudpickle
 import pytest
 from support.flags import Counter, Flag
+from support.shared_session import SharedSession
 
 import cellmesh
 
@@ -23,12 +25,60 @@ def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(module)
 
 
-@pytest.fixture
-def cm() -> Iterator[ModuleType]:
-    """cellmesh with a session of two CPUs, ended after the test."""
+def _two_cpus() -> None:
     cellmesh.init(num_cpus=2, object_store_memory=256 << 20)
+
+
+HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    item.stash[HAS_FAILED] = call.excinfo is not None or item.stash.get(HAS_FAILED, False)
+    return (yield)
+
+
+def _shares(request: pytest.FixtureRequest) -> bool:
+    mark = request.node.get_closest_marker("session")
+    whose = "own" if mark is None else mark.args[0]
+    assert whose in ("shared", "own"), f'pytest.mark.session("{whose}"): it is "shared" or "own"'
+    return whose == "shared" and "cm" in request.fixturenames
+
+
+@pytest.fixture(scope="module")
+def _session_of_the_file() -> Iterator[SharedSession]:
+    shared = SharedSession(_two_cpus)
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def begun_by_others(
+    request: pytest.FixtureRequest, _session_of_the_file: SharedSession
+) -> Callable[[], Iterable[threading.Thread]]:
+    """The session that a file's tests share is there before it is looked what each of them leaves."""
+    if _shares(request):
+        _session_of_the_file.begin()
+    else:
+        _session_of_the_file.end()
+    return lambda: _session_of_the_file.begun(request.node.nodeid)
+
+
+@pytest.fixture
+def cm(request: pytest.FixtureRequest, _session_of_the_file: SharedSession) -> Iterator[ModuleType]:
+    """cellmesh with a session of two CPUs, ended after the test, or looked at where the file's tests share one."""
+    if not _shares(request):
+        _two_cpus()
+        yield cellmesh
+        cellmesh.shutdown()
+        return
     yield cellmesh
-    cellmesh.shutdown()
+    if request.node.stash.get(HAS_FAILED, False):
+        _session_of_the_file.end()  # its error holds what it had
+    else:
+        _session_of_the_file.check()
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 BINDING = Path(__file__).resolve().parents[2] / "objstore" / "binding"
@@ -162,10 +161,6 @@ def arrays(draw: st.DrawFn) -> np.ndarray:
     if layout == "broadcast":
         return np.broadcast_to(array, (2, *shape))
     return array if layout == "C" or not shape else array[..., ::2] if layout == "gaps" else array[::-1]
-
-
-TOO_MUCH = [HealthCheck.too_slow, HealthCheck.data_too_large]
-MANY = settings(max_examples=250, deadline=None, suppress_health_check=TOO_MUCH)
 
 
 # ---- timings

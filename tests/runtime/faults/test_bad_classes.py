@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 ESCAPES = [KeyboardInterrupt, SystemExit, GeneratorExit]
 
 

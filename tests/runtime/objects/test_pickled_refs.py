@@ -22,7 +22,7 @@ from cellmesh import exceptions
 from cellmesh.session.current import current
 from cellmesh.util import placement_group, remove_placement_group
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @pytest.fixture(autouse=True)
@@ -220,6 +220,7 @@ def test_a_task_returns_a_pickle(cm: ModuleType) -> None:
     assert cm.get(ref) == "kept"
 
 
+@pytest.mark.session("own")
 def test_another_session(cm: ModuleType) -> None:
     ref, group = cm.put(1), placement_group([{"CPU": 1}])
     data, data_of_group = pickle.dumps(ref), pickle.dumps(group)

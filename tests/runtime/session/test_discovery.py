@@ -20,6 +20,8 @@ from traitlets.config import Config
 import cellmesh
 from cellmesh.submit.options import valid_names
 
+pytestmark = pytest.mark.session("shared")
+
 
 @cellmesh.remote
 def scale(x: int, by: float = 2.0, *, label: str = "") -> float:

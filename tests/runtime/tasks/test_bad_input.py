@@ -20,7 +20,7 @@ import pytest
 import cellmesh
 from cellmesh.exceptions import InfeasibleResourcesWarning, LargeClosureWarning
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote

@@ -26,7 +26,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.exceptions import GetTimeoutError, SessionClosedError, TaskCancelledError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote

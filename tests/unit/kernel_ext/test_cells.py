@@ -14,6 +14,7 @@ from cellmesh.kernel_ext.cells.analysis.read import Body, CellError, Definitions
 from cellmesh.kernel_ext.cells.analysis.title import title_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 
 CORPUS = Path(__file__).with_name("cells_corpus.txt")
 PLAIN = ("builtins", "deletes", "imports", "mutates", "dynamic", "passing", "functions", "classes")
@@ -297,7 +298,11 @@ def same(one: Any, other: Any) -> bool:
     return type(one).__name__ == type(other).__name__
 
 
-@settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_what_is_lent_is_enough_and_what_comes_back_is_all(program: int, seed: int) -> None:
     present = [name for name in NAMES + FUNCTIONS if random.Random(f"{seed} {name}").random() < 0.9]

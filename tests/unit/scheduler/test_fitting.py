@@ -31,6 +31,7 @@ from cellmesh.scheduler.local_scheduler.metric_sums import Sums
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
+from support.examples import examples
 
 LINKS = (
     FromPeer,
@@ -106,7 +107,7 @@ def values(kind: inspect.Type, depth: int = 0) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("link, kind", KINDS, ids=lambda value: getattr(value, "__name__", ""))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(data=st.data())
 def test_what_is_sent_is_read(link: Any, kind: type, data: st.DataObject) -> None:
     message = data.draw(values(inspect.type_info(kind)))
