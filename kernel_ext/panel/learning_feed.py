@@ -18,7 +18,7 @@ from ..graph.recorder import Send, Subscriber
 from ..panel_messages import N_RUNS_MAX, Learning, LearningLabel, encode_learning
 
 if TYPE_CHECKING:
-    from ...observe.learning import LearningRun
+    from ...observe.learning import LearningRun, LearningView
     from .learning_columns import LearningColumns
 
 INTERVAL_S = 0.25
@@ -48,6 +48,7 @@ class LearningFeed:
         self._viewers: dict[str, Viewer] = {}
         self._numbers: dict[LearningRun, int] = {}  # oldest first
         self._n_begun = 0
+        self._looked: dict[int, tuple[int, LearningView]] = {}  # with the number of changes that it tells of
         self._thread: ServiceThread | None = None
         self._changed = Condition()
         self._is_new = False  # something is to be told
@@ -144,7 +145,7 @@ class LearningFeed:
 
         with self._lock:
             viewers, runs, origin = list(self._viewers.values()), self.runs(), self._origin()
-        views = {number: run.look() for number, run in runs.items()}
+        views = self._look(runs)
         labels = [label_of(number, view, origin) for number, view in views.items()]
         is_behind = False
         for viewer in viewers:
@@ -164,3 +165,12 @@ class LearningFeed:
                     viewer.budget.use(sum(map(len, buffers)))
                     viewer.budget.send(data, buffers)
         return is_behind
+
+    def _look(self, runs: dict[int, LearningRun]) -> dict[int, LearningView]:
+        """The runs as they are; those that have not changed are not copied again."""
+        looked: dict[int, tuple[int, LearningView]] = {}
+        for number, run in runs.items():
+            n_changes, known = run.n_changes, self._looked.get(number)
+            looked[number] = known if known is not None and known[0] == n_changes else (n_changes, run.look())
+        self._looked = looked
+        return {number: view for number, (_, view) in looked.items()}
