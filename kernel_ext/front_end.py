@@ -101,7 +101,7 @@ class Notebook(Program):
             self._host.experiment_cards.show(experiment, self._host.kernel.get_parent("shell"))
 
     def learning_changed(self, run: LearningRun) -> None:
-        """A card under the cell that trains; in a terminal, a line."""
+        """A card under the cell that trains, and the panel's view; in a terminal, a line."""
         self._host.learning_changed(run)
 
     def display_learning(self, run: LearningRun) -> bool:

@@ -125,6 +125,7 @@ class Host:
             return
         if self._panels is not None:
             self._panels.trials.stop()
+            self._panels.learning.stop()
         self._displays.pop(ObjectRef, None)
         self._displays.pop(".".join(HANDLE), None)
         self.kernel.control_handlers.pop(pm.REQUEST_TYPE, None)
@@ -233,6 +234,7 @@ class Host:
         """See `FrontEnd`."""
         if self.kernel is not None:
             self.learning_cards.changed(run, self.kernel.get_parent("shell"))
+            self.panels.learning.changed(run)
             return
         if self._learning_lines is None:
             from .cards.learning_line import LearningLines
@@ -344,6 +346,7 @@ class Host:
             self._learning_cards.refresh()
         if self._panels is not None:
             self._panels.trials.look_for_new()  # one that was attached, of which the graph says nothing
+            self._panels.learning.look_again()  # the cards have paused what nobody asks for any more
         if self.kernel is not None:
             self.iopub.cell_ends()
         self._follow_present_session()  # one that does not log to the driver has not been announced

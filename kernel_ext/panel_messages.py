@@ -6,7 +6,8 @@ would cost a second of parsing where typed arrays are used as they arrive. A gap
 lost on the way; the panel then asks for a new snapshot (`Resync`).
 
 Experiments of Tune travel beside the graph, on the same comm: `Experiments` says which there are, and `Trials` with
-its arrays (`TRIAL_BUFFERS`) what has become of the trials of the one that a front end looks at.
+its arrays (`TRIAL_BUFFERS`) what has become of the trials of the one that a front end looks at. So do runs of learning:
+`Learning` says which there are, and `LearningPoints` with its array (`LEARNING_BUFFERS`) what they have computed.
 
 Front end to kernel: a request (`Request`, told apart by ``op``) on the *control* channel, answered by one reply. The
 control channel answers while a cell runs; shell messages would wait for it.
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-VERSION = 5
+VERSION = 6
 COMM_TARGET = "cellmesh"  # comms that the panel opens
 ANNOUNCE_TARGET = "cellmesh.announce"  # the comm by which the kernel says that it is there
 REQUEST_TYPE = "cellmesh_request"  # message types on the control channel
@@ -56,6 +57,7 @@ PUT_NAMES = ("put", "argument", "item")  # objects that no task has made, by why
 N_SAMPLES_MAX = 1200  # of each machine; a snapshot carries them all, some 60 kB
 N_LINES_MAX = 50_000  # that tasks have printed; kernel and panel forget the oldest
 N_EXPERIMENTS_MAX = 32  # that are followed: more than anybody looks at; the oldest give way
+N_RUNS_MAX = 32  # of learning that are kept, likewise
 N_POINTS_MAX = 256  # of a trial's curve: more than the pixels of a curve in a panel
 # Of all curves together: 12 bytes each, so an experiment of any size arrives within the burst.
 N_CURVE_POINTS = 200_000
@@ -134,6 +136,14 @@ TRIAL_BUFFERS = (
     Buffer("x", "<f4", "points", "its training_iteration"),
     Buffer("y", "<f4", "points", "the metric"),
 )
+LEARNING_BUFFERS = (
+    Buffer(
+        "values",
+        "<f8",
+        "values",
+        "columns of the points: when each was added, then metric after metric; NaN none",
+    ),
+)
 BYTES_PER_TRIAL = 4 + 1 + 4 + 3 * 8 + 4
 BYTES_PER_VALUE = 8
 BYTES_PER_POINT = 12
@@ -163,6 +173,9 @@ ObjectState = Annotated[str, _named("ObjectState", OBJECTS)]
 Place = Annotated[str, _named("Place", PLACES)]
 WorkerState = Annotated[Literal["idle", "busy", "blocked", "actor", "dead", "remote"], _named("WorkerState")]
 Mode = Annotated[Literal["min", "max"], _named("Mode")]
+RunState = Annotated[
+    Literal["running", "paused", "reached", "stopped", "diverged", "failed"], _named("RunState")
+]  # as in `observe/learning.py`
 Steering = Literal["stop", "pause", "resume"]
 Stream = Annotated[Literal["stdout", "stderr"], _named("Stream")]
 Outcome = Annotated[Literal["pending", "running", "finished"], _named("Outcome")]
@@ -444,6 +457,58 @@ class TrialArrays(NamedTuple):
     y: np.ndarray
 
 
+class LearningLabel(msgspec.Struct, frozen=True):
+    """A run of learning: its number, what learns what, and with which settings; its state and the reason for it;
+    seconds of the session at which it began and ended; the metric that has a goal ("" if none has) and the value from
+    which on it is reached; how many results there were.
+    """
+
+    run: Count
+    title: str
+    settings: str = ""
+    state: RunState = "paused"
+    why: str = ""
+    began: float = 0.0
+    ended: Ended = None
+    goal: str = ""
+    goal_value: Began = None
+    results: Count = 0
+
+
+class Learning(msgspec.Struct, tag_field="type", tag="learning"):
+    """Kernel -> panel: the runs of learning of this kernel, in the order in which they began.
+
+    Sent after `Open` if there are any, and when one of them has changed, at most four times a second. Each message
+    replaces the one before.
+    """
+
+    v: int = VERSION
+    runs: list[LearningLabel] = []
+
+
+class LearningPoints(msgspec.Struct, tag_field="type", tag="learning_points"):
+    """Kernel -> panel, while `WatchLearning` asks for it: points of one run. `n` is 0 for a message that begins anew,
+    with whichever run, and one more than in the message before for all others.
+
+    The points stand in place of those from the number `first` on; what a metric does not have before is NaN. `values`
+    is the number of points times that of the metrics and one more.
+    """
+
+    v: int = VERSION
+    n: Count = 0
+    run: Count = 0
+    metrics: list[str] = []
+    first: Count = 0
+    points: Count = 0
+    values: Count = 0
+
+
+class LearningArrays(NamedTuple):
+    """The arrays of one `LearningPoints` message, in the order of `LEARNING_BUFFERS`."""
+
+    values: np.ndarray
+
+
 class Arrays(NamedTuple):
     """The arrays of one graph message, in the order of `BUFFERS`."""
 
@@ -478,6 +543,11 @@ def encode_trials(header: Trials, arrays: TrialArrays) -> tuple[dict[str, Any], 
     return msgspec.to_builtins(header), _buffers_of(TRIAL_BUFFERS, arrays)
 
 
+def encode_learning(header: LearningPoints, arrays: LearningArrays) -> tuple[dict[str, Any], list[memoryview]]:
+    """Likewise of points of runs of learning."""
+    return msgspec.to_builtins(header), _buffers_of(LEARNING_BUFFERS, arrays)
+
+
 def _buffers_of(specs: Sequence[Buffer], arrays: Sequence[np.ndarray]) -> list[memoryview]:
     import numpy as np
 
@@ -503,6 +573,12 @@ def decode_trials(data: dict[str, Any], buffers: list[Any]) -> tuple[Trials, Tri
     """The inverse of `encode_trials`; it raises what `decode` does."""
     header = msgspec.convert(data, Trials)
     return header, TrialArrays(*_arrays_of(TRIAL_BUFFERS, header, buffers))
+
+
+def decode_learning(data: dict[str, Any], buffers: list[Any]) -> tuple[LearningPoints, LearningArrays]:
+    """The inverse of `encode_learning`; it raises what `decode` does."""
+    header = msgspec.convert(data, LearningPoints)
+    return header, LearningArrays(*_arrays_of(LEARNING_BUFFERS, header, buffers))
 
 
 def _arrays_of(specs: Sequence[Buffer], header: object, buffers: list[Any]) -> list[np.ndarray]:
@@ -614,6 +690,15 @@ class WatchTrials(Request, tag="watch_trials", frozen=True):
     metric: str = ""
 
 
+class WatchLearning(Request, tag="watch_learning", frozen=True):
+    """Send the points of the runs of learning to this comm from now on, beginning anew; or no more. Asked when the view
+    opens and closes, and when a message is missing.
+    """
+
+    comm_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    wanted: bool = True
+
+
 class Steer(Request, tag="steer", frozen=True):
     """Stop, pause or resume a trial of an experiment, or all of them (-1)."""
 
@@ -643,6 +728,7 @@ AnyRequest = (
     | Memory
     | Save
     | WatchTrials
+    | WatchLearning
     | Steer
     | TrialTask
 )
@@ -767,6 +853,7 @@ REPLIES = (
     Refusal,
 )
 EXPERIMENT_MESSAGES = (Experiments, Trials)
+LEARNING_MESSAGES = (Learning, LearningPoints)
 
 
 def parse_request(content: dict[str, Any]) -> AnyRequest:
@@ -782,12 +869,12 @@ def parse_request(content: dict[str, Any]) -> AnyRequest:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of every message, with the buffers and enumerations beside it."""
-    from ..observe.recording import FORMAT, OLDEST_VERSION, TABLES, TRIAL_TABLES
+    from ..observe.recording import FORMAT, LEARNING_TABLES, OLDEST_VERSION, TABLES, TRIAL_TABLES
     from ..observe.recording import VERSION as RECORDING_VERSION
 
     graph, requests = get_args(GraphMessage), get_args(AnyRequest)
     _, definitions = msgspec.json.schema_components(
-        [*graph, *EXPERIMENT_MESSAGES, *requests, *REPLIES], ref_template="#/$defs/{name}"
+        [*graph, *EXPERIMENT_MESSAGES, *LEARNING_MESSAGES, *requests, *REPLIES], ref_template="#/$defs/{name}"
     )
     for name, definition in definitions.items():
         definition["description"] = cleandoc(definition["description"])
@@ -801,6 +888,7 @@ def schema() -> dict[str, Any]:
         "targets": {"comm": COMM_TARGET, "announce": ANNOUNCE_TARGET, "request": REQUEST_TYPE, "reply": REPLY_TYPE},
         "buffers": [buffer._asdict() for buffer in BUFFERS],
         "trial_buffers": [buffer._asdict() for buffer in TRIAL_BUFFERS],
+        "learning_buffers": [buffer._asdict() for buffer in LEARNING_BUFFERS],
         "trial_states": {state: number for number, state in enumerate(TRIAL_STATES)},
         "states": {state.name.lower(): int(state) for state in State},
         "kinds": {kind.name.lower(): int(kind) for kind in Kind},
@@ -816,6 +904,7 @@ def schema() -> dict[str, Any]:
             "oldest_version": OLDEST_VERSION,
             "tables": {table: list(columns) for table, columns in TABLES.items()},
             "trial_tables": {table: list(columns) for table, columns in TRIAL_TABLES.items()},
+            "learning_tables": {table: list(columns) for table, columns in LEARNING_TABLES.items()},
         },
         "graph": [message.__name__ for message in graph],
         "requests": [message.__name__ for message in requests],

@@ -167,7 +167,7 @@ export async function generated() {
       meaning: `${meaning[0].toUpperCase()}${meaning.slice(1)}.`,
       wire: name
     }));
-  const [arrays, trialArrays] = [buffers, schema.trial_buffers].map(arraysOf);
+  const [arrays, trialArrays, learningArrays] = [buffers, schema.trial_buffers, schema.learning_buffers].map(arraysOf);
   const arraysType = (name, about, fields) =>
     `/** ${about} */\nexport interface ${name} {\n${fields
       .map(({ name, type, meaning }) => `${comment(meaning, '  ')}${name}: ${type};`)
@@ -214,6 +214,7 @@ export async function generated() {
     interfaceOf('GraphHeader', header),
     arraysType('GraphArrays', 'The binary buffers of one graph message.', arrays),
     arraysType('TrialArrays', 'The binary buffers of one message of trials.', trialArrays),
+    arraysType('LearningArrays', 'The binary buffers of one message of points of a run of learning.', learningArrays),
     `export interface GraphMessage { header: GraphHeader; arrays: GraphArrays }\n`,
     `/** What the panel asks. */\nexport type Request =\n${requests.join('\n')};\n`
   ].join('\n');
@@ -222,7 +223,9 @@ export async function generated() {
     `import { type Buffer, ${CHECKS.join(', ')} } from './check';`,
     `import { ${[
       ...words.map(([name]) => listOf(name)),
-      ...['GraphArrays', 'GraphHeader', 'TrialArrays', ...Object.keys(written)].map(name => `type ${name}`)
+      ...['GraphArrays', 'GraphHeader', 'LearningArrays', 'TrialArrays', ...Object.keys(written)].map(
+        name => `type ${name}`
+      )
     ]
       .sort((a, b) => collator.compare(a.replace('type ', ''), b.replace('type ', '')))
       .join(', ')} } from './messages';\n`,
@@ -241,6 +244,13 @@ export async function generated() {
       'TrialArrays',
       'The buffers of a message of trials, as its header announces them.',
       trialArrays
+    ),
+    ...arraysDecoder(
+      'decodeLearningArrays',
+      'LearningPoints',
+      'LearningArrays',
+      'The buffers of a message of points, as its header announces them.',
+      learningArrays
     )
   ].join('\n');
 

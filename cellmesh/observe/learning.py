@@ -45,6 +45,8 @@ class LearningView:
     goal : tuple of str and float, optional
         A metric, and the value from which on it ends.
     n_results : int
+    n_per_point : int
+        Results of each point but the last; when it grows, all points are others.
     last : dict of str to float
         The latest result.
     at : ndarray of shape (n,), float64
@@ -61,6 +63,7 @@ class LearningView:
     ended_at: float
     goal: tuple[str, float] | None
     n_results: int
+    n_per_point: int
     last: dict[str, float]
     at: Column
     columns: dict[str, Column]
@@ -176,6 +179,7 @@ class LearningRun:
                 self._ended_at,
                 self._goal,
                 self._n_results,
+                self._width,
                 self._last,
                 self._at[: self._n].copy(),
                 {name: column[: self._n].copy() for name, column in self._columns.items()},

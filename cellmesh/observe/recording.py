@@ -14,9 +14,12 @@ A ``.cellmesh`` file is a zip archive of Arrow files, so that whatever reads tho
                     parameter's list of words
     results.arrow   (experiment, trial, metric, value): the latest results
     curves.arrow    (experiment, trial, metric, at, iteration, value): points of the curves, thinned evenly
+    points.arrow    (run, at): when each point of a run of learning was added, run after run
+    metrics.arrow   (run, point, metric, value): what each point says; a run's points are numbered from 0
 
-Experiments, their parameters and metrics are numbers there too; `run.json` has the names. Recordings of sessions
-without experiments, and those of versions before Tune was recorded, have no tables of trials.
+Experiments, their parameters and metrics, runs of learning and theirs are numbers there too; `run.json` has the names.
+Recordings of sessions without experiments, and those of versions before Tune was recorded, have no tables of trials;
+likewise with runs of learning.
 
 It may come from others. Reading it runs nothing that is in it, and checks what it says before anybody relies on it.
 """
@@ -87,7 +90,11 @@ TRIAL_TABLES: dict[str, dict[str, str]] = {  # of recordings that have experimen
         "value": "float32",
     },
 }
-ALL_TABLES = TABLES | TRIAL_TABLES
+LEARNING_TABLES: dict[str, dict[str, str]] = {  # of recordings that have runs of learning
+    "points": {"run": "uint32", "at": "float64"},
+    "metrics": {"run": "uint32", "point": "uint32", "metric": "uint32", "value": "float64"},
+}
+ALL_TABLES = TABLES | TRIAL_TABLES | LEARNING_TABLES
 ARROW_NAMES = {"float32": "float", "float64": "double"}  # as schemas print them
 BYTES_MAX = 1 << 31  # of one member, unpacked: more is no recording that cellmesh has written
 # What zipfile, json and Arrow raise over bytes that nobody has written so: OSError is Arrow's for a broken footer,
@@ -128,16 +135,21 @@ class Recording:
         The fields of a panel snapshot (`kernel_ext/panel_messages.py`): names of functions, cells, actors, workers,
         nodes; samples; counts.
     tables : dict of pyarrow.Table
-        By the names in `TABLES`, and in `TRIAL_TABLES` if there are experiments. Times are seconds since the session
+        By the names in `TABLES`, in `TRIAL_TABLES` if there are experiments, and in `LEARNING_TABLES` if there are runs
+        of learning. Times are seconds since the session
         began, NaN for what has not happened; `actor` and `parent` are one more than the number they mean, 0 for none.
     experiments : list of dict
         Of Tune, oldest first: ``label`` and ``trials``, the fields of the panel's messages `ExperimentLabel` and
         `Trials`.
+    learning : list of dict
+        Runs of learning, oldest first: ``label`` and ``points``, the fields of the panel's messages `LearningLabel` and
+        `LearningPoints`.
     """
 
     header: Mapping[str, Any]
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
     experiments: Sequence[Mapping[str, Any]] = ()
+    learning: Sequence[Mapping[str, Any]] = ()
 
     @property
     def tasks(self) -> pa.Table:
@@ -166,8 +178,10 @@ class Recording:
             about = {"format": FORMAT, "version": VERSION, "header": dict(self.header)}
             if self.experiments:
                 about["experiments"] = list(self.experiments)
+            if self.learning:
+                about["learning"] = list(self.learning)
             archive.writestr("run.json", json.dumps(about, ensure_ascii=False))
-            for name in (*TABLES, *(TRIAL_TABLES if self.experiments else ())):
+            for name in _tables_of(self.experiments, self.learning):
                 sink = pa.BufferOutputStream()
                 table = self.tables[name].combine_chunks()
                 with pa.ipc.new_file(sink, table.schema) as writer:
@@ -254,11 +268,11 @@ def read_recording(content: bytes, name: str = "recording") -> Recording:
                     f"{name} is a recording of version {version!r}, and this cellmesh reads versions "
                     f"{OLDEST_VERSION} to {VERSION}: the cellmesh that wrote it reads it, and so may a newer one"
                 )
-            experiments = about.get("experiments", [])
-            if not isinstance(experiments, list):
-                raise ValueError("its experiments are no list")
+            experiments, learning = about.get("experiments", []), about.get("learning", [])
+            if not isinstance(experiments, list) or not isinstance(learning, list):
+                raise ValueError("its experiments or its runs of learning are no list")
             tables = {}
-            for table, columns in (ALL_TABLES if experiments else TABLES).items():
+            for table, columns in _tables_of(experiments, learning).items():
                 read = pa.ipc.open_file(pa.BufferReader(_member(archive, f"{table}.arrow"))).read_all()
                 read.validate(full=True)
                 if {column.name: str(column.type) for column in read.schema} != {
@@ -267,9 +281,14 @@ def read_recording(content: bytes, name: str = "recording") -> Recording:
                     raise RecordingError(f"{name}: its table {table} has other columns than a recording has")
                 tables[table] = read
             _check_names(about["header"])
-            return Recording(_in_words_of_today(about["header"]), tables, experiments)
+            return Recording(_in_words_of_today(about["header"]), tables, experiments, learning)
     except (*DAMAGED, pa.ArrowException) as error:
         raise RecordingError(f"{name} is no cellmesh recording: {error or type(error).__name__}") from None
+
+
+def _tables_of(experiments: Sequence[Any], learning: Sequence[Any]) -> dict[str, dict[str, str]]:
+    """The tables that a recording with these has, with their columns."""
+    return TABLES | (TRIAL_TABLES if experiments else {}) | (LEARNING_TABLES if learning else {})
 
 
 def _check_names(header: Any) -> None:

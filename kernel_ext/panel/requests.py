@@ -23,6 +23,7 @@ from ..cards.i18n import speak
 from ..cells.analysis.read import CellError
 from ..graph.recorder import Recorder, Send
 from .actions import RequestError, perform
+from .learning_feed import LearningFeed
 from .trial_feed import TrialFeed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Panels:
         self._host = host
         self._subscribers: dict[str, Send] = {}
         self.trials = TrialFeed(self._began_at)
+        self.learning = LearningFeed(self._began_at)
         self._jobs = threading.BoundedSemaphore(N_JOBS_MAX)
 
     # --- subscriptions
@@ -54,6 +56,7 @@ class Panels:
         for key, send in list(self._subscribers.items()):
             recorder.subscribe(key, send)
         self.trials.restart()
+        self.learning.restart()
 
     def _began_at(self) -> float:
         """When the session began, as Unix time; 0 while there is none."""
@@ -71,6 +74,7 @@ class Panels:
         else:
             send(*pm.encode(pm.Snapshot(), pm.NOTHING))
         self.trials.subscribe(key, send)
+        self.learning.subscribe(key, send)
 
     def unsubscribe(self, key: str) -> None:
         """Stop sending; harmless if it is not subscribed."""
@@ -78,6 +82,7 @@ class Panels:
         if self._host.recorder is not None:
             self._host.recorder.unsubscribe(key)
         self.trials.unsubscribe(key)
+        self.learning.unsubscribe(key)
 
     # --- requests
 
@@ -123,6 +128,9 @@ class Panels:
             case pm.WatchTrials(comm_id, path, metric):
                 reply(msgspec.to_builtins(pm.Ok()))
                 self.trials.watch(key or comm_id, path, metric)
+            case pm.WatchLearning(comm_id, wanted):
+                reply(msgspec.to_builtins(pm.Ok()))
+                self.learning.watch(key or comm_id, wanted)
             case _:
                 self._start(request, reply)
 

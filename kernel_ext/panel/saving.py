@@ -13,6 +13,7 @@ from ..cards.html import card_html, card_text
 from ..cells.analysis.read import CellError
 from ..graph.view import ALL_BYTES, GraphView
 from ..panel_messages import NO_WORKER, Arrays, GraphMessage, State
+from .learning_saving import runs_of
 from .trial_saving import experiments_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ def record(host: Host) -> Recording:
     (header, arrays), lines, rows = recorder.look(look)
     failed = np.flatnonzero(_states(header, arrays) == State.FAILED)[:N_CARDS_MAX]
     known = [(int(row), cards.of_row(recorder, int(row))) for row in failed]
-    experiments, trials = experiments_of(host.panels.trials.followed(), recorder.unix_time(0.0))
+    began_at = recorder.unix_time(0.0)
+    experiments, trials = experiments_of(host.panels.trials.followed(), began_at)
+    learning, points = runs_of(host.panels.learning.runs(), began_at)
     return Recording(
         msgspec.to_builtins(header),
         {
@@ -68,8 +71,10 @@ def record(host: Host) -> Recording:
                 },
             ),
             **trials,
+            **points,
         },
         experiments,
+        learning,
     )
 
 

@@ -3,7 +3,7 @@
 // The panel on a synthetic session, without JupyterLab: `npm run dev`, then http://127.0.0.1:8123/?scenario=quickstart
 //
 // Parameters: scenario (quickstart, server, map, large, search, none), dark=1, at=SECONDS (stop there), speed, trials=N
-// (of a search with Tune, which the view Trials shows), reports=N (of each).
+// (of a search with Tune, which the view Trials shows), reports=N (of each), runs=N (of learning), points=N (of each).
 
 import { render } from 'preact';
 import { Connection, type Transport } from '../src/connection/connection';
@@ -12,6 +12,7 @@ import { PanelState } from '../src/panels/shared/state';
 import { installStyles } from '../src/panels/shared/styles';
 import type { ReplyContent } from '../src/protocol/decode';
 import { type GraphMessage, type Request, VERSION } from '../src/protocol/messages';
+import { learning } from './runs';
 import { search, type Told } from './search';
 import { mapReduce, parameterServer, quickstart, recursion, type Scenario, Simulation } from './trace';
 
@@ -39,6 +40,7 @@ class SyntheticTransport implements Transport {
   private receive: ((data: unknown, buffers: readonly ArrayBuffer[]) => void) | null = null;
   private n = 0;
   told: Told[] = [];
+  toldOfLearning: Told[] = [];
 
   async request(request: Request): Promise<ReplyContent> {
     if (request.op === 'card') {
@@ -46,6 +48,9 @@ class SyntheticTransport implements Transport {
     }
     if (request.op === 'watch_trials' && request.path) {
       this.tell(this.told.slice(1));
+    }
+    if (request.op === 'watch_learning' && request.wanted) {
+      this.tell(this.toldOfLearning.slice(1));
     }
     return { status: 'ok', version: '0', active: true, session: 's', protocol: VERSION };
   }
@@ -93,6 +98,12 @@ async function main(): Promise<void> {
     transport.told = search(nTrials, Number(options.get('reports') ?? 30));
     transport.tell(transport.told.slice(0, 1));
     state.view.value = 'trials';
+  }
+  const nRuns = Number(options.get('runs') ?? 0);
+  if (nRuns) {
+    transport.toldOfLearning = learning(nRuns, Number(options.get('points') ?? 80));
+    transport.tell(transport.toldOfLearning.slice(0, 1));
+    state.view.value = 'learning';
   }
   const simulation = new Simulation((scenarios[options.get('scenario') ?? 'quickstart'] ?? quickstart)());
   const stop = Number(options.get('at') ?? 1e9);

@@ -1,6 +1,6 @@
 // A synthetic search: trials of two kinds of network, stopped early, as the kernel would tell of it.
 
-import type { ExperimentLabel } from '../src/protocol/messages';
+import { type ExperimentLabel, VERSION } from '../src/protocol/messages';
 
 /** A message of experiments or trials, and its buffers. */
 export interface Told {
@@ -67,7 +67,7 @@ export function search(n: number, length: number, path = '/home/me/tune/digits')
     best,
     best_value: last[best]!
   };
-  const told: Told[] = [{ data: { type: 'experiments', v: 5, experiments: [label] }, buffers: [] }];
+  const told: Told[] = [{ data: { type: 'experiments', v: VERSION, experiments: [label] }, buffers: [] }];
   for (let from = 0; from < n; from += AT_ONCE) {
     told.push(trialsFrom(made.slice(from, from + AT_ONCE), from, path, from / AT_ONCE, n - from - AT_ONCE));
   }
@@ -91,7 +91,7 @@ function trialsFrom(made: Made[], first: number, path: string, n: number, behind
   return {
     data: {
       type: 'trials',
-      v: 5,
+      v: VERSION,
       n,
       path,
       metric: 'accuracy',

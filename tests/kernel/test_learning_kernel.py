@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cellmesh.kernel_ext.panel_messages import decode_learning
 from support.kernels import START_TIMEOUT_S, Kernel, reply_of
+from support.waiting import wait_until
 
 pytest.importorskip("gymnasium", reason="no gymnasium: pip install 'cellmesh[rl]'")
 
@@ -80,3 +82,27 @@ def test_what_is_left_or_fails_is_told(kernel: Kernel) -> None:
 def test_without_training_nothing_is_shown(kernel: Kernel) -> None:
     cell = kernel.run("len(list(zip(range(2), (algo.step() for _ in range(2)))))")
     assert not cards(kernel, cell)
+
+
+def test_a_panel_is_told_of_a_run(kernel: Kernel) -> None:
+    def told(kind: str) -> list[tuple[dict[str, Any], list[Any]]]:
+        messages = [(m["content"]["data"], m["buffers"]) for m in kernel.comm("learning")]
+        return [(data, buffers) for data, buffers in messages if data["type"] == kind]
+
+    assert kernel.ask(op="open", comm_id="learning")["status"] == "ok"
+    assert kernel.ask(op="watch_learning", comm_id="learning", wanted=True)["status"] == "ok"
+    kernel.run("other = rl.ES(Counting, n_pairs=2, n_evaluations=2, seed=1)\nrest = other.train(); first = next(rest)")
+    wait_until(lambda: any(data["runs"][-1]["state"] == "paused" for data, _ in told("learning")), what="its pause")
+    run = told("learning")[-1][0]["runs"][-1]
+    assert run["title"] == "ES on Counting" and "seed=1" in run["settings"] and run["results"] == 1
+    kernel.run("second = next(rest); rest.close()")
+    wait_until(lambda: told("learning")[-1][0]["runs"][-1]["state"] == "stopped", what="its end")
+
+    def iterations() -> list[float]:
+        """Of the latest message of points, which has the last one that was told before too."""
+        header, (values,) = decode_learning(*told("learning_points")[-1])
+        assert header.run == run["run"]
+        return values.reshape(-1, header.points)[1 + header.metrics.index("training_iteration")].tolist()
+
+    wait_until(lambda: iterations() == [1.0, 2.0], what="both results")
+    assert kernel.ask(op="close", comm_id="learning")["status"] == "ok"

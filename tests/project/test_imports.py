@@ -193,6 +193,7 @@ PURE = (
     "kernel_ext/magics/arguments.py",
     "kernel_ext/magics/line.py",
     "kernel_ext/panel/graph_text.py",
+    "kernel_ext/panel/learning_columns.py",
     "kernel_ext/panel/picture.py",
     "kernel_ext/panel/trial_columns.py",
     "kernel_ext/panel_messages.py",

@@ -15,6 +15,7 @@ import type { Buffer } from '../protocol/check';
 import { decodeGraphMessage, type ReplyContent } from '../protocol/decode';
 import { NoAnswer, ProtocolError, Refusal } from '../protocol/errors';
 import { type Request, VERSION } from '../protocol/messages';
+import { LearningLink } from './learning';
 import { TrialsLink } from './trials';
 
 /** Without an answer to `hello` after this time the kernel counts as one without cellmesh, which never answers. */
@@ -93,6 +94,7 @@ export class Connection {
   readonly problem = signal('');
   readonly graph = new TaskGraph();
   readonly trials: TrialsLink;
+  readonly learning: LearningLink;
   /** Called after each message that changed the graph. */
   onChange: (() => void) | null = null;
   private unsubscribe: (() => void) | null = null;
@@ -110,6 +112,7 @@ export class Connection {
   ) {
     this.graph.isStill = transport.isRecording === true;
     this.trials = new TrialsLink(commId, request => this.ask(request));
+    this.learning = new LearningLink(commId, request => this.ask(request));
   }
 
   /** Say hello and open the subscription; may be called again at any time (the kernel has restarted, was announced). */
@@ -140,6 +143,7 @@ export class Connection {
       this.isResyncing = true;
       await this.transport.request({ op: 'open', comm_id: this.commId }, HELLO_MS);
       this.trials.renew();
+      this.learning.renew();
     } catch (error) {
       if (!isCurrent()) {
         return;
@@ -169,8 +173,14 @@ export class Connection {
   private miss(): void {
     clear(this.graph);
     this.trials.clear();
+    this.learning.clear();
     this.status.value = 'absent';
     this.onChange?.();
+  }
+
+  /** Whether there is anything to show: tasks, experiments, or runs of learning. */
+  get hasPicture(): boolean {
+    return this.graph.n > 0 || this.trials.experiments.length > 0 || this.learning.runs.labels.length > 0;
   }
 
   /** Load cellmesh into the kernel, then begin again. */
@@ -191,7 +201,7 @@ export class Connection {
     this.attempt++;
     this.unsubscribe?.();
     this.unsubscribe = null;
-    this.status.value = this.graph.n || this.trials.experiments.length ? 'lost' : 'connecting';
+    this.status.value = this.hasPicture ? 'lost' : 'connecting';
   }
 
   /** The panel is hidden: have the kernel send nothing. `start` continues with a fresh snapshot. */
@@ -228,7 +238,7 @@ export class Connection {
       return;
     }
     try {
-      if (this.trials.receive(data, buffers)) {
+      if (this.trials.receive(data, buffers) || this.learning.receive(data, buffers)) {
         this.onChange?.();
         return;
       }

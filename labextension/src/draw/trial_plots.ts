@@ -10,12 +10,11 @@ import { type Axis, share, ticks, valueText } from '../model/views/axis';
 import { stateOf } from '../model/views/trials';
 import { type Mode, State } from '../protocol/messages';
 import { ellipsis, type Pen } from './pen';
+import { across, away, boxOf, dot, drawAxes, FONT_PX, up } from './plot_axes';
 import { mix, type Theme } from './theme';
 
-const MARGIN = { left: 52, right: 14, top: 20, bottom: 26 };
 /** Of parallel coordinates. */
 const [NAMES_Y, AXES_TOP] = [14, 32];
-const FONT_PX = 10.5;
 /** Tolerance of the pointer in pixels. */
 const NEAR_PX = 10;
 const DOT_PX = 3.5;
@@ -45,25 +44,6 @@ export interface Dimension {
   axis: Axis;
 }
 
-interface Box {
-  left: number;
-  right: number;
-  top: number;
-  bottom: number;
-}
-
-function boxOf(view: Size): Box {
-  return {
-    left: MARGIN.left,
-    right: Math.max(MARGIN.left + 20, view.width - MARGIN.right),
-    top: MARGIN.top,
-    bottom: Math.max(MARGIN.top + 20, view.height - MARGIN.bottom)
-  };
-}
-
-const across = (box: Box, axis: Axis, value: number) => box.left + (box.right - box.left) * share(axis, value);
-const up = (box: Box, axis: Axis, value: number) => box.bottom - (box.bottom - box.top) * share(axis, value);
-
 /** Trials from the worst to the best, so that the best ones are on top. */
 function worstFirst(trials: Trials, metric: string, mode: Mode): number[] {
   const column = trials.metricOf(metric);
@@ -85,39 +65,6 @@ function shades(
   };
 }
 
-function drawAxes(pen: Pen, theme: Theme, box: Box, x: Axis, y: Axis): void {
-  pen.font = `400 ${FONT_PX}px ${theme.font}`;
-  pen.lineWidth = 1;
-  pen.textBaseline = 'middle';
-  pen.textAlign = 'right';
-  for (const value of ticks(y, Math.max(2, Math.round((box.bottom - box.top) / 44)))) {
-    const at = Math.round(up(box, y, value)) + 0.5;
-    pen.fillStyle = theme.grid;
-    pen.fillRect(box.left, at - 0.5, box.right - box.left, 1);
-    pen.fillStyle = theme.textSoft;
-    pen.fillText(ellipsis(pen, valueText(y, value), box.left - 8), box.left - 6, at);
-  }
-  pen.textAlign = 'center';
-  const room = Math.max(2, Math.round((box.right - box.left) / 72));
-  for (const value of ticks(x, room)) {
-    const at = across(box, x, value);
-    pen.fillStyle = theme.grid;
-    pen.fillRect(Math.round(at), box.top, 1, box.bottom - box.top);
-    pen.fillStyle = theme.textSoft;
-    pen.fillText(ellipsis(pen, valueText(x, value), (box.right - box.left) / room), at, box.bottom + 9);
-  }
-  pen.textAlign = 'right';
-  pen.fillText(x.title, box.right, box.bottom + 20);
-  pen.textAlign = 'left';
-  pen.fillText(y.title, box.left, box.top - 11);
-}
-
-function dot(pen: Pen, x: number, y: number, radius: number): void {
-  pen.beginPath();
-  pen.arc(x, y, radius, 0, 2 * Math.PI);
-  pen.fill();
-}
-
 /** How each kind of emphasis looks: colour, width of a line. */
 function emphasis(theme: Theme, how: Emphasis): { colour: string; width: number } {
   switch (how) {
@@ -128,14 +75,6 @@ function emphasis(theme: Theme, how: Emphasis): { colour: string; width: number 
     case 'selected':
       return { colour: theme.text, width: 2.4 };
   }
-}
-
-/** Squared distance from a point to a stretch between two others. */
-function away(x: number, y: number, x0: number, y0: number, x1: number, y1: number): number {
-  const [dx, dy] = [x1 - x0, y1 - y0];
-  const length = dx * dx + dy * dy;
-  const t = length ? Math.min(1, Math.max(0, ((x - x0) * dx + (y - y0) * dy) / length)) : 0;
-  return (x - x0 - t * dx) ** 2 + (y - y0 - t * dy) ** 2;
 }
 
 /** The values of all trials over the iterations. */

@@ -1,6 +1,6 @@
 // The names of states.
 
-import { type ActorState, State, TrialState, type WorkerState } from '../protocol/messages';
+import { type ActorState, type RunState, State, TrialState, type WorkerState } from '../protocol/messages';
 import { __ } from './translate';
 
 export function stateName(state: State): string {
@@ -33,6 +33,24 @@ export function trialStateName(state: TrialState): string {
     case TrialState.ended:
       return __('ended');
     case TrialState.failed:
+      return __('failed');
+  }
+}
+
+/** The state of a run of learning. */
+export function runStateName(state: RunState): string {
+  switch (state) {
+    case 'running':
+      return __('running');
+    case 'paused':
+      return __('paused');
+    case 'reached':
+      return __('goal reached');
+    case 'stopped':
+      return __('stopped');
+    case 'diverged':
+      return __('diverged');
+    case 'failed':
       return __('failed');
   }
 }

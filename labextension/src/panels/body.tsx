@@ -22,6 +22,7 @@ const Tables = lazily<ViewProps>(async () => (await import('./tables/view')).Tab
 const Memory = lazily<ViewProps>(async () => (await import('./memory/view')).Memory);
 const Machine = lazily<ViewProps>(async () => (await import('./machine/view')).Machine);
 const Trials = lazily<ViewProps>(async () => (await import('./trials/view')).Trials);
+const Learning = lazily<ViewProps>(async () => (await import('./learning/view')).Learning);
 const Logs = lazily<ViewProps>(async () => (await import('./logs/view')).Logs);
 
 export interface BodyProps {
@@ -43,9 +44,7 @@ export function Body({ state, options, isDark }: BodyProps) {
     return () => observer.disconnect();
   }, [state]);
   const hasPicture =
-    connection !== null &&
-    (connection.graph.n > 0 || connection.trials.experiments.length > 0) &&
-    (status === 'live' || status === 'lost' || status === 'connecting');
+    connection !== null && connection.hasPicture && (status === 'live' || status === 'lost' || status === 'connecting');
   return (
     <div class={`cm-panel cm-is-${status}${isDark ? ' cm-dark' : ''}${state.graph?.isStill ? ' cm-still' : ''}`}>
       {hasPicture ? <Live state={state} graph={state.graph!} options={options} /> : <Nothing state={state} />}
@@ -83,6 +82,7 @@ function Live({ state, graph, options }: BodyProps & { graph: TaskGraph }) {
           {state.view.value === 'memory' && <Memory state={state} graph={graph} options={options} />}
           {state.view.value === 'machine' && <Machine state={state} graph={graph} options={options} />}
           {state.view.value === 'trials' && <Trials state={state} graph={graph} options={options} />}
+          {state.view.value === 'learning' && <Learning state={state} graph={graph} options={options} />}
           {state.view.value === 'logs' && <Logs state={state} graph={graph} options={options} />}
         </div>
         <Card state={state} graph={graph} />

@@ -27,6 +27,8 @@ export function tabInWords(tab: Tab, isClustered: boolean): { label: string; tit
       return { label: __('Logs'), title: __('What tasks have printed, to search') };
     case 'trials':
       return { label: __('Trials'), title: __('The trials of a search: table, curves and parameters') };
+    case 'learning':
+      return { label: __('Learning'), title: __('Runs of learning: return, losses and speed, compared') };
   }
 }
 

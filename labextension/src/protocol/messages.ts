@@ -1,6 +1,6 @@
 // Made from schema.json by `npm run generate`; do not edit.
 
-export const VERSION = 5;
+export const VERSION = 6;
 export const COMM_TARGET = 'cellmesh';
 export const ANNOUNCE_TARGET = 'cellmesh.announce';
 export const REQUEST_TYPE = 'cellmesh_request';
@@ -47,7 +47,8 @@ export const RECORDING = {
     settings: ['experiment', 'trial', 'parameter', 'value'],
     results: ['experiment', 'trial', 'metric', 'value'],
     curves: ['experiment', 'trial', 'metric', 'at', 'iteration', 'value']
-  }
+  },
+  learning_tables: { points: ['run', 'at'], metrics: ['run', 'point', 'metric', 'value'] }
 } as const;
 
 /** A task's state. Put objects are born finished. */
@@ -81,6 +82,9 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 export const PLACES = ['memory', 'shared', 'disk', 'slot'] as const;
 export type Place = (typeof PLACES)[number];
+
+export const RUN_STATES = ['diverged', 'failed', 'paused', 'reached', 'running', 'stopped'] as const;
+export type RunState = (typeof RUN_STATES)[number];
 
 export const STREAMS = ['stderr', 'stdout'] as const;
 export type Stream = (typeof STREAMS)[number];
@@ -169,6 +173,54 @@ export interface HelloReply {
   active: boolean;
   session: string;
   protocol: number;
+}
+
+/**
+ * Kernel -> panel: the runs of learning of this kernel, in the order in which they began.
+ *
+ * Sent after `Open` if there are any, and when one of them has changed, at most four times a second. Each
+ * message replaces the one before.
+ */
+export interface Learning {
+  type: 'learning';
+  v: number;
+  runs: LearningLabel[];
+}
+
+/**
+ * A run of learning: its number, what learns what, and with which settings; its state and the reason for it;
+ * seconds of the session at which it began and ended; the metric that has a goal ("" if none has) and the value
+ * from which on it is reached; how many results there were.
+ */
+export interface LearningLabel {
+  run: number;
+  title: string;
+  settings: string;
+  state: RunState;
+  why: string;
+  began: number;
+  ended: number;
+  goal: string;
+  goal_value: number;
+  results: number;
+}
+
+/**
+ * Kernel -> panel, while `WatchLearning` asks for it: points of one run. `n` is 0 for a message that begins
+ * anew, with whichever run, and one more than in the message before for all others.
+ *
+ * The points stand in place of those from the number `first` on; what a metric does not have before is NaN.
+ * `values` is the number of points times that of the metrics and one more.
+ */
+export interface LearningPoints {
+  type: 'learning_points';
+  v: number;
+  n: number;
+  run: number;
+  metrics: string[];
+  first: number;
+  points: number;
+  values: number;
 }
 
 /** One line: seconds of the session, the row that printed it (-1: none that is known), stream, process, text. */
@@ -493,6 +545,12 @@ export interface TrialArrays {
   y: Float32Array;
 }
 
+/** The binary buffers of one message of points of a run of learning. */
+export interface LearningArrays {
+  /** Columns of the points: when each was added, then metric after metric; NaN none. */
+  values: Float64Array;
+}
+
 export interface GraphMessage {
   header: GraphHeader;
   arrays: GraphArrays;
@@ -544,6 +602,11 @@ export type Request =
    * missing.
    */
   | { op: 'watch_trials'; comm_id: string; path: string; metric: string }
+  /**
+   * Send the points of the runs of learning to this comm from now on, beginning anew; or no more. Asked when the
+   * view opens and closes, and when a message is missing.
+   */
+  | { op: 'watch_learning'; comm_id: string; wanted: boolean }
   /** Stop, pause or resume a trial of an experiment, or all of them (-1). */
   | { op: 'steer'; path: string; what: 'pause' | 'resume' | 'stop'; trial: number }
   /** Which row is the task of a trial's latest attempt? Answered by `TrialTaskReply`. */

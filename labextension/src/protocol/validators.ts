@@ -27,6 +27,10 @@ import {
   type GraphArrays,
   type GraphHeader,
   type HelloReply,
+  type Learning,
+  type LearningArrays,
+  type LearningLabel,
+  type LearningPoints,
   type LogLine,
   type LogsReply,
   type Loss,
@@ -43,6 +47,7 @@ import {
   type Refusal,
   type Resources,
   type RetryReply,
+  RUN_STATES,
   type Sample,
   type SaveReply,
   type StackReply,
@@ -138,6 +143,45 @@ export function decodeHelloReply(value: unknown, what = 'HelloReply'): HelloRepl
     active: flag(from['active'], 'active'),
     session: text(from['session'], 'session'),
     protocol: integer(from['protocol'], 'protocol')
+  };
+}
+
+export function decodeLearning(value: unknown, what = 'Learning'): Learning {
+  const from = record(value, what);
+  return {
+    type: oneOf(from['type'], 'type', ['learning'] as const),
+    v: integer(from['v'], 'v'),
+    runs: list(from['runs'], 'runs', decodeLearningLabel)
+  };
+}
+
+export function decodeLearningLabel(value: unknown, what = 'LearningLabel'): LearningLabel {
+  const from = record(value, what);
+  return {
+    run: count(from['run'], 'run'),
+    title: text(from['title'], 'title'),
+    settings: text(from['settings'], 'settings'),
+    state: oneOf(from['state'], 'state', RUN_STATES),
+    why: text(from['why'], 'why'),
+    began: number(from['began'], 'began'),
+    ended: from['ended'] === null ? Infinity : number(from['ended'], 'ended'),
+    goal: text(from['goal'], 'goal'),
+    goal_value: from['goal_value'] === null ? NaN : number(from['goal_value'], 'goal_value'),
+    results: count(from['results'], 'results')
+  };
+}
+
+export function decodeLearningPoints(value: unknown, what = 'LearningPoints'): LearningPoints {
+  const from = record(value, what);
+  return {
+    type: oneOf(from['type'], 'type', ['learning_points'] as const),
+    v: integer(from['v'], 'v'),
+    n: count(from['n'], 'n'),
+    run: count(from['run'], 'run'),
+    metrics: list(from['metrics'], 'metrics', text),
+    first: count(from['first'], 'first'),
+    points: count(from['points'], 'points'),
+    values: count(from['values'], 'values')
   };
 }
 
@@ -418,5 +462,12 @@ export function decodeTrialArrays(header: Trials, buffers: readonly Buffer[]): T
     at: column(Float32Array, buffers[7], header.points, 'at'),
     x: column(Float32Array, buffers[8], header.points, 'x'),
     y: column(Float32Array, buffers[9], header.points, 'y')
+  };
+}
+
+/** The buffers of a message of points, as its header announces them. */
+export function decodeLearningArrays(header: LearningPoints, buffers: readonly Buffer[]): LearningArrays {
+  return {
+    values: column(Float64Array, buffers[0], header.values, 'values')
   };
 }

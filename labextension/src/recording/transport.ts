@@ -1,5 +1,5 @@
-// A recorded session in place of a kernel: it answers hello, sends one snapshot and its experiments, and has the cards
-// of failed tasks.
+// A recorded session in place of a kernel: it answers hello, sends one snapshot, its experiments and runs of learning,
+// and has the cards of failed tasks.
 
 import type { Transport } from '../connection/connection';
 import { __ } from '../i18n/translate';
@@ -8,6 +8,7 @@ import type { ReplyContent } from '../protocol/decode';
 import { ProtocolError, Refusal } from '../protocol/errors';
 import { type LogLine, NO_WORKER, RECORDING, type Request, State, VERSION } from '../protocol/messages';
 import { type Column, readArrow } from './arrow';
+import { RecordedLearning } from './learning';
 import { RecordedTrials } from './trials';
 import { unzip } from './zip';
 
@@ -26,7 +27,8 @@ export class RecordedTransport implements Transport {
     private readonly buffers: readonly Buffer[],
     private readonly lines: readonly LogLine[],
     private readonly cards: ReadonlyMap<number, Card>,
-    private readonly trials: RecordedTrials | null
+    private readonly trials: RecordedTrials | null,
+    private readonly learning: RecordedLearning | null
   ) {}
 
   async request(request: Request): Promise<ReplyContent> {
@@ -37,6 +39,7 @@ export class RecordedTransport implements Transport {
       case 'resync':
         this.receive?.(this.header, this.buffers);
         this.receive?.({ type: 'experiments', v: VERSION, experiments: this.trials?.labels ?? [] }, []);
+        this.receive?.({ type: 'learning', v: VERSION, runs: this.learning?.labels ?? [] }, []);
         return { status: 'ok' };
       case 'watch_trials': {
         const message = this.trials?.message(request.path, request.metric);
@@ -45,6 +48,11 @@ export class RecordedTransport implements Transport {
         }
         return { status: 'ok' };
       }
+      case 'watch_learning':
+        if (request.wanted) {
+          this.learning?.messages.forEach(({ data, buffers }) => this.receive?.(data, buffers));
+        }
+        return { status: 'ok' };
       case 'close':
         return { status: 'ok' };
       case 'card':
@@ -91,14 +99,14 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
   }
   const table = (name: string, columns: readonly string[]) =>
     columnsOf(readArrow(member(`${name}.arrow`)), name, columns);
-  const { tables, trial_tables } = RECORDING;
+  const { tables, trial_tables, learning_tables } = RECORDING;
   const [tasks, edges, lines, cards] = [
     table('tasks', tables.tasks),
     table('edges', tables.edges),
     table('lines', tables.lines),
     table('cards', tables.cards)
   ];
-  const { experiments } = about; // of Tune, if there were any
+  const { experiments, learning } = about; // experiments of Tune and runs of learning, if there were any
   const trials =
     experiments === undefined
       ? null
@@ -107,6 +115,13 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
           settings: table('settings', trial_tables.settings),
           results: table('results', trial_tables.results),
           curves: table('curves', trial_tables.curves)
+        });
+  const runs =
+    learning === undefined
+      ? null
+      : new RecordedLearning(values(learning, 'runs of learning'), {
+          points: table('points', learning_tables.points),
+          metrics: table('metrics', learning_tables.metrics)
         });
   const { updates, remote, calls, buffers } = snapshotOf(tasks, edges);
   const header = {
@@ -129,7 +144,8 @@ export async function readRecording(file: Uint8Array<ArrayBuffer>, label: string
     buffers,
     rows(lines).map(([at, row, stream, pid, text]) => ({ at, row, stream, pid, text }) as LogLine),
     new Map(rows(cards).map(([row, html, text]) => [row as number, { html, text } as Card])),
-    trials
+    trials,
+    runs
   );
 }
 

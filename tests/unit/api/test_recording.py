@@ -172,6 +172,11 @@ def a_recording(text: str = "line") -> Recording:
                     "value": [1.0, 0.5, 2.0, 9.0, 1.0],
                 },
             ),
+            "points": table_of("points", {"run": [0, 0], "at": [3.0, 6.0]}),
+            "metrics": table_of(
+                "metrics",
+                {"run": [0, 0, 0], "point": [1, 0, 1], "metric": [0, 1, 1], "value": [20.5, 100.0, 200.0]},
+            ),
         },
         [
             an_experiment(
@@ -179,6 +184,7 @@ def a_recording(text: str = "line") -> Recording:
             ),
             an_experiment("other", ["score"], [], []),
         ],
+        [a_run(0, "PPO on CartPole-v1", ["episode_return_mean", "timesteps_total"], 2), a_run(1, text, [], 0)],
     )
 
 
@@ -216,11 +222,39 @@ def an_experiment(name: str, metrics: list[str], parameters: list[Any], texts: l
     }
 
 
+def a_run(number: int, title: str, metrics: list[str], n_points: int) -> dict[str, Any]:
+    return {
+        "label": {
+            "run": number,
+            "title": title,
+            "settings": "seed=0",
+            "state": "running",
+            "why": "",
+            "began": 2.0,
+            "ended": None,
+            "goal": "",
+            "goal_value": None,
+            "results": n_points,
+        },
+        "points": {
+            "type": "learning_points",
+            "v": 6,
+            "n": 0,
+            "run": number,
+            "metrics": metrics,
+            "first": 0,
+            "points": n_points,
+            "values": n_points * (1 + len(metrics)),
+        },
+    }
+
+
 def test_what_is_saved_is_read_again(tmp_path: Path) -> None:
     recording, path = a_recording(), tmp_path / "run.cellmesh"
     assert recording.save(path) == path.stat().st_size
     again = open_recording(path)
     assert again.header == recording.header and again.experiments == recording.experiments
+    assert again.learning == recording.learning
     unequal = [name for name in recording.tables if not again.tables[name].equals(recording.tables[name])]
     assert unequal == ["tasks", "trials"], "those with NaN"
     assert again.tasks.to_pylist()[0] == {
@@ -242,7 +276,8 @@ def test_the_front_ends_tests_read_what_is_written_today() -> None:
         FIXTURE.write_text(json.dumps({"base64": base64.b64encode(a_recording().pack()).decode()}) + "\n")
     kept = read_recording(base64.b64decode(json.loads(FIXTURE.read_text())["base64"]))
     made = read_recording(a_recording().pack())
-    assert (kept.header, kept.experiments) == (made.header, made.experiments), f"remove {FIXTURE} and run this again"
+    told = [(each.header, each.experiments, each.learning) for each in (kept, made)]
+    assert told[0] == told[1], f"remove {FIXTURE} and run this again"
     assert all(kept.tables[name].schema == made.tables[name].schema for name in made.tables)
 
 
@@ -262,12 +297,14 @@ def test_recordings_are_public() -> None:
     assert set(cm.recording.__all__) == {"Recording", "RecordingError", "open_recording"}
 
 
-def test_a_recording_without_experiments_has_no_tables_of_trials() -> None:
+def test_a_recording_has_only_the_tables_that_it_needs() -> None:
     whole = a_recording()
     content = Recording(whole.header, whole.tables).pack()
     assert not any("trials" in name for name in zipfile.ZipFile(io.BytesIO(content)).namelist())
     again = read_recording(content)
-    assert not again.experiments and set(again.tables) == set(TABLES)
+    assert not again.experiments and not again.learning and set(again.tables) == set(TABLES)
+    of_learning = read_recording(Recording(whole.header, whole.tables, learning=whole.learning).pack())
+    assert set(of_learning.tables) == {*TABLES, "points", "metrics"} and not of_learning.experiments
 
 
 def without(member: str) -> bytes:
@@ -293,6 +330,7 @@ def replaced(member: str, content: bytes) -> bytes:
         (b"PK nonsense", "no cellmesh recording"),
         (without("edges.arrow"), "edges.arrow"),
         (without("curves.arrow"), "curves.arrow"),
+        (without("metrics.arrow"), "metrics.arrow"),
         (replaced("run.json", b"{"), "no cellmesh recording"),
         (replaced("run.json", b"[]"), "no cellmesh recording"),
         (

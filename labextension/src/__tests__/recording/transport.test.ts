@@ -1,6 +1,7 @@
 import { strFromU8, strToU8, unzipSync, zipSync } from 'fflate';
 import { expect, test } from 'vitest';
 import { Connection } from '../../connection/connection';
+import type { Points } from '../../model/learning';
 import { ProtocolError } from '../../protocol/errors';
 import { State, TrialState } from '../../protocol/messages';
 import { decodeLogsReply } from '../../protocol/validators';
@@ -109,14 +110,61 @@ test('experiments come back, with the curves of any metric, and are rewound', as
   expect([trials.all(), trials.metricOf('score')[0], trials.curves[0]!.y[0]]).toEqual([[0], 1, 1]);
 });
 
+test('runs of learning come back, and are rewound', async () => {
+  const { connection } = await opened();
+  const { runs } = connection.learning;
+  expect(runs.labels.map(({ title, state, ended }) => [title, state, ended])).toEqual([
+    ['PPO on CartPole-v1', 'running', Number.POSITIVE_INFINITY],
+    ['line', 'running', Number.POSITIVE_INFINITY]
+  ]);
+  expect(runs.of(0).at.length).toBe(0);
+  connection.learning.watch(true);
+  const told = ({ at, columns }: Points) => [[...at], ...[...columns].map(([name, column]) => [name, ...column])];
+  expect(told(runs.of(0))).toEqual([
+    [3, 6],
+    ['episode_return_mean', Number.NaN, 20.5],
+    ['timesteps_total', 100, 200]
+  ]);
+  expect(told(runs.of(1))).toEqual([[]]);
+  expect(told(runs.at(5).of(0))[0]).toEqual([3]);
+});
+
+test.each([
+  ['nothing', null],
+  ['no list', {}],
+  ['no description', [null]],
+  ['no label', [{ points: {} }]],
+  ['no points', [{ label: {} }]]
+])('runs of learning that are %s are refused', async (_, learning) => {
+  const members = unzipSync(file());
+  const about = JSON.parse(strFromU8(members['run.json']!)) as Record<string, unknown>;
+  const changed = strToU8(JSON.stringify({ ...about, learning }));
+  await expect(readRecording(zipSync({ ...members, 'run.json': changed }), 'x')).rejects.toThrow(ProtocolError);
+});
+
+test.each([
+  ['"metrics": ["episode_return_mean", "timesteps_total"]', '"metrics": ["loss"]', 'a metric of a run'],
+  ['"first": 0, "points": 2', '"first": 0, "points": 3', 'other points']
+])('a table of runs that does not fit %s is refused', async (written, changed, reason) => {
+  const members = unzipSync(file());
+  const about = strFromU8(members['run.json']!);
+  expect(about).toContain(written);
+  const other = zipSync({ ...members, 'run.json': strToU8(about.replace(written, changed)) });
+  await expect(readRecording(other, 'x')).rejects.toThrow(reason);
+});
+
 test('a recording from before experiments were recorded has none', async () => {
   const members = unzipSync(file());
   const about = JSON.parse(strFromU8(members['run.json']!)) as Record<string, unknown>;
   delete about['experiments'];
-  const kept = Object.entries(members).filter(([name]) => !/^(trials|settings|results|curves)/.test(name));
+  delete about['learning'];
+  const kept = Object.entries(members).filter(
+    ([name]) => !/^(trials|settings|results|curves|points|metrics)/.test(name)
+  );
   const older = zipSync({ ...Object.fromEntries(kept), 'run.json': strToU8(JSON.stringify(about)) });
   const { connection } = await opened(older);
   expect([connection.status.value, connection.trials.experiments]).toEqual(['live', []]);
+  expect(connection.learning.runs.labels).toEqual([]);
 });
 
 test.each([

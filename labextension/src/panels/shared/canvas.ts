@@ -1,5 +1,7 @@
 // Canvas elements that fill their host and are drawn again after changes: of any picture, and of graph and timeline.
+// They have the colours of the style sheet.
 
+import { useEffect, useState } from 'preact/hooks';
 import { makeTheme, type Theme } from '../../draw/theme';
 import type { TaskGraph } from '../../model/graph';
 import type { State } from '../../protocol/messages';
@@ -71,8 +73,7 @@ export abstract class Canvas {
 
   /** The colours have changed. */
   readTheme(): void {
-    const style = getComputedStyle(this.host);
-    this.theme = makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
+    this.theme = themeOf(this.host);
     this.schedule();
   }
 
@@ -131,4 +132,16 @@ export abstract class CanvasView extends Canvas {
     this.brush = brush;
     this.schedule();
   }
+}
+
+function themeOf(element: Element): Theme {
+  const style = getComputedStyle(element);
+  return makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1');
+}
+
+/** The colours of the page, read again when `look` changes; null before the first picture. */
+export function useTheme(frame: { current: HTMLElement | null }, look: number): Theme | null {
+  const [theme, setTheme] = useState<Theme | null>(null);
+  useEffect(() => setTheme(themeOf(frame.current!)), [look]);
+  return theme;
 }

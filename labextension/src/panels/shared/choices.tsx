@@ -1,5 +1,5 @@
-// A choice of one among several as a row of buttons, after the ARIA patterns for tabs and radio groups: Tab stops once;
-// the arrow keys, Home and End move and choose.
+// A choice of one among several: as a row of buttons, after the ARIA patterns for tabs and radio groups (Tab stops
+// once; the arrow keys, Home and End move and choose), or as a list, of names that are not known in advance.
 
 import { useRef } from 'preact/hooks';
 import { useCompact } from './compact';
@@ -99,5 +99,30 @@ export function Choices<Key extends string>({
         );
       })}
     </div>
+  );
+}
+
+interface SelectProps {
+  label: string;
+  value: string;
+  options: readonly { key: string; title: string }[];
+  onChange: (key: string) => void;
+}
+
+export function Select({ label, value, options, onChange }: SelectProps) {
+  return (
+    <select
+      class="cm-select"
+      aria-label={label}
+      title={label}
+      value={value}
+      onChange={event => onChange(event.currentTarget.value)}
+    >
+      {options.map(({ key, title }) => (
+        <option key={key} value={key}>
+          {title}
+        </option>
+      ))}
+    </select>
   );
 }

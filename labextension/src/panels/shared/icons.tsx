@@ -35,7 +35,8 @@ const paths = {
   memory: 'M2.5 2.5h11v11h-11zM8.5 2.5v11M8.5 8h5M11 8v5.5',
   machine: 'M1.5 9.5h3L6.5 4l3 9 2-5.5h3',
   logs: 'M3 4h10M3 7h7M3 10h9M3 13h5',
-  trials: 'M2.5 3v10h11M4.5 11c1.5-5 3.5-6.500 8.500-7M4.500 11.500c2-2 4.500-3 8.500-3.200'
+  trials: 'M2.5 3v10h11M4.5 11c1.5-5 3.5-6.500 8.500-7M4.500 11.500c2-2 4.500-3 8.500-3.200',
+  learning: 'M2.5 3v10h11M4.500 11.500c4.500 0 2.500-7 9-7M4.500 8h2M11 8h2.500'
 };
 export type GlyphName = keyof typeof paths;
 

@@ -11,14 +11,14 @@ import { Moments } from '../../model/history';
 import type { State } from '../../protocol/messages';
 import { decodeCancelReply, decodeCardReply, decodeRetryReply, decodeSaveReply } from '../../protocol/validators';
 import type { CanvasOptions, Picked, Picture, Show } from './picture';
-import { TrialsChoice } from './trials_choice';
+import { LearningChoice, TrialsChoice } from './plot_choices';
 
 /** Numbers in the header change at most this often, so that they can be read. */
 const TICK_MS = 120;
 /** Changes older than this are drawn without a transition. */
 const FADED_MS = 60_000;
 
-export type View = 'graph' | 'timeline' | 'tables' | 'memory' | 'machine' | 'logs' | 'trials';
+export type View = 'graph' | 'timeline' | 'tables' | 'memory' | 'machine' | 'logs' | 'trials' | 'learning';
 /** The tabs that the reader chooses among: the graph has several. */
 export const TABS = [
   'groups',
@@ -29,7 +29,8 @@ export const TABS = [
   'memory',
   'machine',
   'logs',
-  'trials'
+  'trials',
+  'learning'
 ] as const;
 export type Tab = (typeof TABS)[number];
 
@@ -99,6 +100,7 @@ export class PanelState {
   /** The session as it was at `moment`. */
   private readonly past = new TaskGraph();
   readonly trials = new TrialsChoice();
+  readonly learning = new LearningChoice();
   private moments: Moments | null = null;
   private timer = 0;
   private session = '';
@@ -116,13 +118,21 @@ export class PanelState {
     return this.moment.value === null ? (this.connection.value?.graph ?? null) : this.past;
   }
 
-  /** Several machines make one more picture, and experiments of Tune one more view. */
+  /** Several machines make one more picture, experiments of Tune one more view, and so do runs of learning. */
   get tabs(): Tab[] {
     const connection = this.connection.value;
-    const isThere = (tab: Tab) =>
-      tab === 'machines'
-        ? connection?.graph.isClustered
-        : tab !== 'trials' || connection?.trials.experiments.length || this.view.value === 'trials';
+    const isThere = (tab: Tab) => {
+      switch (tab) {
+        case 'machines':
+          return connection?.graph.isClustered;
+        case 'trials':
+          return connection?.trials.experiments.length || this.view.value === tab;
+        case 'learning':
+          return connection?.learning.runs.labels.length || this.view.value === tab;
+        default:
+          return true;
+      }
+    };
     return TABS.filter(isThere);
   }
 

@@ -2,6 +2,7 @@
 
 import boxes from '../../../style/boxes.css';
 import fit from '../../../style/fit.css';
+import learning from '../../../style/learning.css';
 import panel from '../../../style/panel.css';
 import trials from '../../../style/trials.css';
 import views from '../../../style/views.css';
@@ -15,7 +16,7 @@ export function installStyles(inside: Node): void {
   if (!home.querySelector(`#${ID}`)) {
     const style = document.createElement('style');
     style.id = ID;
-    style.textContent = [panel, boxes, views, trials, fit].join('');
+    style.textContent = [panel, boxes, views, trials, learning, fit].join('');
     home.append(style);
   }
 }

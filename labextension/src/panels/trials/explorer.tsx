@@ -2,7 +2,6 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { message } from '../../connection/connection';
-import { makeTheme, type Theme } from '../../draw/theme';
 import { curvesPlot, parallelPlot, scatterPlot } from '../../draw/trial_plots';
 import { integer } from '../../i18n/format';
 import { trialStateName } from '../../i18n/states';
@@ -23,14 +22,14 @@ import {
   varying
 } from '../../model/views/trials';
 import type { ExperimentLabel, TrialState } from '../../protocol/messages';
-import { Choices } from '../shared/choices';
+import { useTheme } from '../shared/canvas';
+import { Choices, Select } from '../shared/choices';
 import { Grid } from '../shared/grid';
 import { Mark } from '../shared/icons';
 import { useSearchWish } from '../shared/search_wish';
 import type { PanelState } from '../shared/state';
 import { Chosen } from './chosen';
 import { TrialPicture } from './picture';
-import { Select } from './select';
 import { Sparkline } from './sparkline';
 import { steer } from './steering';
 
@@ -234,14 +233,4 @@ function describe(trials: Trials, trial: number, metric: string): string[] {
     settings.join('  ·  '),
     trials.errors.get(trial)?.split('\n')[0] ?? ''
   ].filter(Boolean);
-}
-
-/** The colours of the page; null before the first picture. */
-function useTheme(frame: { current: HTMLElement | null }, look: number): Theme | null {
-  const [theme, setTheme] = useState<Theme | null>(null);
-  useEffect(() => {
-    const style = getComputedStyle(frame.current!);
-    setTheme(makeTheme(name => style.getPropertyValue(name), style.getPropertyValue('--cm-is-dark').trim() === '1'));
-  }, [look]);
-  return theme;
 }

@@ -1,8 +1,9 @@
-// What the reader has chosen to see of experiments; it lasts while other views are open.
+// What the reader has chosen to see of experiments and of runs of learning; it lasts while other views are open.
 
 import { batch, signal } from '@preact/signals';
 import { NONE } from '../../model/rows';
-import type { Order } from '../../model/views/table';
+import type { Over } from '../../model/views/learning';
+import { NEWEST, type Order } from '../../model/views/table';
 
 export type PlotName = 'curves' | 'parallel' | 'scatter';
 
@@ -36,4 +37,19 @@ export class TrialsChoice {
       this.notice.value = '';
     });
   }
+}
+
+export class LearningChoice {
+  /** The run that stands out; NONE: none does. */
+  readonly run = signal(NONE);
+  /** What is plotted; '': the return, or what stands for it. */
+  readonly metric = signal('');
+  /** What it is plotted over; '': steps, where they are counted. */
+  readonly over = signal<Over | ''>('');
+  /** Whether the axis of values is logarithmic; null: where losses ask for it. */
+  readonly isLog = signal<boolean | null>(null);
+  /** How the table is sorted. */
+  readonly order = signal<Order>(NEWEST);
+  /** What runs are searched for; the others are not shown. */
+  readonly query = signal('');
 }
