@@ -22,6 +22,7 @@ CAPABILITIES = {
     "values": "large values by ref, made there, read here and there",
     "nested": "tasks that tasks submit and wait for",
     "retries": "`retry_exceptions`",
+    "cancel": "`cancel` of what has not begun",
     "resources": "a task that no machine can run, which is told",
     "lists": "the engine in `nodes()`",
     "actors": "actors",

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.flags import Flag
 from support.waiting import wait_until
 
-from cellmesh.exceptions import TaskError
+from cellmesh.exceptions import TaskCancelledError, TaskError
 
 PATIENCE_S = 30.0
 capability = pytest.mark.capability
@@ -201,6 +202,32 @@ def test_exceptions_are_retried_as_often_as_asked(on_engine: ModuleType, tmp_pat
     with pytest.raises(OSError, match="2"):
         on_engine.get(flaky.remote(str(tmp_path / "always"), 9), timeout=PATIENCE_S)
     assert len(os.listdir(tmp_path / "always")) == 3
+
+
+@capability("cancel")
+def test_what_is_cancelled_before_it_has_begun_never_runs(on_engine: ModuleType, tmp_path: Path) -> None:
+    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
+    (engine,) = wait_until(lambda: on_engine.nodes()[1:])
+    n_cpus = int(engine["Resources"]["CPU"])
+
+    @on_engine.remote(num_cpus=n_cpus)
+    def block() -> None:
+        begun.set()
+        goes_on.wait()
+
+    @on_engine.remote(num_cpus=n_cpus)
+    def later(path: Path) -> None:
+        path.touch()
+
+    blocks = block.remote()
+    begun.wait()
+    refs = [later.remote(tmp_path / "first"), later.remote(tmp_path / "second")]
+    on_engine.cancel(refs[0])
+    goes_on.set()
+    on_engine.get([blocks, refs[1]], timeout=PATIENCE_S)
+    with pytest.raises(TaskCancelledError):
+        on_engine.get(refs[0], timeout=PATIENCE_S)
+    assert [path.name for path in tmp_path.iterdir() if path.name in ("first", "second")] == ["second"]
 
 
 @capability("resources")
