@@ -35,7 +35,11 @@
         ├── SessionLostError       the local scheduler died, and with it every task of the session
         ├── ClusterError           (also a ConnectionError) the cluster cannot be joined
         │   ├── AuthenticationError  (also a PermissionError) ... as there is no key for it, or none that is good
-        │   └── HeadUnreachableError  what only the cluster's head can do is not done, as it does not answer
+        │   ├── HeadUnreachableError  what only the cluster's head can do is not done, as it does not answer
+        │   └── EngineError        the engine (Ray, Dask) that the session is to run on
+        │       ├── EngineUnreachableError  ... is not there, or not any more
+        │       ├── EngineVersionError  ... has another version of something than this program
+        │       └── EngineUnsupportedError  ... cannot do what the call asks for
         └── ForkedClientError      a forked child used its parent's session
 
 Wrong use of an API is Python's own TypeError or ValueError, at the line that did it.
@@ -61,6 +65,10 @@ __all__ = [
     "CellmeshError",
     "ChangedInPlaceWarning",
     "ClusterError",
+    "EngineError",
+    "EngineUnreachableError",
+    "EngineUnsupportedError",
+    "EngineVersionError",
     "ForkedClientError",
     "GetTimeoutError",
     "GroupMemberDiedError",
@@ -396,6 +404,24 @@ class HeadUnreachableError(ClusterError):
     """The head of the cluster does not answer; what only it can do is not done, or it is not known whether it is.
     Everything else goes on.
     """
+
+
+class EngineError(ClusterError):
+    """The engine (Ray, Dask) that a session is to run its tasks on does not do so; the text says why."""
+
+
+class EngineUnreachableError(EngineError):
+    """The engine is not at its address, or not there any more. What this machine can run goes on."""
+
+
+class EngineVersionError(EngineError):
+    """Python, cellmesh or cloudpickle has another version in the engine's workers than in this program, or is missing
+    there. The text has both versions and the remedy.
+    """
+
+
+class EngineUnsupportedError(EngineError):
+    """The engine cannot do what a call asks for. The text names the engine, what it is, and the way out."""
 
 
 class ForkedClientError(SessionError):

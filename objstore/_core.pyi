@@ -554,7 +554,8 @@ class Client:
         make_error(tuple, ref) -> exception, timeout_error(refs, timeout), store_error(code, detail),
         should_retry(exception, function_value) -> bool, enter_task(info), leave_task(info), await_ref(ref),
         ref_future(ref), ref_mimebundle(ref), cancel_ref(ref) -> bool, add_done_callback(ref, function),
-        remove_done_callback(ref, function) -> int, reduce_ref(ref) -> tuple.
+        remove_done_callback(ref, function) -> int, reduce_ref(ref) -> tuple, run_meanwhile() -> bool, which
+        is called where a task would sleep until others have ended: whether it has run one of them.
     """
 
     index: int
@@ -705,6 +706,7 @@ class Client:
     def run(self, group: int | None = None, start: Callable[[], bool] | None = None, /) -> int:
         """Executes tasks; -1: leave, otherwise an actor's constructor to run. With both arguments or none."""
 
+    def run_one(self, timeout: float | None, /) -> bool: ...
     def next(self, timeout: float | None, group: int | None = None, /) -> int: ...
     def set_flush(self, flush: Callable[[], object], /) -> None: ...
     def set_restore(self, restore: Callable[[], object], stdout: object, stderr: object, /) -> None: ...

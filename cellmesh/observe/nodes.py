@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ClusterError
 from ..scheduler.ipc.messages import ClusterNode, ClusterReply, ClusterRequest
-from ..scheduler.node import session_dir
 from ..session.scheduler_client import ask
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def of_cluster(of: Session, timeout_s: float = TIMEOUT_S) -> list[ClusterNode]:
 
 def is_clustered(of: Session) -> bool:
     """Whether the session takes part in a cluster."""
-    return bool(session_dir.cluster_of(of.node.session_dir)[0])
+    return of.in_cluster or of.has_left_cluster
 
 
 def rows(of: Session) -> list[dict[str, Any]]:

@@ -52,7 +52,8 @@ def init(
     address : str, optional
         None or "local": a session of this process's own. "tcp://HOST:PORT": likewise, and it takes part in the cluster
         whose head is there, see `cellmesh start`; this machine must have joined, or CELLMESH_TOKEN_FILE name a file
-        with a join token. "auto": the youngest session of this user that runs on this machine. Otherwise the path of a
+        with a join token. "fake:": likewise, with an engine that only plays a cluster. "auto": the youngest session of
+        this user that runs on this machine. Otherwise the path of a
         session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
     num_cpus : float, optional
         How many CPUs tasks may use together; default: those that this process may use.

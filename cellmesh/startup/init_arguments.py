@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 
+from ..engines import addresses as engines
 from ..objstore._core import MAX_SLOTS
 from ..scheduler.node import private_dir
 from ..scheduler.system import capacity
@@ -16,7 +17,7 @@ TYPE_CHECKING = False  # see `init`, which imports this module
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
-    from ..scheduler.ipc.messages import ClusterConfig
+    from ..scheduler.ipc.messages import ClusterConfig, EngineConfig
     from ..session.session import Config
 
     class TableSizes(TypedDict):
@@ -166,9 +167,10 @@ def is_local(given: Mapping[str, Any]) -> bool:
 
 
 def asked_cluster(given: Mapping[str, Any]) -> str:
-    """The address of the cluster that the session is to take part in; "" for none."""
+    """The address of the cluster that the session is to take part in, or of the engine that it runs on; "" for
+    none."""
     asked = _asked_address(given)
-    return asked if asked.startswith(CLUSTER_PREFIX) else ""
+    return asked if asked.startswith(CLUSTER_PREFIX) or engines.prefix_of(asked) else ""
 
 
 def _asked_address(given: Mapping[str, Any]) -> str:
@@ -221,10 +223,10 @@ def make_config(given: Mapping[str, Any]) -> Config:
             _address(address, _asked_by(given)),
             runtime_env=runtime_env.normal(given.get("runtime_env", {})),
         )
-    store = store_bytes(given)
+    store, engine = store_bytes(given), engines.prefix_of(address)
     resources = {
-        "CPU": float(given.get("num_cpus", capacity.usable_cpus())),
-        "GPU": float(given.get("num_gpus", capacity.usable_gpus())),
+        "CPU": float(given.get("num_cpus", 0 if engine else capacity.usable_cpus())),
+        "GPU": float(given.get("num_gpus", 0 if engine else capacity.usable_gpus())),
         "memory": float(given.get("memory", max(0, capacity.usable_memory() - store))),
         **{name: float(amount) for name, amount in given.get("resources", {}).items()},
     }
@@ -239,7 +241,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
             ) from None
     limit = min(int(given["offload_limit"]), MOST_BYTES) if "offload_limit" in given else None
     cluster, labels = asked_cluster(given), dict(given.get("labels", {}))
-    if labels and not cluster:
+    if labels and (engine or not cluster):
         raise ValueError(
             f"init(labels={labels!r}): a node of a cluster has labels, and this session would be in none: give its "
             "head's address, "
@@ -256,7 +258,7 @@ def make_config(given: Mapping[str, Any]) -> Config:
         runtime_env=runtime_env.normal(given.get("runtime_env", {})),
         cluster=cluster,
         labels=labels,
-        cluster_folder=_cluster_folder(cluster, _asked_by(given)) if cluster else "",
+        cluster_folder=_cluster_folder(cluster, _asked_by(given)) if cluster and not engine else "",
     )
 
 
@@ -277,12 +279,21 @@ def _cluster_folder(cluster: str, asked_by: str) -> str:
 
 def cluster_config(config: Config) -> ClusterConfig | None:
     """How the session's agent takes part in the cluster, if there is one."""
-    if not config.cluster:
+    if not config.cluster_folder:
         return None
     from ..scheduler.cluster.net import address
     from ..scheduler.ipc.messages import ClusterConfig
 
     return ClusterConfig(config.cluster_folder, address.towards(*address.parse(config.cluster)), labels=config.labels)
+
+
+def engine_config(config: Config) -> EngineConfig | None:
+    """Which engine runs the session's tasks, if one does."""
+    if not engines.prefix_of(config.cluster):
+        return None
+    from ..scheduler.ipc.messages import EngineConfig
+
+    return EngineConfig(config.cluster, engines.PROCESS)
 
 
 def _as_cluster(address: str) -> str:
@@ -440,7 +451,7 @@ def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any
         if name == "address":
             wanted = (
                 asked
-                if asked.startswith(CLUSTER_PREFIX)
+                if asked_cluster({"address": asked})
                 else ""
                 if asked == "local"
                 else _address(asked, f"init(address={asked!r})")

@@ -25,7 +25,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
     `launched`: the beginning of one, when it has been made already.
     """
     from ..scheduler.node.handle import Node
-    from .init_arguments import cluster_config, left_note
+    from .init_arguments import cluster_config, engine_config, left_note
     from .worker_modules import WORKER_MODULES
 
     with process.starting:
@@ -48,6 +48,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
                 max_tasks=config.max_tasks,
                 left_note=left_note(config),
                 cluster=cluster_config(config),
+                engine=engine_config(config),
                 launched=launched,
             )
         return _begin(node, config)

@@ -37,7 +37,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
         from ..compat.alias import install
 
         install()
-    if config.cluster is not None:
+    if config.has_agent:
         driver_env.node = os.uname().nodename
     _take_driver_env(client)
     log_levels.follow(client, driver_env.levels_in)
@@ -47,7 +47,7 @@ def adopt_worker(client: Client, link: Any, config: Any) -> Session:
         client,
         own,
         is_worker=True,
-        in_cluster=config.cluster is not None,
+        in_cluster=config.has_agent,
     )
     return process.session
 

@@ -142,6 +142,7 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
                  {"iterate", offsetof(Hooks, iterate)},
                  {"waits_long", offsetof(Hooks, waits_long)},
                  {"blocks_loop", offsetof(Hooks, blocks_loop)},
+                 {"run_meanwhile", offsetof(Hooks, run_meanwhile)},
                  {"argument_candidate", offsetof(Hooks, argument_candidate)},
                  {"argument_sent", offsetof(Hooks, argument_sent)},
                  {"let_go_arguments", offsetof(Hooks, let_go_arguments)},

@@ -186,6 +186,16 @@ static int sleep_a_slice(ClientObject *c, uint32_t seen, int64_t left, int64_t *
     return result;
 }
 
+/* Who shares its process with another engine has no other worker: what the task waits for runs here. 1: something
+ * has. */
+static int run_meanwhile(ClientObject *c)
+{
+    PyObject *has_run = PyObject_CallNoArgs(c->hooks.run_meanwhile);
+    int result = has_run ? PyObject_IsTrue(has_run) : -1;
+    Py_XDECREF(has_run);
+    return result;
+}
+
 static int wait_loop(ClientObject *c, Watch *w, double timeout)
 {
     struct client_slot *me = &c->s.clients[c->s.me];
@@ -215,6 +225,15 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             begin_to_wait(c, &waiter);
         }
         flush_drops(c);
+        if (c->hooks.run_meanwhile && waiter.blocked) {
+            result = run_meanwhile(c);
+            if (result < 0)
+                break;
+            if (result > 0) {
+                result = 0;
+                continue;
+            }
+        }
         atomic_fetch_add_explicit(&c->s.h->n_waits, 1, memory_order_relaxed);
         c->n_waiting++;
         if (!told && slice > FIRST_SLICE_NS) { /* not past the time to tell */

@@ -13,7 +13,7 @@ A decoder accepts only its own union, so a message on the wrong link is refused 
 from __future__ import annotations
 
 import marshal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, convert, to_builtins
 
@@ -507,6 +507,14 @@ class ClusterConfig(Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
+class EngineConfig(Struct, frozen=True):
+    """The engine (Ray, Dask) that runs what a session has no room for. `module`: of the process that speaks with it."""
+
+    address: str
+    module: str
+    options: dict[str, Any] = {}
+
+
 class SessionConfig(Struct, frozen=True):
     """What the driver tells the processes that it starts; read once, at their start, from an inherited descriptor.
 
@@ -530,8 +538,14 @@ class SessionConfig(Struct, frozen=True):
     offload_dir: str = ""  # where objects go when memory is full; "" for nowhere
     left_note: bytes = b""  # for drivers that look for the session after its driver has left, see `session_dir.leave`
     cluster: ClusterConfig | None = None
+    engine: EngineConfig | None = None  # with one the session is in no cluster, and has an agent for this
     stays: bool = False  # without an owner too, until a command or its cluster ends it
     version: int = PROTOCOL_VERSION
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether tasks may run on other machines."""
+        return self.cluster is not None or self.engine is not None
 
     @property
     def address(self) -> str:

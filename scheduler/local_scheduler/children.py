@@ -3,8 +3,6 @@ workers, which the zygote forks, have to leave when the session ends."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Container, Sequence
@@ -26,6 +24,7 @@ from ..ipc.messages import (
     ToZygote,
     TryPackage,
 )
+from ..ipc.spawn import spawn
 from ..ipc.transport import Channel, ConnectionLost, ProtocolError
 from ..system import processes
 from .loop import Loop
@@ -35,21 +34,6 @@ from .peers import Peer, Peers
 LEAVE_S = 2.0
 # For a task that has its result already, and just does not count as finished. The others are not waited for.
 FINISH_S = 0.05
-
-
-def spawn(module: str, config: SessionConfig, *fds: int) -> int:
-    """Start a module as a process; its pid. Its arguments: these descriptors, one of the configuration, this process's
-    pid."""
-    config_fd = processes.memory_file("cellmesh-config", config.to_bytes())
-    passed = (*fds, config_fd)
-    for fd in passed:
-        os.set_inheritable(fd, True)
-    command = [sys.executable, "-P", "-m", module, *map(str, passed), str(os.getpid())]
-    pid = os.posix_spawn(sys.executable, command, os.environ)
-    for fd in passed:
-        os.set_inheritable(fd, False)
-    os.close(config_fd)
-    return pid
 
 
 class Zygote:

@@ -132,7 +132,7 @@ class Server:
             self._loop.add_timed(timed)
         self._loop.watch(_catch_signals(), self._read_signals)
         self._loop.watch(self._start_demand_thread(), self._demand_changed)
-        if self._config.cluster is not None:
+        if self._config.has_agent:
             self._client.direct(ROUTE_UNDIRECTED)
             self._agent.start()
         self._memory.fetch_ahead(self._client.stats())  # a driver need not wait for us with its first large object

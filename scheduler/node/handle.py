@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...objstore._core import ROLE_DRIVER, Client
 from ..ipc import transport
 from ..ipc.link import Link
-from ..ipc.messages import ClusterConfig, FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
+from ..ipc.messages import ClusterConfig, EngineConfig, FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
 from ..ipc.transport import ConnectionLost
 from ..system import processes
 from . import session_dir
@@ -128,6 +128,7 @@ class Node:
         offload_limit: int | None = None,
         left_note: bytes = b"",
         cluster: ClusterConfig | None = None,
+        engine: EngineConfig | None = None,
         stays: bool = False,
         launched: Launch | None = None,
     ) -> Node:
@@ -159,6 +160,8 @@ class Node:
             `session_dir.left`.
         cluster : ClusterConfig, optional
             The cluster that the session takes part in.
+        engine : EngineConfig, optional
+            What runs tasks that this machine has no room for; without a cluster.
         stays : bool
             Whether the session goes on when this process leaves it, until a command or its cluster ends it.
         launched : Launch, optional
@@ -191,6 +194,7 @@ class Node:
                 offload_dir=objects,
                 left_note=left_note,
                 cluster=cluster,
+                engine=engine,
                 stays=stays,
             )
             _offer(launched.segment_fd, resources, objects, limit)

@@ -157,6 +157,13 @@ def test_the_table_of_the_comparison_is_current() -> None:
     assert len(rows) == 20 and all(set(lines) == set(script.LIBRARIES) and lines["cellmesh"] for _, lines in rows)
 
 
+def test_the_table_of_engines_is_current() -> None:
+    script = loaded("engines_page")
+    text = script.PAGE.read_text()
+    assert script.page(text) == text, "run docs/tools/engines_page.py"
+    assert "| tasks, several returns, none | ●" in text
+
+
 def loaded(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "tools" / f"{name}.py")
     script = importlib.util.module_from_spec(spec)

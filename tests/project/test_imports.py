@@ -33,6 +33,7 @@ ORDER = (
     "scheduler/worker",
     "scheduler/local_scheduler",
     "scheduler/cluster/messages.py",
+    "scheduler/cluster/engine.py",
     "scheduler/cluster/placement.py",
     "scheduler/cluster/net",
     "scheduler/cluster/store",
@@ -74,6 +75,8 @@ ORDER = (
     "cellmesh/rl",
     "cellmesh/core_hooks.py",
     "cellmesh/compat",
+    "cellmesh/engines/addresses.py",
+    "cellmesh/engines",
     "cellmesh/startup",
     "cellmesh/cli",
     "cellmesh/compat/ray",
@@ -133,6 +136,10 @@ IMPURE = {
 IMPURE_CALLS = {"open", "input"}
 # Files and whole folders, by path from the root.
 PURE = (
+    "cellmesh/engines/addresses.py",
+    "cellmesh/engines/interface.py",
+    "cellmesh/engines/parcels.py",
+    "cellmesh/engines/peer.py",
     "cellmesh/exceptions.py",
     "cellmesh/front_end.py",
     "cellmesh/groups/arguments.py",
@@ -198,6 +205,7 @@ PURE = (
     "kernel_ext/panel/trial_columns.py",
     "kernel_ext/panel_messages.py",
     "scheduler/cluster/agent/core.py",
+    "scheduler/cluster/agent/engine_head.py",
     "scheduler/cluster/agent/events.py",
     "scheduler/cluster/agent/home_queue.py",
     "scheduler/cluster/agent/leases.py",
@@ -206,6 +214,7 @@ PURE = (
     "scheduler/cluster/agent/strategies.py",
     "scheduler/cluster/head/core.py",
     "scheduler/cluster/head/ledger.py",
+    "scheduler/cluster/engine.py",
     "scheduler/cluster/messages.py",
     "scheduler/cluster/agent/status_feed.py",
     "scheduler/cluster/net/events.py",

@@ -523,8 +523,35 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
     return task == FAILED ? NULL : PyLong_FromLongLong(task);
 }
 
-PyMethodDef run_methods[] = {{"run", FAST(client_run), METH_FASTCALL,
-                              "run(group=None, start=None, /)\n--\n\nExecutes tasks; -1: leave, otherwise an actor's "
-                              "constructor to run. Of an actor: calls of that concurrency group; `start()` begins "
-                              "another thread of it, or returns False, when all have a call."},
-                             {NULL}};
+/* For a process that belongs to another engine, and executes here what that has given it: also a task that another one
+ * of this thread waits for. */
+static PyObject *client_run_one(ClientObject *c, PyObject *number)
+{
+    double timeout;
+    uint32_t outer = current_client == c ? current_task_1 : 0;
+    if (client_readable(c) < 0 || parse_timeout(number, &timeout) < 0)
+        return NULL;
+    int64_t task = take_task(c, ANY_GROUP, timeout, true);
+    if (task == FAILED)
+        return NULL;
+    if (task < 0)
+        Py_RETURN_FALSE;
+    end_task(c, (uint32_t)task, execute(c, (uint32_t)task, false));
+    if (outer) {
+        set_current(c, outer);
+        segment_lock(&c->s);
+        c->s.clients[c->s.me].task_1 = outer;
+        segment_unlock(&c->s);
+    }
+    Py_RETURN_TRUE;
+}
+
+PyMethodDef run_methods[] = {
+    {"run_one", (PyCFunction)client_run_one, METH_O,
+     "run_one(timeout, /)\n--\n\nExecutes a task as run does; False: there was none in time, or "
+     "wake() was called."},
+    {"run", FAST(client_run), METH_FASTCALL,
+     "run(group=None, start=None, /)\n--\n\nExecutes tasks; -1: leave, otherwise an actor's "
+     "constructor to run. Of an actor: calls of that concurrency group; `start()` begins "
+     "another thread of it, or returns False, when all have a call."},
+    {NULL}};

@@ -51,6 +51,7 @@ from ..net.keys import Cluster
 from ..net.peers import Peers
 from ..net.probe import Probes
 from . import core, events
+from .engine_links import EngineLinks
 from .printing import Printing
 from .requests import RequestHooks
 from .segment import NodeSegment, shares
@@ -74,6 +75,7 @@ class Links:
         self.keys = sockets.new_pair()
         self.hostname = socket.gethostname()[:256]
         self.peers = Peers(self.keys, host, messages.ToPeer, port)
+        self.endpoint, self.key = self.peers.endpoint, self.keys.public
         self._probes: Probes[int] = Probes()
         self._head: HeadLink | None = None
         self._attempt = 0
@@ -196,24 +198,30 @@ class Agent:
 
     Attributes
     ----------
-    cluster : Cluster
+    cluster : Cluster or None
+        None: all there is besides is an engine.
     me : messages.Member
     shell : Shell
     """
 
     def __init__(self, config: SessionConfig, client: Client) -> None:
-        assert config.cluster is not None
         self._client = client
-        self.cluster = Cluster(config.cluster.folder)
-        self._links = links = Links(self.cluster, config.cluster.host, config.cluster.port)
+        self.cluster: Cluster | None = None
+        self._links: Links | EngineLinks
+        if config.cluster is not None:
+            self.cluster = Cluster(config.cluster.folder)
+            self._links = Links(self.cluster, config.cluster.host, config.cluster.port)
+        else:
+            self._links = EngineLinks(config)
+        links, labels = self._links, config.cluster.labels if config.cluster is not None else {}
         total, _ = client.resources()
         self.me = messages.Member(
             secrets.randbits(62) | 1,
-            links.peers.endpoint,
-            links.keys.public,
+            links.endpoint,
+            links.key,
             links.hostname,
             shares(total),
-            {messages.SESSION_LABEL: config.session, **config.cluster.labels},
+            {messages.SESSION_LABEL: config.session, **labels},
         )
         self._home = transport.connect(config.address, FromScheduler)  # what drivers hear
         self._home.send(Hello("agent", os.getpid()))
@@ -281,7 +289,7 @@ def main(segment_fd: int, config_fd: int, parent: int) -> int:
     agent.run(stop)
     if agent.over:
         agent.shell.log(f"this session is not part of its cluster any more: {agent.over}")
-        if config.stays:
+        if config.stays and agent.cluster is not None:
             agent.cluster.note_end(config.session, agent.over)
     return 0
 

@@ -1,0 +1,571 @@
+"""The engine's side of what goes on between it and the session: a peer in the messages of peers, without a segment.
+
+What another node would do with its segment this does with the engine: tasks become parcels; values up to
+`MAX_INLINE_BYTES` travel in them, larger ones are put there once; results are told as they come, large ones stay with
+the engine and are fetched when they are read. Pure: `receive` takes what the agent says, `told` what the engine tells;
+messages go out through `send`, calls through the engine, and neither waits.
+
+A task waits here until all is known that it refers to, and what that refers to, since its pocket can ask nobody.
+Whatever is told of is let go of with the last task that needs it, functions after `KEEP_FUNCTION_S`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ..exceptions import EngineUnsupportedError
+from ..objstore._core import (
+    FAILURE_CANCELLED,
+    FAILURE_NODE_DIED,
+    FAILURE_OBJECT_LOST,
+    FAILURE_OUT_OF_MEMORY,
+    FAILURE_UNROUTED,
+    FAILURE_WORKER_CRASHED,
+    OBJECT_ERROR,
+    OBJECT_FAILED,
+    OBJECT_PENDING,
+    RESOURCE_UNIT,
+    TASK_FLAG_RETRY_EXCEPTIONS,
+)
+from ..scheduler.cluster import messages
+from ..scheduler.cluster.messages import (
+    CHUNK_BYTES,
+    Chunk,
+    Fetch,
+    Message,
+    Ref,
+    Result,
+    Task,
+    Told,
+    Value,
+)
+from .interface import Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel
+from .parcels import OWN, Done, Given, Key, Work, decode_done, encode
+
+KEEP_FUNCTION_S = 60.0
+ANY_NUMBER = 1 << 30  # of runs
+WINDOW = 4  # chunks of one value that are asked for ahead
+CODES: dict[FailureKind, int] = {
+    "crashed": FAILURE_WORKER_CRASHED,
+    "oom": FAILURE_OUT_OF_MEMORY,
+    "node_died": FAILURE_NODE_DIED,
+    "cancelled": FAILURE_CANCELLED,
+    "object_lost": FAILURE_OBJECT_LOST,
+    "unschedulable": FAILURE_UNROUTED,
+    "env_failed": FAILURE_WORKER_CRASHED,
+}
+RERUN: frozenset[FailureKind] = frozenset({"crashed", "oom", "node_died"})
+
+
+class Fault(Exception):
+    """The agent says what it cannot mean; what is between the two is to be ended."""
+
+
+class Object(Struct):
+    """One of home's. `n_told`: how often this side was told of it. `users`: tasks, and objects that refer to it, for as
+    long as they need it. `value`: once it is known, without its bytes where those are a `blob`."""
+
+    key: Key
+    n_told: int = 0
+    users: int = 0
+    value: Value | None = None
+    refs: list[Key] = []
+    blob: Blob | None = None
+    is_known: bool = False
+    gathered: bytearray | None = None
+    asked: int = 0
+    come: int = 0
+    waiting: set[int] = set()  # numbers of tasks that wait for it
+    idle_since: float | None = None  # of a function
+
+
+class Own(Struct):
+    """One that the engine has. `n_told`: how often home was told of it; `users`: as of `Object`. `asked`: pieces that
+    home waits for; `data`: its bytes while they are read."""
+
+    key: Key
+    value: Value
+    blob: Blob | None = None
+    n_told: int = 0
+    users: int = 0
+    asked: list[Fetch] = []
+    data: bytes | memoryview | None = None
+
+
+class Call(Struct):
+    """A task of home's."""
+
+    task: Task
+    needs: list[Key]  # objects that it holds: function first
+    missing: set[Key]
+    handle: Handle | None = None
+    n_runs: int = 0
+    is_cancelled: bool = False
+    blobs: list[Blob] = field(default_factory=list)
+
+
+class EnginePeer:
+    """See above.
+
+    Parameters
+    ----------
+    engine : Engine
+        Connected.
+    name : str
+        What people call it.
+    session, namespace : str
+        Of the session.
+    send : callable (message, frame)
+        To the agent.
+    error_bytes : callable (exception, name of the task) -> bytes
+        How an error is written that home raises again.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        session: str,
+        namespace: str,
+        send: Callable[[Message, bytes | memoryview | None], None],
+        error_bytes: Callable[[Exception], bytes],
+    ) -> None:
+        self._engine, self._name = engine, name
+        self._session, self._namespace = session, namespace
+        self._send, self._error_bytes = send, error_bytes
+        self._objects: dict[Key, Object] = {}
+        self._own: dict[Key, Own] = {}
+        self._of_blob: dict[Blob, Own] = {}
+        self._n_own = 0
+        self._calls: dict[int, Call] = {}
+        self._numbers: dict[Handle, int] = {}
+        self._functions: set[Key] = set()
+        self._wants: list[Told] = []
+        self._known: deque[Object] = deque()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    # ---------------------------------------------------------------- from the agent
+    def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
+        """Take in what the agent says.
+
+        Raises
+        ------
+        Fault
+            It cannot be.
+        """
+        match message:
+            case messages.Tasks(tasks):
+                for task in tasks:
+                    self._begin(task)
+            case messages.Sealed(refs):
+                for ref in refs:
+                    self._sealed(ref)
+            case Chunk():
+                self._chunk(message, frame)
+            case messages.Released(objects):
+                self._released(objects)
+            case Fetch():
+                self._fetch(message)
+            case messages.Want(objects):
+                found = [self._own_of(told.slot, told.generation) for told in objects]
+                self._send(messages.Sealed([Ref(*own.key, value=self._told_value(own)) for own in found]), None)
+            case messages.Cancel(numbers):
+                self._cancel(numbers)
+            case messages.GiveBack(numbers):
+                self._give_back(numbers)
+            case messages.Flush(number):
+                self._send(messages.Flushed(number), None)
+            case messages.Reset(reason):
+                raise Fault(f"the session ends what is between the two: {reason}")
+            case messages.Find(number):
+                self._send(messages.Found(number), None)
+            case _:
+                pass  # of streams, actors and groups, of which there are none
+        self._proceed()
+        if self._wants:
+            wants, self._wants = self._wants, []
+            self._send(messages.Want(wants), None)
+
+    def _begin(self, task: Task) -> None:
+        if task.number in self._calls:
+            raise Fault(f"task {task.number} comes twice")
+        needs = [self._resolve(ref) for ref in (task.function, *task.refs)]
+        self._hold(needs)
+        self._functions.add(needs[0])
+        call = self._calls[task.number] = Call(task, needs, set())
+        if lacks := _lacking(task, self._engine):
+            self._refuse(call, lacks)
+        else:
+            self._wait_for(call, needs)
+            if not call.missing:
+                self._submit(call)
+
+    def _refuse(self, call: Call, what: str) -> None:
+        error = EngineUnsupportedError(unsupported(self._name, what))
+        data = self._error_bytes(error)
+        self._end(call, [Value(OBJECT_ERROR, len(data), data)] * call.task.n_returns)
+
+    # ---- what tasks refer to
+    def _resolve(self, ref: Ref) -> Key:
+        key = ref.slot, ref.generation
+        if ref.yours:
+            self._own_of(*key)
+            return key
+        thing = self._objects.get(key)
+        if thing is None:
+            thing = self._objects[key] = Object(key)
+            if ref.value is None:
+                self._wants.append(Told(*key))
+        thing.n_told += 1
+        if ref.value is not None:
+            self._take(thing, ref.value)
+        return key
+
+    def _take(self, thing: Object, value: Value) -> None:
+        if thing.is_known or thing.gathered is not None:  # this side has been told of these all the same
+            for inner in value.refs:
+                self._let_go(self._resolve(inner))
+        else:
+            self._fill(thing, value)
+
+    def _fill(self, thing: Object, value: Value) -> None:
+        thing.refs = [self._resolve(ref) for ref in value.refs]
+        self._hold(thing.refs)
+        names = [Ref(*key) for key in thing.refs]
+        thing.value = replace(value, refs=names, there=None)
+        if value.state == OBJECT_PENDING:
+            thing.value = None
+        elif value.actor is not None or value.state == OBJECT_FAILED or len(value.data) == value.size:
+            self._note_known(thing)
+        else:
+            thing.gathered = bytearray(value.size)
+            self._ask_ahead(thing)
+
+    def _note_known(self, thing: Object) -> None:
+        thing.is_known = True
+        self._known.append(thing)
+
+    def _sealed(self, ref: Ref) -> None:
+        thing = self._objects.get((ref.slot, ref.generation))
+        if ref.value is not None:
+            self._take(
+                thing or Object((0, 0), is_known=True), ref.value
+            )  # or it was let go of, and the two have crossed
+
+    def _ask_ahead(self, thing: Object) -> None:
+        assert thing.value is not None
+        size = thing.value.size
+        while thing.asked < size and thing.asked < thing.come + WINDOW * CHUNK_BYTES:
+            n = min(CHUNK_BYTES, size - thing.asked)
+            self._send(Fetch(*thing.key, thing.asked, n, direct=True), None)
+            thing.asked += n
+
+    def _chunk(self, chunk: Chunk, frame: bytes) -> None:
+        thing = self._objects.get((chunk.slot, chunk.generation))
+        if thing is None or thing.gathered is None or thing.value is None:
+            return  # it has been let go of meanwhile
+        if not chunk.found:
+            thing.value, thing.gathered = Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST), None
+            self._note_known(thing)
+            return
+        if chunk.at != thing.come or chunk.at + len(frame) > thing.asked:
+            raise Fault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
+        thing.gathered[chunk.at : chunk.at + len(frame)] = frame
+        thing.come += len(frame)
+        if thing.come < thing.value.size:
+            self._ask_ahead(thing)
+            return
+        thing.blob = self._engine.put(memoryview(thing.gathered))
+        thing.gathered = None
+        self._note_known(thing)
+
+    def _wait_for(self, call: Call, keys: Iterable[Key]) -> None:
+        for key in self._reachable(keys):
+            thing = self._objects.get(key)
+            if thing is not None and not thing.is_known:
+                call.missing.add(key)
+                thing.waiting.add(call.task.number)
+
+    def _reachable(self, keys: Iterable[Key]) -> Iterator[Key]:
+        """These and what they refer to, each once, after what it refers to itself."""
+        seen: set[Key] = set()
+        todo = [(key, False) for key in keys]
+        todo.reverse()
+        while todo:
+            key, is_done = todo.pop()
+            if is_done:
+                yield key
+            elif key not in seen:
+                seen.add(key)
+                todo.append((key, True))
+                todo += [(inner, False) for inner in self._refs_of(key)]
+
+    def _refs_of(self, key: Key) -> list[Key]:
+        if (thing := self._objects.get(key)) is not None:
+            return thing.refs
+        own = self._own.get(key)
+        return [(ref.slot, ref.generation) for ref in own.value.refs] if own is not None else []
+
+    def _proceed(self) -> None:
+        """Submit what has waited for what is known by now."""
+        while self._known:
+            thing = self._known.popleft()
+            waiting, thing.waiting = thing.waiting, set()
+            for number in sorted(waiting):
+                call = self._calls.get(number)
+                if call is not None:
+                    call.missing.discard(thing.key)
+                    self._wait_for(call, thing.refs)
+                    if not call.missing:
+                        self._submit(call)
+
+    # ---- letting go
+    def _hold(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key in self._objects:
+                self._objects[key].users += 1
+                self._objects[key].idle_since = None
+            else:
+                self._own[key].users += 1
+
+    def _drop(self, keys: Iterable[Key]) -> None:
+        todo = list(keys)
+        while todo:
+            key = todo.pop()
+            if key in self._own:
+                self._own[key].users -= 1
+                todo += self._forget(self._own[key])
+                continue
+            self._objects[key].users -= 1
+            if not self._objects[key].users and key not in self._functions:
+                todo += self._release(self._objects.pop(key))
+
+    def _let_go(self, key: Key) -> None:
+        """Nobody here needs what was just told of."""
+        self._hold([key])
+        self._drop([key])
+
+    def _release(self, thing: Object) -> list[Key]:
+        self._send(messages.Released([Told(*thing.key, thing.n_told)]), None)
+        if thing.blob is not None:
+            self._engine.release([thing.blob])
+        return thing.refs
+
+    def sweep(self, now: float) -> None:
+        """Let go of functions that have not been used for long. `now`: seconds, monotonic."""
+        for key in list(self._functions):
+            thing = self._objects.get(key)
+            if thing is None:
+                self._functions.discard(key)
+            elif thing.users:
+                thing.idle_since = None
+            elif thing.idle_since is None:
+                thing.idle_since = now
+            elif now - thing.idle_since > KEEP_FUNCTION_S:
+                self._functions.discard(key)
+                self._drop(self._release(self._objects.pop(key)))
+
+    # ---------------------------------------------------------------- tasks
+    def _submit(self, call: Call) -> None:
+        task = call.task
+        given: list[Given] = []
+        call.blobs = []
+        for key in self._reachable(call.needs):
+            thing = self._objects.get(key) or self._own[key]
+            assert thing.value is not None  # nothing is missing
+            given.append(Given(*key, thing.value, -1 if thing.blob is None else len(call.blobs)))
+            if thing.blob is not None:
+                call.blobs.append(thing.blob)
+        function, *refs = (Ref(*key) for key in call.needs)
+        left = task.max_retries - call.n_runs if task.max_retries >= 0 else -1
+        sent = replace(task, function=function, refs=refs, max_retries=left)
+        work = Work(self._session, self._namespace, sent, given)
+        by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
+        call.handle = self._engine.submit(
+            Parcel(
+                encode(work),
+                call.blobs,
+                {name: amount / RESOURCE_UNIT for name, amount in task.demand.items()},
+                1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
+            )
+        )
+        self._numbers[call.handle] = task.number
+
+    def _cancel(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            call = self._calls.get(number)
+            if call is None or call.is_cancelled:
+                continue
+            call.is_cancelled = True
+            if call.handle is None:
+                self._fail(call, "cancelled")
+            else:
+                self._engine.cancel(call.handle, False)
+
+    def _give_back(self, numbers: Iterable[int]) -> None:
+        """What the engine has been given stays there: it may have begun."""
+        waiting = [number for number in numbers if number in self._calls and self._calls[number].handle is None]
+        for number in waiting:
+            self._drop(self._calls.pop(number).needs)
+        if waiting:
+            self._send(messages.Returned(waiting), None)
+
+    def _end(self, call: Call, values: list[Value], done: Done | None = None) -> None:
+        del self._calls[call.task.number]
+        failed = done is None or done.failed
+        times = (done.pid, done.waited, done.ran) if done is not None else (0, 0, 0)
+        self._send(messages.Results([Result(call.task.number, int(failed), values, None, *times)]), None)
+        self._drop(call.needs)
+
+    def _fail(self, call: Call, kind: FailureKind) -> None:
+        self._end(call, [Value(OBJECT_FAILED, code=CODES[kind])] * call.task.n_returns)
+
+    # ---------------------------------------------------------------- from the engine
+    def told(self, event: Event) -> None:
+        """Take in what the engine tells of a parcel or a blob."""
+        match event:
+            case Ended(handle, data, blobs):
+                self._ended(self._calls[self._numbers.pop(handle)], decode_done(data), list(blobs))
+            case Failed(handle, kind, n_runs, _):
+                self._failed(self._calls[self._numbers.pop(handle)], kind, n_runs)
+            case Came(blob, data):
+                self._came(blob, data)
+            case Lost(blob):
+                self._came(blob, None)
+            case _:
+                pass
+
+    def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
+        new: dict[Key, Key] = {}
+        for given in done.made:
+            own = self._make(given, blobs, new)
+            new[given.slot, given.generation] = own.key
+        values: list[Value] = []
+        for given in done.values:
+            if given.blob < 0:
+                values.append(replace(given.value, refs=[self._tell(_named(ref, new)) for ref in given.value.refs]))
+            else:
+                own = self._make(given, blobs, new)
+                values.append(replace(self._told_value(own), there=Ref(*own.key)))
+                own.n_told += 1
+        self._end(call, values, done)
+
+    def _make(self, given: Given, blobs: list[Blob], new: dict[Key, Key]) -> Own:
+        self._n_own += 1
+        key = self._n_own % OWN, OWN + self._n_own // OWN
+        keys = [_named(ref, new) for ref in given.value.refs]
+        value = replace(given.value, refs=[Ref(*inner) for inner in keys])
+        own = self._own[key] = Own(key, value, blobs[given.blob] if given.blob >= 0 else None)
+        self._hold(keys)
+        return own
+
+    def _tell(self, key: Key) -> Ref:
+        if key in self._objects:
+            return Ref(*key, yours=True)
+        own = self._own[key]
+        own.n_told += 1
+        return Ref(*key, value=self._told_value(own) if own.n_told == 1 else None)
+
+    def _told_value(self, own: Own) -> Value:
+        return replace(own.value, refs=[self._tell((ref.slot, ref.generation)) for ref in own.value.refs])
+
+    def _failed(self, call: Call, kind: FailureKind, n_runs: int) -> None:
+        call.n_runs += n_runs
+        call.handle = None
+        again = call.task.max_retries < 0 or call.n_runs <= call.task.max_retries
+        if kind in RERUN and again and not call.is_cancelled:
+            self._submit(call)
+        else:
+            self._fail(call, kind)
+
+    # ---- what home reads of the engine's
+    def _own_of(self, slot: int, generation: int) -> Own:
+        own = self._own.get((slot, generation))
+        if own is None:
+            raise Fault(f"it names object {slot}, of which it was not told")
+        return own
+
+    def _fetch(self, fetch: Fetch) -> None:
+        own = self._own_of(fetch.slot, fetch.generation)
+        own.asked.append(fetch)
+        if own.data is not None:
+            self._serve(own)
+        elif own.blob is None:
+            own.data = own.value.data
+            self._serve(own)
+        elif own.blob not in self._of_blob:
+            self._of_blob[own.blob] = own
+            self._engine.fetch(own.blob)
+
+    def _came(self, blob: Blob, data: bytes | memoryview | None) -> None:
+        own = self._of_blob.pop(blob, None)
+        if own is None:
+            return  # released meanwhile
+        own.data = data
+        self._serve(own)
+
+    def _serve(self, own: Own) -> None:
+        asked, own.asked = own.asked, []
+        for fetch in asked:
+            if own.data is None:
+                self._send(Chunk(*own.key, fetch.at, found=False), None)
+                continue
+            self._send(Chunk(*own.key, fetch.at), memoryview(own.data)[fetch.at : fetch.at + fetch.n])
+            if fetch.at + fetch.n >= own.value.size:
+                own.data = None
+
+    def _released(self, objects: Iterable[Told]) -> None:
+        for told in objects:
+            own = self._own_of(told.slot, told.generation)
+            if told.n > own.n_told:
+                raise Fault(f"it releases object {told.slot} more often than it was told of it")
+            own.n_told -= told.n
+            self._drop(self._forget(own))
+
+    def _forget(self, own: Own) -> list[Key]:
+        """What it refers to, if nobody needs it any more."""
+        if own.n_told or own.users:
+            return []
+        del self._own[own.key]
+        if own.blob is not None:
+            self._of_blob.pop(own.blob, None)
+            self._engine.release([own.blob])
+        return [(ref.slot, ref.generation) for ref in own.value.refs]
+
+
+def _named(ref: Ref, new: dict[Key, Key]) -> Key:
+    """What a pocket refers to: what it was given, by that name, or what it has made."""
+    key = ref.slot, ref.generation
+    return key if ref.yours else new[key]
+
+
+def _lacking(task: Task, engine: Engine) -> str:
+    """What a task wants that the engine cannot do; "" if it can."""
+    can = engine.can
+    if (task.creates is not None or task.actor is not None) and not can.actors:
+        return "actors"
+    if task.stream >= 0 and not can.streams:
+        return "generators"
+    if task.bundle is not None and not can.groups:
+        return "placement groups"
+    return ""
+
+
+def unsupported(engine: str, what: str) -> str:
+    """The text of an `EngineUnsupportedError`."""
+    return (
+        f"{engine} cannot run {what} for cellmesh. Start the session with CPUs of this machine, as in init(..., "
+        "num_cpus=2), and have it run here"
+    )
+
+
+def amounts(total: Any) -> dict[str, int]:
+    """Amounts of resources as messages have them."""
+    return {name: int(amount * RESOURCE_UNIT) for name, amount in total.items() if amount > 0}

@@ -1,0 +1,219 @@
+"""What runs tasks of a session in a worker of an engine: a private segment, in which a task finds its function, its
+arguments and all that it makes. So the API within a task is the one that it has at home.
+
+A pocket is a node of one worker, which is the thread that calls `run`: it hears the session's task as any node would,
+by the messages of a peer, executes it, and says what a peer says of its end. The engine has set the task's resources
+aside, so here it asks for none.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..core_hooks import Hooks
+from ..environment import driver_env
+from ..objstore import own_pickles
+from ..objstore._core import (
+    FAILURE_STORE_FULL,
+    OBJECT_FAILED,
+    OBJECT_PENDING,
+    RESOURCE_UNIT,
+    ROLE_REMOTE_NODE,
+    ROLE_WORKER,
+    TASK_FLAG_ENV,
+    Client,
+    Runs,
+    create_segment,
+)
+from ..scheduler.cluster.messages import Message, Ref, Released, Result, Results, Returned, Sealed, Tasks, Told, Value
+from ..scheduler.cluster.peer.broadcast import Tree
+from ..scheduler.cluster.peer.bundles import Pool
+from ..scheduler.cluster.peer.lineage import Lineage
+from ..scheduler.cluster.peer.peer import Peer
+from ..session.current import process
+from ..session.session import Config, Session, WorkerNode, sizes_of
+from .interface import Outcome
+from .parcels import Done, Given, Key, Work, decode_work, encode
+
+STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
+HOME = 1  # the number here of the one machine there is besides
+
+
+class _Full(Exception):
+    """A task's arguments have no room in the pocket."""
+
+
+class _NoLink:
+    """In the place of a worker's connection with a local scheduler, which a pocket has not."""
+
+    def send(self, message: Any) -> None:
+        """Nobody is told."""
+
+
+class PocketHooks(Hooks):
+    """The hooks of a pocket's worker, which is the only one there."""
+
+    client: Client
+
+    def run_meanwhile(self) -> bool:
+        """A task is about to sleep until others have ended: run one of those. Whether there was one."""
+        return self.client.run_one(0.0)
+
+
+class Pocket:
+    """The pocket of this process, and the process's session.
+
+    Parameters
+    ----------
+    session, namespace : str
+        Of the session that it works for.
+    store_bytes : int
+        How much it can hold; memory is used as it fills.
+    """
+
+    def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
+        self.session_id = session
+        segment = create_segment(store_bytes, MOST_OBJECTS, MOST_TASKS)
+        try:
+            agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
+            agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
+            hooks = PocketHooks()
+            self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
+        finally:
+            os.close(segment)
+        self._peer = Peer(
+            agent,
+            self._hear,
+            self._shape_of,
+            lambda slot: None,
+            Lineage(agent, lambda slot: None),
+            Runs(agent),
+            HOME,
+            Tree(),
+            lambda node: None,
+        )
+        self._result: Result | None = None
+        self._sealed: dict[Key, Value] = {}
+        own_pickles.in_worker = True
+        driver_env.node = os.uname().nodename
+        config = Config({}, namespace=namespace, **sizes_of(self._worker))
+        process.session = Session(WorkerNode(_NoLink(), session, ""), self._worker, config, is_worker=True)
+
+    def run(self, data: bytes | memoryview, blobs: Sequence[Any]) -> Outcome:
+        """Run the task of a parcel in this thread. What it raises is part of the outcome."""
+        work = decode_work(data)
+        try:
+            self._take_in(work, blobs)
+            while self._result is None:
+                self._worker.run_one(None)
+                self._peer.look()
+            return self._outcome(self._result)
+        except _Full:
+            failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
+            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0)))
+        finally:
+            self._result = None
+            self._sealed.clear()
+            self._peer.sweep(time.monotonic())
+
+    def close(self) -> None:
+        """The process has no session any more."""
+        if process.session is not None and process.session.client is self._worker:
+            process.session = None
+        self._worker.close()
+        self._agent.close()
+
+    # ---- in
+    def _take_in(self, work: Work, blobs: Sequence[Any]) -> None:
+        for given in work.objects:
+            value = given.value if given.blob < 0 else replace(given.value, data=blobs[given.blob])
+            self._peer.objects.resolve(Ref(given.slot, given.generation, value=value))
+        self._peer.receive(Tasks([replace(work.task, demand={}, flags=work.task.flags & ~TASK_FLAG_ENV)]))
+
+    def _shape_of(
+        self, demand: dict[str, int], hold: dict[str, int] | None, env: int, pool: Pool, priority: int
+    ) -> bytes:
+        amounts = {name: amount / RESOURCE_UNIT for name, amount in demand.items()}
+        return self._agent.resource_class(amounts, None, env, *pool, priority=priority).shape
+
+    def _hear(self, message: Message, frame: bytes | None = None) -> None:
+        """What the peer says to the machine that it takes its tasks from."""
+        match message:
+            case Results([result]):
+                self._result = result
+            case Sealed(refs):
+                self._sealed.update({(ref.slot, ref.generation): ref.value for ref in refs if ref.value is not None})
+            case Returned():
+                raise _Full
+            case _:
+                pass  # what it has released it may be given again, and how far a task is the engine says
+
+    # ---- out
+    def _outcome(self, result: Result) -> Outcome:
+        large: list[bytes] = []
+        told: Counter[Key] = Counter()
+        made: dict[Key, Given] = {}
+        values = [self._given((0, i), value, large, told, made) for i, value in enumerate(result.values)]
+        done = Done(bool(result.status), values, list(made.values()), result.pid, result.waited, result.ran)
+        self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
+        return Outcome(encode(done), large)
+
+    def _given(self, key: Key, value: Value, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> Given:
+        """A value with its bytes; what it refers to, and has been made here, goes to `made` before."""
+        blob = -1
+        if value.size > len(value.data):
+            slot = value.there.slot if value.there is not None else key[0]
+            large.append(self._peer.remote_node.read(slot, 0, value.size))
+            blob = len(large) - 1
+        if value.there is not None:
+            told[value.there.slot, value.there.generation] += 1
+        for ref in value.refs:
+            if not ref.yours:
+                self._export(ref, large, told, made)
+        names = [replace(ref, value=None) for ref in value.refs]
+        return Given(*key, replace(value, data=value.data if blob < 0 else b"", refs=names, there=None), blob)
+
+    def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None:
+        key = ref.slot, ref.generation
+        told[key] += 1
+        if key in made:
+            return
+        value = ref.value or self._peer.objects.value(ref.slot)
+        while value.state == OBJECT_PENDING and key not in self._sealed:
+            self._worker.run_one(None)  # a call that the task has made, and not waited for
+            self._peer.look()
+        if value.state == OBJECT_PENDING:
+            value = self._sealed.pop(key)
+        made[key] = self._given(key, value, large, told, made)
+
+
+_lock = threading.Lock()
+_pocket: Pocket | None = None
+
+
+def run(data: bytes | memoryview, blobs: Sequence[Any]) -> Outcome:
+    """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers."""
+    global _pocket
+    work = decode_work(data)
+    with _lock:
+        if _pocket is None or _pocket.session_id != work.session:
+            if _pocket is not None:
+                _pocket.close()
+            _pocket = Pocket(work.session, work.namespace, STORE_BYTES)
+        return _pocket.run(data, blobs)
+
+
+def close() -> None:
+    """End this process's pocket, if there is one."""
+    global _pocket
+    with _lock:
+        if _pocket is not None:
+            _pocket.close()
+            _pocket = None

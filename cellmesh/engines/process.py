@@ -1,0 +1,132 @@
+"""`python -m cellmesh.engines.process LINE CONFIG PARENT`: stands for an engine towards the session's agent.
+
+Started by the agent, with descriptors of the line to it and of the `SessionConfig`. It has the engine's library, which
+may do what it likes here: if it hangs or dies, the engine is lost, and another process is started. The loop is one
+thread's: what the engine tells from others is put into a queue. Ends when the agent closes the line.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from select import POLLIN, POLLOUT, poll
+
+from ..exceptions import EngineError
+from ..objstore._core import set_process_name
+from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, ToEngine
+from ..scheduler.cluster.net.line import Line
+from ..scheduler.cluster.net.reliable import Overrun
+from ..scheduler.ipc.messages import EngineConfig, SessionConfig
+from ..scheduler.ipc.transport import ConnectionLost, ProtocolError
+from ..scheduler.system import processes
+from ..scheduler.worker.main import resolve
+from .addresses import ENGINES, prefix_of
+from .errors import ErrorWriter
+from .interface import Engine, Event, Facts, Gone, NodesChanged
+from .peer import EnginePeer, Fault, amounts
+
+SWEEP_S = 5.0
+
+
+class EngineProcess:
+    """The process's loop.
+
+    Parameters
+    ----------
+    engine : Engine
+        Not connected.
+    config : SessionConfig
+    line : Line
+        To the agent.
+    """
+
+    def __init__(self, engine: Engine, config: SessionConfig, line: Line) -> None:
+        assert config.engine is not None
+        self._engine, self._config, self._line, self._where = engine, config, line, config.engine
+        self._told: deque[Event] = deque()
+        self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Serve until the agent has closed the line, or the engine is lost."""
+        try:
+            self._serve(self._connected(self._where))
+        except EngineError as error:
+            self._leave(str(error))
+        except Fault as fault:
+            self._leave(f"its agent says what cannot be: {fault}")
+        except Overrun as error:
+            self._leave(str(error))
+        except (ConnectionLost, ProtocolError):
+            pass  # the session ends
+        finally:
+            self._engine.close()
+
+    def _connected(self, where: EngineConfig) -> Facts:
+        facts = self._engine.connect(where.address, where.options, self._tell)
+        self._facts = facts
+        self._say_nodes()
+        return facts
+
+    def _say_nodes(self) -> None:
+        nodes = [EngineNode(node.name, amounts(node.total)) for node in self._engine.nodes()]
+        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows))
+
+    def _tell(self, event: Event) -> None:
+        """Called by the engine, in any thread."""
+        self._told.append(event)
+        try:
+            os.write(self._woken, b"\0")
+        except BlockingIOError:  # it is awake
+            pass
+
+    def _serve(self, facts: Facts) -> None:
+        session = self._config
+        peer = EnginePeer(
+            self._engine, facts.name, session.session, session.namespace, self._line.send, ErrorWriter().bytes_of
+        )
+        waits = poll()
+        waits.register(self._wake, POLLIN)
+        while True:
+            waits.register(self._line.fileno(), POLLIN | (POLLOUT if self._line.has_backlog else 0))
+            ready = {fd for fd, _ in waits.poll(SWEEP_S * 1000)}
+            if self._wake in ready:
+                os.read(self._wake, 4096)
+            if self._line.fileno() in ready:
+                self._line.flush()
+                for message, frame in self._line.receive_ready():
+                    peer.receive(message, frame)
+            while self._told:
+                event = self._told.popleft()
+                if isinstance(event, Gone):
+                    self._leave(event.reason)
+                    return
+                if isinstance(event, NodesChanged):
+                    self._say_nodes()
+                else:
+                    peer.told(event)
+            peer.sweep(time.monotonic())
+
+    def _leave(self, reason: str) -> None:
+        self._line.send(EngineDown(reason))
+
+
+def main(line_fd: int, config_fd: int, parent: int) -> int:
+    """Run the process; the exit status."""
+    processes.die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    set_process_name("cellmesh-engine")
+    os.umask(0o077)
+    config = SessionConfig.from_bytes(processes.read_all(config_fd))
+    assert config.engine is not None
+    sys.path[:] = [*config.sys_path, *(path for path in sys.path if path not in config.sys_path)]
+    engine = resolve(ENGINES[prefix_of(config.engine.address)])()
+    EngineProcess(engine, config, Line(socket.socket(fileno=line_fd), ToEngine)).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(int(argument) for argument in sys.argv[1:])))

@@ -1,0 +1,41 @@
+"""What an agent and the process that stands for an engine say to each other, beside what peers say.
+
+An engine (Ray's, Dask's) is a machine of the session: for the agent it is a peer, whose messages come over a socket of
+this machine from a process of its own, which the agent has started. That process has the engine's library, and the
+agent has not. There is no head between the two: `agent.engine_head` says what a head would.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from ..ipc.messages import Name, Text
+from .messages import MAX_NODES, Message, Shares, ToPeer
+
+
+class EngineNode(Struct, frozen=True, array_like=True):
+    """A machine of the engine's. `total`: what tasks may ask for there."""
+
+    name: Name
+    total: Shares
+
+
+class EngineUp(Message, frozen=True, tag="engine_up"):
+    """Process -> agent: the engine takes tasks; again whenever its machines have changed. `name`: what people call it.
+    `grows`: it gets machines that tasks ask for and none has."""
+
+    name: Name
+    nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
+    grows: bool = False
+
+
+class EngineDown(Message, frozen=True, tag="engine_down"):
+    """Process -> agent, its last word: there is no engine, or none any more."""
+
+    reason: Text
+
+
+ToEngine = ToPeer
+FromEngine = ToPeer | EngineUp | EngineDown

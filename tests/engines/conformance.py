@@ -1,0 +1,49 @@
+"""The conformance suite's bookkeeping: which engine can do what, as the suite has seen it.
+
+A test of the suite says which capability it shows, and runs on each engine. Where an engine lacks it, the test must end
+with an `EngineUnsupportedError`. What came of it stands in `coverage.json`, from which `docs/tools/engines_page.py`
+writes the table in docs/engines.md; a test with another outcome than is written there fails, and `pytest
+tests/engines --record-coverage` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+FILE = Path(__file__).parent / "coverage.json"
+ENGINES = {"fake": "fake:"}  # name -> address
+# In the order of the table: name -> what a program does.
+CAPABILITIES = {
+    "tasks": "tasks, several returns, none",
+    "dependencies": "refs as arguments, in containers, in results",
+    "errors": "an error of the task's own class, with its traceback; through tasks that depend on it",
+    "values": "large values by ref, made there, read here and there",
+    "nested": "tasks that tasks submit and wait for",
+    "retries": "`retry_exceptions`",
+    "cancel": "`cancel` of what has not begun",
+    "resources": "a task that no machine can run, which is told",
+    "lists": "the engine in `nodes()`",
+    "actors": "actors",
+    "generators": "generators as tasks",
+}
+WORKS, REFUSED = "works", "typed error"
+
+Outcomes = dict[str, dict[str, dict[str, str]]]  # engine -> capability -> test -> outcome
+
+
+def load() -> Outcomes:
+    """What is written."""
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+
+def merged(known: Mapping[str, Mapping[str, Mapping[str, str]]], seen: Outcomes) -> Outcomes:
+    """What is known, with what this run has seen."""
+    found: Outcomes = {}
+    for engine in ENGINES:
+        of_engine = {name: dict(known.get(engine, {}).get(name, {})) for name in CAPABILITIES}
+        for name, tests in seen.get(engine, {}).items():
+            of_engine[name] |= tests
+        found[engine] = {name: dict(sorted(tests.items())) for name, tests in of_engine.items() if tests}
+    return found

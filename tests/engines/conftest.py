@@ -1,0 +1,88 @@
+"""A session on each engine, and the outcomes of the conformance suite."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+from engines import conformance
+
+import cellmesh
+from cellmesh.exceptions import EngineUnsupportedError
+
+_seen: conformance.Outcomes = {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-coverage", action="store_true", help="write tests/engines/coverage.json anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "capability(name): of an engine, that a test of the conformance suite shows")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "on_engine" in metafunc.fixturenames:
+        metafunc.parametrize("on_engine", conformance.ENGINES, indirect=True, scope="module")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
+    """What comes of a test of the suite must be what is written."""
+    mark = pyfuncitem.get_closest_marker("capability")
+    if mark is None:
+        return (yield)
+    outcome = conformance.WORKS
+    try:
+        result = yield
+    except EngineUnsupportedError:
+        outcome, result = conformance.REFUSED, True
+    engine, (capability,), test = pyfuncitem.callspec.params["on_engine"], mark.args, pyfuncitem.originalname
+    if pyfuncitem.config.getoption("--record-coverage"):
+        _seen.setdefault(engine, {}).setdefault(capability, {})[test] = outcome
+        return result
+    written = conformance.load().get(engine, {}).get(capability, {}).get(test)
+    assert outcome == written, f"{outcome}, and coverage.json has {written}: pytest tests/engines --record-coverage"
+    return result
+
+
+def pytest_sessionfinish() -> None:
+    if _seen:
+        found = conformance.merged(conformance.load(), _seen)
+        conformance.FILE.write_text(json.dumps(found, indent=2) + "\n")
+
+
+@pytest.fixture(autouse=True)
+def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test module defines is sent by value, as from a notebook: workers cannot import test modules."""
+    module = sys.modules[request.module.__name__]
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.fixture(scope="module")
+def on_engine(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """cellmesh with a session that has nothing but an engine."""
+    cellmesh.init(address=conformance.ENGINES[request.param], object_store_memory=256 << 20)
+    cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's
+    yield cellmesh
+    cellmesh.shutdown()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., ModuleType]]:
+    """start(**arguments): the same with what a test asks for, on the fake engine."""
+
+    def begin(**arguments: Any) -> ModuleType:
+        cellmesh.init(address="fake:", object_store_memory=64 << 20, **arguments)
+        return cellmesh
+
+    yield begin
+    cellmesh.shutdown()

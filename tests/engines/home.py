@@ -1,0 +1,313 @@
+"""A session's agent, as far as an engine's side can tell, and workers that run no code: for the engine's side of the
+messages under a virtual clock and faults by a seed.
+
+Objects are trees of bytes here. A task makes of what it is given, by a hash of all that it can see, a small value, a
+large one, one that refers to others which it has made, or one that refers to what it was given; so whatever comes home
+shows whether each byte and each reference has gone the right way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from cellmesh.objstore._core import OBJECT_FAILED, OBJECT_PENDING, OBJECT_READY
+from cellmesh.scheduler.cluster import messages as m
+from cellmesh.scheduler.ipc.transport import decoder
+
+from cellmesh.engines.fake_engine import FakeEngine, Faults
+from cellmesh.engines.interface import EngineNode, Outcome
+from cellmesh.engines.parcels import OWN, Done, Given, Key, decode_work, encode
+from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
+
+LARGE = 3000  # repetitions of a hash that make a value too large for a message
+_encoder, _decoder = msgspec.msgpack.Encoder(), decoder(m.ToPeer)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What an object holds; `key`: what home calls it, None for what a task has made."""
+
+    data: bytes
+    inner: tuple[Tree, ...] = ()
+    key: Key | None = field(default=None, compare=False)
+
+    def digest(self) -> bytes:
+        """Of all that it leads to."""
+        return hashlib.blake2b(self.data + b"".join(tree.digest() for tree in self.inner), digest_size=32).digest()
+
+
+def made_of(given: Sequence[Tree]) -> Tree:
+    """What a task makes of what it is given, function first."""
+    seed = hashlib.blake2b(b"".join(tree.digest() for tree in given), digest_size=32).digest()
+    match seed[0] % 4:
+        case 0:
+            return Tree(seed)
+        case 1:
+            return Tree(seed * LARGE)
+        case 2:
+            return Tree(seed, (Tree(seed[::-1] * LARGE, (Tree(b"small"),)), given[-1]))
+        case _:
+            return Tree(seed * (LARGE if seed[1] % 2 else 1), tuple(given[1:]))
+
+
+def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
+    """What a worker does with a parcel."""
+    work = decode_work(data)
+    runs[work.task.number] += 1
+    known: dict[Key, Tree] = {}
+    for given in work.objects:
+        inner = tuple(known[ref.slot, ref.generation] for ref in given.value.refs)
+        held = bytes(blobs[given.blob]) if given.blob >= 0 else given.value.data
+        assert len(held) == given.value.size
+        known[given.slot, given.generation] = Tree(held, inner, (given.slot, given.generation))
+    refs = [work.task.function, *work.task.refs]
+    large: list[bytes] = []
+    made: list[Given] = []
+    value = _given((0, 0), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
+    return Outcome(encode(Done(False, [value], made, 1, 0, 0)), large)
+
+
+def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given:
+    refs: list[m.Ref] = []
+    for inner in tree.inner:
+        if inner.key is None:
+            made.append(_given((len(made) + 1, 1), inner, large, made))
+            refs.append(m.Ref(made[-1].slot, 1))
+        else:
+            refs.append(m.Ref(*inner.key, yours=True))
+    is_large = len(tree.data) > m.MAX_INLINE_BYTES
+    if is_large:
+        large.append(tree.data)
+    value = m.Value(OBJECT_READY, len(tree.data), b"" if is_large else tree.data, refs)
+    return Given(*key, value, len(large) - 1 if is_large else -1)
+
+
+class Home:
+    """The agent. `told`: how often the engine's side was told of what; `theirs`: likewise, of the engine's.
+
+    Parameters
+    ----------
+    seed : int
+    faults : Faults
+    """
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        self.random = random.Random(seed)
+        self.runs: Counter[int] = Counter()
+        self.engine = FakeEngine(
+            lambda data, blobs: run(self.runs, data, blobs),
+            [EngineNode("one", {"CPU": 2.0}), EngineNode("two", {"CPU": 1.0})],
+            seed,
+            faults,
+        )
+        self._said: deque[tuple[m.ToPeer, bytes]] = deque()  # by the engine's side, and not yet heard
+        self.peer = EnginePeer(self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode())
+        self.engine.connect("fake:", {}, self.peer.told)
+        self._n = 0
+        self.objects: dict[Key, Tree] = {}
+        self.told: Counter[Key] = Counter()
+        self.pending: set[Key] = set()  # told of, and not yet sealed
+        self.theirs: dict[Key, Tree] = {}
+        self.n_theirs: Counter[Key] = Counter()
+        self._asked: dict[Key, bytearray] = {}
+        self.open: dict[int, tuple[Tree, int]] = {}  # number -> what it is to make, retries
+        self.n_failed = self.n_returned = 0
+        self.functions = [self.make(Tree(b"function %d" % i)) for i in range(2)]
+
+    # ---- what a program does
+    def make(self, tree: Tree) -> Tree:
+        """An object of home's."""
+        self._n += 1
+        named = Tree(tree.data, tree.inner, (self._n, 1))
+        self.objects[self._n, 1] = named
+        return named
+
+    def submit(self) -> None:
+        """A task of what there is, by chance."""
+        choices = [*self.objects.values(), *self.theirs.values()]
+        given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 3))]
+        self._n += 1
+        retries = self.random.choice([0, 1, 3])
+        self.open[self._n] = made_of(given), retries
+        function, *refs = (self._tell(tree) for tree in given)
+        self._say(m.Tasks([m.Task(self._n, function, {"CPU": 10_000}, b"", refs, len(refs), 1, retries, 0)]))
+
+    def put(self) -> None:
+        """An object of home's, by chance small or large, and with others in it."""
+        data = self.random.randbytes(8) * self.random.choice([1, 20_000])
+        inner = self.random.choices(list(self.objects.values()), k=self.random.randint(0, 2))
+        self.make(Tree(data, tuple(inner)))
+
+    def seal(self) -> None:
+        """What was pending is there."""
+        for key in sorted(self.pending):
+            self.pending.discard(key)
+            if self.told[key]:
+                self._say(m.Sealed([m.Ref(*key, value=self._value(self.objects[key]))]))
+
+    def release(self) -> None:
+        """Something of the engine's is not needed any more."""
+        if self.theirs:
+            key = self.random.choice(sorted(self.theirs))
+            del self.theirs[key]
+            self._say(m.Released([m.Told(*key, self.n_theirs.pop(key))]))
+
+    def read(self) -> None:
+        """A large value of the engine's is read."""
+        large = [key for key, tree in self.theirs.items() if len(tree.data) > m.MAX_INLINE_BYTES]
+        if large:
+            key = self.random.choice(sorted(large))
+            if key not in self._asked:
+                self._asked[key] = bytearray()
+                self._say(m.Fetch(*key, 0, len(self.theirs[key].data)))
+
+    def cancel(self) -> None:
+        """A task's value is not wanted any more."""
+        if self.open:
+            self._say(m.Cancel([self.random.choice(sorted(self.open))]))
+
+    def lose(self) -> None:
+        """One of the engine's machines."""
+        self.engine.lose_node("two")
+
+    def give_back(self) -> None:
+        """There is room elsewhere for a task."""
+        if self.open:
+            self._say(m.GiveBack([self.random.choice(sorted(self.open))]))
+
+    # ---- messages
+    def _say(self, message: m.Message, frame: bytes = b"") -> None:
+        self.peer.receive(_decoder.decode(_encoder.encode(message)), frame)
+
+    def _tell(self, tree: Tree) -> m.Ref:
+        assert tree.key is not None
+        if tree.key in self.theirs:
+            return m.Ref(*tree.key, yours=True)
+        self.told[tree.key] += 1
+        if self.told[tree.key] > 1:
+            return m.Ref(*tree.key)
+        if self.random.random() < 0.2:
+            self.pending.add(tree.key)
+            return m.Ref(*tree.key, value=m.Value(OBJECT_PENDING))
+        return m.Ref(*tree.key, value=self._value(tree) if self.random.random() < 0.8 else None)
+
+    def _value(self, tree: Tree) -> m.Value:
+        is_large = len(tree.data) > m.MAX_INLINE_BYTES
+        refs = [self._tell(inner) for inner in tree.inner]
+        return m.Value(OBJECT_READY, len(tree.data), b"" if is_large else tree.data, refs)
+
+    def _hear(self, message: m.Message, frame: bytes | memoryview | None) -> None:
+        self._said.append((_decoder.decode(_encoder.encode(message)), bytes(frame or b"")))
+
+    def work(self) -> bool:
+        """Hear one thing, or have the engine do one; False: there is nothing to be done."""
+        if not self._said:
+            return self.engine.work()
+        self._heard(*self._said.popleft())
+        return True
+
+    def _heard(self, message: m.ToPeer, frame: bytes) -> None:
+        match message:
+            case m.Results(results):
+                for result in results:
+                    self._ended(result)
+            case m.Returned(numbers):
+                for number in numbers:
+                    del self.open[number]
+                    assert not self.runs[number]
+                    self.n_returned += 1
+            case m.Released(objects):
+                for told in objects:
+                    key = told.slot, told.generation
+                    self.told[key] -= told.n
+                    assert self.told[key] >= 0, "it releases more often than it was told"
+            case m.Want(objects):
+                for told in objects:
+                    key = told.slot, told.generation
+                    if key not in self.pending:
+                        self._say(m.Sealed([m.Ref(*key, value=self._value(self.objects[key]))]))
+            case m.Fetch(slot, generation, at, n):
+                self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
+            case m.Chunk(slot, generation, at, found):
+                self._came((slot, generation), at, frame, found)
+            case _:
+                raise AssertionError(f"it says {message}")
+
+    def _came(self, key: Key, at: int, frame: bytes, found: bool) -> None:
+        gathered = self._asked.pop(key)
+        assert not found or (at == len(gathered) and frame == self.theirs.get(key, Tree(frame)).data)
+
+    # ---- what comes home
+    def _ended(self, result: m.Result) -> None:
+        expected, retries = self.open.pop(result.number)  # once
+        assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
+        (value,) = result.values
+        if value.state == OBJECT_FAILED:
+            self.n_failed += 1
+            return
+        self._check(value, expected)
+        if value.there is not None:
+            self._take(value.there, expected)
+
+    def _check(self, value: m.Value, tree: Tree) -> None:
+        """That is what a value holds; and what this side is told of with it."""
+        assert value.size == len(tree.data)
+        assert value.data in (tree.data, b"")
+        assert (value.data == b"") == (value.size > m.MAX_INLINE_BYTES)
+        for ref, inner in zip(value.refs, tree.inner, strict=True):
+            if ref.yours:
+                assert self.objects[ref.slot, ref.generation] == inner
+                assert self.told[ref.slot, ref.generation] > 0
+            else:
+                self._take(ref, inner)
+
+    def _take(self, ref: m.Ref, tree: Tree) -> None:
+        key = ref.slot, ref.generation
+        assert ref.generation >= OWN
+        self.n_theirs[key] += 1
+        if self.n_theirs[key] == 1:
+            self.theirs[key] = Tree(tree.data, tree.inner, key)
+        assert self.theirs[key] == tree
+        if ref.value is not None:
+            self._check(ref.value, tree)
+
+    # ---- the end
+    def end(self) -> None:
+        """All that was submitted ends, all is let go of, and nothing is left anywhere."""
+        while self.open:
+            self.seal()
+            assert self.work(), f"nothing happens, and {len(self.open)} tasks have not ended"
+        while self.theirs:
+            self.release()
+        now = 0.0
+        for _ in range(3):
+            while self.work():
+                pass
+            self.seal()
+            self.peer.sweep(now)
+            now += 2 * KEEP_FUNCTION_S
+        while self.work():
+            pass
+        assert not +self.told, f"the engine's side keeps {+self.told}"
+        assert not self.engine.blobs, f"the engine keeps {self.engine.blobs} values"
+        assert not len(self.peer)
+
+
+def story(seed: int) -> Home:
+    """What happens by that seed, to its end."""
+    chance = random.Random(seed)
+    faults = chance.choice([Faults(), Faults(late_s=0.1), Faults(0.2, 0.0, 0.01), Faults(0.2, 0.2, 0.1)])
+    home = Home(seed, faults)
+    steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read]
+    if chance.random() < 0.5:
+        steps += [home.cancel, home.give_back, home.lose]
+    for _ in range(60):
+        home.random.choice(steps)()
+    home.end()
+    return home

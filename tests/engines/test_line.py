@@ -1,0 +1,86 @@
+"""The line between an agent and an engine's process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cellmesh.scheduler.cluster.engine import FromEngine, ToEngine
+from cellmesh.scheduler.cluster.messages import CHUNK_BYTES, Chunk, Flush, Flushed
+from cellmesh.scheduler.cluster.net.line import Line
+from cellmesh.scheduler.cluster.net.reliable import BUDGET_BYTES, Overrun
+from cellmesh.scheduler.ipc.transport import ConnectionLost, ProtocolError
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Line, Line]]:
+    """The agent's, and the process's."""
+    here, there = (
+        Line(sock, accepts) for sock, accepts in zip(socket.socketpair(), (FromEngine, ToEngine), strict=True)
+    )
+    yield here, there
+    here.close()
+    there.close()
+
+
+def received(line: Line, n: int, other: Line) -> list[tuple[Any, bytes]]:
+    """The next messages, while the other end sends on."""
+    found: list[tuple[Any, bytes]] = []
+    while len(found) < n:
+        other.flush()
+        found += line.receive_ready()
+    return found
+
+
+def test_messages_come_in_order_with_what_is_behind_them(ends: tuple[Line, Line]) -> None:
+    here, there = ends
+    frame = bytes(range(256)) * (CHUNK_BYTES >> 8)
+    here.send(Flush(1))
+    here.send(Chunk(1, 2, 0), frame)
+    here.send(Flush(2))
+    assert here.has_backlog
+    assert received(there, 3, here) == [(Flush(1), b""), (Chunk(1, 2, 0), frame), (Flush(2), b"")]
+    assert not here.has_backlog
+    there.send(Flushed(1))
+    assert received(here, 1, there) == [(Flushed(1), b"")]
+    assert here.receive_ready() == []
+
+
+def test_who_does_not_read_is_not_sent_to_for_ever(ends: tuple[Line, Line]) -> None:
+    here, there = ends
+    n = 0
+    with pytest.raises(Overrun):
+        while n <= BUDGET_BYTES // CHUNK_BYTES:
+            here.send(Chunk(n, 0, 0), bytes(CHUNK_BYTES))
+            n += 1
+    assert not here.room()
+    has_room = False
+    seen = 0
+    while seen < n:
+        has_room |= here.flush()
+        seen += len(there.receive_ready())
+    assert has_room
+    assert here.room()
+
+
+def test_the_end_comes_after_what_was_said(ends: tuple[Line, Line]) -> None:
+    here, there = ends
+    here.send(Flush(1))
+    here.close()
+    assert there.receive_ready() == [(Flush(1), b"")]
+    with pytest.raises(ConnectionLost):
+        there.receive_ready()
+    there.send(Flushed(1))  # shows when reading
+    assert not there.has_backlog
+
+
+def test_what_is_no_message_ends_it() -> None:
+    sock, there = socket.socketpair()
+    line = Line(there, ToEngine)
+    with sock:
+        sock.sendall(b"\xff" * 64)
+        with pytest.raises(ProtocolError, match="a message of"):
+            line.receive_ready()
+    line.close()

@@ -1,0 +1,133 @@
+"""The engine's process, seen from a session: it dies, it is slow to come, the session ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cellmesh.scheduler.system import processes
+from support.flags import Flag
+from support.waiting import wait_until
+
+import cellmesh
+from cellmesh.exceptions import NodeDiedError
+from cellmesh.session.current import current
+from cellmesh.util import placement_group, remove_placement_group
+
+PATIENCE_S = 30.0
+
+
+def engine_process() -> int:
+    """The pid of this session's; 0: there is none now."""
+    pids = [pid for pid in processes.session_processes(current().node.session_id) if _is_engine(pid)]
+    return pids[0] if pids else 0
+
+
+def _is_engine(pid: int) -> bool:
+    return processes.name_of(pid) == "cellmesh-engine"
+
+
+def test_what_ran_there_runs_again_when_the_process_is_killed(
+    start: Callable[..., ModuleType], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cm = start()
+    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
+
+    @cm.remote
+    def slow() -> int:
+        begun.set()
+        goes_on.wait()
+        return os.getpid()
+
+    ref = slow.remote()
+    begun.wait()
+    first = wait_until(engine_process)
+    goes_on.set()
+    os.kill(first, signal.SIGKILL)
+    assert cm.get(ref, timeout=PATIENCE_S) != first
+    assert "fake" in capfd.readouterr().err
+
+
+def test_a_task_without_retries_is_lost_with_the_process(start: Callable[..., ModuleType], tmp_path: Path) -> None:
+    cm = start()
+    begun, never = Flag(tmp_path / "begun"), Flag(tmp_path / "never")
+
+    @cm.remote(max_retries=0)
+    def slow() -> None:
+        begun.set()
+        never.wait()
+
+    ref = slow.remote()
+    begun.wait()
+    os.kill(wait_until(engine_process), signal.SIGKILL)
+    with pytest.raises(NodeDiedError):
+        cm.get(ref, timeout=PATIENCE_S)
+
+
+def test_a_large_value_that_was_lost_with_it_is_made_again(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def make() -> bytes:
+        return bytes(1_000_000)
+
+    ref = make.remote()
+    cm.wait([ref], timeout=PATIENCE_S)
+    os.kill(wait_until(engine_process), signal.SIGKILL)
+    assert cm.get(ref, timeout=PATIENCE_S) == bytes(1_000_000)
+
+
+def test_the_rest_goes_there_where_home_has_cpus(start: Callable[..., ModuleType], tmp_path: Path) -> None:
+    cm = start(num_cpus=1)
+    goes_on = Flag(tmp_path / "goes_on")
+
+    @cm.remote
+    def where() -> int:
+        goes_on.wait()
+        return os.getpid()
+
+    refs = [where.remote() for _ in range(2)]
+    there = wait_until(engine_process)
+    wait_until(lambda: cm.nodes()[1:])
+    goes_on.set()
+    assert there in cm.get(refs, timeout=PATIENCE_S)
+
+
+def test_actors_and_placement_groups_are_at_home(start: Callable[..., ModuleType]) -> None:
+    cm = start(num_cpus=2)
+
+    @cm.remote
+    class Here:
+        def pid(self) -> int:
+            return os.getppid()
+
+    group = placement_group([{"CPU": 1}, {"CPU": 1}])
+    assert cm.get(group.ready(), timeout=PATIENCE_S)
+    remove_placement_group(group)
+    here = Here.remote()
+    assert cm.get(here.pid.remote(), timeout=PATIENCE_S) != engine_process()
+
+
+def test_an_engine_that_is_not_there_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+    cellmesh.init(address="fake:nowhere", num_cpus=1, object_store_memory=64 << 20)
+    try:
+        said = ""
+
+        def is_told() -> bool:
+            nonlocal said
+            said += capfd.readouterr().err
+            return "The engine cannot be used: there is no 'fake:nowhere'" in said
+
+        wait_until(is_told)
+
+        @cellmesh.remote
+        def here() -> int:
+            return 1
+
+        assert cellmesh.get(here.remote(), timeout=PATIENCE_S) == 1
+    finally:
+        cellmesh.shutdown()
