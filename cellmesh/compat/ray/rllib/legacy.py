@@ -20,13 +20,12 @@ from typing import Any, ClassVar
 
 from ....tune.exceptions import TuneError
 from ..tune.legacy import TrainingResult
-from .algorithms.a3c import A3C, A3CConfig
+from .algorithms.a3c import A3C
 from .algorithms.algorithm import Algorithm
-from .algorithms.algorithm_config import AlgorithmConfig
-from .algorithms.apex_dqn import ApexDQN, ApexDQNConfig
-from .algorithms.dqn import DQN, DQNConfig
-from .algorithms.es import ES, ESConfig
-from .algorithms.ppo import PPO, PPOConfig
+from .algorithms.apex_dqn import ApexDQN
+from .algorithms.dqn import DQN
+from .algorithms.es import ES
+from .algorithms.ppo import PPO
 from .results import MODULE
 
 PPO_CONFIG: dict[str, Any] = {
@@ -169,35 +168,30 @@ class Agent(Algorithm):
 class PPOAgent(Agent, PPO):
     """`ray.rllib.ppo.PPOAgent`."""
 
-    CONFIG: ClassVar[type[AlgorithmConfig]] = PPOConfig
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = PPO_CONFIG
 
 
 class DQNAgent(Agent, DQN):
     """`ray.rllib.dqn.DQNAgent`."""
 
-    CONFIG: ClassVar[type[AlgorithmConfig]] = DQNConfig
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = DQN_CONFIG
 
 
 class ApexAgent(Agent, ApexDQN):
     """`ray.rllib.dqn.ApexAgent`."""
 
-    CONFIG: ClassVar[type[AlgorithmConfig]] = ApexDQNConfig
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = APEX_CONFIG
 
 
 class A3CAgent(Agent, A3C):
     """`ray.rllib.a3c.A3CAgent`."""
 
-    CONFIG: ClassVar[type[AlgorithmConfig]] = A3CConfig
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = A3C_CONFIG
 
 
 class ESAgent(Agent, ES):
     """`ray.rllib.es.ESAgent`."""
 
-    CONFIG: ClassVar[type[AlgorithmConfig]] = ESConfig
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = ES_CONFIG
 
 
