@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .on_death import OnDeath
 
 KILLED_WITHIN_S = 10.0  # its machine is lost if it takes longer
-LOOKS_EVERY_S = 0.01, 0.5  # whether members have ended: at first, and when that takes its time
+LOOKS_FOR_DEATH_EVERY_S = 0.001, 0.05  # of what was killed: at first, and when that takes its time
+LOOKS_EVERY_S = 0.01, 0.5  # whether members have ended, likewise
 
 
 class Members:
@@ -138,11 +139,16 @@ class Members:
 
 def _wait_for_end(handle: ActorHandle[Any]) -> None:
     """Until it is known to all that an actor which was killed is dead: its successor is looked for from then on."""
-    ref, pause = handle._cellmesh_ref, 0.001
+    ref = handle._cellmesh_ref
     end = time.monotonic() + KILLED_WITHIN_S
-    while ref.client.actor_state(ref) != "dead" and time.monotonic() < end:
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.05)
+    _look_until(lambda: ref.client.actor_state(ref) == "dead" or time.monotonic() >= end, *LOOKS_FOR_DEATH_EVERY_S)
+
+
+def _look_until(is_so: Callable[[], bool], pause_s: float, longest_s: float) -> None:
+    """Look again and again, less and less often."""
+    while not is_so():
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, longest_s)
 
 
 def _constructor_error(ref: Any) -> ActorDiedError | None:
@@ -166,11 +172,11 @@ def _give_back(client: Client, reserved: PlacementGroup, places: list[ActorPlace
 
 
 def _wait_and_give_back(client: Client, reserved: PlacementGroup, places: list[ActorPlace]) -> None:
-    pause, longest = LOOKS_EVERY_S
+    def have_ended() -> bool:
+        return all((row := client.actor(*place)) is None or row["state"] == "dead" for place in places)
+
     try:
-        while any((row := client.actor(*place)) is not None and row["state"] != "dead" for place in places):
-            time.sleep(pause)
-            pause = min(pause * 1.5, longest)
+        _look_until(have_ended, *LOOKS_EVERY_S)
         client.remove_placement(reserved.number)
     except SessionError:  # it has ended, and with it all of this
         return
