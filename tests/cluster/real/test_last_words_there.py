@@ -12,6 +12,17 @@ from support.real_machines import Machine, machines
 
 pytestmark = pytest.mark.timeout(120)
 
+# For tasks: their local scheduler, through which what they print goes, does not get on for a while.
+STOP_THE_SCHEDULER = """
+        def stop_the_scheduler():
+            import subprocess
+
+            zygote = f"/proc/{os.getppid()}/stat"
+            scheduler = int(open(zygote).read().rpartition(")")[2].split()[1])
+            os.kill(scheduler, 19)
+            subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -CONT {scheduler}"])
+"""
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[Machine, Machine, dict[str, Any]]]:
@@ -25,14 +36,9 @@ def test_every_line_is_shown(cluster: tuple[Machine, Machine, dict[str, Any]], e
     """Although the local scheduler there, through which they go, does not get on while the results come."""
     here, mine, head = cluster
     body = """
-        import subprocess
-
         @cm.remote
         def several(n):
-            zygote = f"/proc/{os.getppid()}/stat"
-            scheduler = int(open(zygote).read().rpartition(")")[2].split()[1])
-            os.kill(scheduler, 19)
-            subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -CONT {scheduler}"])
+            stop_the_scheduler()
             for i in range(n):
                 print("several", i)
             return os.environ["XDG_RUNTIME_DIR"]
@@ -47,7 +53,7 @@ def test_every_line_is_shown(cluster: tuple[Machine, Machine, dict[str, Any]], e
         cm.kill(counter)
         assert cm.get(several.remote(30)) != os.environ["XDG_RUNTIME_DIR"]
     """
-    driver = program(mine, head, here.run("token"), f"{body}\n        {end}\n", CPUS="0")
+    driver = program(mine, head, here.run("token"), f"{STOP_THE_SCHEDULER}{body}\n        {end}\n", CPUS="0")
     out, err = driver.communicate(timeout=90)
     assert driver.returncode == ("raise" in end), (out, err)
     found = re.findall(r"^\((\S+) pid=\d+\b[^)]*\) (.*)$", out, re.MULTILINE)
@@ -62,14 +68,9 @@ def test_lines_of_a_third_machine_are_shown_that_nested_tasks_begin(
     """Its agent knows the machine of the task that began them, not the driver's."""
     here, mine, head = cluster
     body = """
-        import subprocess
-
         @cm.remote(resources={"third": 1}, num_cpus=0)
         def inner(n):
-            zygote = f"/proc/{os.getppid()}/stat"
-            scheduler = int(open(zygote).read().rpartition(")")[2].split()[1])
-            os.kill(scheduler, 19)
-            subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -CONT {scheduler}"])
+            stop_the_scheduler()
             for i in range(n):
                 print("inner", i)
             return [os.environ["XDG_RUNTIME_DIR"]]
@@ -85,7 +86,7 @@ def test_lines_of_a_third_machine_are_shown_that_nested_tasks_begin(
     """
     with machines(Machine()) as (third,):
         third.join(head, here.run("token"), "--num-cpus", "0", "--resources", "third=1")
-        out = ends_well(program(mine, head, here.run("token"), body, CPUS="0"))
+        out = ends_well(program(mine, head, here.run("token"), STOP_THE_SCHEDULER + body, CPUS="0"))
     found = re.findall(r"^\((\S+) pid=\d+\b[^)]*\) (.*)$", out, re.MULTILINE)
     assert [line for who, line in found if who == "inner"] == [f"inner {i}" for i in range(30)], out
     assert [line for who, line in found if who == "outer"] == ["outer has it"], out
