@@ -71,6 +71,13 @@ ACTORS = {
     "async_actor_n_n",
     "async_actor_naps",
     "kill_actor_restart",
+    "group_loop",
+    "group_call",
+    "group_1mb",
+    "group_1mb_loop",
+    "group_made_1",
+    "group_made_8_loop",
+    "group_made_8",
 }
 NESTED = {
     "tasks_multi",
@@ -99,6 +106,7 @@ PUT = {
     "task_arg_100mb_ref",
     "tasks_10_refs",
     "actor_async_arg",
+    "group_1mb_loop",
     "refs_put_memory",
 }
 CANCEL = {"cancel_running", "cancel_sleeping", "cancel_forced", "refs_outstanding_memory"}
