@@ -99,9 +99,10 @@ static bool count_page(struct segment *s, uint32_t begin, uint32_t end, struct r
         struct task_slot *t = &s->tasks[i];
         if (!task_is_safe(s, i))
             return false;
-        if (!is_listed(t, atomic_load(&t->state)))
+        uint32_t shown = shown_state(s, t);
+        if (!is_listed(t, shown))
             continue;
-        const char *word = shown_word(t, shown_state(s, t));
+        const char *word = shown_word(t, shown);
         struct run *last = *n_runs ? &runs[*n_runs - 1] : NULL;
         if (last && last->origin == t->origin && last->word == word)
             last->n++;

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -160,19 +160,20 @@ def test_a_task_that_ends_during_a_listing_is_in_it(
         def __getattr__(self, name: str):
             return and_then_it_ends(client.tasks) if name == look else getattr(client, name)
 
-    client = state.running().client
+    class SessionOfThatClient:
+        client = ClientWhoseTasksEnd()
+
+        def __getattr__(self, name: str):
+            return getattr(session, name)
+
+    session = state.running()
+    client = session.client
     ref = wait.remote()
     flag("started").wait()
     if look == "read_history":
         monkeypatch.setattr(state, look, and_then_it_ends(state.read_history))
     else:
-        monkeypatch.setattr(
-            state,
-            "running",
-            lambda: SimpleNamespace(
-                client=ClientWhoseTasksEnd(), is_worker=True, node=SimpleNamespace(session_dir="/nowhere")
-            ),
-        )
+        monkeypatch.setattr(state, "running", SessionOfThatClient)
     assert [row["name"] for row in cm.state.list_tasks()] == ["wait"]
     del ref
 
