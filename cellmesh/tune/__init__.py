@@ -153,7 +153,8 @@ if not TYPE_CHECKING:  # for whom any name would be there then
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") else "; names of Ray Tune are in cellmesh.compat.ray.tune"
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value
 

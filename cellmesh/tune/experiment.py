@@ -19,6 +19,7 @@ from ..objects import get
 from ..text import warn_user
 from ..tracebacks import with_readable_place
 from . import journal
+from .control.trial import LAST
 from .exceptions import ExperimentNotFoundError, TuneError, TuneWarning
 from .journal import Following
 from .results import ResultGrid
@@ -155,11 +156,11 @@ class Experiment(ResultGrid):
         self._ask("stop", trial, why)
 
     def pause(self, trial: int | None = None) -> None:
-        """Pause a trial, or all that there are, until `resume`."""
+        """Pause a trial, or all that there are, until `resume`; `TuneError` if it has ended."""
         self._ask("pause", trial, "")
 
     def resume(self, trial: int | None = None) -> None:
-        """Let what `pause` paused go on."""
+        """Let what `pause` paused go on; `TuneError` if it has ended."""
         self._ask("resume", trial, "")
 
     def ref(self, trial: int) -> ObjectRef[Any] | None:
@@ -220,6 +221,8 @@ class Experiment(ResultGrid):
             raise TypeError(f"{what}(trial={trial!r}): a trial is told by its number, 0 to {len(self) - 1}")
         if trial is not None and not 0 <= trial < len(self):
             raise IndexError(f"{what}(trial={trial}): the experiment has trials 0 to {len(self) - 1}")
+        if what != "stop":
+            self._check_goes_on(what, trial)
         if self.is_over:
             return
         if (host := self._attended_by()) is None:
@@ -243,6 +246,17 @@ class Experiment(ResultGrid):
             except (ActorError, SessionError):  # somebody else has had it leave
                 pass
 
+    def _check_goes_on(self, what: str, trial: int | None) -> None:
+        """Only what has not ended can be paused, and go on after a pause."""
+        state = "over" if self.is_over else "" if trial is None else self[trial].state
+        if state == "over":
+            raise TuneError(
+                f"the experiment {self.name!r} is over, so there is nothing to {what}: tune.resume({self.name!r}, "
+                'errored="restart") tries its failed trials again'
+            )
+        if state in LAST:
+            raise TuneError(f"trial {trial} of {self.name!r} has ended ({state}), so there is nothing to {what}")
+
     # ---- display
     def _ipython_display_(self) -> None:
         if front_end.current.shows_experiments:
@@ -250,7 +264,12 @@ class Experiment(ResultGrid):
         else:
             print(repr(self))
 
+    def __repr__(self) -> str:
+        return super().__repr__() if self.size_bytes else super().__repr__()[:-1] + ", deleted>"
+
     def _unattended(self, what: str) -> TuneError:
+        if not self.size_bytes:
+            return TuneError(f"the experiment {self.name!r} has been deleted, so there is nothing to {what}")
         if journal.is_written(self._folder):
             return TuneError(
                 f"another session runs the experiment {self.name!r}, so this one cannot {what} it: join that one "

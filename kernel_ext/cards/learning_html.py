@@ -89,8 +89,10 @@ def _figures(view: LearningView, words: Words) -> list[tuple[str, str]]:
 
     value = last.get
     if math.isfinite(value(RETURN, math.nan)):
-        around = words.say("%1 to %2", number(last[LOWEST]), number(last[HIGHEST]))
-        figures.append((words.say("return"), f"{number(last[RETURN])} ({around})"))
+        around = ""
+        if LOWEST in last and HIGHEST in last:
+            around = f" ({words.say('%1 to %2', number(last[LOWEST]), number(last[HIGHEST]))})"
+        figures.append((words.say("return"), number(last[RETURN]) + around))
     add(words.say("episode length"), LENGTH, number(value(LENGTH, math.nan)))
     add(words.say("steps"), STEPS, f"{value(STEPS, 0):,.0f}")
     add(words.say("steps/s"), RATE, f"{value(RATE, 0):,.0f}" if value(RATE, 0) >= 10 else number(value(RATE, 0)))

@@ -46,7 +46,8 @@ def main_svg(view: LearningView, label: str, x_titles: tuple[str, str], goal_tit
     over = STEPS if STEPS in view.columns else ITERATION
     xs = view.columns.get(over, np.arange(1.0, len(view.at) + 1))
     line = _points(xs, view.columns[metric])
-    band = [_points(xs, view.columns[name]) if metric == RETURN else [] for name in (LOWEST, HIGHEST)]
+    has_band = metric == RETURN and {LOWEST, HIGHEST} <= view.columns.keys()
+    band = [_points(xs, view.columns[name]) if has_band else [] for name in (LOWEST, HIGHEST)]
     tested = _points(xs, view.columns[EVALUATION]) if metric == RETURN and EVALUATION in view.columns else []
     goal = view.goal[1] if view.goal is not None and view.goal[0] == metric else math.nan
     values = [y for points in (line, *band, tested) for _, y in points]

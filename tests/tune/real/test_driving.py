@@ -44,9 +44,15 @@ def test_stop_of_one_and_of_all() -> None:
     wait_until(lambda: len(search) == 2 and all(r.metrics.get("i", 0) > 3 for r in search))
     search.stop(trial=0)
     wait_until(lambda: states(search) == ["TERMINATED", "RUNNING"])
+    for act in (search.pause, search.resume):
+        with pytest.raises(tune.TuneError, match=rf"trial 0 of .* has ended \(TERMINATED\).*nothing to {act.__name__}"):
+            act(trial=0)
     search.stop(why="enough")
     search.wait()
     assert states(search) == ["TERMINATED", "TERMINATED"] and search.is_over
+    for act in (search.pause, search.resume):
+        with pytest.raises(tune.TuneError, match=f"is over, so there is nothing to {act.__name__}"):
+            act()
     assert search[1].why == "enough" and search[1].metrics["i"] > 3 and search[1].checkpoint is not None
     search.stop()  # which is over
     with pytest.raises(IndexError, match="trials 0 to 1"):
@@ -208,6 +214,7 @@ def test_one_that_runs_is_not_deleted_replaced_or_resumed() -> None:
     assert tune.experiments() == [] and not Path(search.path).exists()
     with pytest.raises(tune.ExperimentNotFoundError, match="there are none"):
         tune.attach("mine")
+    assert len(search) == 1 and repr(search) == "<Experiment mine: 1 ended, deleted>"
 
 
 def test_of_those_who_begin_the_same_at_once_one_does(counter: Counter) -> None:

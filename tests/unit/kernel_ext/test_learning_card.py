@@ -119,6 +119,15 @@ def test_a_run_without_results_or_episodes_has_a_card() -> None:
     assert learning_html(run.look(), 0.0).count("<svg") == 1
 
 
+def test_a_return_without_its_range_has_a_card() -> None:
+    run = LearningRun("ES on it")
+    run.begin()
+    for i in (1, 2):
+        run.add({"episode_return_mean": float(i), "training_iteration": i})
+    html = learning_html(run.look(), 0.0)
+    assert "return 2 · " in learning_text(run.look(), 0.0) and html.count("<svg") == 1 and "<polygon" not in html
+
+
 def test_nothing_foreign_is_html() -> None:
     run = LearningRun(EVIL, EVIL)
     run.begin()
