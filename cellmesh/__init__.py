@@ -123,13 +123,10 @@ if not TYPE_CHECKING:  # for whom any name would be there then
         elif name in _MODULES:
             value = import_module(f".{name}", __name__)
         elif name == "__version__":
-            from contextlib import suppress
-            from importlib.metadata import PackageNotFoundError, version
-
-            value = "0+source"  # run from a source tree
-            for distribution in ("cellmesh-node", "cellmesh"):
-                with suppress(PackageNotFoundError):
-                    value = version(distribution)
+            try:
+                value = import_module("._version", __name__).version
+            except ModuleNotFoundError:
+                value = "0+source"  # run from a source tree
         else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = value

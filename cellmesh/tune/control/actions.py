@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -29,13 +28,11 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 # ---- actions
-@dataclass(frozen=True, slots=True)
-class Suggest:
+class Suggest(msgspec.Struct, frozen=True):
     """Ask the searcher for the next configuration; `Suggested` or `NoneLeft` answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     """Begin an attempt of the trial, from its checkpoint."""
 
     trial: int
@@ -45,8 +42,7 @@ class Launch:
 Word = Literal["go", "stop", "pause"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Answer the report in which an attempt waits. At "pause" it writes a checkpoint if it can, then it ends."""
 
     trial: int
@@ -54,8 +50,7 @@ class Answer:
     word: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(msgspec.Struct, frozen=True):
     """End an attempt that works, as the stop button would; `by_force`: end its process."""
 
     trial: int
@@ -63,16 +58,14 @@ class Interrupt:
     by_force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TellResult:
+class TellResult(msgspec.Struct, frozen=True):
     """Tell the searcher of a result."""
 
     trial: int
     result: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TellEnd:
+class TellEnd(msgspec.Struct, frozen=True):
     """Tell the searcher that a trial is over. `pruned`: the scheduler has stopped it before it was done."""
 
     trial: int
@@ -81,15 +74,13 @@ class TellEnd:
     pruned: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(msgspec.Struct, frozen=True):
     """Delete a checkpoint that nothing will go on from."""
 
     saved: Saved
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A trial is in another state."""
 
     trial: int
@@ -97,15 +88,13 @@ class Note:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Warn:
+class Warn(msgspec.Struct, frozen=True):
     """Tell the user."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """The experiment is over, and hears no event any more. `failed`: it could not go on."""
 
     why: str
