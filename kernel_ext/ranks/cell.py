@@ -79,16 +79,19 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
     strip = ranks.host.strip(run)
     running = CellInRanks(group, code.filename, strip)
     with ranks.host.showing(strip):
-        with strip.submitting() if strip is not None else nullcontext():
-            for rank in chosen:
-                values = _of_rank(captured.names, captured.values, namespace, rank)
-                n_returns = len(writes) + 1
-                refs = call_in_actor(
-                    group[rank], run_cell_in_rank, code, *values, name=f"rank {rank}", num_returns=n_returns
-                )
-                running.add(rank, refs if n_returns > 1 else [refs])
         try:
+            with strip.submitting() if strip is not None else nullcontext():
+                for rank in chosen:
+                    values = _of_rank(captured.names, captured.values, namespace, rank)
+                    n_returns = len(writes) + 1
+                    refs = call_in_actor(
+                        group[rank], run_cell_in_rank, code, *values, name=f"rank {rank}", num_returns=n_returns
+                    )
+                    running.add(rank, refs if n_returns > 1 else [refs])
             running.wait()
+        except KeyboardInterrupt:
+            running.stop(session.client)
+            raise
         finally:
             _bind(ranks, body, running, writes)
         error = running.first_error
@@ -116,17 +119,16 @@ def _of_rank(names: list[str], values: list[Any], namespace: dict[str, Any], ran
 
 
 def _bind(ranks: Ranks, body: Body, running: CellInRanks, writes: tuple[str, ...]) -> None:
-    """Bind what the cell assigns to refs by rank, unless it has failed everywhere; and note what ranks have now."""
+    """Bind what the cell assigns to refs by rank, unless no rank has come to its end; and note what ranks have now."""
     namespace = ranks.cells.shell.user_ns
     chosen = tuple(running.calls)
-    has_values = len(running.errors) < len(chosen)
-    if has_values:
+    if running.finished:
         for i, name in enumerate(writes):
             namespace[name] = RefGroup([running.calls[rank][i] for rank in chosen], chosen, name)
         for deleted in body.deletes:
             namespace.pop(deleted, None)
     assigned = (*body.writes, *body.imports, *body.definitions, *body.passing, *body.mutates)
-    ranks.left.add(ranks.id, [name for name in assigned if has_values or name not in namespace], namespace)
+    ranks.left.add(ranks.id, [name for name in assigned if running.finished or name not in namespace], namespace)
 
 
 def _told(error: Exception, running: CellInRanks, group: ActorGroup[Rank]) -> Exception:

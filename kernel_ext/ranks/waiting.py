@@ -24,6 +24,7 @@ from .folding import in_words
 
 if TYPE_CHECKING:
     from ...groups.actor_group import ActorGroup
+    from ...objstore._core import Client
     from ...refs import ObjectRef
     from .rank import Rank
     from .strip import Strip
@@ -50,6 +51,7 @@ class CellInRanks:
         self._line = re.compile(rf'File "{re.escape(filename)}", line (\d+)')
         self.calls: dict[int, list[ObjectRef]] = {}
         self.errors: dict[int, Exception] = {}  # in the order in which they have come
+        self.finished: set[int] = set()
         self._left: list[int] = []
         self._stopped: set[int] = set()
         self._broken: GroupBrokenError | None = None
@@ -69,21 +71,17 @@ class CellInRanks:
         return self._broken or next(deaths, errors[0] if errors else None)
 
     def wait(self) -> None:
-        """Wait for all ranks.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            The ranks have been interrupted too.
-        """
+        """Wait for all ranks."""
         begun = time.monotonic()
-        try:
-            while not self._have_ended(LOOKS_EVERY_S):
-                self._look(tells=time.monotonic() - begun >= TELLS_AFTER_S)
-        except KeyboardInterrupt:
-            self._interrupt(self._left)
-            self._wait_for_stopped()
-            raise
+        while not self._have_ended(LOOKS_EVERY_S):
+            self._look(tells=time.monotonic() - begun >= TELLS_AFTER_S)
+
+    def stop(self, client: Client) -> None:
+        """Interrupt all ranks, also one whose call was just being sent, and wait for them."""
+        self._interrupt(self._left)
+        for ref in client.children(0, client.origin):
+            cancel_task(ref)
+        self._wait_for_stopped()
 
     def _have_ended(self, timeout_s: float) -> bool:
         """Whether all ranks have ended; waits for that long for those that have not."""
@@ -95,8 +93,11 @@ class CellInRanks:
             if not ref.client.ready(ref):
                 continue
             self._left.remove(rank)
-            error = ref.client.get([ref], 0, return_exceptions=True)[0] if _has_failed(ref) else None
-            if error is not None and not (rank in self._stopped and isinstance(error, TaskCancelledError)):
+            if ref.client.info(ref)["state"] == "finished":
+                self.finished.add(rank)
+                continue
+            error = ref.client.get([ref], 0, return_exceptions=True)[0]
+            if not (rank in self._stopped and isinstance(error, TaskCancelledError)):
                 self.errors[rank] = without_frames(error)
         return not self._left
 
@@ -174,10 +175,6 @@ class CellInRanks:
             except LookupError:  # it has just ended, or does not answer
                 pass
         return f"rank {rank}{f' (in {line})' if line else ''}"
-
-
-def _has_failed(ref: ObjectRef) -> bool:
-    return ref.client.info(ref)["state"] != "finished"
 
 
 def error_in_words(error: Any) -> str:

@@ -172,7 +172,7 @@ def test_a_rank_that_others_wait_for_is_named_with_its_line(ranks: Kernel, tmp_p
 
 
 def test_the_stop_button_interrupts_all_ranks_and_leaves_them_usable(ranks: Kernel, tmp_path: Path) -> None:
-    ranks.run(f"folder = {str(tmp_path)!r}")
+    ranks.run(f"folder = {str(tmp_path)!r}\ngot = 'before'")
     request = ranks.start(
         "%%ranks\nimport os, time\ngot = rank\nopen(f'{folder}/{rank}', 'w').close()\n"
         "try:\n    while True: time.sleep(0.01)\nfinally:\n    tidied = True"
@@ -182,7 +182,18 @@ def test_the_stop_button_interrupts_all_ranks_and_leaves_them_usable(ranks: Kern
     reply = reply_of(ranks, request)
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
     assert "run on" not in ranks.text(request), "nothing goes on"
-    assert text(ranks, ranks.run("%%ranks\n(got, tidied)")) == "rank 0:\n  (0, True)\nrank 1:\n  (1, True)"
+    assert text(ranks, ranks.run("%%ranks\n(rank, tidied)")) == "rank 0:\n  (0, True)\nrank 1:\n  (1, True)"
+    assert value(ranks, "got") == "before", "no rank has come to the end of the cell"
+
+
+def test_the_stop_button_while_the_calls_are_sent_stops_those_that_were(ranks: Kernel) -> None:
+    ranks.run(
+        "from cellmesh.kernel_ext.ranks.waiting import CellInRanks\nadd = CellInRanks.add\n"
+        "def interrupted(self, rank, refs):\n    CellInRanks.add = add\n    raise KeyboardInterrupt\n"
+        "CellInRanks.add = interrupted"
+    )
+    assert error(ranks, "%%ranks\nimport time\nwhile True: time.sleep(0.01)")[0] == "KeyboardInterrupt"
+    assert text(ranks, ranks.run("%%ranks\nrank")) == "rank 0:\n  0\nrank 1:\n  1"
 
 
 def test_a_rank_that_dies_is_named_and_can_be_brought_back(ranks: Kernel) -> None:
