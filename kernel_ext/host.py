@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .graph.recorder import Recorder
     from .output.under_cell import CellOutput
     from .panel.requests import Panels
+    from .ranks.strip import Strip
 
 
 SHORT_NAME = re.compile(r"[\w ,.-]{1,24}")  # no line of code
@@ -281,6 +283,24 @@ class Host:
     def recorder_of(self, session: Session) -> Recorder | None:
         """The recorder of this session; None in a terminal."""
         return self.recorder if self.recorder is not None and self.recorder.session is session else None
+
+    def strip(self, run: Cell) -> Strip | None:
+        """See `CellHost`."""
+        if self.output is None:
+            return None
+        from .ranks.strip import Strip
+
+        return self.output.shows(Strip(self.iopub.publish, run.parent), run.number)
+
+    @contextmanager
+    def showing(self, strip: Strip | None) -> Iterator[None]:
+        """See `CellHost`."""
+        try:
+            yield
+        finally:
+            if strip is not None and self.output is not None:
+                self.output.settle(is_attended=False)
+                strip.finish()
 
     def write_error(self, text: str, run: Cell) -> None:
         """Write to stderr under a run of a cell; from any thread."""

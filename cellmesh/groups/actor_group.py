@@ -15,8 +15,7 @@ from ..submit.actor import ActorHandle
 from ..type_variables import C
 from .calls import GroupMethod
 from .members import Members
-from .ref_group import ranks_in_words
-from .shape import Shape, places
+from .shape import Shape, places, ranks_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

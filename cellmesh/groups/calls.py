@@ -14,7 +14,8 @@ from ..submit.mapping import check_one_value
 from ..submit.options import Options, check_options, returns_of
 from ..type_variables import P, R, Submits
 from .on_death import answer
-from .ref_group import RefGroup, ranks_in_words, submits
+from .ref_group import RefGroup, submits
+from .shape import ranks_in_words
 
 if TYPE_CHECKING:
     from typing import NoReturn, Unpack

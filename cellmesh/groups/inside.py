@@ -12,7 +12,7 @@ from ..submit.actor import ActorHandle, ActorMethod, find_actor
 from ..submit.actor_blueprint import blueprint_of
 from ..submit.actor_class import make_actor_class
 from ..submit.cancel import cancel_task
-from .meeting import Meeting
+from .meeting import Meeting, meeting_name
 from .shape import Shape
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class CurrentGroup:
         self._shape = Shape(self.size, dims)
         self._label, self._namespace = blueprint.class_name, blueprint.namespace
         self._base = blueprint.name.removesuffix(f"[{self.rank}]")
+        self._meeting_name = meeting_name(blueprint.name, self.rank)
         self._meeting: ActorHandle[Any] | None = None
         self._all_made = False
 
@@ -85,7 +86,7 @@ class CurrentGroup:
         """
         if self._meeting is None:
             options = {
-                "name": f"{self._base} barrier",
+                "name": self._meeting_name,
                 "namespace": self._namespace,
                 "get_if_exists": True,
                 "num_cpus": 0,

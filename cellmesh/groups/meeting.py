@@ -15,6 +15,11 @@ from .on_death import OnDeath, answer
 LOOKS_EVERY_S = 0.2
 
 
+def meeting_name(member_name: str, rank: int) -> str:
+    """What the actor is called at which a member of this name and rank meets the others."""
+    return f"{member_name.removesuffix(f'[{rank}]')} barrier"
+
+
 class _Round:
     """One meeting of all."""
 
@@ -60,6 +65,11 @@ class Meeting:
             meeting.arrived.discard(rank)
             raise
         return meeting.dead
+
+    async def waiting(self) -> list[int]:
+        """The ranks that wait here just now."""
+        meeting = self._round
+        return sorted(meeting.arrived) if meeting is not None and not meeting.over.is_set() else []
 
     def _look(self, meeting: _Round) -> None:
         """Whether any of those that have not come is dead."""

@@ -12,6 +12,7 @@ from ..refs import ObjectRef
 from ..session.current import current
 from ..session.futures import without_frames
 from ..submit.option_values import is_number
+from .shape import ranks_in_words
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -90,17 +91,6 @@ def submits(function: Any, **options: Any) -> Any:
     from ..submit.remote_function import make_remote_function
 
     return make_remote_function(function, options)
-
-
-def ranks_in_words(ranks: tuple[int, ...]) -> str:
-    """(0, 1, 2, 5) -> "0-2, 5"."""
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1][1:] = [rank]
-        else:
-            parts.append([rank])
-    return ", ".join("-".join(map(str, part)) for part in parts) or "none"
 
 
 def values_of(refs: RefGroup[T], timeout: float | None, return_exceptions: bool, readonly: bool) -> list[Any]:

@@ -115,5 +115,16 @@ def shape_of(n: Any, dims: Mapping[str, Any] | None, called: str) -> Shape:
     return Shape(size, tuple((name, int(count)) for name, count in dims.items()))
 
 
+def ranks_in_words(ranks: tuple[int, ...]) -> str:
+    """(0, 1, 2, 5) -> "0-2, 5"."""
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1][1:] = [rank]
+        else:
+            parts.append([rank])
+    return ", ".join("-".join(map(str, part)) for part in parts) or "none"
+
+
 def _words(dims: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(f"{name}={n}" for name, n in dims)

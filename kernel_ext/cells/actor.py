@@ -165,8 +165,8 @@ def submit_to_actor(actor: ActorHandle, code: CellCode, values: list[Any], name:
     return results
 
 
-class LeftInActors:
-    """Remembers which names of the notebook stand for objects in an actor's process.
+class LeftThere:
+    """Remembers which names of the notebook stand for objects in other processes: in an actor's, or in those of ranks.
 
     The notebook has futures of these objects, its own twins of what the cell has defined, and nothing for the variables
     of loops.
@@ -175,30 +175,27 @@ class LeftInActors:
     """
 
     def __init__(self) -> None:
-        self._left: dict[str, tuple[object, str]] = {}  # by variable: what the notebook held then, the actor
+        self._left: dict[str, tuple[object, str]] = {}  # by variable: what the notebook held then, where it is
 
-    def add(self, actor: ActorHandle, names: Iterable[str], namespace: Mapping[str, Any]) -> None:
-        """A cell has been sent to this actor; it will leave these variables there."""
-        self._left |= {name: (_identity(name, namespace), actor._cellmesh_ref.hex()) for name in names}
+    def add(self, there: str, names: Iterable[str], namespace: Mapping[str, Any]) -> None:
+        """A cell has been sent there; it will leave these variables there."""
+        self._left |= {name: (_identity(name, namespace), there) for name in names}
 
-    def names(self, actor: ActorHandle, namespace: Mapping[str, Any]) -> frozenset[str]:
-        """The names that need not be sent to this actor, `self` among them."""
-        there = actor._cellmesh_ref.hex()
+    def names(self, there: str, namespace: Mapping[str, Any]) -> frozenset[str]:
+        """The names that need not be sent there."""
         return frozenset(
-            {"self"}
-            | {
-                name
-                for name, (held, owner) in self._left.items()
-                if owner == there and held == _identity(name, namespace)
-            }
+            name for name, (held, place) in self._left.items() if place == there and held == _identity(name, namespace)
         )
 
 
 def _identity(name: str, namespace: Mapping[str, Any]) -> object:
     """Identifies what a variable holds, without keeping the value of a future; None: there is no variable."""
+    from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
 
     held = namespace.get(name)
     if isinstance(held, ObjectRef):
         return held.hex()
+    if isinstance(held, RefGroup):
+        return tuple(ref.hex() for ref in held)
     return held if isinstance(held, type | FunctionType) or held is None else id(held)

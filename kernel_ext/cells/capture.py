@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import types
 import zlib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,17 @@ class Captured:
     awaited: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     not_sent: dict[str, str] = field(default_factory=dict)
+
+    def for_code(self, writes: Container[str]) -> dict[str, Any]:
+        """The fields of a `task.CellCode` that returns `writes`."""
+        return {
+            "names": tuple(self.names),
+            "modules": self.modules,
+            "functions": frozenset(self.functions),
+            "awaited": self.awaited,
+            "kept": {name: value for name, value in self.kept.items() if name in writes},
+            "not_sent": self.not_sent,
+        }
 
 
 def capture(

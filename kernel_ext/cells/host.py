@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ...session.session import Session
+    from ..ranks.strip import Strip
     from .progress import TaskCounts
     from .registry import Cell
 
@@ -24,4 +26,12 @@ class CellHost(Protocol):
 
     def recorder_of(self, session: Session) -> TaskCounts | None:
         """What counts the tasks of this session by cell; None in a terminal."""
+        ...
+
+    def strip(self, run: Cell) -> Strip | None:
+        """What shows the output of ranks under a run of a cell; None where nothing can: in a terminal."""
+        ...
+
+    def showing(self, strip: Strip | None) -> AbstractContextManager[None]:
+        """At the end of it the strip shows all that the ranks have printed."""
         ...

@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...submit.flags import flag_of
-from .actor import LeftInActors, find_actor, submit_to_actor
+from .actor import LeftThere, find_actor, submit_to_actor
 from .analysis.definitions import Needs, made_here
 from .analysis.read import Body, CellError, definition_nodes
 from .analysis.title import title_of
-from .capture import Captured, Shipper, capture
+from .capture import Shipper, capture
 from .events import attach
 from .failure import tell_failure
 from .options import made_remote, options_for, refuse_what_nothing_takes
@@ -48,7 +48,7 @@ class Submission:
         self.shell = shell
         self.shipper = Shipper()
         self._host = host
-        self._left_in_actors = LeftInActors()
+        self._left_in_actors = LeftThere()
 
     def submit(self, body: Body, code: CellCode, run: Cell, options: argparse.Namespace) -> Any:
         """Submit a cell as a task, and bind what it assigns to futures.
@@ -80,7 +80,8 @@ class Submission:
         session = current()
         attach(session)
         actor = None if options.on is None else find_actor(options.on, namespace, options)
-        in_actor = self._left_in_actors.names(actor, namespace) if actor is not None else frozenset()
+        there = actor._cellmesh_ref.hex() if actor is not None else ""
+        in_actor = self._left_in_actors.names(there, namespace) | {"self"} if actor is not None else frozenset()
         captured = capture(
             body,
             namespace,
@@ -91,7 +92,7 @@ class Submission:
             in_actor=in_actor,
         )
         code = dataclasses.replace(
-            code, writes=writes, run=f"{THIS_KERNEL} {run.number}", defines=tuple(here), **_for_code(captured, writes)
+            code, writes=writes, run=f"{THIS_KERNEL} {run.number}", defines=tuple(here), **captured.for_code(writes)
         )
         if actor is None:
             refs = _submit(code, captured.values, task_options)
@@ -108,7 +109,7 @@ class Submission:
         self._import(body.import_statements)
         self._define(code, here, body)
         if actor is not None:
-            self._left_in_actors.add(actor, (*writes, *here, *body.passing), namespace)
+            self._left_in_actors.add(there, (*writes, *here, *body.passing), namespace)
         for changed in body.mutates:
             if changed not in writes and changed not in in_actor:
                 print(
@@ -195,18 +196,6 @@ def _submit(code: CellCode, values: list[Any], options: dict[str, Any]) -> list[
     return submitted if n_returns > 1 else [submitted]
 
 
-def _for_code(captured: Captured, writes: tuple[str, ...]) -> dict[str, Any]:
-    kept = {name: value for name, value in captured.kept.items() if name in writes}
-    return {
-        "names": tuple(captured.names),
-        "modules": captured.modules,
-        "functions": frozenset(captured.functions),
-        "awaited": captured.awaited,
-        "kept": kept,
-        "not_sent": captured.not_sent,
-    }
-
-
 def _checked_returns(options: argparse.Namespace, body: Body) -> list[str] | None:
     returns: list[str] | int | None = options.returns
     if options.num_returns is not None or isinstance(returns, int):
@@ -214,7 +203,12 @@ def _checked_returns(options: argparse.Namespace, body: Body) -> list[str] | Non
             "--num-returns counts what a function returns; in a cell that becomes a task --returns names variables: "
             "--returns a,b"
         )
+    check_returns(returns, body)
+    return returns
+
+
+def check_returns(returns: Collection[str] | None, body: Body) -> None:
+    """Raises CellError if a cell is to return what does not occur in it."""
     known = {*body.writes, *body.reads, *body.builtins, *body.imports, *body.definitions, *body.passing}
     if returns and not body.dynamic and (unknown := [name for name in returns if name not in known]):
         raise CellError(f"--returns names {unknown[0]!r}, which does not occur in the cell")
-    return returns

@@ -14,7 +14,7 @@ import linecache
 import sys
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,11 +125,19 @@ def run_cell_in_actor(instance: object, cell: CellCode, *values: Any) -> Any:
         )
 
 
-def run_in(cell: CellCode, namespace: dict[str, Any], not_sent: Mapping[str, str]) -> Any:
-    """Run a cell in a namespace; see `run_cell`."""
+def run_in(
+    cell: CellCode,
+    namespace: dict[str, Any],
+    not_sent: Mapping[str, str],
+    show: Callable[[Any], None] | None = None,
+) -> Any:
+    """Run a cell in a namespace; see `run_cell`. `show`: shows the value of the last expression here."""
     show_source(cell.filename, cell.text)
     try:
         last = execute(cell.source, namespace, cell.filename, cell.flags, wants_value=cell.has_last_expression)
+        if show is not None:
+            show(last)
+            last = None
     except SystemExit as error:  # as in the notebook it ends the cell, rather than a process
         code = "" if error.code is None else repr(error.code)
         raise RuntimeError(

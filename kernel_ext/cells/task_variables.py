@@ -39,6 +39,12 @@ def namespace_of(
     """The variables with which a cell begins; why some are missing is added to `not_sent`."""
     # Functions and classes of a module named __main__ are pickled by value, which is what their author expects.
     namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None, **there}
+    bring(cell, values, not_sent, namespace)
+    return namespace
+
+
+def bring(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str], namespace: dict[str, Any]) -> None:
+    """Put what a cell takes along into the namespace where it will run; why some is missing is added to `not_sent`."""
     namespace.update(zip(cell.names, values, strict=True))
     for name, module in cell.modules.items():
         namespace[name] = import_module(module)
@@ -49,7 +55,6 @@ def namespace_of(
             not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
     for name in cell.functions:
         namespace[name] = with_globals(namespace[name], namespace)
-    return namespace
 
 
 def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> types.FunctionType:

@@ -116,6 +116,17 @@ def names_or_count(text: str) -> list[str] | int:
     return int(text) if text.isdigit() else names(text)
 
 
+def environment(text: str) -> dict[str, str]:
+    """NAME=VALUE, several separated by commas."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, is_set, value = part.strip().partition("=")
+        if not is_set or not name.isidentifier():
+            raise ValueError(f"{part.strip()!r} is no variable and its value, such as OMP_NUM_THREADS=1")
+        found[name] = value
+    return found
+
+
 # ---- the magics
 
 _PARAMETER = re.compile(r"[^\W\d]\w*=")
@@ -415,4 +426,61 @@ TUNE = Magic(
     ),
 )
 
-ALL = (REMOTE, ACTOR, TUNE_CELL, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL, RETRY, TUNE)
+RANKS_CELL = Magic(
+    "%%ranks",
+    "Run the cell in every rank that %ranks has made, and wait for them.",
+    (
+        Flag("ranks", "In these only: 0,2 or 0-3."),
+        Flag(
+            "--returns",
+            "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none.",
+            "NAMES",
+            names,
+        ),
+    ),
+    """
+    Each rank has a namespace of its own, which lives on between cells: variables, functions and imports of one cell are
+    there in the next. From the start it has rank, world_size, local_rank, device ("cuda" or "cpu") and barrier(), at
+    which ranks wait for each other, and torchrun's variables are set. What the cell reads of the notebook goes along,
+    as with %%remote. What it assigns is in the notebook as refs by rank: cellmesh.get(loss) is a list, loss[0] the ref
+    of rank 0, which tasks take as an argument. Assigned in the notebook again, a name is sent with the next cell that
+    reads it.
+
+        %ranks 4
+        %%ranks
+        model = DDP(Net())
+        loss = train_epoch(model, data)
+        loss
+
+    Under the cell ranks that print the same are folded; displays, plots and the value of a last expression, too. When
+    a rank fails, those that wait for it at barrier() are interrupted, and all variables stay: the mended cell can be
+    run again. The stop button interrupts all ranks.
+""",
+)
+
+RANKS = Magic(
+    "%ranks",
+    "Make the processes in which the cells of %%ranks run; show, restart or stop them.",
+    (
+        Flag(
+            "words",
+            "A number: so many ranks are made. status (the default); restart for those that are dead, or restart 1,3; "
+            "stop.",
+            many=True,
+        ),
+        *_flags(flags.OF_TASKS, "num_cpus", "num_gpus", "memory", "resources"),
+        Flag(
+            "--env",
+            "Environment variables of all ranks: OMP_NUM_THREADS=1,NCCL_DEBUG=INFO.",
+            "NAME=VALUE",
+            environment,
+        ),
+    ),
+    """
+    What is held (--num-cpus, --num-gpus, ...) is for each rank, and reserved for all of them or for none. Without any,
+    ranks hold nothing, and there may be more of them than CPUs. They end with the session. A rank that is restarted
+    begins without variables.
+""",
+)
+
+ALL = (REMOTE, ACTOR, TUNE_CELL, RANKS_CELL, FETCH, MESH, FUTURES, INSPECT, GRAPH, CANCEL, RETRY, TUNE, RANKS)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from ..cells.remote import RemoteCells
+    from ..ranks.ranks import Ranks
 
 
 @magics_class
@@ -51,6 +52,13 @@ class CellmeshMagics(Magics):
         from ..cells.remote import RemoteCells
 
         return RemoteCells(self.host.shell, self.host)
+
+    @cached_property
+    def group(self) -> Ranks:
+        """Of `%ranks`; made when they are first spoken of."""
+        from ..ranks.ranks import Ranks
+
+        return Ranks(self.cells, self.host)
 
     def _forget_rebound(self) -> None:
         """A cell begins: values that the variables of earlier cells do not hold any more may leave the store."""
@@ -92,6 +100,21 @@ class CellmeshMagics(Magics):
         options = arguments.TUNE_CELL.parse(line)
         with Mistakes(self.host.shell):
             tune_cell(self.cells, cell, _lines_above(cell, self.events.raw_cell), options)
+        return None
+
+    @line_cell_magic
+    def ranks(self, line: str, cell: str | None = None) -> Any:
+        __tracebackhide__ = True
+        if cell is None:
+            options = arguments.RANKS.parse(line)
+            with Mistakes(self.host.shell):
+                return self.group.run(options)
+            return None
+        from ..ranks.cell import run_cell
+
+        options = arguments.RANKS_CELL.parse(line)
+        with Mistakes(self.host.shell):
+            run_cell(self.group, cell, _lines_above(cell, self.events.raw_cell), options)
         return None
 
     @line_magic
@@ -163,7 +186,7 @@ class CellmeshMagics(Magics):
             return retry(options.names, self.host.shell.user_ns, everything=options.all)
 
 
-for _magic in arguments.ALL:  # of %%tune and %tune there is one function
+for _magic in arguments.ALL:  # of %%tune and %tune, of %%ranks and %ranks, there is one function
     _function = getattr(CellmeshMagics, _magic.name.strip("%"))
     _function.__doc__ = "\n\n".join(filter(None, (_function.__doc__, _magic.documentation())))
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...output import log_records, shown_warnings
 from ...output.driver import Piece, Pump, TaskNames, TaskText, is_output, tasks_of
@@ -34,6 +34,18 @@ GREY = ("\x1b[38;5;244m", "\x1b[0m")
 TEXT_CHARS_PER_SECOND = 400_000
 TEXT_CHARS_BURST = 1_000_000
 N_CELLS_KEPT = 256  # cells whose unfinished lines are remembered
+N_SHOWN_ELSEWHERE = 16  # cells whose late output goes to what has shown the rest
+
+
+class Takes(Protocol):
+    """Shows the output of some tasks in its own way."""
+
+    def takes(self, piece: WorkerOutput) -> bool:
+        """Whether it is of these tasks, and shown."""
+        ...
+
+
+T = TypeVar("T", bound=Takes)
 
 
 class CellOutput:
@@ -59,6 +71,7 @@ class CellOutput:
         self._kernel = kernel
         self._registry = registry
         self._texts: OrderedDict[int, TaskText] = OrderedDict()
+        self._elsewhere: OrderedDict[int, Takes] = OrderedDict()
         self._bucket = TokenBucket(TEXT_CHARS_PER_SECOND, TEXT_CHARS_BURST, time.monotonic())
         self._n_dropped: dict[int, int] = {}
         self._remedy = ""
@@ -94,6 +107,13 @@ class CellOutput:
         """Send what a failed task has printed. It may still be on its way, and the error is to stand below it."""
         self._hear_out(task)
         self._pump.flush()
+
+    def shows(self, other: T, origin: int) -> T:
+        """Have another show what it takes of the output of this cell."""
+        self._elsewhere[origin] = other
+        while len(self._elsewhere) > N_SHOWN_ELSEWHERE:
+            self._elsewhere.popitem(last=False)
+        return other
 
     def stop(self) -> None:
         """Send what is held back, and nothing afterwards."""
@@ -131,11 +151,15 @@ class CellOutput:
             self._tails.add(piece.task, piece.text)
             if piece.stream == "log" and self._is_logged(piece, texts):
                 return
+            if self._is_shown_elsewhere(piece):
+                return
             stream = "stdout" if piece.stream == "stdout" else "stderr"
             if name and name == self._registry.body(piece.origin):  # it is the cell's own output
                 texts.add_plain(stream, piece.text)
             else:
                 texts.add(stream, piece.text, task=piece.task, pid=piece.pid, name=piece.name or name)
+            return
+        if self._is_shown_elsewhere(piece):
             return
         self._send_text(piece.origin, texts, quiet=False)
         content = json.loads(piece.bundle)
@@ -149,6 +173,10 @@ class CellOutput:
                 self._bars.show(kind, parts, piece.task, piece.origin)
             else:
                 self._display(kind, parts, piece.origin)
+
+    def _is_shown_elsewhere(self, piece: WorkerOutput) -> bool:
+        other = self._elsewhere.get(piece.origin)
+        return other is not None and other.takes(piece)
 
     def _is_logged(self, piece: WorkerOutput, texts: TaskText) -> bool:
         """Have the notebook's handlers handle a record, if there are any for it; False: it is shown as text."""

@@ -85,15 +85,7 @@ def _trial_of(
     captured = capture(
         body, cells.shell.user_ns, cells.submission.shipper, client, own=cells.shell.user_ns_hidden, in_actor=given
     )
-    code = dataclasses.replace(
-        code,
-        names=tuple(captured.names),
-        modules=captured.modules,
-        functions=frozenset(captured.functions),
-        awaited=captured.awaited,
-        not_sent=captured.not_sent,
-        has_last_expression=body.has_last_expression,
-    )
+    code = dataclasses.replace(code, **captured.for_code(()), has_last_expression=body.has_last_expression)
     return CellTrial(code, tuple(captured.values), frozenset(body.changes), options.metric or ""), space
 
 

@@ -1,6 +1,6 @@
 """Pages of docs/ whose blocks are cells of a notebook, run from top to bottom, one kernel a page.
 
-A block ``python raises=NAME`` ends in that error. A block ``text`` is what the one before it prints.
+A block ``python raises=NAME`` ends in that error. A block ``text`` is what the one before it prints, or ranks show.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pytest
 from nbclient import NotebookClient
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("pitfalls.md", "how-to.md", "shared-memory.md", "groups.md", "tune.md", "train.md", "rl.md")
-BLOCK = re.compile(r"```(?P<language>python|text)(?: raises=(?P<error>\w+))?\n(?P<body>.*?)```", re.S)
+PAGES = ("pitfalls.md", "how-to.md", "shared-memory.md", "groups.md", "ranks.md", "tune.md", "train.md", "rl.md")
+BLOCK = re.compile(r"```(?P<language>python|text)(?: raises=(?P<error>[\w()]+))?\n(?P<body>.*?)```", re.S)
 
 
 @pytest.mark.may_keep("descriptors", "zmq context")
@@ -50,6 +50,10 @@ def test_the_blocks_of_a_page_do_what_it_says(page: str, tmp_path: Path, monkeyp
             said = "".join(
                 output.text for output in cell.outputs if output.output_type == "stream" and output.name == "stdout"
             )
+            if cell.source.startswith("%%ranks"):
+                said += "".join(
+                    output.data["text/plain"] for output in cell.outputs if output.output_type == "display_data"
+                )
             assert said.strip() == printed[number], cell.source
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellmesh.groups.ref_group import ranks_in_words
-from cellmesh.groups.shape import Shape, places, shape_of
+from cellmesh.groups.shape import Shape, places, ranks_in_words, shape_of
 
 
 def test_the_last_dimension_varies_fastest() -> None:

@@ -1,0 +1,194 @@
+"""What ranks have printed and displayed, folded: ranks whose output is the same have it once. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from ...groups.shape import ranks_in_words
+from ..cards.html import frame, pre
+
+N_CHARS_MAX = 100_000  # of one rank's text; the oldest is left out
+N_DISPLAYS_MAX = 50  # of one rank, likewise
+N_LINES_OPEN = 12  # what is longer is folded up, unless it is the first
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_IMAGES = ("image/png", "image/jpeg")
+
+
+@dataclass(frozen=True)
+class Text:
+    """What has been printed on one stream, until something else came."""
+
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A display: its representations by MIME type, and what it is updated by."""
+
+    data: dict[str, Any]
+    display_id: str = ""
+
+
+Part = Text | Shown
+
+
+class Output:
+    """What one rank has printed and displayed in a cell, in order. Bounded."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._is_cut = False
+        self._clears = False
+
+    def add(self, stream: str, text: str) -> None:
+        """A piece of text; not necessarily whole lines."""
+        self._begin()
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Text) and last.stream == stream:
+            self._parts[-1] = Text(stream, _redrawn(last.text + text))
+        else:
+            self._parts.append(Text(stream, text))
+        self._cut()
+
+    def show(self, data: dict[str, Any], display_id: str, is_update: bool) -> None:
+        """A display, or an update of one."""
+        if is_update:
+            self._parts = [
+                replace(part, data=data) if isinstance(part, Shown) and part.display_id == display_id else part
+                for part in self._parts
+            ]
+            return
+        self._begin()
+        self._parts.append(Shown(data, display_id))
+        self._cut()
+
+    def clear(self, wait: bool) -> None:
+        """Forget what there is; `wait`: when something new comes."""
+        if wait:
+            self._clears = True
+        else:
+            self._parts.clear()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """As it is to be seen."""
+        cut = (Text("stderr", "…\n"),) if self._is_cut else ()
+        return cut + tuple(
+            Text(part.stream, _COLOURS.sub("", _redrawn(part.text + "\n")[:-1])) if isinstance(part, Text) else part
+            for part in self._parts
+        )
+
+    def _begin(self) -> None:
+        if self._clears:
+            self._clears = False
+            self._parts.clear()
+
+    def _cut(self) -> None:
+        n_over = sum(len(part.text) for part in self._parts if isinstance(part, Text)) - N_CHARS_MAX
+        while n_over > 0 or sum(isinstance(part, Shown) for part in self._parts) > N_DISPLAYS_MAX:
+            self._is_cut = True
+            first = self._parts.pop(0)
+            if isinstance(first, Text):
+                if len(first.text) > n_over > 0:
+                    self._parts.insert(0, Text(first.stream, first.text[n_over:]))
+                n_over -= len(first.text)
+
+
+def _redrawn(text: str) -> str:
+    """Whole lines that were redrawn (by "\\r") in their last state."""
+    *whole, rest = text.split("\n")
+    return "\n".join([*(line.removesuffix("\r").rpartition("\r")[2] for line in whole), rest])
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Ranks whose output is the same, and what it is."""
+
+    ranks: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def title(self) -> str:
+        return in_words(self.ranks)
+
+
+def fold(outputs: Mapping[int, Sequence[Part]]) -> list[Folded]:
+    """The outputs by rank, each once, in the order of its first rank; those who have shown nothing are left out."""
+    found: list[Folded] = []
+    for rank in sorted(outputs):
+        parts = tuple(outputs[rank])
+        if not parts:
+            continue
+        seen = [_without_id(part) for part in parts]
+        for i, same in enumerate(found):
+            if [_without_id(part) for part in same.parts] == seen:
+                found[i] = replace(same, ranks=(*same.ranks, rank))
+                break
+        else:
+            found.append(Folded((rank,), parts))
+    return found
+
+
+def _without_id(part: Part) -> Part:
+    return replace(part, display_id="") if isinstance(part, Shown) else part
+
+
+def in_words(ranks: Sequence[int]) -> str:
+    """(2,) -> "rank 2"; (0, 1, 3) -> "ranks 0-1, 3"."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {ranks_in_words(tuple(ranks))}"
+
+
+def strip_text(folded: list[Folded], notes: Sequence[str]) -> str:
+    """The strip of a cell as text."""
+    lines = list(notes)
+    for one in folded:
+        lines.append(f"{one.title}:")
+        for part in one.parts:
+            text = part.text if isinstance(part, Text) else _plain(part.data)
+            lines += [f"  {line}" for line in text.removesuffix("\n").split("\n")]
+    return "\n".join(lines)
+
+
+def strip_html(folded: list[Folded], notes: Sequence[str]) -> str:
+    """The strip of a cell as HTML, which needs no script: what is folded up is opened where it is read."""
+    if not folded and not notes:
+        return ""
+    told = "".join(f'<div style="padding:.1rem 0">{escape(note)}</div>' for note in notes)
+    blocks = "".join(
+        f"<details{' open' if not i or _n_lines(one) <= N_LINES_OPEN else ''}>"
+        f'<summary style="cursor:pointer;font-weight:600">{escape(one.title)}</summary>'
+        f"{''.join(map(_part_html, one.parts))}</details>"
+        for i, one in enumerate(folded)
+    )
+    return frame("output of ranks", told + blocks)
+
+
+def _n_lines(folded: Folded) -> int:
+    return sum(part.text.count("\n") + 1 if isinstance(part, Text) else N_LINES_OPEN for part in folded.parts)
+
+
+def _part_html(part: Part) -> str:
+    if isinstance(part, Text):
+        return pre(part.text.removesuffix("\n"))
+    data = part.data
+    for mime in ("text/html", "image/svg+xml"):
+        if mime in data:
+            return f"<div>{_joined(data[mime])}</div>"
+    for mime in _IMAGES:
+        if mime in data:
+            return f'<img alt="{escape(_plain(data))}" src="data:{mime};base64,{escape(_joined(data[mime]).strip())}">'
+    return pre(_plain(data))
+
+
+def _plain(data: Mapping[str, Any]) -> str:
+    return _joined(data.get("text/plain", "")) or ", ".join(data)
+
+
+def _joined(value: Any) -> str:
+    return "".join(value) if isinstance(value, list) else str(value)

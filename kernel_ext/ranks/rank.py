@@ -1,0 +1,78 @@
+"""A member of the group of `%ranks`: a namespace in a process of its own. This module runs on the worker."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ...api import get_gpu_ids
+from ...groups.inside import current_group
+from ...train.layout import Place, here
+from ..cells.task import CellCode, run_in
+from ..cells.task_variables import HARMLESS, bring
+
+GIVEN = frozenset({"rank", "world_size", "local_rank", "device", "barrier"})  # names that each rank has from the start
+
+
+class Rank:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None}
+        self.rank = current_group().rank
+
+    def place(self) -> Place:
+        """Where this rank is."""
+        return here()
+
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Have torchrun's variables, and the names that each rank has.
+
+        Parameters
+        ----------
+        environment : mapping
+            torchrun's variables, and those of the user.
+        """
+        os.environ.update(environment)
+        group = current_group()
+        self.namespace |= {
+            "rank": group.rank,
+            "world_size": group.size,
+            "local_rank": int(environment["LOCAL_RANK"]),
+            "device": "cuda" if get_gpu_ids() else "cpu",
+            "barrier": group.barrier,
+        }
+
+
+def run_cell_in_rank(rank: Rank, cell: CellCode, *values: Any) -> Any:
+    """Run a cell in the namespace of a rank.
+
+    Parameters
+    ----------
+    rank : Rank
+    cell : CellCode
+    *values
+        Of `cell.names`.
+
+    Returns
+    -------
+    tuple
+        As of `task.run_cell`; the value of the last expression is shown, and None in its place.
+    """
+    not_sent = dict(cell.not_sent)
+    for name in cell.lives_there:
+        if name not in rank.namespace:
+            not_sent[name] = f"no cell has assigned it in rank {rank.rank}, or that was before the rank was restarted"
+    bring(cell, values, not_sent, rank.namespace)
+    return run_in(cell, rank.namespace, not_sent, _show)
+
+
+def _show(last: Any) -> None:
+    """Show the value of a last expression, as a notebook does."""
+    if type(last) in HARMLESS:
+        if last is not None:
+            print(repr(last))
+        return
+    builtins.__dict__["display"](last)

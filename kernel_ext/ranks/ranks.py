@@ -1,0 +1,165 @@
+"""`%ranks`: the group of processes in which the cells of `%%ranks` run."""
+
+from __future__ import annotations
+
+import argparse
+import uuid
+from typing import TYPE_CHECKING
+
+from ...api import kill
+from ...objects import get
+from ...observe.tables import Rows
+from ...session.current import current
+from ...train import layout
+from ..cells.actor import LeftThere
+from ..cells.analysis.read import CellError
+from ..cells.events import attach
+from ..cells.options import made_remote, options_given
+from .folding import in_words
+from .rank import Rank
+
+if TYPE_CHECKING:
+    from ...groups.actor_group import ActorGroup
+    from ...refs import ObjectRef
+    from ..cells.host import CellHost
+    from ..cells.remote import RemoteCells
+
+ACTIONS = ("status", "restart", "stop")
+
+
+class Ranks:
+    """The ranks of one notebook, if there are any.
+
+    Attributes
+    ----------
+    cells : RemoteCells
+    host : CellHost
+    left : LeftThere
+        Which names of the notebook stand for what ranks have.
+    id : str
+        Of the present ranks, for `left`.
+    """
+
+    def __init__(self, cells: RemoteCells, host: CellHost) -> None:
+        self.cells, self.host, self.left = cells, host, LeftThere()
+        self.id = ""
+        self._group: ActorGroup[Rank] | None = None
+        self._environments: list[dict[str, str]] = []
+
+    @property
+    def group(self) -> ActorGroup[Rank]:
+        """The ranks.
+
+        Raises
+        ------
+        CellError
+            There are none.
+        """
+        if self._group is not None and next(iter(self._group))._cellmesh_ref.client.closed:
+            self._group = None
+            raise CellError("the ranks have ended with their session, and their variables too: %ranks 4 makes new ones")
+        if self._group is None:
+            raise CellError("there are no ranks yet: %ranks 4 makes four")
+        return self._group
+
+    def run(self, options: argparse.Namespace) -> Rows | None:
+        """Run a line: options as `arguments.RANKS` parses them; the ranks as they are then.
+
+        Raises
+        ------
+        CellError
+            It says something that cannot be done.
+        """
+        __tracebackhide__ = True
+        action, *rest = options.words or ["status"]
+        if action.isdecimal() and not rest:
+            self._start(int(action), options)
+        elif action == "restart" and len(rest) <= 1:
+            self._restart(rest[0] if rest else "")
+        elif action == "stop" and not rest:
+            self._stop()
+            return None
+        elif action != "status" or rest:
+            raise CellError(
+                f"%ranks {' '.join(options.words)}: it takes how many ranks to make, or one of {', '.join(ACTIONS)}; "
+                "restart may be followed by ranks: %ranks restart 1,3"
+            )
+        return self._table()
+
+    def chosen(self, text: str | None) -> tuple[int, ...]:
+        """The ranks that a text such as "0,2-3" means; all without one.
+
+        Raises
+        ------
+        CellError
+            There are no such ranks.
+        """
+        there = self.group.ranks
+        wanted = parse_ranks(text) if text else there
+        for rank in wanted:
+            if rank not in there:
+                raise CellError(f"there is no rank {rank}: the ranks are {in_words(there).split()[1]}")
+        return wanted
+
+    def _start(self, n: int, options: argparse.Namespace) -> None:
+        try:
+            there = len(self.group)
+        except CellError:  # none, which is as it should be
+            there = 0
+        if there:
+            raise CellError(
+                f"there {'is 1 rank' if there == 1 else f'are {there} ranks'} already: %ranks stop ends them, and "
+                "their variables with them; what cells have returned stays"
+            )
+        attach(current())
+        variables = dict(options.env or {})
+        rank_class = made_remote(Rank, options_given(options, "actor"))
+        try:
+            group: ActorGroup[Rank] = rank_class.group(n)
+        except ValueError as error:
+            raise CellError(f"%ranks {n}: {str(error).removeprefix('group(Rank): ')}") from None
+        places = get(group.place.remote())
+        environments = [of_rank | variables for of_rank in layout.variables(places, 0, uuid.uuid4().hex)]
+        get(group.prepare.scatter(environments))
+        self._group, self._environments, self.id = group, environments, uuid.uuid4().hex
+
+    def _restart(self, text: str) -> None:
+        group = self.group
+        dead = tuple(member.rank for member in group.members if member.state.startswith("dead"))
+        ranks = self.chosen(text) if text else dead
+        if not ranks:
+            print("All ranks live. %ranks restart 1 ends rank 1 and makes it anew.")
+        prepared: list[ObjectRef[None]] = []
+        for rank in ranks:
+            prepared.append(group.restart(rank).prepare.remote(self._environments[rank]))
+        get(prepared)
+
+    def _stop(self) -> None:
+        for handle in self.group:
+            kill(handle)
+        self._group = None
+
+    def _table(self) -> Rows:
+        return Rows(
+            {"rank": one.rank, "state": one.state, "process": one.pid or None, "node": one.node}
+            for one in self.group.members
+        )
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """ "0,2-4" -> (0, 2, 3, 4).
+
+    Raises
+    ------
+    CellError
+        It says no ranks.
+    """
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        first, is_range, last = part.partition("-")
+        if not first.strip().isdecimal() or (is_range and not last.strip().isdecimal()):
+            raise CellError(f"{text!r} names no ranks: they are written as 0,2 or 0-3")
+        found |= dict.fromkeys(range(int(first), int(last if is_range else first) + 1))
+    if not found:
+        raise CellError(f"{text!r} names no ranks: the first of a range comes first, as in 0-3")
+    return tuple(found)

@@ -1,0 +1,184 @@
+"""A cell that runs in ranks, until all of them have ended: who has failed, and who waits for whom.
+
+The local scheduler knows the state of each call, and the actor at which members of a group meet knows who waits there.
+Who waits for a rank that will not come, as it has failed, has ended the cell or is not part of it, is interrupted.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from ...exceptions import ActorDiedError, TaskCancelledError, TaskError
+from ...groups.meeting import meeting_name
+from ...objects import get
+from ...observe.stacks import stack_of
+from ...session.current import current
+from ...session.futures import without_frames
+from ...submit.actor import find_actor
+from ...submit.cancel import cancel_task
+from ...train.exceptions import GroupBrokenError
+from ...waiting import wait
+from .folding import in_words
+
+if TYPE_CHECKING:
+    from ...groups.actor_group import ActorGroup
+    from ...objstore._core import Client
+    from ...refs import ObjectRef
+    from .rank import Rank
+    from .strip import Strip
+
+LOOKS_EVERY_S = 0.2
+TELLS_AFTER_S = 2.0  # that ranks wait for others
+STOPS_WITHIN_S = 5.0  # a rank that is interrupted; longer only in C code that does not look
+
+
+class CellInRanks:
+    """The calls of one cell, by rank.
+
+    Parameters
+    ----------
+    group : ActorGroup
+        All ranks, also those that do not run the cell.
+    filename : str
+        What the cell is compiled with.
+    strip : Strip or None
+    """
+
+    def __init__(self, group: ActorGroup[Rank], filename: str, strip: Strip | None) -> None:
+        self._group, self._strip = group, strip
+        self._line = re.compile(rf'File "{re.escape(filename)}", line (\d+)')
+        self.calls: dict[int, list[ObjectRef]] = {}
+        self.errors: dict[int, Exception] = {}  # in the order in which they have come
+        self.finished: set[int] = set()
+        self._left: list[int] = []
+        self._stopped: set[int] = set()
+        self._broken: GroupBrokenError | None = None
+
+    def add(self, rank: int, refs: list[ObjectRef]) -> None:
+        """The call of a rank, as the refs of its results."""
+        self.calls[rank] = refs
+        self._left.append(rank)
+        if self._strip is not None:
+            self._strip.belongs(refs[0], rank)
+
+    @property
+    def first_error(self) -> Exception | None:
+        """What the others follow from."""
+        errors = [*self.errors.values()]
+        deaths = (error for error in errors if isinstance(error, ActorDiedError) and not isinstance(error, TaskError))
+        return self._broken or next(deaths, errors[0] if errors else None)
+
+    def wait(self) -> None:
+        """Wait for all ranks."""
+        begun = time.monotonic()
+        while not self._have_ended(LOOKS_EVERY_S):
+            self._look(tells=time.monotonic() - begun >= TELLS_AFTER_S)
+
+    def stop(self, client: Client) -> None:
+        """Interrupt all ranks, also one whose call was just being sent, and wait for them."""
+        self._interrupt(self._left)
+        for ref in client.children(0, client.origin):
+            cancel_task(ref)
+        self._wait_for_stopped()
+
+    def _have_ended(self, timeout_s: float) -> bool:
+        """Whether all ranks have ended; waits for that long for those that have not."""
+        if self._left:
+            last = [self.calls[rank][-1] for rank in self._left]
+            wait(last, num_returns=len(last), timeout=timeout_s)
+        for rank in list(self._left):
+            ref = self.calls[rank][-1]
+            if not ref.client.ready(ref):
+                continue
+            self._left.remove(rank)
+            if ref.client.info(ref)["state"] == "finished":
+                self.finished.add(rank)
+                continue
+            error = ref.client.get([ref], 0, return_exceptions=True)[0]
+            if not (rank in self._stopped and isinstance(error, TaskCancelledError)):
+                self.errors[rank] = without_frames(error)
+        return not self._left
+
+    def _look(self, tells: bool) -> None:
+        """Interrupt who waits for a rank that will not come, and say who waits for whom."""
+        left = set(self._left)  # before the look at who waits: a rank that had ended before that will not come
+        waiting = [rank for rank in self._waiting() if rank in left]
+        absent = [rank for rank in range(len(self._group)) if rank not in waiting]
+        if waiting and self.errors:
+            failed = next(iter(self.errors))
+            self._stop(waiting, f"interrupted at barrier(): rank {failed} has failed")
+        elif waiting and not left.intersection(absent):
+            part = [rank for rank in absent if rank in self.calls]
+            why = f"{in_words(part)} ended the cell without it" if part else ""
+            out = [rank for rank in absent if rank not in self.calls]
+            also = f"{in_words(out)} {'does' if len(out) == 1 else 'do'} not run the cell" if out else ""
+            told = f"waited at barrier() for ever: {' and '.join(filter(None, [why, also]))}"
+            self._broken = GroupBrokenError(f"{in_words(waiting)} {told}")
+            self._stop(waiting, told)
+        elif waiting and tells and self._strip is not None:
+            self._strip.waits(
+                f"{in_words(waiting)} {'waits' if len(waiting) == 1 else 'wait'} at barrier() for "
+                f"{', '.join(self._where(rank) for rank in absent if rank in left)}"
+            )
+        elif self._strip is not None:
+            self._strip.waits("")
+
+    def _stop(self, ranks: list[int], why: str) -> None:
+        if told := [rank for rank in ranks if rank not in self._stopped]:
+            self._interrupt(told)
+            self.note(f"{in_words(told)} {why}")
+
+    def _interrupt(self, ranks: list[int]) -> None:
+        for rank in ranks:
+            self._stopped.add(rank)
+            cancel_task(self.calls[rank][-1])
+
+    def _wait_for_stopped(self) -> None:
+        end = time.monotonic() + STOPS_WITHIN_S
+        while not self._have_ended(max(0.0, end - time.monotonic())):
+            if time.monotonic() >= end:
+                self.note(
+                    f"{in_words(self._left)} {'does' if len(self._left) == 1 else 'do'} not stop within "
+                    f"{STOPS_WITHIN_S:g} s, which code outside Python may keep from it: "
+                    f"`%ranks restart {','.join(map(str, self._left))}` ends the process and makes the rank anew"
+                )
+                return
+
+    def note(self, text: str) -> None:
+        """Say something under the cell."""
+        if self._strip is not None:
+            self._strip.note(text)
+        else:
+            print(text)
+
+    def line_of(self, text: str, last: bool) -> str:
+        """The line of the cell in a traceback, or in a stack, which has the innermost frame first; "" for none."""
+        found = self._line.findall(text)
+        return f"line {found[-1 if last else 0]}" if found else ""
+
+    def _waiting(self) -> list[int]:
+        """The ranks that wait at the barrier."""
+        member = self._group[0]._cellmesh_blueprint
+        meeting = find_actor(current(), meeting_name(member.name, 0), member.namespace)
+        return get(meeting.waiting.remote()) if meeting is not None else []
+
+    def _where(self, rank: int) -> str:
+        """A rank and the line in which it is, if that can be found out."""
+        ref = self._group[rank]._cellmesh_ref
+        known = ref.client.actor(*ref.client.actor_place(ref))
+        line = ""
+        if known is not None and known["pid"] and not known["node"]:
+            try:
+                line = self.line_of(stack_of(current().node.link, known["pid"]), last=False)
+            except LookupError:  # it has just ended, or does not answer
+                pass
+        return f"rank {rank}{f' (in {line})' if line else ''}"
+
+
+def error_in_words(error: Any) -> str:
+    """What has been raised, in one line."""
+    if isinstance(error, TaskError):
+        return f"{error.cause_type}: {error.message}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0]

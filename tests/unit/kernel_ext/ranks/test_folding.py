@@ -1,0 +1,98 @@
+"""Which ranks a text means, and how the output of ranks is folded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cellmesh.kernel_ext.cells.analysis.read import CellError
+from cellmesh.kernel_ext.ranks import folding
+from cellmesh.kernel_ext.ranks.folding import Folded, Output, Shown, Text, fold, in_words, strip_html, strip_text
+from cellmesh.kernel_ext.ranks.ranks import parse_ranks
+
+
+@pytest.mark.parametrize(
+    "text, ranks", [("0", (0,)), ("0,2", (0, 2)), ("2-4", (2, 3, 4)), ("3,0-1, 1", (3, 0, 1)), ("12", (12,))]
+)
+def test_ranks_are_written_as_numbers_and_ranges(text: str, ranks: tuple[int, ...]) -> None:
+    assert parse_ranks(text) == ranks
+
+
+@pytest.mark.parametrize("text", ["", "a", "0-", "-1", "1,,2", "3-1", "0..2"])
+def test_what_names_no_ranks_is_refused(text: str) -> None:
+    with pytest.raises(CellError, match="names no ranks"):
+        parse_ranks(text)
+
+
+def printed(*pieces: str | tuple[str, str]) -> Output:
+    output = Output()
+    for piece in pieces:
+        output.add(*(("stdout", piece) if isinstance(piece, str) else piece))
+    return output
+
+
+def test_pieces_of_a_stream_are_one_text_and_redrawn_lines_are_as_they_were_last() -> None:
+    output = printed("step 1\rste", "p 2\r\x1b[31mdone\x1b[0m\nne", "xt", ("stderr", "oh\n"), "more\n")
+    assert output.parts == (Text("stdout", "done\nnext"), Text("stderr", "oh\n"), Text("stdout", "more\n"))
+
+
+def test_ranks_that_print_the_same_are_folded_in_the_order_of_the_first() -> None:
+    parts = {rank: printed("odd\n" if rank % 2 else "even\n").parts for rank in (3, 2, 1, 0)}
+    folded = fold({**parts, 4: ()})
+    assert folded == [Folded((0, 2), (Text("stdout", "even\n"),)), Folded((1, 3), (Text("stdout", "odd\n"),))]
+    assert strip_text(folded, ["rank 4 has died"]) == "rank 4 has died\nranks 0, 2:\n  even\nranks 1, 3:\n  odd"
+
+
+def shown(data: dict[str, Any], display_id: str) -> Output:
+    output = Output()
+    output.show(data, display_id, is_update=False)
+    return output
+
+
+def test_the_same_display_is_folded_whatever_it_is_updated_by() -> None:
+    plot = {"text/plain": "<Figure>", "image/png": "aGVsbG8="}
+    outputs = {rank: shown(plot, f"of {rank}") for rank in range(2)}
+    (both,) = fold({rank: output.parts for rank, output in outputs.items()})
+    assert both.ranks == (0, 1)
+    assert 'src="data:image/png;base64,aGVsbG8="' in strip_html([both], [])
+    outputs[1].show({"text/plain": "<Figure 2>"}, "of 1", is_update=True)
+    outputs[1].show({"text/plain": "lost"}, "of nobody", is_update=True)
+    assert [one.parts for one in fold({rank: output.parts for rank, output in outputs.items()})] == [
+        (Shown(plot, "of 0"),),
+        (Shown({"text/plain": "<Figure 2>"}, "of 1"),),
+    ]
+
+
+def test_what_is_cleared_is_gone_at_once_or_when_something_new_comes() -> None:
+    output = printed("a\n")
+    output.clear(wait=True)
+    assert output.parts == (Text("stdout", "a\n"),)
+    output.add("stdout", "b\n")
+    assert output.parts == (Text("stdout", "b\n"),)
+    output.clear(wait=False)
+    assert output.parts == ()
+
+
+def test_output_is_bounded_and_says_that_it_was_cut() -> None:
+    output = printed(("stderr", "first\n"))
+    for i in range(folding.N_CHARS_MAX // 100 + 10):
+        output.add("stdout", f"{i:99}\n")
+    cut, text = output.parts
+    assert cut == Text("stderr", "…\n")
+    assert isinstance(text, Text) and len(text.text) == folding.N_CHARS_MAX and text.text.endswith("1009\n")
+    for _ in range(folding.N_DISPLAYS_MAX + 5):
+        output.show({"text/plain": "x"}, "", is_update=False)
+    assert len(output.parts) == folding.N_DISPLAYS_MAX + 1
+
+
+def test_html_of_a_strip_escapes_text_and_folds_up_what_is_long() -> None:
+    long = "line\n" * 30
+    page = strip_html([Folded((0,), (Text("stdout", "<b>"),)), Folded((1,), (Text("stdout", long),))], ["<i> waits"])
+    assert "&lt;b&gt;" in page and "&lt;i&gt; waits" in page and "<b>" not in page
+    assert page.count("<details open>") == 1 and page.count("<details>") == 1 and "<script" not in page
+    assert strip_html([Folded((0,), (Shown({"text/html": "<u>x</u>", "text/plain": "x"}),))], []).count("<u>x</u>") == 1
+    assert strip_html([], []) == ""
+
+
+def test_ranks_in_words() -> None:
+    assert (in_words((2,)), in_words((0, 1, 3))) == ("rank 2", "ranks 0-1, 3")
