@@ -33,7 +33,7 @@ class Notebook(Program):
     @property
     def detaches_experiments(self) -> bool:
         """Where somebody sits, who may restart the kernel; what a program runs to save it ends with the program."""
-        return self._host.is_attended
+        return self._host.is_interactive
 
     def session_started(self, session: Session) -> None:
         """What the cell that starts a session submits belongs to that cell already."""

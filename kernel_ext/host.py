@@ -20,7 +20,7 @@ from .. import front_end
 from ..refs import ObjectRef
 from ..session.current import current_or_none
 from . import panel_messages as pm
-from .cells.attended import is_attended
+from .cells.interactive import is_interactive
 from .cells.interrupts import was_interrupted_before
 from .cells.registry import CellRegistry, registry
 from .front_end import Notebook
@@ -107,7 +107,7 @@ class Host:
         )
         self.kernel.control_handlers[pm.REQUEST_TYPE] = self._on_request
         self.shell.events.register("pre_run_cell", self._before_cell)
-        if self.is_attended:  # programs that run notebooks would only warn of a comm that they do not know
+        if self.is_interactive:  # programs that run notebooks would only warn of a comm that they do not know
             from comm import create_comm
 
             self._announcement = create_comm(
@@ -271,14 +271,14 @@ class Host:
         printer.text(repr(handle) if len(printer.stack) > 1 else self.actor_cards.mimebundle(handle)["text/plain"])
 
     @property
-    def is_attended(self) -> bool:
+    def is_interactive(self) -> bool:
         """Whether there is a kernel, and the cell that runs was sent by a front end with a person."""
-        return self.kernel is not None and is_attended(self.kernel.get_parent("shell"))
+        return self.kernel is not None and is_interactive(self.kernel.get_parent("shell"))
 
     @property
     def is_to_be_saved(self) -> bool:
         """Whether a program runs the notebook to save it."""
-        return self.kernel is not None and not self.is_attended
+        return self.kernel is not None and not self.is_interactive
 
     def recorder_of(self, session: Session) -> Recorder | None:
         """The recorder of this session; None in a terminal."""
@@ -356,7 +356,7 @@ class Host:
     def _after_cell(self, result: ExecutionResult | None) -> None:
         self.kept_results.cell_ends(result)
         if self.output is not None:
-            self.output.settle(self.is_attended)
+            self.output.settle(self.is_interactive)
         from ..output import progress
 
         progress.refresh_shown()

@@ -14,8 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 import pytest
@@ -149,18 +148,18 @@ def _not_as_ray(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def begun_by_others() -> Callable[[], Iterable[threading.Thread]]:
-    """Threads that have begun in the test and are those of a session that others share, as a conftest.py below says."""
-    return tuple
+def add_begun_by_others() -> Callable[[Holdings], None]:
+    """Adds what has begun in the test and is that of a session that others share, as a conftest.py below says."""
+    return lambda holdings: None
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left_by_the_test(
     request: pytest.FixtureRequest,
     _nothing_left_by_the_run: None,
-    begun_by_others: Callable[[], Iterable[threading.Thread]],
+    add_begun_by_others: Callable[[Holdings], None],
 ) -> Iterator[None]:
     before = Holdings.now()
     yield
-    before.threads.update(begun_by_others())
+    add_begun_by_others(before)
     _check(before, {mark.args[0] for mark in request.node.iter_markers("may_keep")})

@@ -24,7 +24,7 @@ from ...session.waiting_for import waits_for
 from ...text import in_one_line
 from ...tracebacks import readable_traceback
 from ..background import in_background
-from ..cells.attended import is_attended
+from ..cells.interactive import is_interactive
 from ..cells.registry import CellRegistry
 from ..graph.row import describe
 from ..output.tails import tails_of
@@ -156,7 +156,7 @@ class Cards:
             # A program that saves the notebook misses what comes now; the card has it.
             assert card.display is not None
             card.tells_text |= (
-                bool(card.run) and not self._registry.is_running(card.run) and not is_attended(card.display.parent)
+                bool(card.run) and not self._registry.is_running(card.run) and not is_interactive(card.display.parent)
             )
             self._look_at(card)
         for card in ended:
@@ -208,7 +208,9 @@ class Cards:
         assert display is not None
         ended = _Ended(weakref.ref(card.ref.client), card.ref.creator, display.display_id, display.parent, card.facts)
         with self._lock:
-            if self._live.pop(display.display_id, None) is not None and not (card.run and is_attended(display.parent)):
+            if self._live.pop(display.display_id, None) is not None and not (
+                card.run and is_interactive(display.parent)
+            ):
                 self._ended[display.display_id] = ended
                 while len(self._ended) > N_ENDED_MAX:
                     self._ended.popitem(last=False)

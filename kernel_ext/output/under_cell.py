@@ -196,12 +196,12 @@ class CellOutput:
         else:
             self._send(kind, parts, origin)
 
-    def settle(self, is_attended: bool) -> None:
+    def settle(self, is_interactive: bool) -> None:
         """Show what has come before a cell ends: the notebook is saved as it is then.
 
         A program that runs a notebook sees nothing of what comes later.
         """
-        if not is_attended:
+        if not is_interactive:
             self._hear_printed()
             self._pump.flush(quiet=True)
         if self._bars is not None:

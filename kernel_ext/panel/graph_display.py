@@ -21,4 +21,4 @@ def graph_view(host: Host) -> Any:
         return StillGraph(host)
     from .widget import GraphWidget
 
-    return GraphWidget(host) if host.is_attended and GraphWidget._esm else LivePicture(host)
+    return GraphWidget(host) if host.is_interactive and GraphWidget._esm else LivePicture(host)

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,9 @@ class Kind:
         The command for some of its tests by name; None where it runs only as a whole.
     budget_s : int
         What it may take on two quiet cores, beside two other kinds; stands beside what it took. 0: no budget.
+    inputs : callable
+        All files that decide what it finds, tools and libraries aside. It does not run again while it has passed with
+        these (scripts/testing/unchanged.py). None where that cannot be said, or would take as long as the check.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Kind:
     in_tree: bool = False
     one: Callable[[str], list[str]] | None = None
     budget_s: int = 0
+    inputs: Callable[[], Iterable[Path]] | None = None
     recorded: bool = False  # writes a record of its tests (tests/support/outcomes.py)
 
 
@@ -80,12 +84,38 @@ def c_format_missing() -> str | None:
     return None if CLANG_FORMAT.exists() else "no clang-format in the environment; make lint installs it"
 
 
+def files(folders: str, suffixes: str = "", others: str = "") -> list[Path]:
+    """Files of folders, with these suffixes or any, without what is built there; and others by name."""
+    found = [path for folder in folders.split() for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return [
+        *(ROOT / name for name in others.split()),
+        *(
+            path
+            for path in found
+            if (not suffixes or path.suffix in suffixes.split()) and not BUILT & {*path.relative_to(ROOT).parts}
+        ),
+    ]
+
+
+BUILT = {"built", "lib", "out", "node_modules", "__pycache__"}  # folders
 CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
 RUFF = [sys.executable, "-m", "ruff"]
 
 # Static checks. What they need of the package is in build/dev.
 LINT = [
-    Kind("types", [sys.executable, "scripts/check_types.py"], 600, node_missing, in_tree=True),
+    Kind(
+        "types",
+        [sys.executable, "scripts/check_types.py"],
+        600,
+        node_missing,
+        in_tree=True,
+        inputs=partial(
+            files,
+            "cellmesh kernel_ext objstore scheduler scripts/typings",
+            ".py .pyi .typed",
+            "package-lock.json pyproject.toml scripts/check_types.py scripts/devtree.py scripts/frontend.py",
+        ),
+    ),
     Kind("rules of Python", [*RUFF, "check", "--quiet"], 60),
     Kind("format of Python", [*RUFF, "format", "--check", "--quiet"], 60),
     Kind(
@@ -99,8 +129,17 @@ LINT = [
         ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "analyze"],
         300,
         lambda: None if shutil.which("gcc") else "no gcc, whose analyzer looks at the C core",
+        inputs=partial(files, "objstore/core", ".c .h", "objstore/core/Makefile objstore/core/build.mk"),
     ),
-    Kind("front end", [sys.executable, "scripts/frontend.py", "run", "lint"], 300, node_missing),
+    Kind(
+        "front end",
+        [sys.executable, "scripts/frontend.py", "run", "lint"],
+        300,
+        node_missing,
+        inputs=partial(
+            files, "labextension", others="package.json package-lock.json .editorconfig .gitignore scripts/frontend.py"
+        ),
+    ),
     Kind("project", [*PYTEST, "tests/project", "--ignore=tests/project/test_packaging.py"], 300, in_tree=True),
 ]
 

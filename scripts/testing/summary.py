@@ -21,7 +21,7 @@ def table(outcomes: list[Outcome], seconds: float) -> str:
         lines.append(
             f"{o.status:<8} {o.kind.name:<28} {o.seconds:6.0f} s {budget(o):<9}"
             + (o.note if o.status == "NOT RUN" else tally)
-            + (f" ({o.note})" if o.note and o.status == "FAILED" else "")
+            + (f" ({o.note})" if o.note and o.status != "NOT RUN" else "")
         )
     return "\n".join(lines)
 

@@ -120,9 +120,9 @@ def test_where_nobody_can_type_the_graph_is_a_picture_and_no_comm_is_opened(fres
     kernel = fresh_kernel
     loaded = kernel.run(
         "%load_ext cellmesh\nimport cellmesh as cm\n@cm.remote\ndef add(x, y): return x + y\ncm.get(add.remote(1, 2))",
-        attended=False,
+        interactive=False,
     )
-    request = kernel.run("%graph", attended=False)
+    request = kernel.run("%graph", interactive=False)
     (shown,) = displays(kernel, request)
     assert (
         set(shown["content"]["data"]) == {"text/plain", "text/html"} and "<svg" in shown["content"]["data"]["text/html"]

@@ -126,13 +126,13 @@ def test_the_variables_of_a_failure(kernel: Kernel) -> None:
     kernel.run("%config CellmeshMagics.keep_frames = True\nimport numpy as np")
     try:
         kernel.run("%retry fut\ncm.wait([fut])")
-        text = result(kernel, kernel.run("%inspect --pdb fut", attended=False))
+        text = result(kernel, kernel.run("%inspect --pdb fut", interactive=False))
         assert re.search(
             r'File "Cell In\[\d+\]", line 4, in share\n    return half / n\ntotal = 10\nn = 0\nhalf = 5.0', text
         ), text
         assert "ZeroDivisionError" in text and "scheduler" not in text
         kernel.run("%%remote\nbig = np.zeros((1000, 10))\nwrong = big @ big\n")
-        shown = result(kernel, kernel.run("cm.wait([wrong])\n%inspect --pdb wrong", attended=False))
+        shown = result(kernel, kernel.run("cm.wait([wrong])\n%inspect --pdb wrong", interactive=False))
         assert "big = <ndarray of shape 1000 × 10, float64>" in shown and "in <module>" in shown, shown
     finally:
         kernel.run("%config CellmeshMagics.keep_frames = False")

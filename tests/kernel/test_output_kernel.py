@@ -186,11 +186,12 @@ def test_the_text_of_a_cell_stands_there_once_and_none_is_no_result(kernel: Kern
 def test_of_a_notebook_that_is_run_to_be_saved_the_card_keeps_what_comes_late(kernel: Kernel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     late = kernel.run(
-        f"%%remote\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.005)\nprint('late', 'words')", attended=False
+        f"%%remote\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.005)\nprint('late', 'words')",
+        interactive=False,
     )
     gate.touch()
     wait_until(lambda: "late words" in last_state(kernel, late)["text/plain"], what="the words on the card")
-    soon = kernel.run("%%remote --wait\n[].append(1)", attended=False)
+    soon = kernel.run("%%remote --wait\n[].append(1)", interactive=False)
     wait_until(lambda: last_state(kernel, soon) == {"text/plain": "", "text/html": ""}, what="the card of None to go")
 
 

@@ -417,11 +417,11 @@ def test_the_graph_as_a_widget_keeps_a_picture(kernel: Kernel) -> None:
     assert "<svg" in data["text/html"] and "task" in data["text/plain"]
 
 
-@pytest.mark.parametrize("attended", [True, False])
-def test_the_picture_is_drawn_again_when_the_tasks_are_done(kernel: Kernel, tmp_path: Path, attended: bool) -> None:
+@pytest.mark.parametrize("interactive", [True, False])
+def test_the_picture_is_drawn_again_when_the_tasks_are_done(kernel: Kernel, tmp_path: Path, interactive: bool) -> None:
     gate = tmp_path / "gate"
     kernel.run(f"ref = hold.remote({str(gate)!r})")
-    cell = kernel.run("%graph", attended=attended)
+    cell = kernel.run("%graph", interactive=interactive)
     gate.touch()
     wait_until(lambda: len(displays_of(kernel, cell)) > 1, 20, "another picture")
     assert "1 running" not in displays_of(kernel, cell)[-1]["text/html"]

@@ -43,7 +43,7 @@ def test_the_stop_button_ends_the_conversation(kernel: Kernel) -> None:
 def test_where_nothing_can_be_typed_the_variables_are_shown(kernel: Kernel) -> None:
     kernel.run(CELL)
     kernel.run("cm.wait([shares])")
-    request = kernel.run("%inspect --pdb shares", attended=False)
+    request = kernel.run("%inspect --pdb shares", interactive=False)
     assert "The variables as they were then, since nothing can be typed here:" in kernel.text(request)
     assert "half = 5.0" in kernel.of(request, "execute_result")[0]["content"]["data"]["text/plain"]
 

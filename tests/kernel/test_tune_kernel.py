@@ -158,7 +158,7 @@ def test_a_failed_trial_can_be_inspected(kernel: Kernel, tmp_path: Path) -> None
     kernel.run("%config CellmeshMagics.keep_frames = True")
     try:
         started(kernel, "inspected", gate, last="search.wait()\nbad = search.ref(1)")
-        request = kernel.run("%inspect --pdb bad", attended=False)
+        request = kernel.run("%inspect --pdb bad", interactive=False)
         said = kernel.text(request) + result(kernel, request)
         assert "step = 2" in said and "raise ValueError" in said
         assert value(kernel, "search.ref(0) is None")
@@ -281,11 +281,11 @@ def test_a_notebook_that_a_program_runs_keeps_the_last_state(kernel: Kernel, tmp
     request = kernel.run(
         f"search = tune.Tuner(train, {{'a': 1, 'b': 1, 'gate': {str(gate)!r}}}, metric='score', name='saved').start()\n"
         "search.wait();",
-        attended=False,
+        interactive=False,
     )
     (display,) = displays(kernel, request)
     assert "experiment saved: finished" in shown(kernel, display)[-1]["text/plain"]
-    kernel.run("search = tune.Tuner(lambda config: None, name='saved-too').start()\nsearch.wait()", attended=False)
+    kernel.run("search = tune.Tuner(lambda config: None, name='saved-too').start()\nsearch.wait()", interactive=False)
     detached = value(kernel, "[a['name'] for a in cm.state.list_actors() if a['detached']]")
     assert not [name for name in detached if name.startswith("saved-too")]
 

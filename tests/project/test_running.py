@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,7 @@ pytest_configure = outcomes.begin
 def runner() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(ROOT / "scripts"))
-        names = ("run_tests", "testing.kinds", "testing.running", "testing.summary")
+        names = ("run_tests", "testing.kinds", "testing.running", "testing.summary", "testing.unchanged")
         loaded = {name.split(".")[-1]: importlib.import_module(name) for name in names}
     return SimpleNamespace(**loaded)
 
@@ -149,6 +150,53 @@ def test_what_is_missing_is_said_before_anything_begins(runner: Any, capsys: pyt
     outcome = runner.running.Outcome(second, "NOT RUN", 0, note="no such program; install it")
     assert not runner.summary.is_green([outcome], in_ci=True) and runner.summary.is_green([outcome], in_ci=False)
     assert "THE SECOND TESTS WERE NOT RUN: no such program" in runner.summary.what_failed([outcome], in_ci=True)
+
+
+def test_a_check_that_passed_runs_again_when_what_it_reads_has_changed(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (runner.unchanged, runner.running):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(runner.run_tests, "FLAKY", tmp_path / "flaky.txt")
+    monkeypatch.setattr(runner.unchanged, "PASSED", tmp_path / "build/passed")
+    read = tmp_path / "read"
+    command = ["sh", "-c", "echo run >> runs && grep -q right read"]
+    kind = runner.kinds.Kind("some check", command, 10, inputs=lambda: tmp_path.glob("read*"))
+
+    def runs() -> int:
+        return len((tmp_path / "runs").read_text().splitlines())
+
+    def is_green(kind: Any) -> bool:
+        return runner.run_tests.run_all([kind]) == 0
+
+    read.write_text("wrong")
+    assert not is_green(kind) and not is_green(kind) and runs() == 2  # what failed is never taken as seen
+    read.write_text("right")
+    assert is_green(kind) and runs() == 3 and is_green(kind) and runs() == 3
+    assert "ok       some check" in (out := capsys.readouterr().out) and "(passed before, with the same files)" in out
+    read.write_text("wrong")
+    assert not is_green(kind) and runs() == 4
+    read.write_text("right")
+    (tmp_path / "read too").touch()
+    assert is_green(kind) and runs() == 5  # another file
+    assert is_green(replace(kind, command=[*command, "-v"])) and runs() == 6
+    monkeypatch.setattr(runner.unchanged, "environment", lambda: "another release of a tool")
+    assert is_green(kind) and runs() == 7
+
+
+def test_what_checks_read_is_all_that_they_read(runner: Any) -> None:
+    read = {
+        kind.name: {str(path.relative_to(ROOT)) for path in kind.inputs()} for kind in runner.kinds.LINT if kind.inputs
+    }
+    assert set(read) == {"types", "analyzer of C", "front end"}
+    package = {
+        name for name in files("cellmesh", "kernel_ext", "objstore", "scheduler") if name.endswith((".py", ".pyi"))
+    }
+    assert package | {"cellmesh/py.typed", "scripts/typings/pyarrow/ipc.pyi", "pyproject.toml"} <= read["types"]
+    core = {name for name in files("objstore/core") if name.endswith((".c", ".h"))}
+    assert core | {"objstore/core/Makefile", "objstore/core/build.mk"} == read["analyzer of C"]
+    assert {*files("labextension"), "package.json", "package-lock.json"} <= read["front end"]
+    assert not [name for names in read.values() for name in names if name.startswith("labextension/built")]
 
 
 def test_programs_in_c_are_named_with_what_they_printed(runner: Any) -> None:

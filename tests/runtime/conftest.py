@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +11,7 @@ import cloudpickle
 import pytest
 from support.flags import Counter, Flag
 from support.shared_session import SharedSession
+from support.waiting import Holdings
 
 import cellmesh
 
@@ -55,15 +55,15 @@ def _session_of_the_file() -> Iterator[SharedSession]:
 
 
 @pytest.fixture
-def begun_by_others(
+def add_begun_by_others(
     request: pytest.FixtureRequest, _session_of_the_file: SharedSession
-) -> Callable[[], Iterable[threading.Thread]]:
+) -> Callable[[Holdings], None]:
     """The session that a file's tests share is there before it is looked what each of them leaves."""
     if _shares(request):
         _session_of_the_file.begin()
     else:
         _session_of_the_file.end()
-    return lambda: _session_of_the_file.begun(request.node.nodeid)
+    return lambda holdings: _session_of_the_file.add_begun(holdings, request.node.nodeid)
 
 
 @pytest.fixture

@@ -86,8 +86,8 @@ class Kernel:
 
     # --- doing
 
-    def start(self, code: str, cell_id: str = "", attended: bool = True) -> str:
-        """Begin to execute a cell; returns the id of the request. `attended`: as from a front end in which somebody
+    def start(self, code: str, cell_id: str = "", interactive: bool = True) -> str:
+        """Begin to execute a cell; returns the id of the request. `interactive`: as from a front end in which somebody
         could type.
         """
         message = self.client.session.msg(
@@ -97,7 +97,7 @@ class Kernel:
                 "silent": False,
                 "store_history": True,
                 "user_expressions": {},
-                "allow_stdin": attended,
+                "allow_stdin": interactive,
                 "stop_on_error": True,
             },
             metadata={"cellId": cell_id} if cell_id else {},
@@ -115,9 +115,9 @@ class Kernel:
             f"the end of {request}",
         )
 
-    def run(self, code: str, deadline: float = 30.0, attended: bool = True) -> str:
+    def run(self, code: str, deadline: float = 30.0, interactive: bool = True) -> str:
         """Execute a cell to its end; fails if it raises. Returns the id of the request."""
-        request = self.start(code, attended=attended)
+        request = self.start(code, interactive=interactive)
         self.wait(request, deadline)
         errors = ["\n".join(m["content"]["traceback"]) for m in self.of(request, "error")]
         assert not errors, errors[0]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cellmesh.objstore._core import Client
-from support.waiting import wait_until
+from support.waiting import Holdings, descriptors, wait_until
 
 import cellmesh
 from cellmesh.observe.function_names import name_of
@@ -91,13 +91,15 @@ class SharedSession:
         finally:
             self._threads.clear()
 
-    def begun(self, test: str) -> Iterable[threading.Thread]:
-        """Its threads, those that it has begun in this test among them."""
+    def add_begun(self, holdings: Holdings, test: str) -> None:
+        """Add its threads, those that it has begun in this test among them, and what its client has opened in it."""
         if self._session is not None:
             for thread in threading.enumerate():
                 if thread.name.startswith("cellmesh-"):
                     self._threads.setdefault(thread, test)
-        return self._threads.keys()
+            # The first large array that is let go of has the client look at its pages.
+            holdings.descriptors.update({n: to for n, to in descriptors().items() if to.endswith("/pagemap")})
+        holdings.threads.update(self._threads)
 
     def check(self) -> None:
         """Keep it if it is as it began; end it otherwise.

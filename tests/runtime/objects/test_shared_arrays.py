@@ -23,7 +23,7 @@ from cellmesh import state
 from cellmesh.exceptions import ObjectStoreFullError, WorkerCrashedError
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote

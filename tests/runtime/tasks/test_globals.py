@@ -19,7 +19,7 @@ from cellmesh.exceptions import ChangedInPlaceWarning
 from cellmesh.session.current import current
 from cellmesh.submit.class_states import LoadedClasses
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 limit = 1
 
 
@@ -66,7 +66,13 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS.values(), ids=READERS.keys())
+# Workers that have sent functions which call each other keep them.
+OWN = {"in a mutual recursion": pytest.mark.session("own")}
+
+
+@pytest.mark.parametrize(
+    "reader", [pytest.param(code, id=name, marks=OWN.get(name, ())) for name, code in READERS.items()]
+)
 def test_what_is_assigned_between_calls_is_seen(cell: Any, reader: str) -> None:
     assert cell(
         f"x = 1\n{reader}\nseen = [get(f.remote())]\nx = 1000\nseen.append(get(f.remote()))\n"

@@ -16,15 +16,15 @@ def host(kernel: Any) -> Host:
 
 
 @pytest.mark.parametrize(
-    "content, is_attended", [({"allow_stdin": True}, True), ({"allow_stdin": False}, False), ({}, True)]
+    "content, is_interactive", [({"allow_stdin": True}, True), ({"allow_stdin": False}, False), ({}, True)]
 )
 def test_who_answers_no_questions_reads_later(
-    monkeypatch: pytest.MonkeyPatch, content: dict[str, bool], is_attended: bool
+    monkeypatch: pytest.MonkeyPatch, content: dict[str, bool], is_interactive: bool
 ) -> None:
     made = host(SimpleNamespace(get_parent=lambda channel: {"content": content}))
-    assert made.is_attended == is_attended and not host(None).is_attended
+    assert made.is_interactive == is_interactive and not host(None).is_interactive
     monkeypatch.setenv("VOILA_BASE_URL", "/")
-    assert made.is_attended, "an application with somebody before it"
+    assert made.is_interactive, "an application with somebody before it"
 
 
 def test_a_line_of_code_is_no_name_to_print_under() -> None:

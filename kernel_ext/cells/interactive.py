@@ -1,4 +1,4 @@
-"""Whether a person sits before a kernel, or a program runs the notebook to save it."""
+"""Whether cells run interactively, for a person, or in batch: a program runs the notebook to save it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def is_attended(request: Mapping[str, Any]) -> bool:
-    """Whether a request to execute came from a front end with a person.
+def is_interactive(request: Mapping[str, Any]) -> bool:
+    """Whether a request to execute came from a front end with a person before it.
 
     A program that runs a notebook for later readers (nbconvert, papermill) answers no questions. Voilà answers none
     either, but a person sits before its page.
