@@ -143,7 +143,6 @@ class Host:
                 from ..output import driver
 
                 driver.start(session)
-        self.iopub.close()
 
     def follow(self, session: Session) -> bool:
         """A driver's session has begun. True: its output is shown here; a terminal prints it as for any program."""

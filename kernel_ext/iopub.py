@@ -7,16 +7,11 @@ one that comes between two cells is repeated in the next.
 
 from __future__ import annotations
 
-import queue
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from ..scheduler.sync.threads import ServiceThread
+from typing import Any
 
 Content = dict[str, Any]
 Parent = dict[str, Any]  # the message of a request to execute a cell
@@ -36,9 +31,6 @@ class Iopub:
         self._running: Parent | None = None  # the cell that runs now
         self._lock = threading.Lock()
         self._between_cells: dict[str, Content] = {}  # updates of displays while no cell ran
-        self._to_send: queue.SimpleQueue[tuple[Callable[[], None], Future[None]] | None] = queue.SimpleQueue()
-        self._sender: ServiceThread | None = None
-        self._making = threading.Lock()
 
     def send(
         self,
@@ -54,41 +46,10 @@ class Iopub:
         )
 
     def send_for_others(self, kind: str, content: Content, parent: Parent, topic: str = "") -> None:
-        """Publish a message on iopub; from any thread.
+        """Publish a message on iopub; from any thread."""
+        from .background import by_one_thread  # with what it needs not before there is something to show
 
-        ipykernel makes a pair of sockets for each thread that publishes, 37 kB, and keeps it until ten seconds after
-        the thread has ended. A card or an error has a thread for a moment: one thread publishes for all of these.
-        """
-        send = partial(self.send, kind, content, parent, topic)
-        if threading.current_thread() is threading.main_thread():
-            send()
-            return
-        sent: Future[None] = Future()
-        with self._making:
-            self._to_send.put((send, sent))
-            if self._sender is None:
-                from ..scheduler.sync.threads import ServiceThread
-
-                self._sender = ServiceThread(self._send_all, "cellmesh-iopub")
-                self._sender.start()
-        sent.result()
-
-    def close(self) -> None:
-        """End the thread that publishes for others. What comes later has a new one."""
-        with self._making:
-            sender, self._sender = self._sender, None
-            if sender is not None:
-                self._to_send.put(None)
-                sender.join()
-
-    def _send_all(self) -> None:
-        while asked := self._to_send.get():
-            send, sent = asked
-            try:
-                sent.set_result(send())
-            except BaseException as error:  # raised where it was asked for
-                sent.set_exception(error)
-            del asked, send, sent
+        by_one_thread(partial(self.send, kind, content, parent, topic))
 
     def send_comm(self, comm_id: str, data: dict[str, Any], buffers: list[memoryview]) -> None:
         """Publish a message on a comm that a front end has opened."""

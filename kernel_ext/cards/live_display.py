@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from ...scheduler.sync.threads import Later
+from ..background import Delayed, in_background
 
 UPDATE_INTERVAL_S = 0.25  # of one display
 
@@ -44,7 +44,7 @@ class LiveDisplay(Generic[T]):
         self._publish, self._look, self._then = publish, look, then
         self._card = weakref.ref(card)
         self._lock = threading.Lock()
-        self._timer: Later | None = None
+        self._timer: Delayed | None = None
         self._looked_at = time.monotonic()
         self._bundle = look(card)
         publish(self._bundle, self.display_id, False, parent)
@@ -58,8 +58,7 @@ class LiveDisplay(Generic[T]):
             pause = self._looked_at + UPDATE_INTERVAL_S - time.monotonic()
             if pause > 0 and not at_once:
                 if self._timer is None:
-                    self._timer = Later(pause, partial(self.update, True), "cellmesh-card")
-                self._timer.start()
+                    self._timer = in_background(partial(self.update, True), pause)
                 return
             if self._timer is not None:
                 self._timer.cancel()

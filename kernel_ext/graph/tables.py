@@ -97,7 +97,7 @@ def recent_puts() -> dict[str, np.ndarray]:
 CRASHED = "crashed"  # dead, and not on purpose
 
 
-@dataclass
+@dataclass(slots=True)
 class Actor:
     """One actor. `index` is its slot in the segment, which another actor may have had before."""
 
@@ -152,10 +152,11 @@ class Actors:
 
     def _apply(self, index: int) -> None:
         """Each life of a slot has the last state before the next life begins; a dead actor stays dead."""
-        states = self._states.get(index, [])
-        lives = self._of_index.get(index)
-        if not lives:
+        states, lives = self._states.get(index), self._of_index.get(index)
+        if not states or not lives:
             return
+        # Lives that were over before the earliest state that is known stay as they are: there may be thousands.
+        lives = lives[max(0, bisect.bisect_right(lives, states[0][0], key=lambda life: life[0]) - 1) :]
         for (since, number), end in zip(lives, [*(since for since, _ in lives[1:]), 2**64], strict=True):
             own = [state for time, state in states if since <= time < end]
             if own:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...scheduler.sync.threads import Later
+from ..background import Delayed, in_background
 from ..graph.summary import counts_of
 from ..graph.view import GraphView
 from ..panel_messages import NOTHING, Arrays, Counts, GraphMessage, Snapshot
@@ -55,7 +55,7 @@ class LivePicture:
         self._parent: dict[str, Any] = {}
         self._n_ended: int | None = None  # tasks that had ended in the picture on view; None: not on view
         self._drawn_at = 0.0
-        self._timer: Later | None = None
+        self._timer: Delayed | None = None
         self._drawing = threading.Lock()
         _redrawn.append(host.on_change(self._redraw_when_done))
         if len(_redrawn) > N_REDRAWN_MAX:
@@ -85,8 +85,7 @@ class LivePicture:
         with self._drawing:
             if self._timer is None:
                 pause = max(0.0, self._drawn_at + REDRAW_INTERVAL_S - time.monotonic())
-                self._timer = Later(pause, self._redraw, "cellmesh-widget")
-            self._timer.start()
+                self._timer = in_background(self._redraw, pause)
 
     def _redraw(self) -> None:
         with self._drawing:

@@ -82,8 +82,8 @@ ORDER = (
     "cellmesh/compat/ray",
     # kernel_ext: cells, what is printed, the graph, cards, the panel, magics
     "kernel_ext/panel_messages.py",
-    "kernel_ext/iopub.py",
     "kernel_ext/background.py",
+    "kernel_ext/iopub.py",
     "kernel_ext/kept_results.py",
     "kernel_ext/cells/analysis",
     "kernel_ext/cells",

@@ -12,6 +12,7 @@ from cellmesh.kernel_ext.graph.events import EVENT_DTYPE, EventKind, Status
 from cellmesh.kernel_ext.graph.model import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
 from cellmesh.kernel_ext.graph.row import describe
 from cellmesh.kernel_ext.graph.summary import actors_of, counts_of, losses_of, transfers_of, workers_of
+from cellmesh.kernel_ext.graph.tables import Actors
 from cellmesh.kernel_ext.graph.view import N_ERRORS_AT_ONCE, GraphView
 from cellmesh.kernel_ext.panel_messages import PUT_NAMES, Kind, State, decode, encode
 from hypothesis import given, settings
@@ -620,6 +621,35 @@ def test_the_end_of_a_session_is_the_end_of_what_ran() -> None:
     assert [describe(graph, row)["state"] for row in range(2)] == ["finished", "cancelled"]
     assert counts_of(graph).running == 0 and actors_of(graph)[0].state == "dead"
     assert {label.state for label in workers_of(graph).values()} == {"dead"}
+
+
+class Compared(int):
+    """A time that counts how often times are compared."""
+
+    n = 0
+
+    def __lt__(self, other: int) -> bool:
+        Compared.n += 1
+        return int(self) < int(other)
+
+    def __le__(self, other: int) -> bool:
+        Compared.n += 1
+        return int(self) <= int(other)
+
+
+def test_the_news_of_an_actor_cost_the_same_after_many_that_had_its_slot() -> None:
+    actors, n_compared = Actors(), list[int]()
+    for at in range(10, 610, 10):
+        before = Compared.n
+        number = actors.created(3, Compared(at), -1, "")
+        for later, state in enumerate(("pending", "alive", "dead")):
+            actors.changed(3, Compared(at + later), state)
+        assert actors.by_number[number].state == "dead"
+        n_compared.append(Compared.n - before)
+    assert len(actors.by_number) == 60 and n_compared[-1] < 1.2 * n_compared[30]
+    actors.changed(3, Compared(4020), "pending")
+    actors.created(3, Compared(4015), -1, "")
+    assert [actor.state for actor in actors.by_number[-2:]] == ["dead", "pending"]
 
 
 def test_an_actor_that_crashed_is_told_from_one_that_was_ended() -> None:
