@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import math
 import queue
 import threading
 import time
@@ -41,6 +42,7 @@ Callback = Callable[[], None]
 ENDED = (SessionError, StoreCorruptedError)  # who asked learns which of them from get()
 MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
 IDLE_S = 0.2  # after that these end
+ASKS_AFTER_S = 0.05  # then what is waited for goes before what nobody waits for, as with `get`
 PATIENCE_S = 2.0  # then it is looked at why somebody waits, and told, as `get` does
 
 
@@ -133,6 +135,7 @@ class Notifier:
         self._asked = Condition()  # there are requests, or it is time to end
         self._requests: dict[Ref, list[Request]] = {}
         self._since: dict[Ref, float] = {}  # those of which it has not been looked at why they wait, the oldest first
+        self._new: dict[Ref, float] = {}  # those that have not been asked for, likewise
         self._closing = False
         self._thread: ServiceThread | None = None
         self._callers = Callers()
@@ -153,7 +156,7 @@ class Notifier:
             if not closing:
                 if ref not in self._requests:
                     self._requests[ref] = []
-                    self._since[ref] = time.monotonic()
+                    self._since[ref] = self._new[ref] = time.monotonic()
                 self._requests[ref].append(request)
                 if self._thread is None:
                     self._thread = ServiceThread(self._run, "cellmesh-notifier")
@@ -182,6 +185,7 @@ class Notifier:
             else:
                 self._requests.pop(ref, None)
                 self._since.pop(ref, None)
+                self._new.pop(ref, None)
             return len(requests) - len(left)
 
     def close(self) -> None:
@@ -208,6 +212,8 @@ class Notifier:
             _tell(self._take(everything=ended), Callers.call)
             if ended:
                 return
+            if refs := self._to_ask_for():
+                ask_for(self._client, refs)
             if (ref := self._overdue()) is not None:
                 tell_why_it_waits(ref)
 
@@ -225,15 +231,26 @@ class Notifier:
             self._closing = self._closing or everything
             for ref in ready:
                 self._since.pop(ref, None)
+                self._new.pop(ref, None)
             return [request for ref in ready for request in self._requests.pop(ref, ())]
 
     def _pause_s(self) -> float:
-        """Until it is looked again: who asked may have been interrupted before it marked its ref, or is told why it
-        waits.
+        """Until it is looked again: who asked may have been interrupted before it marked its ref, its ref is asked
+        for, or it is told why it waits.
         """
         with self._lock:
-            since = next(iter(self._since.values()), None)
-        return LOOK_S if since is None else min(LOOK_S, max(0.0, since + PATIENCE_S - time.monotonic()))
+            asks = next(iter(self._new.values()), math.inf) + ASKS_AFTER_S
+            tells = next(iter(self._since.values()), math.inf) + PATIENCE_S
+        return min(LOOK_S, max(0.0, min(asks, tells) - time.monotonic()))
+
+    def _to_ask_for(self) -> list[Ref]:
+        """Once the oldest has been waited for long enough, all that is new: together they keep their order."""
+        before = time.monotonic() - ASKS_AFTER_S
+        with self._lock:
+            refs = list(self._new) if next(iter(self._new.values()), math.inf) <= before else []
+            if refs:
+                self._new.clear()
+        return refs
 
     def _overdue(self) -> Ref | None:
         """What has been waited for longest, if it is time to say why; what is overdue with it counts as told."""
@@ -243,6 +260,14 @@ class Notifier:
             for ref in overdue:
                 del self._since[ref]
         return overdue[0] if overdue else None
+
+
+def ask_for(client: Client, refs: list[Ref]) -> None:
+    """Have what somebody waits for go before what nobody waits for."""
+    try:
+        client.ask_for(refs)
+    except ENDED:  # meanwhile: then nobody waits
+        return
 
 
 def tell_why_it_waits(ref: Ref) -> None:

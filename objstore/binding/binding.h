@@ -280,6 +280,8 @@ enum {
 int make_room(ClientObject *c, char *why);
 /* After an operation failed for want of slots or memory, for the n-th time: 1: try it again; 0; -1: exception. */
 int find_room(ClientObject *c, int error, int n);
+/* For 20 ms, or until the inbox is not what was seen. -1: exception. */
+int sleep_a_little(ClientObject *c, uint32_t seen);
 void keep_in_memory(ClientObject *c, uint32_t slot);
 /* An object that this process reads; where the store has no room for it, `copy` has its bytes then. 0, or -1 with an
  * exception. */

@@ -150,6 +150,22 @@ static void let_them_go_first(ClientObject *c, const Watch *w, Waiter *waiter)
     }
 }
 
+/* What a program waits for goes before tasks of the same function that nobody waits for. Once it has waited for a
+ * while, as this costs more than a task, and if others wait for a worker as well. True: they are told. */
+static bool ask_for_them(ClientObject *c, const Watch *w)
+{
+    for (Py_ssize_t i = w->n_pending; i > 0;) { /* each goes to the front, so the first is asked for last */
+        segment_lock(&c->s);
+        bool others = c->s.h->n_ready > (uint64_t)w->n_pending;
+        for (Py_ssize_t end = i - TOLD_AT_ONCE; others && i > end && i > 0; i--)
+            task_ask_for(&c->s, ((RefObject *)w->refs[w->pending[i - 1]])->slot);
+        segment_unlock(&c->s);
+        if (!others)
+            return false;
+    }
+    return true;
+}
+
 /* Tells the user, once, why nothing happens. */
 static int tell(PyObject *hook, PyObject *ref)
 {
@@ -201,7 +217,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
     struct client_slot *me = &c->s.clients[c->s.me];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout < 9e9 ? timeout * 1e9 : 9e18);
     Waiter waiter = this_waiter(c);
-    bool told = !c->hooks.waits_long, loop_told = !c->call_variable || !waiter.task_1 || !c->hooks.blocks_loop;
+    bool asked = waiter.task_1, told = !c->hooks.waits_long,
+         loop_told = !c->call_variable || !waiter.task_1 || !c->hooks.blocks_loop;
     int64_t slice = waiter.of_user ? THREAD_SLICE_NS : FIRST_SLICE_NS;
     int64_t patience = told ? 0 : monotonic_ns() + PATIENCE_NS;
     int result = 0;
@@ -224,6 +241,8 @@ static int wait_loop(ClientObject *c, Watch *w, double timeout)
             let_them_go_first(c, w, &waiter);
             begin_to_wait(c, &waiter);
         }
+        if (!asked && slice > FIRST_SLICE_NS)
+            asked = ask_for_them(c, w);
         flush_drops(c);
         if (c->hooks.run_meanwhile && waiter.blocked) {
             result = run_meanwhile(c);
@@ -396,6 +415,26 @@ static PyObject *client_mark_waiting(ClientObject *c, PyObject *ref)
     return PyBool_FromLong(!object_mark_waiting(&c->s, ((RefObject *)ref)->slot));
 }
 
+static PyObject *client_ask_for(ClientObject *c, PyObject *refs)
+{
+    if (!PyList_Check(refs))
+        return PyErr_Format(PyExc_TypeError, "ask_for(refs): refs must be a list of ObjectRefs");
+    Py_ssize_t n = PyList_GET_SIZE(refs);
+    if (client_usable(c) < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (check_ref(c, PyList_GET_ITEM(refs, i), "ask_for") < 0)
+            return NULL;
+    uint32_t *pending = PyMem_Malloc((size_t)(n + 1) * sizeof *pending);
+    if (!pending)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++)
+        pending[i] = (uint32_t)i;
+    ask_for_them(c, &(Watch){.refs = ((PyListObject *)refs)->ob_item, .pending = pending, .n_pending = n});
+    PyMem_Free(pending);
+    Py_RETURN_NONE;
+}
+
 /* Sleeps until an object has been sealed, or wake() called, since the last call. One thread per process. */
 static PyObject *client_watch(ClientObject *c, PyObject *timeout_object)
 {
@@ -428,6 +467,8 @@ PyMethodDef wait_methods[] = {
     {"ready", (PyCFunction)client_ready, METH_O, "ready(ref, /)\n--\n\nWhether get would return, or raise, at once."},
     {"mark_waiting", (PyCFunction)client_mark_waiting, METH_O,
      "mark_waiting(ref, /)\n--\n\nAsks for a wake-up; True: sealed already."},
+    {"ask_for", (PyCFunction)client_ask_for, METH_O,
+     "ask_for(refs, /)\n--\n\nWhat makes them goes before tasks of the same function that nobody waits for."},
     {"watch", (PyCFunction)client_watch, METH_O,
      "watch(timeout, /)\n--\n\nSleeps until something marked may have been sealed."},
     {NULL}};

@@ -586,6 +586,24 @@ MUTANTS = [
         "",
     ),
     Mutant(
+        "a program that waits for dependencies asks for the first alone",
+        "tasks/task.c",
+        "            if (t->asked_for)\n                task_ask_for_next(s, task);\n",
+        "",
+    ),
+    Mutant(
+        "what a program asks for has no place in front once its dependencies are there",
+        "tasks/task.c",
+        "    task_enqueue(s, task, t->asked_for);\n}\n\n/* A result is sealed",
+        "    task_enqueue(s, task, false);\n}\n\n/* A result is sealed",
+    ),
+    Mutant(
+        "a call that a program asks for leaves a queue that it is not in",
+        "tasks/task.c",
+        "    if (is_call(t) || t->depth || atomic",
+        "    if (t->depth || atomic",
+    ),
+    Mutant(
         "calls that no task waits for pass depth on",
         "tasks/blocked.c",
         "    if (t->actor_1 && !t->depth)\n",

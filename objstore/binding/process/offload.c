@@ -122,7 +122,7 @@ int make_room(ClientObject *c, char *why)
     return result;
 }
 
-static int sleep_a_little(ClientObject *c, uint32_t seen)
+int sleep_a_little(ClientObject *c, uint32_t seen)
 {
     struct segment *s = &c->s;
     Py_BEGIN_ALLOW_THREADS

@@ -317,6 +317,30 @@ static PyObject *results_to_python(ClientObject *c, const uint32_t *results, uin
     return list;
 }
 
+#define NONE_ENDS_NS (INT64_C(2) * 1000 * 1000 * 1000)
+
+typedef struct {
+    uint64_t n_finished;
+    int64_t since; /* when that was so first, 0: it has not been looked at */
+} Ends;
+
+/* The table of tasks is full: a program sleeps until some have ended, as one that only submits would be refused at the
+ * speed of its processor. A task is refused at once, as it may be in the place of those that would have to end. 1: try
+ * again; 0: none has ended for NONE_ENDS_NS; -1: exception. */
+static int wait_for_place(ClientObject *c, Ends *ends)
+{
+    const struct header *h = c->s.h;
+    bool full = !h->free_task_1 && h->touched_tasks >= c->s.n_tasks;
+    if (!full || c->s.clients[c->s.me].role != ROLE_DRIVER || current_task_of(c))
+        return 0;
+    int64_t now = monotonic_ns();
+    if (!ends->since || ends->n_finished != h->n_finished)
+        *ends = (Ends){h->n_finished, now};
+    else if (now - ends->since > NONE_ENDS_NS)
+        return 0;
+    return sleep_a_little(c, client_inbox(&c->s)) < 0 ? -1 : 1;
+}
+
 /* Builds the reference array and submits. `class_number`: of the shape, as known. `actor`: called with the lock held
  * before and after, for constructors. `limit`: of a stream, NULL for other tasks. */
 int submit_task(ClientObject *c, struct task_spec *spec, const struct resource_shape *shape, uint32_t *class_number,
@@ -337,7 +361,8 @@ int submit_task(ClientObject *c, struct task_spec *spec, const struct resource_s
     spec->arguments_size = (uint32_t)out->size;
     int error = OBJSTORE_OK;
     bool no_class = false;
-    for (int again = 1, attempt = 0; again > 0; again = find_room(c, error, attempt++)) {
+    Ends ends = {0};
+    for (int again = 1, attempt = 0; again > 0;) {
         segment_lock(&c->s);
         uint32_t index = 0;
         error = task_class(&c->s, shape, class_number, &spec->resource_class);
@@ -355,6 +380,9 @@ int submit_task(ClientObject *c, struct task_spec *spec, const struct resource_s
                 actor_constructed_by(&c->s, index, task);
         }
         segment_unlock(&c->s);
+        again = find_room(c, error, attempt++);
+        if (again == 0 && error == OBJSTORE_LIMIT && !no_class)
+            again = wait_for_place(c, &ends);
     }
     if (refs != small)
         PyMem_Free(refs);

@@ -74,6 +74,20 @@ void task_waits_for(struct segment *s, uint32_t waiter, uint32_t object)
         task_await(s, object, depth, t->actor_1 ? 0 : class_at(s, t->resource_class)->gate_1);
 }
 
+static void ask_for(struct segment *s, uint32_t task)
+{
+    uint32_t walked = 0;
+    for (; task != UINT32_MAX && !task_at(s, task)->asked_for && !walk_is_over(s, &walked, s->n_tasks);
+         task = task_before(s, task)) {
+        task_at(s, task)->asked_for = 1;
+        STEP();
+        task_to_front(s, task);
+    }
+}
+
+void task_ask_for(struct segment *s, uint32_t object) { ask_for(s, task_producing(s, object)); }
+void task_ask_for_next(struct segment *s, uint32_t task) { ask_for(s, task_before(s, task)); }
+
 /* ------------------------------------------------------------------ the CPU */
 
 void task_block(struct segment *s, uint32_t task)

@@ -103,11 +103,21 @@ void task_deepen(struct segment *s, uint32_t task, uint32_t depth, bool in_place
     bool queued = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY && !is_call(t);
     if (queued)
         queue_remove(s, task);
-    t->depth = depth & 63;
+    t->depth = depth & 31;
     t->in_place = in_place;
     STEP();
     if (queued)
         queue_push(s, class_at(s, t->resource_class), task, false);
+}
+
+void task_to_front(struct segment *s, uint32_t task)
+{
+    struct task_slot *t = task_at(s, task);
+    if (is_call(t) || t->depth || atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY)
+        return;
+    queue_remove(s, task);
+    STEP();
+    queue_push(s, class_at(s, t->resource_class), task, true);
 }
 
 /* An idle worker that can run tasks of a class. */
@@ -181,7 +191,7 @@ void task_reclass(struct segment *s, uint32_t task, uint32_t class)
     STEP();
     task_at(s, task)->resource_class = (uint16_t)class;
     STEP();
-    task_enqueue(s, task, false);
+    task_enqueue(s, task, task_at(s, task)->asked_for);
 }
 
 void task_advance(struct segment *s, uint32_t task)
@@ -202,7 +212,7 @@ void task_advance(struct segment *s, uint32_t task)
     STEP();
     atomic_store_explicit(&t->state, TASK_READY, memory_order_relaxed);
     STEP();
-    task_enqueue(s, task, false);
+    task_enqueue(s, task, t->asked_for);
 }
 
 /* A result is sealed: the tasks that wait for it move on, in the order of their arrival. */
@@ -225,9 +235,11 @@ void task_release_waiting(struct segment *s, uint32_t object)
         in_order_1 = t->next_waiting_1;
         t->next_waiting_1 = 0;
         uint32_t state = atomic_load_explicit(&t->state, memory_order_relaxed);
-        if (state == TASK_WAITING)
+        if (state == TASK_WAITING) {
             task_advance(s, task);
-        else if (state == TASK_CANCELLED && (!is_call(t) || (t->flags & TASK_FLAG_LOOSE)))
+            if (t->asked_for)
+                task_ask_for_next(s, task);
+        } else if (state == TASK_CANCELLED && (!is_call(t) || (t->flags & TASK_FLAG_LOOSE)))
             task_release(s, task);
         else if (state == TASK_CANCELLED)
             t->flags |= TASK_FLAG_LOOSE; /* its mailbox drops it */
@@ -329,7 +341,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     t->flags = spec->flags;
     t->arguments_size = spec->arguments_size;
     t->caller = s->me & 511;
-    t->depth = t->in_place = 0;
+    t->depth = t->asked_for = t->in_place = 0;
     t->group = spec->group;
     t->gpu_mask = 0;
     t->offset = offset;

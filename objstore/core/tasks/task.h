@@ -55,6 +55,10 @@ void task_waits_for(struct segment *segment, uint32_t waiter, uint32_t object);
 /* How deep under waiting tasks is what `task` waits for; 0: it is a call that no task waits for. */
 uint32_t task_depth_below(const struct task_slot *task);
 
+/* A program, not a task, has been waiting for `object` for a while: what has to run for that goes to the front of its
+ * lane, where a flood of tasks that nobody waits for may be (decision 135). Under the lock. */
+void task_ask_for(struct segment *segment, uint32_t object);
+
 /* Ends a task: seals the results that are missing according to `event_status` (EVENT_OK: none is missing), gives back
  * its resources and references, and makes its dependents ready. Under the lock. */
 void task_finish(struct segment *segment, uint32_t task, uint32_t event_status);
@@ -187,6 +191,9 @@ void task_wake_workers(struct segment *segment);
 void task_await(struct segment *segment, uint32_t object, uint32_t depth, uint32_t gate_1);
 /* The task takes its place among those of that depth. */
 void task_deepen(struct segment *segment, uint32_t task, uint32_t depth, bool in_place);
+void task_ask_for_next(struct segment *segment, uint32_t task); /* what has to run before that task can */
+/* A ready task that no task waits for goes before the others of its lane. */
+void task_to_front(struct segment *segment, uint32_t task);
 /* A task of this lane is taken. A lane that had no capacity for a while does not save up turns. */
 static inline void task_serve_lane(struct header *h, struct lane *l)
 {

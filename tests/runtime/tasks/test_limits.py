@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -89,6 +91,52 @@ def test_a_full_table_of_tasks_says_so(flag: Callable) -> None:
                 refs.append(double.remote(len(refs)))
         go.set()
         assert cm.get(refs[1:]) == list(range(2, 2 * len(refs), 2))
+
+
+def test_a_program_that_submits_more_than_there_is_room_for_waits_while_tasks_end() -> None:
+    with running(num_cpus=2, max_tasks=1000) as cm:
+        assert cm.get(double.remote(0)) == 0  # there is a worker
+        for i in range(5000):
+            last = double.remote(i)
+        assert cm.get(last) == 2 * i
+
+
+def test_who_waits_for_a_place_can_be_interrupted(flag: Callable) -> None:
+    go = flag("go")
+    with running(num_cpus=1, max_tasks=1000) as cm:
+        holding = held_until.remote(go)
+
+        def interrupt() -> None:
+            wait_until(lambda: current().client.stats()["n_tasks"] == 1000)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        before, thread = signal.signal(signal.SIGINT, signal.default_int_handler), threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    double.remote(1)
+        finally:
+            thread.join()
+            signal.signal(signal.SIGINT, before)
+            go.set()
+        assert cm.get(holding) is None and cm.get(double.remote(4)) == 8
+
+
+def test_a_task_that_submits_more_than_there_is_room_for_is_told_at_once() -> None:
+    """It may be in the place of those that would have to end."""
+
+    @cellmesh.remote
+    def flood() -> int:
+        refs = []
+        try:
+            while True:
+                refs.append(double.remote(len(refs)))
+        except StoreLimitError:
+            return len(refs)
+
+    with running(num_cpus=1, max_tasks=1000) as cm:
+        assert cm.get(flood.remote()) == 999
 
 
 def test_a_full_table_of_actors_counts_actors(flag: Callable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.session.notifier import until_ready
 
 Flags = Callable[[str], Flag]
 
@@ -234,6 +236,40 @@ def test_who_waits_for_its_next_attempt_has_no_place(cm: ModuleType, flag: Flags
     assert cm.get(first_fails.remote("other", flag("failed")), timeout=60) == "other"
     assert state_of(failing) == "retrying"
     cm.cancel(failing)
+
+
+# ---------------------------------------------------------------- what a program waits for
+@pytest.mark.parametrize("how", ["get", "wait", "await"])
+def test_what_a_program_waits_for_overtakes_tasks_of_its_function_that_nobody_waits_for(
+    one_cpu: ModuleType, counter: Counter, flag: Flags, how: str
+) -> None:
+    """As after a loop of submits that was stopped. Tasks in between do not matter: they are waited for, too."""
+    holds = one_cpu.remote(hold).remote(flag("begun"), flag("release"))
+    flag("begun").wait()
+    place, passes_on = one_cpu.remote(counter.add), one_cpu.remote(lambda *places: places[0])
+    for _ in range(20):
+        place.remote()
+    refs = [passes_on.remote(place.remote(), place.remote()) for _ in range(3)]
+    wait_for_a_while(refs, how)
+    for _ in range(20):
+        passes_on.remote(0)
+    flag("release").set()
+    assert one_cpu.get(refs, timeout=60) == [1, 3, 5] and one_cpu.get(holds)
+
+
+def wait_for_a_while(refs: list, how: str) -> None:
+    """Long enough to be noticed, in vain."""
+
+    async def wait() -> None:
+        await asyncio.wait([asyncio.ensure_future(until_ready(ref)) for ref in refs], timeout=0.2)
+
+    if how == "await":
+        asyncio.run(wait())
+    elif how == "wait":
+        assert cellmesh.wait(refs, num_returns=len(refs), timeout=0.1)[1] == refs
+    else:
+        with pytest.raises(cellmesh.exceptions.GetTimeoutError):
+            cellmesh.get(refs, timeout=0.1)
 
 
 # ---------------------------------------------------------------- rate_limit

@@ -30,6 +30,7 @@ class Store:
         self.seen = 0
         self.closed = False
         self.before_mark = lambda ref: None
+        self.asked_for: list[list[int]] = []
 
     def mark_waiting(self, ref: int) -> bool:
         self.before_mark(ref)
@@ -41,10 +42,17 @@ class Store:
             return False
 
     def watch(self, timeout: float | None) -> None:
-        self.changed.wait_for(lambda: self.news != self.seen or self.closed, 10)
+        self.changed.wait_for(
+            lambda: self.news != self.seen or self.closed, 10 if timeout is None else min(10, timeout)
+        )
         with self.lock:
             self.seen = self.news
             self._check()
+
+    def ask_for(self, refs: list[int]) -> None:
+        with self.lock:
+            self._check()
+            self.asked_for.append(refs)
 
     def wait(self, refs: list[int], n: int, timeout: float) -> tuple[list[int], list[int]]:
         with self.lock:
@@ -90,6 +98,18 @@ def test_a_ref_that_is_sealed_later(store: Store, notifier: Notifier) -> None:
     assert told == []
     store.seal(1)
     wait_until(lambda: told == [1])
+
+
+def test_what_is_waited_for_a_while_is_asked_for_once_and_in_order(
+    store: Store, notifier: Notifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier_module, "tell_why", lambda ref: None)
+    monkeypatch.setattr(notifier_module, "PATIENCE_S", 0.2)
+    for ref in range(4):
+        notifier.add(ref, None, lambda: None)
+    store.seal(2)
+    wait_until(lambda: not notifier._since, what="told why they wait, which comes later")
+    assert [ref for refs in store.asked_for for ref in refs] in ([0, 1, 3], [0, 1, 2, 3])
 
 
 def test_a_ref_that_is_sealed_already(store: Store, notifier: Notifier) -> None:

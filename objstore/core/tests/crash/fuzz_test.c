@@ -220,6 +220,7 @@ static void go_on_waiting(void)
         return;
     segment_lock(&s);
     task_waits_for(&s, task, some_held());
+    task_ask_for(&s, some_held());
     segment_unlock(&s);
     task_block(&s, task);
     uint32_t begun = pop();

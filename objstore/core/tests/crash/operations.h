@@ -294,6 +294,13 @@ static void wait_for_a(void)
     task_block(&s, task);
     other = pop();
 }
+static void run_ask_for(void) /* a call of an actor that is not there yet, and what waits for a task */
+{
+    segment_lock(&s);
+    task_ask_for(&s, results[0]);
+    task_ask_for(&s, b);
+    segment_unlock(&s);
+}
 /* Nothing but the task itself refers to what it was given. */
 static void a_sole_owner(void)
 {
@@ -877,6 +884,8 @@ static const struct operation operations[] = {
     {"fail", an_awaited_task, run_fail},
     {"block", a_task, run_block},
     {"wait for a task", a_task, run_wait_for_a},
+    {"ask for a task", a_task, run_ask_for},
+    {"ask for a call", an_actor, run_ask_for},
     {"cancel ready", a_task, run_cancel_ready},
     {"cancel waiting", a_task, run_cancel_waiting},
     {"cancel running", an_awaited_task, run_cancel_running},

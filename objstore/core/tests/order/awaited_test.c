@@ -119,6 +119,49 @@ static void constructors(void)
     CHECK(next(1) == constructor && next(2) == stranger);
 }
 
+static void ask_for(uint32_t task)
+{
+    segment_lock(&s);
+    task_ask_for(&s, result_of(task));
+    segment_unlock(&s);
+    check();
+}
+
+/* What a program waits for goes before what nobody waits for, also after a recovery; what tasks wait for before it. */
+static void what_a_program_waits_for(void)
+{
+    new_machine(4);
+    uint32_t waiter = plain(), flood = plain(), more = plain(), child = plain(), asked = plain(), later = plain();
+    CHECK(next(0) == waiter);
+    ask_for(asked);
+    ask_for(later); /* the latest first: who asked before may have given up */
+    ask_for(asked); /* once is enough */
+    wait_for(waiter, child);
+    recover(&s);
+    check();
+    CHECK(next(1) == child && next(2) == later && next(3) == asked);
+    end(3, asked);
+    CHECK(next(3) == flood);
+    end(2, later);
+    CHECK(next(2) == more);
+}
+
+static void what_a_program_waits_for_depends_on(void)
+{
+    new_machine(3);
+    uint32_t flood[3] = {plain(), plain(), plain()};
+    uint32_t first = plain(), second = plain(), sum = after(first, second);
+    CHECK(next(0) == flood[0]);
+    ask_for(sum);
+    CHECK(next(1) == first);
+    end(1, first);
+    CHECK(next(1) == second && next(2) == flood[1]);
+    end(1, second);
+    CHECK(next(1) == sum);
+    end(1, sum);
+    CHECK(next(1) == flood[2]);
+}
+
 /* A task of several CPUs that is waited for gets them, while strangers come and go. */
 static void a_large_one(void)
 {
@@ -281,6 +324,8 @@ int main(void)
     what_it_depends_on();
     calls_of_actors();
     constructors();
+    what_a_program_waits_for();
+    what_a_program_waits_for_depends_on();
     a_large_one();
     the_deepest_fails();
     for (dice = 1; dice < 16; dice++) {
