@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cellmesh.kernel_ext import background
 from cellmesh.kernel_ext.cards.i18n import Words, catalogue_of
 from cellmesh.kernel_ext.cards.learning_card import LearningCards
 from cellmesh.kernel_ext.cards.learning_html import STATES, learning_html, learning_text
@@ -174,6 +175,7 @@ def test_one_card_a_cell_updated_in_place_and_saved_as_it_ends() -> None:
     run.begin()
     cards.changed(run, {"header": {"msg_id": "another cell"}})
     assert len({display for display, _, _ in shown}) == 2
+    background.close()
 
 
 class Terminal(io.StringIO):
