@@ -38,14 +38,22 @@ def unsupported(engine: str, what: str, option: str = "") -> str:
     )
 
 
+def kind_of(error: EngineError) -> EngineErrorKind:
+    """How a message calls what kind of error that is."""
+    for kind, of in KINDS.items():
+        if isinstance(error, of):
+            return kind
+    return "other"
+
+
 def lost(state: EngineState) -> EngineError:
     """Why the engine cannot be used."""
     return KINDS[state.kind](f"the engine {state.name} cannot be used: {state.lost}")
 
 
 def options_for(
-    of: Session, options: Mapping[str, Any], demand: Mapping[str, float], owner: str, kind: str = ""
-) -> Mapping[str, Any]:
+    of: Session, options: dict[str, Any], demand: Mapping[str, float], owner: str, kind: str = ""
+) -> dict[str, Any]:
     """The options that a task or actor is submitted with: what the engine cannot run is to run here.
 
     Raises

@@ -27,7 +27,7 @@ from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
-from .limits import KINDS
+from .limits import kind_of
 from .peer import EnginePeer, Fault, amounts
 
 SWEEP_S = 5.0
@@ -56,8 +56,7 @@ class EngineProcess:
         try:
             self._serve(self._connected(self._where))
         except EngineError as error:
-            kind = next(kind for kind, of in KINDS.items() if isinstance(error, of))
-            self._line.send(EngineDown(str(error)[:MAX_TEXT_CHARS], kind))
+            self._line.send(EngineDown(str(error)[:MAX_TEXT_CHARS], kind_of(error)))
         except Fault as fault:
             self._leave(f"its agent says what cannot be: {fault}")
         except Overrun as error:

@@ -126,7 +126,7 @@ class Output:
         sys.stdout, sys.stderr = self.streams()
         integrate(self.tell, self.show)
 
-    def streams(self) -> tuple[TextIO, TextIO]:
+    def streams(self) -> tuple[TaskStream, TaskStream]:
         """What is to stand in the places of sys.stdout and sys.stderr."""
         os.register_at_fork(after_in_child=self._use_descriptors)
         self._client.set_flush(self.task_ends)
