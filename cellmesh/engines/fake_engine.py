@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import random
 import threading
 from collections import deque
@@ -36,6 +37,7 @@ from .interface import (
     NodesChanged,
     Outcome,
     Parcel,
+    Said,
     Strategy,
 )
 
@@ -80,7 +82,7 @@ class FakeEngine:
         The virtual clock.
     """
 
-    can: Capabilities = Capabilities()
+    can: Capabilities = Capabilities(output=True)
 
     def __init__(
         self,
@@ -105,9 +107,10 @@ class FakeEngine:
 
     # ---- the interface
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
-        """Begin."""
-        if address != "fake:":
-            raise EngineUnreachableError(f'there is no {address!r}: the address of the fake engine is "fake:"')
+        """Begin. "fake:" is always there, "fake:FILE" as long as that file is."""
+        file = address.removeprefix("fake:")
+        if file and not os.path.exists(file):
+            raise EngineUnreachableError(f"there is no {address!r}: {file!r} is not there")
         self._tell = tell
         return Facts("fake")
 
@@ -305,9 +308,15 @@ class _Served(FakeEngine):
         self._thread.start()
         return facts
 
+    def hear(self, message: bytes) -> bool:
+        """A pocket says something."""
+        self._tell(Said(message))
+        return True
+
 
 def served() -> FakeEngine:
     """The engine of `init(address="fake:")`."""
     from . import pocket
 
-    return _Served(pocket.run)
+    engine = _Served(lambda data, blobs: pocket.run(data, blobs, engine.hear))
+    return engine

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from . import limits
+
 Handle = Hashable
 """The engine's own for a parcel that is under way."""
 Blob = Hashable
@@ -40,8 +42,9 @@ class Capabilities:
         It runs a parcel again by itself when the worker has died, at most `Parcel.most_runs` times in all.
     cancels_running, cancels_by_force : bool
         It can interrupt a parcel that runs; it can kill its worker.
-    actors, named_actors, groups, streams, output, nested : bool
-        It has what `create_actor`, `find_actor`, `reserve`, streams of a task, prints, and calls of a task need.
+    actors, named_actors, groups, streams, environments, output, nested : bool
+        It has what `create_actor`, `find_actor`, `reserve`, streams of a task, its `runtime_env`, prints, and calls of
+        a task need.
     """
 
     retries: bool = False
@@ -51,8 +54,20 @@ class Capabilities:
     named_actors: bool = False
     groups: bool = False
     streams: bool = False
+    environments: bool = False
     output: bool = False
     nested: bool = False
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What calls may ask for and it cannot do, as `limits` calls it."""
+        has = {
+            limits.ACTORS: self.actors,
+            limits.GENERATORS: self.streams,
+            limits.GROUPS: self.groups,
+            limits.ENVIRONMENTS: self.environments,
+        }
+        return tuple(name for name, is_there in has.items() if not is_there)
 
 
 @dataclass(frozen=True)
@@ -77,12 +92,14 @@ class EngineNode:
 @dataclass(frozen=True)
 class Parcel:
     """Tasks for one worker, as bytes for its pocket. `blobs`: what `data` refers to by place; the pocket is given their
-    bytes. `resources`: what the engine is to set aside. `most_runs`: how often it may be begun, crashes included."""
+    bytes. `resources`: what the engine is to set aside. `most_runs`: how often it may be begun, crashes included.
+    `n_results`: how many large values its outcome has, most likely, at most."""
 
     data: bytes
     blobs: Sequence[Blob] = ()
     resources: Mapping[str, float] = field(default_factory=dict)
     most_runs: int = 1
+    n_results: int = 1
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -132,9 +149,8 @@ class Lost:
 
 @dataclass(frozen=True)
 class Said:
-    """A pocket says something while its parcel runs."""
+    """A pocket says something while its parcel runs; see `parcels.Progress`. May come after the parcel's end."""
 
-    worker: str
     message: bytes
 
 

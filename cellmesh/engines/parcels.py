@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, msgpack
 
-from ..scheduler.cluster.messages import Generation, Slot, Task, Value
+from ..scheduler.cluster.messages import Begun, Generation, Output, Slot, Task, Value
 
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 Key = tuple[int, int]
@@ -37,7 +37,8 @@ class Work(Struct, frozen=True, array_like=True):
 
 class Done(Struct, frozen=True, array_like=True):
     """A task has ended. `values`: its results; `made`: what they refer to and the pocket has made, by slot and
-    generation there, inner ones first. Its process, and how long it waited and ran there in microseconds."""
+    generation there, inner ones first. Its process, and how long it waited and ran there in microseconds. `news`: what
+    it has printed, as far as no `Progress` has said so; `at`: how many came before, of this `run`."""
 
     failed: bool
     values: list[Given]
@@ -45,8 +46,22 @@ class Done(Struct, frozen=True, array_like=True):
     pid: int
     waited: int
     ran: int
+    run: int = 0
+    at: int = 0
+    news: list[Begun | Output] = []
+
+
+class Progress(Struct, frozen=True, array_like=True):
+    """News of a task that runs. `number`: the task's; `run`: another one each time that it is begun; `at`: how many of
+    its news came before; what has been said may be said again."""
+
+    number: int
+    run: int
+    at: int
+    news: list[Begun | Output]
 
 
 encode: Callable[[Any], bytes] = msgpack.Encoder().encode
 decode_work: Callable[[Any], Work] = msgpack.Decoder(Work).decode
 decode_done: Callable[[Any], Done] = msgpack.Decoder(Done).decode
+decode_progress: Callable[[Any], Progress] = msgpack.Decoder(Progress).decode

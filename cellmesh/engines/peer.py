@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..exceptions import EngineUnsupportedError
+from ..exceptions import EngineError, EngineUnsupportedError
 from ..objstore._core import (
     FAILURE_CANCELLED,
     FAILURE_NODE_DIED,
@@ -44,8 +44,9 @@ from ..scheduler.cluster.messages import (
     Told,
     Value,
 )
-from .interface import Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel
-from .parcels import OWN, Done, Given, Key, Work, decode_done, encode
+from . import limits
+from .interface import Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
 KEEP_FUNCTION_S = 60.0
 ANY_NUMBER = 1 << 30  # of runs
@@ -107,6 +108,8 @@ class Call(Struct):
     n_runs: int = 0
     is_cancelled: bool = False
     blobs: list[Blob] = field(default_factory=list)
+    run: int = 0  # of which there are news
+    n_news: int = 0  # that home was told
 
 
 class EnginePeer:
@@ -208,7 +211,9 @@ class EnginePeer:
                 self._submit(call)
 
     def _refuse(self, call: Call, what: str) -> None:
-        error = EngineUnsupportedError(unsupported(self._name, what))
+        self._raise(call, EngineUnsupportedError(limits.unsupported(self._name, what)))
+
+    def _raise(self, call: Call, error: EngineError) -> None:
         data = self._error_bytes(error)
         self._end(call, [Value(OBJECT_ERROR, len(data), data)] * call.task.n_returns)
 
@@ -394,6 +399,7 @@ class EnginePeer:
                 call.blobs,
                 {name: amount / RESOURCE_UNIT for name, amount in task.demand.items()},
                 1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
+                task.n_returns,
             )
         )
         self._numbers[call.handle] = task.number
@@ -433,8 +439,12 @@ class EnginePeer:
         match event:
             case Ended(handle, data, blobs):
                 self._ended(self._calls[self._numbers.pop(handle)], decode_done(data), list(blobs))
-            case Failed(handle, kind, n_runs, _):
-                self._failed(self._calls[self._numbers.pop(handle)], kind, n_runs)
+            case Failed(handle, kind, n_runs, text):
+                self._failed(self._calls[self._numbers.pop(handle)], kind, n_runs, text)
+            case Said(message):
+                progress = decode_progress(message)
+                if (call := self._calls.get(progress.number)) is not None:
+                    self._tell_news(call, progress.run, progress.at, progress.news)
             case Came(blob, data):
                 self._came(blob, data)
             case Lost(blob):
@@ -442,7 +452,15 @@ class EnginePeer:
             case _:
                 pass
 
+    def _tell_news(self, call: Call, run: int, at: int, news: list[messages.Begun | messages.Output]) -> None:
+        if run != call.run:
+            call.run, call.n_news = run, 0
+        for message in news[max(0, call.n_news - at) :]:
+            self._send(message, None)
+        call.n_news = max(call.n_news, at + len(news))
+
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
+        self._tell_news(call, done.run, done.at, done.news)
         new: dict[Key, Key] = {}
         for given in done.made:
             own = self._make(given, blobs, new)
@@ -476,12 +494,14 @@ class EnginePeer:
     def _told_value(self, own: Own) -> Value:
         return replace(own.value, refs=[self._tell((ref.slot, ref.generation)) for ref in own.value.refs])
 
-    def _failed(self, call: Call, kind: FailureKind, n_runs: int) -> None:
+    def _failed(self, call: Call, kind: FailureKind, n_runs: int, text: str) -> None:
         call.n_runs += n_runs
         call.handle = None
         again = call.task.max_retries < 0 or call.n_runs <= call.task.max_retries
         if kind in RERUN and again and not call.is_cancelled:
             self._submit(call)
+        elif kind == "env_failed":
+            self._raise(call, EngineError(f"no worker of {self._name} can run this task: {text}"))
         else:
             self._fail(call, kind)
 
@@ -548,22 +568,12 @@ def _named(ref: Ref, new: dict[Key, Key]) -> Key:
 
 def _lacking(task: Task, engine: Engine) -> str:
     """What a task wants that the engine cannot do; "" if it can."""
-    can = engine.can
-    if (task.creates is not None or task.actor is not None) and not can.actors:
-        return "actors"
-    if task.stream >= 0 and not can.streams:
-        return "generators"
-    if task.bundle is not None and not can.groups:
-        return "placement groups"
-    return ""
-
-
-def unsupported(engine: str, what: str) -> str:
-    """The text of an `EngineUnsupportedError`."""
-    return (
-        f"{engine} cannot run {what} for cellmesh. Start the session with CPUs of this machine, as in init(..., "
-        "num_cpus=2), and have it run here"
-    )
+    wanted = {
+        limits.ACTORS: task.creates is not None or task.actor is not None,
+        limits.GENERATORS: task.stream >= 0,
+        limits.GROUPS: task.bundle is not None,
+    }
+    return next((what for what in engine.can.lacks if wanted.get(what)), "")
 
 
 def amounts(total: Any) -> dict[str, int]:

@@ -9,10 +9,12 @@ aside, so here it asks for none.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,14 +34,30 @@ from ..objstore._core import (
     Runs,
     create_segment,
 )
-from ..scheduler.cluster.messages import Message, Ref, Released, Result, Results, Returned, Sealed, Tasks, Told, Value
+from ..scheduler.cluster.messages import (
+    Message,
+    Output,
+    Ref,
+    Released,
+    Result,
+    Results,
+    Returned,
+    Sealed,
+    Tasks,
+    Told,
+    Value,
+)
 from ..scheduler.cluster.peer.broadcast import Tree
 from ..scheduler.cluster.peer.bundles import Pool
 from ..scheduler.cluster.peer.lineage import Lineage
 from ..scheduler.cluster.peer.peer import Peer
+from ..scheduler.ipc import held_text
+from ..scheduler.ipc.messages import WorkerOutput
+from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
 from .interface import Outcome
+from .news import News, Say
 from .parcels import Done, Given, Key, Work, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
@@ -50,11 +68,17 @@ class _Full(Exception):
     """A task's arguments have no room in the pocket."""
 
 
-class _NoLink:
-    """In the place of a worker's connection with a local scheduler, which a pocket has not."""
+class _Link:
+    """In the place of a worker's connection with a local scheduler, which a pocket has not: what tasks print goes
+    home, the rest nowhere."""
+
+    def __init__(self, show: Callable[[WorkerOutput], None]) -> None:
+        self._show = show
 
     def send(self, message: Any) -> None:
-        """Nobody is told."""
+        """See above."""
+        if isinstance(message, WorkerOutput):
+            self._show(message)
 
 
 class PocketHooks(Hooks):
@@ -101,24 +125,32 @@ class Pocket:
         )
         self._result: Result | None = None
         self._sealed: dict[Key, Value] = {}
+        self._origin = 0  # of the task that runs: its cell's number at home
+        self._news = News()
+        link: Any = _Link(self._show)
+        self.output = worker_output.Output(self._worker, link, held_text.create())
+        self._streams = self.output.streams()
         own_pickles.in_worker = True
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
-        process.session = Session(WorkerNode(_NoLink(), session, ""), self._worker, config, is_worker=True)
+        process.session = Session(WorkerNode(self.output, session, ""), self._worker, config, is_worker=True)
 
-    def run(self, data: bytes | memoryview, blobs: Sequence[Any]) -> Outcome:
+    def run(self, work: Work, blobs: Sequence[Any], say: Say | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
-        work = decode_work(data)
+        self._origin = work.task.origin
+        self._news.begin(work.task.number, say)
         try:
-            self._take_in(work, blobs)
-            while self._result is None:
-                self._worker.run_one(None)
-                self._peer.look()
-            return self._outcome(self._result)
+            with self._takes_streams():
+                self._take_in(work, blobs)
+                while self._result is None:
+                    self._worker.run_one(None)
+                    self._peer.look()
+                return self._outcome(self._result)
         except _Full:
             failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
             return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0)))
         finally:
+            self._news.end()
             self._result = None
             self._sealed.clear()
             self._peer.sweep(time.monotonic())
@@ -129,6 +161,20 @@ class Pocket:
             process.session = None
         self._worker.close()
         self._agent.close()
+
+    # ---- what it prints
+    @contextmanager
+    def _takes_streams(self) -> Iterator[None]:
+        """What is printed meanwhile is the task's; before and after, the engine's."""
+        others = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = self._streams
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = others
+
+    def _show(self, message: WorkerOutput) -> None:
+        self._peer.tasks_in.tell_output(message, self._origin)
 
     # ---- in
     def _take_in(self, work: Work, blobs: Sequence[Any]) -> None:
@@ -150,6 +196,8 @@ class Pocket:
                 self._result = result
             case Sealed(refs):
                 self._sealed.update({(ref.slot, ref.generation): ref.value for ref in refs if ref.value is not None})
+            case Output():
+                self._news.add(message)
             case Returned():
                 raise _Full
             case _:
@@ -161,7 +209,9 @@ class Pocket:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         values = [self._given((0, i), value, large, told, made) for i, value in enumerate(result.values)]
-        done = Done(bool(result.status), values, list(made.values()), result.pid, result.waited, result.ran)
+        self.output.flush()
+        times = result.pid, result.waited, result.ran
+        done = Done(bool(result.status), values, list(made.values()), *times, *self._news.end())
         self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
         return Outcome(encode(done), large)
 
@@ -196,24 +246,52 @@ class Pocket:
 
 _lock = threading.Lock()
 _pocket: Pocket | None = None
+_is_integrated = False
 
 
-def run(data: bytes | memoryview, blobs: Sequence[Any]) -> Outcome:
-    """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers."""
-    global _pocket
+def run(data: bytes | memoryview, blobs: Sequence[Any], say: Say | None = None) -> Outcome:
+    """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
+    `say`: tells of tasks that run."""
     work = decode_work(data)
     with _lock:
-        if _pocket is None or _pocket.session_id != work.session:
-            if _pocket is not None:
-                _pocket.close()
-            _pocket = Pocket(work.session, work.namespace, STORE_BYTES)
-        return _pocket.run(data, blobs)
+        pocket = _pocket_for(work)
+        try:
+            return pocket.run(work, blobs, say)
+        except BaseException:  # whatever has interrupted it: what is in there may be anything
+            _close()
+            raise
+
+
+def _pocket_for(work: Work) -> Pocket:
+    global _pocket, _is_integrated
+    if _pocket is not None and _pocket.session_id != work.session:
+        _close()
+    if _pocket is None:
+        _pocket = Pocket(work.session, work.namespace, STORE_BYTES)
+    if not _is_integrated:
+        _is_integrated = True
+        worker_output.integrate(_tell, _show)
+    return _pocket
+
+
+def _tell(*what: Any) -> None:
+    if _pocket is not None:
+        _pocket.output.tell(*what)
+
+
+def _show(*what: Any) -> None:
+    if _pocket is not None:
+        _pocket.output.show(*what)
+
+
+def _close() -> None:
+    global _pocket
+    if _pocket is not None:
+        _pocket.close()
+        _pocket = None
 
 
 def close() -> None:
     """End this process's pocket, if there is one."""
-    global _pocket
     with _lock:
-        if _pocket is not None:
-            _pocket.close()
-            _pocket = None
+        _close()

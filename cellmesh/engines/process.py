@@ -20,13 +20,14 @@ from ..objstore._core import set_process_name
 from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, ToEngine
 from ..scheduler.cluster.net.line import Line
 from ..scheduler.cluster.net.reliable import Overrun
-from ..scheduler.ipc.messages import EngineConfig, SessionConfig
+from ..scheduler.ipc.messages import MAX_TEXT_CHARS, EngineConfig, SessionConfig
 from ..scheduler.ipc.transport import ConnectionLost, ProtocolError
 from ..scheduler.system import processes
 from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
+from .limits import kind_of
 from .peer import EnginePeer, Fault, amounts
 
 SWEEP_S = 5.0
@@ -55,7 +56,7 @@ class EngineProcess:
         try:
             self._serve(self._connected(self._where))
         except EngineError as error:
-            self._leave(str(error))
+            self._line.send(EngineDown(str(error)[:MAX_TEXT_CHARS], kind_of(error)))
         except Fault as fault:
             self._leave(f"its agent says what cannot be: {fault}")
         except Overrun as error:
@@ -73,7 +74,7 @@ class EngineProcess:
 
     def _say_nodes(self) -> None:
         nodes = [EngineNode(node.name, amounts(node.total)) for node in self._engine.nodes()]
-        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows))
+        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows, self._engine.can.lacks))
 
     def _tell(self, event: Event) -> None:
         """Called by the engine, in any thread."""
@@ -111,7 +112,7 @@ class EngineProcess:
             peer.sweep(time.monotonic())
 
     def _leave(self, reason: str) -> None:
-        self._line.send(EngineDown(reason))
+        self._line.send(EngineDown(reason[:MAX_TEXT_CHARS], "unreachable"))
 
 
 def main(line_fd: int, config_fd: int, parent: int) -> int:

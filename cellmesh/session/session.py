@@ -28,7 +28,7 @@ from .unfetched_errors import KnownErrors, UnfetchedErrors, key_of, summary_of, 
 if TYPE_CHECKING:
     from ..environment.packages import Package
     from ..objstore._core import Client, Ref, Shape
-    from ..scheduler.ipc.messages import EventKind
+    from ..scheduler.ipc.messages import EngineState, EventKind
     from ..submit.export import Export
     from ..tasks.call_log import KeptCalls
     from ..tasks.periodic import Periodic
@@ -122,6 +122,8 @@ class Session:
         What it said of the session's end, if that was not this process's doing.
     kept_calls : KeptCalls or None
         The notebook's: sees the calls of remote functions.
+    engine : EngineState or None
+        What is known of the engine that its tasks run on, if there is one.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Session:
         self.lost: str = ""
         self.end_reason: str = ""
         self.kept_calls: KeptCalls | None = None
+        self.engine: EngineState | None = None
         self.exports: weakref.WeakSet[Export] = weakref.WeakSet()
         self.bound: weakref.WeakSet[Any] = (
             weakref.WeakSet()
@@ -398,6 +401,7 @@ class Session:
         """A message of the local scheduler. Called in the link's thread."""
         from ..scheduler.ipc.messages import (
             Drained,
+            EngineState,
             ErrorFetched,
             NodeEvent,
             TaskFailed,
@@ -414,6 +418,9 @@ class Session:
             self.unfetched_errors.fetched(message.key)
         elif isinstance(message, NodeEvent) and message.kind == "session_ends":
             self.end_reason = message.text
+        elif isinstance(message, EngineState):
+            self.engine = message
+            self._unbind()  # the next call of a function sees it
         elif isinstance(message, WorkerDied):
             if message.index >= 0:  # else the number is one of another machine
                 self._killed.discard(message.pid)
@@ -425,6 +432,11 @@ class Session:
                 while len(self._last_outputs) > MOST_LAST_OUTPUTS:
                     del self._last_outputs[next(iter(self._last_outputs))]
         self._heard.notify_all()
+
+    def engine_known(self) -> EngineState | None:
+        """What is known of the engine, once something is; None: the session has ended before."""
+        self._heard.wait_for(lambda: self.engine is not None or self.lost)
+        return self.engine
 
     def keep_calls(self, kept: KeptCalls | None) -> None:
         """Have the calls of remote functions noted there from now on; None: nowhere."""

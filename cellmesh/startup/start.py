@@ -51,7 +51,20 @@ def start(config: Config, launched: Launch | None = None) -> Session:
                 engine=engine_config(config),
                 launched=launched,
             )
-        return _begin(node, config)
+        session = _begin(node, config)
+    if engine_config(config) is not None:
+        _see_engine(session)
+    return session
+
+
+def _see_engine(session: Session) -> None:
+    """Wait until the session's engine is there; it is an error if that cannot be."""
+    found = session.engine_known()
+    if found is not None and found.lost:
+        from ..engines import limits
+
+        shutdown()
+        raise limits.lost(found)
 
 
 def adopt(address: str, config: Config) -> Session | None:

@@ -279,6 +279,10 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         max_concurrency = options.get("max_concurrency", ASYNC_CONCURRENCY if described.is_async else 1)
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency = min(max_concurrency + sum(groups.values()), MAX_CONCURRENCY)
+        if of.engine is not None:
+            from ..engines import limits as engine_limits
+
+            options = engine_limits.options_for(of, options, demand, self.__name__, engine_limits.ACTORS)
         shape, placement = placed(of, demand, hold, self.__name__, options)
         try:
             ref, constructor = of.client.create_actor(

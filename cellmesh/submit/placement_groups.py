@@ -162,6 +162,10 @@ def placement_group(
     """
     checked = _checked(bundles, strategy, name, lifetime)
     of = current()
+    if of.engine is not None:
+        from ..engines import limits
+
+        limits.check_group(of, checked)
     number = of.client.placement_number()
     group = PlacementGroup(
         of.node.session_id, number, tuple(tuple(bundle.items()) for bundle in checked), strategy, name, of.namespace

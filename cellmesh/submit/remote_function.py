@@ -170,7 +170,13 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
     def _bind(self, of: Session) -> Callable[..., Any]:
         demand, hold = resource_demand("task", self._options)
         name = self._export.name
-        shape, placement = placed(of, demand, hold, name, self._options, getattr(self, "_definition", name))
+        returns, options = returns_of(self._options, False, name), self._options
+        if of.engine is not None:
+            from ..engines import limits
+
+            kind = limits.GENERATORS if returns["stream"] is not None else ""
+            options = limits.options_for(of, options, demand, name, kind)
+        shape, placement = placed(of, demand, hold, name, options, getattr(self, "_definition", name))
         function, watch, renew = self._export.bound(of, self._options)
         submitter = of.client.submitter(
             function,
@@ -179,7 +185,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
             own_priority="priority" in self._options,
             watch=watch,
             renew=renew,
-            **returns_of(self._options, False, name),
+            **returns,
             max_retries=self._options.get("max_retries", DEFAULT_RETRIES),
             retry_exceptions=bool(self._options.get("retry_exceptions", False)),
             times=times_of(self._options),

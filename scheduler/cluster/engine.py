@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..ipc.messages import Name, Text
+from ..ipc.messages import EngineErrorKind, Name, Text
 from .messages import MAX_NODES, Message, Shares, ToPeer
 
 
@@ -24,17 +24,19 @@ class EngineNode(Struct, frozen=True, array_like=True):
 
 class EngineUp(Message, frozen=True, tag="engine_up"):
     """Process -> agent: the engine takes tasks; again whenever its machines have changed. `name`: what people call it.
-    `grows`: it gets machines that tasks ask for and none has."""
+    `grows`: it gets machines that tasks ask for and none has. `lacks`: what calls may ask for and it cannot do."""
 
     name: Name
     nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
     grows: bool = False
+    lacks: tuple[Name, ...] = ()
 
 
 class EngineDown(Message, frozen=True, tag="engine_down"):
-    """Process -> agent, its last word: there is no engine, or none any more."""
+    """Process -> agent, its last word: there is no engine, or none any more. `kind`: as in `EngineState`."""
 
     reason: Text
+    kind: EngineErrorKind = "other"
 
 
 ToEngine = ToPeer

@@ -21,7 +21,7 @@ from ..system.sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -350,6 +350,20 @@ class ClusterReply(Message, frozen=True, tag="cluster_reply"):
     error: Text = ""
 
 
+EngineErrorKind = Literal["unreachable", "version", "unsupported", "other"]
+
+
+class EngineState(Message, frozen=True, tag="engine_state"):
+    """Agent -> local scheduler -> every driver: what is known of the session's engine, whenever that changes. `lacks`:
+    what calls may ask for and it cannot do. `lost`: why it takes no tasks; "": it does. `kind`: what kind of error that
+    is."""
+
+    name: Name
+    lacks: tuple[Name, ...] = ()
+    lost: Text = ""
+    kind: EngineErrorKind = "other"
+
+
 class Shutdown(Message, frozen=True, tag="shutdown"):
     """Driver -> local scheduler: end the session, detached actors too. The connection's end is the answer.
 
@@ -429,6 +443,7 @@ FromPeer = (
     | MetricsRequest
     | ClusterRequest
     | ClusterReply
+    | EngineState
     | PreloadModules
     | PackagesImported
     | PackagesRequest
@@ -452,6 +467,7 @@ FromScheduler = (
     | MetricsReply
     | ClusterRequest
     | ClusterReply
+    | EngineState
     | PackagesReply
 )
 

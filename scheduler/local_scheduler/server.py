@@ -24,6 +24,7 @@ from ..ipc.messages import (
     ClusterRequest,
     Drain,
     Drained,
+    EngineState,
     ErrorFetched,
     FromZygote,
     Hello,
@@ -323,7 +324,7 @@ class Server:
                 self._output.take(peer.pid, message)
             case WorkerOutput() if peer.role == "agent":
                 self._output.relay(message)
-            case NodeEvent() | ClusterReply() if peer.role == "agent":
+            case NodeEvent() | ClusterReply() | EngineState() if peer.role == "agent":
                 self._peers.tell_drivers(message)
             case WorkerDied() if peer.role == "agent":
                 self._peers.tell_drivers(message, droppable=True)

@@ -21,7 +21,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal, TextIO
 
@@ -70,6 +70,15 @@ class Pending(Struct):
     n_chars: int = 0
 
 
+def integrate(tell: Callable[..., None], show: Callable[..., Any]) -> None:
+    """Have what this process logs, warns of and displays go there. Once in a process; `Output.tell`, `Output.show`."""
+    log_records.install(partial(tell, "log"))
+    shown_warnings.install(partial(tell, "warning"))
+    ipython_display.install(show)
+    tqdm_bars.install(show)
+    rich_live.install(show)
+
+
 class Output:
     """Sends what this worker's tasks print and display.
 
@@ -114,14 +123,14 @@ class Output:
         """Replace sys.stdout and sys.stderr, take records and warnings, and catch IPython's displays, tqdm's bars and
         rich's should they be imported.
         """
-        sys.stdout, sys.stderr = TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
+        sys.stdout, sys.stderr = self.streams()
+        integrate(self.tell, self.show)
+
+    def streams(self) -> tuple[TaskStream, TaskStream]:
+        """What is to stand in the places of sys.stdout and sys.stderr."""
         os.register_at_fork(after_in_child=self._use_descriptors)
         self._client.set_flush(self.task_ends)
-        log_records.install(partial(self.tell, "log"))
-        shown_warnings.install(partial(self.tell, "warning"))
-        ipython_display.install(self.show)
-        tqdm_bars.install(self.show)
-        rich_live.install(self.show)
+        return TaskStream(self, "stdout", 1), TaskStream(self, "stderr", 2)
 
     # ---- text
     def write(self, stream: TextStream, text: str) -> None:

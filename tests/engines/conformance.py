@@ -24,6 +24,7 @@ CAPABILITIES = {
     "retries": "`retry_exceptions`",
     "cancel": "`cancel` of what has not begun",
     "resources": "a task that no machine can run, which is told",
+    "output": "what tasks print, while they run and before their results",
     "lists": "the engine in `nodes()`",
     "actors": "actors",
     "generators": "generators as tasks",

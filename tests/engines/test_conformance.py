@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -245,6 +246,53 @@ def test_what_no_machine_has_is_told(on_engine: ModuleType, capfd: pytest.Captur
 
     wait_until(is_told)
     assert on_engine.wait([ref], timeout=0)[0] == []
+
+
+@capability("output")
+def test_what_a_task_has_printed_is_there_before_its_result(
+    on_engine: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    @on_engine.remote
+    def say(n: int) -> int:
+        print(f"it says {n}")
+        print(f"it warns {n}", file=sys.stderr)
+        return n
+
+    assert on_engine.get([say.remote(n) for n in range(3)], timeout=PATIENCE_S) == [0, 1, 2]
+    said: list[str] = []
+
+    def is_here() -> bool:
+        said.extend(text for found in capfd.readouterr() for text in found.splitlines())
+        return all(any(f"it {what} {n}" in line for line in said) for n in range(3) for what in ("says", "warns"))
+
+    wait_until(is_here)
+
+
+@capability("output")
+def test_what_a_task_prints_is_there_while_it_runs(
+    on_engine: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    goes_on = Flag(tmp_path / "goes_on")
+
+    @on_engine.remote
+    def work() -> None:
+        print("it has begun")
+        goes_on.wait()
+        print("it has ended")
+
+    ref, said = work.remote(), ""
+
+    def says(text: str) -> bool:
+        nonlocal said
+        said += capfd.readouterr().out
+        return text in said
+
+    wait_until(lambda: says("it has begun"))
+    assert [row["state"] for row in on_engine.state.list_tasks() if row["name"] == "work"] == ["running"]
+    goes_on.set()
+    on_engine.get(ref, timeout=PATIENCE_S)
+    wait_until(lambda: says("it has ended"))
+    assert said.count("it has begun") == 1
 
 
 @capability("lists")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +14,7 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import NodeDiedError
+from cellmesh.exceptions import EngineUnreachableError, EngineUnsupportedError, NodeDiedError
 from cellmesh.session.current import current
 from cellmesh.util import placement_group, remove_placement_group
 
@@ -112,22 +112,66 @@ def test_actors_and_placement_groups_are_at_home(start: Callable[..., ModuleType
     assert cm.get(here.pid.remote(), timeout=PATIENCE_S) != engine_process()
 
 
-def test_an_engine_that_is_not_there_is_told_of(capfd: pytest.CaptureFixture[str]) -> None:
-    cellmesh.init(address="fake:nowhere", num_cpus=1, object_store_memory=64 << 20)
+def test_init_says_that_an_engine_is_not_there() -> None:
+    with pytest.raises(EngineUnreachableError, match="there is no 'fake:nowhere'"):
+        cellmesh.init(address="fake:nowhere", num_cpus=1, object_store_memory=64 << 20)
+    assert not cellmesh.is_initialized()
+
+
+def test_what_needs_an_engine_that_has_gone_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (engine := tmp_path / "engine").touch()
+    cellmesh.init(address=f"fake:{engine}", num_cpus=1, object_store_memory=64 << 20)
     try:
-        said = ""
 
-        def is_told() -> bool:
-            nonlocal said
-            said += capfd.readouterr().err
-            return "The engine cannot be used: there is no 'fake:nowhere'" in said
-
-        wait_until(is_told)
+        @cellmesh.remote(num_cpus=2)
+        def there() -> int:
+            return 2
 
         @cellmesh.remote
         def here() -> int:
             return 1
 
+        assert cellmesh.get(there.remote(), timeout=PATIENCE_S) == 2
+        engine.unlink()
+        os.kill(engine_process(), signal.SIGKILL)
+        wait_until(lambda: current().engine.lost)
+        with pytest.raises(EngineUnreachableError, match="'there' asks for more than this machine has"):
+            there.remote()
         assert cellmesh.get(here.remote(), timeout=PATIENCE_S) == 1
+        engine.touch()
+        wait_until(lambda: not current().engine.lost, deadline=PATIENCE_S)
+        assert cellmesh.get(there.remote(), timeout=PATIENCE_S) == 2
     finally:
         cellmesh.shutdown()
+
+
+def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., ModuleType]) -> None:
+    cm = start(num_cpus=1)
+
+    @cm.remote
+    class Actor:
+        pass
+
+    @cm.remote
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    @cm.remote
+    def where() -> int:
+        return os.getpid()
+
+    for call, option in (
+        (lambda: Actor.options(num_cpus=2).remote(), "actors for cellmesh, which 'Actor' asks for"),
+        (lambda: numbers.options(num_cpus=2).remote(), "generators for cellmesh, which 'numbers' asks for"),
+        (lambda: placement_group([{"CPU": 2}]), "placement groups for cellmesh, which placement_group"),
+        (
+            lambda: where.options(num_cpus=2, runtime_env={"env_vars": {"A": "1"}}).remote(),
+            "runtime environments for cellmesh, which runtime_env of 'where' asks for",
+        ),
+    ):
+        with pytest.raises(EngineUnsupportedError, match=f"fake cannot run {option}.*num_cpus=2"):
+            call()
+    # What has room here runs here.
+    assert [cm.get(ref, timeout=PATIENCE_S) for ref in numbers.remote()] == [1]
+    here = where.options(runtime_env={"env_vars": {"A": "1"}})
+    assert engine_process() not in cm.get([here.remote() for _ in range(4)], timeout=PATIENCE_S)

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ...ipc.messages import EngineErrorKind, EngineState
 from ...ipc.spawn import spawn
 from ...ipc.transport import ConnectionLost, ProtocolError
 from ...local_scheduler.policy import backoff_s, tells_failure
@@ -63,6 +64,7 @@ class EngineLinks:
     def __init__(self, config: SessionConfig) -> None:
         assert config.engine is not None
         self._config, self._module = config, config.engine.module
+        self._called = config.engine.address.partition(":")[0]
         self.hostname = socket.gethostname()[:256]
         self.endpoint, self.key = NOWHERE, secrets.token_bytes(32)
         self.poll = select.poll()
@@ -74,6 +76,8 @@ class EngineLinks:
         self._line: Line | None = None
         self._pid = self._node = 0
         self._reason = ""
+        self._kind: EngineErrorKind = "other"
+        self._state: EngineState | None = None  # that drivers were told last
         self._n_failures, self._start_at = 0, 0.0  # in a row; when the next process is started
 
     # ---- what the shell has done
@@ -147,7 +151,8 @@ class EngineLinks:
         self, message: messages.ToPeer | EngineUp | EngineDown, frame: bytes, shell: Shell, printing: Printing
     ) -> None:
         match message:
-            case EngineUp(name, nodes, grows):
+            case EngineUp(name, nodes, grows, lacks):
+                self._tell(shell, EngineState(name, lacks))
                 total: messages.Shares = {}
                 for node in nodes:
                     for kind, amount in node.total.items():
@@ -158,12 +163,17 @@ class EngineLinks:
                 self._said += engine_head.up(self._head, member, nodes, grows)
                 while self._said:  # it is a member before it says anything
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
-            case EngineDown(reason):
-                self._reason = reason
+            case EngineDown(reason, kind):
+                self._reason, self._kind = reason, kind
             case messages.Output() | messages.Died() | messages.Flush() | messages.Flushed():
                 printing.heard(self._node, message)
             case _:
                 shell.receive(self._node, message, frame)
+
+    def _tell(self, shell: Shell, state: EngineState) -> None:
+        if state != self._state:
+            self._state = state
+            shell.tell_engine(state)
 
     # ---- its process
     def _start(self) -> None:
@@ -171,7 +181,7 @@ class EngineLinks:
         with there:
             self._pid = spawn(self._module, self._config, there.fileno())
         self._line = Line(here, FromEngine)
-        self._reason = ""
+        self._reason, self._kind = "", "other"
         self.poll.register(here.fileno(), select.POLLIN)
 
     def _poll_line(self) -> None:
@@ -183,8 +193,12 @@ class EngineLinks:
         self._n_failures += 1
         if self._node:
             printing.lost(self._node)
-        elif self._n_failures == 1 or tells_failure(self._n_failures):
-            shell.tell_drivers(f"The engine cannot be used: {reason}. It is tried again.")
+        else:  # it was tried in vain
+            was_there = self._state is not None and not self._state.lost
+            name, lacks = (self._state.name, self._state.lacks) if self._state is not None else (self._called, ())
+            self._tell(shell, EngineState(name, lacks, reason, self._kind))
+            if was_there or tells_failure(self._n_failures):
+                shell.tell_drivers(f"The engine cannot be used: {reason}. It is tried again.")
         self._node = 0
         self._said += engine_head.down(self._head, reason)
         self._start_at = time.monotonic() + backoff_s(self._n_failures)

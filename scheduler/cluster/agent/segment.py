@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from ....objstore._core import RESOURCE_UNIT, ROUTE_DIRECTED, ROUTE_UNDIRECTED, Client, Runs
-from ...ipc.messages import ClusterReply, NodeEvent, SessionConfig, WorkerDied, WorkerOutput
+from ...ipc.messages import ClusterReply, EngineState, NodeEvent, SessionConfig, WorkerDied, WorkerOutput
 from ...system.load import MachineLoad
 from .. import messages
 from ..peer.broadcast import Tree
@@ -225,10 +225,10 @@ class NodeSegment:
         """The head cannot be asked; "": it can again."""
         self._requests.refuse(reason)
 
-    def post(self, message: NodeEvent | ClusterReply) -> None:
+    def post(self, message: NodeEvent | ClusterReply | EngineState) -> None:
         """For the drivers; a reply with a number below 0 is for a caller of the agent's actor."""
-        if isinstance(message, NodeEvent):
-            self._home.post(message, droppable=True)
+        if not isinstance(message, ClusterReply):
+            self._home.post(message, droppable=isinstance(message, NodeEvent))
         elif message.request < 0:
             self._requests.nodes(message)
         else:

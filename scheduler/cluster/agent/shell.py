@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar, assert_never
 
 from ....objstore._core import StoreError
-from ...ipc.messages import HAS_LEFT, ClusterReply, NodeEvent
+from ...ipc.messages import HAS_LEFT, ClusterReply, EngineState, NodeEvent
 from ..messages import GrantedLease, Member, Message, Reset, Returned, Shares, StatusRequest, StoreReply, ToHead, ToPeer
 from ..net.reliable import Overrun
 from ..peer.capacity import is_full, why_full
@@ -189,7 +189,7 @@ class Segment(Protocol):
         """The head cannot be asked, for that reason; "": it can again."""
         ...
 
-    def post(self, message: NodeEvent | ClusterReply) -> None:
+    def post(self, message: NodeEvent | ClusterReply | EngineState) -> None:
         """For the drivers of this node."""
         ...
 
@@ -433,6 +433,10 @@ class Shell:
     def log(self, text: str) -> None:
         """A line for the agent's log."""
         self._segment.say(text)
+
+    def tell_engine(self, state: EngineState) -> None:
+        """What is known of the engine, for drivers."""
+        self._segment.post(state)
 
     def tell_drivers(self, text: str) -> None:
         """A sentence for the people at this node."""
