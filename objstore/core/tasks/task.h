@@ -56,7 +56,7 @@ void task_waits_for(struct segment *segment, uint32_t waiter, uint32_t object);
 uint32_t task_depth_below(const struct task_slot *task);
 
 /* A program, not a task, has been waiting for `object` for a while: what has to run for that goes to the front of its
- * lane, where a flood of tasks that nobody waits for may be (decision 135). Under the lock. */
+ * lane, where a flood of tasks that nobody waits for may be (decision 134). Under the lock. */
 void task_ask_for(struct segment *segment, uint32_t object);
 
 /* Ends a task: seals the results that are missing according to `event_status` (EVENT_OK: none is missing), gives back
