@@ -298,7 +298,7 @@ class Host:
             yield
         finally:
             if strip is not None and self.output is not None:
-                self.output.settle(is_attended=False)
+                self.output.settle(is_interactive=False)
                 strip.finish()
 
     def write_error(self, text: str, run: Cell) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from . import limits
+from ..errors import engine_limits as limits
 
 Handle = Hashable
 """The engine's own for a parcel that is under way."""

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
 from ..objstore._core import (
     FAILURE_CANCELLED,
@@ -44,7 +45,6 @@ from ..scheduler.cluster.messages import (
     Told,
     Value,
 )
-from . import limits
 from .interface import Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 

@@ -128,7 +128,7 @@ class Pocket:
         self._origin = 0  # of the task that runs: its cell's number at home
         self._news = News()
         link: Any = _Link(self._show)
-        self.output = worker_output.Output(self._worker, link, held_text.create())
+        self.output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
         self._streams = self.output.streams()
         own_pickles.in_worker = True
         driver_env.node = os.uname().nodename

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from select import POLLIN, POLLOUT, poll
 
+from ..errors.engine_limits import kind_of
 from ..exceptions import EngineError
 from ..objstore._core import set_process_name
 from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, ToEngine
@@ -27,7 +28,6 @@ from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
-from .limits import kind_of
 from .peer import EnginePeer, Fault, amounts
 
 SWEEP_S = 5.0

@@ -61,10 +61,10 @@ def _see_engine(session: Session) -> None:
     """Wait until the session's engine is there; it is an error if that cannot be."""
     found = session.engine_known()
     if found is not None and found.lost:
-        from ..engines import limits
+        from ..errors.engine_limits import lost
 
         shutdown()
-        raise limits.lost(found)
+        raise lost(found)
 
 
 def adopt(address: str, config: Config) -> Session | None:

@@ -280,9 +280,10 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency = min(max_concurrency + sum(groups.values()), MAX_CONCURRENCY)
         if of.engine is not None:
-            from ..engines import limits as engine_limits
+            from ..errors.engine_limits import ACTORS
+            from .scheduling_strategies import options_with_engine
 
-            options = engine_limits.options_for(of, options, demand, self.__name__, engine_limits.ACTORS)
+            options = options_with_engine(of, options, demand, self.__name__, ACTORS)
         shape, placement = placed(of, demand, hold, self.__name__, options)
         try:
             ref, constructor = of.client.create_actor(

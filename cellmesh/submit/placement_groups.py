@@ -163,9 +163,9 @@ def placement_group(
     checked = _checked(bundles, strategy, name, lifetime)
     of = current()
     if of.engine is not None:
-        from ..engines import limits
+        from ..errors.engine_limits import check_group
 
-        limits.check_group(of, checked)
+        check_group(of, checked)
     number = of.client.placement_number()
     group = PlacementGroup(
         of.node.session_id, number, tuple(tuple(bundle.items()) for bundle in checked), strategy, name, of.namespace

@@ -172,10 +172,11 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
         name = self._export.name
         returns, options = returns_of(self._options, False, name), self._options
         if of.engine is not None:
-            from ..engines import limits
+            from ..errors.engine_limits import GENERATORS
+            from .scheduling_strategies import options_with_engine
 
-            kind = limits.GENERATORS if returns["stream"] is not None else ""
-            options = limits.options_for(of, options, demand, name, kind)
+            kind = GENERATORS if returns["stream"] is not None else ""
+            options = options_with_engine(of, options, demand, name, kind)
         shape, placement = placed(of, demand, hold, name, options, getattr(self, "_definition", name))
         function, watch, renew = self._export.bound(of, self._options)
         submitter = of.client.submitter(

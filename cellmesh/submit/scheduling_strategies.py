@@ -238,6 +238,43 @@ def _in_group(strategy: PlacementGroupSchedulingStrategy) -> Place:
     )
 
 
+def options_with_engine(
+    of: Session, options: dict[str, Any], demand: Mapping[str, float], owner: str, kind: str = ""
+) -> dict[str, Any]:
+    """The options that a task or actor is submitted with: what the engine cannot run is to run here.
+
+    Raises
+    ------
+    EngineUnsupportedError
+        The engine cannot do what is asked for, and there is no room for it here.
+    EngineUnreachableError
+        There is none, and the engine is not there.
+    """
+    from ..errors.engine_limits import ENVIRONMENTS, unsupported
+
+    assert of.engine is not None  # the caller has looked
+    strategy = options.get("scheduling_strategy")
+    if isinstance(strategy, PlacementGroupSchedulingStrategy):
+        return options  # its bundles are here
+    fits = all(amount <= of.config.resources.get(name, 0.0) for name, amount in demand.items())
+    wanted = {kind: f"{owner!r}"} if kind else {}
+    if options.get("runtime_env") or of.config.runtime_env:
+        wanted[ENVIRONMENTS] = f"runtime_env of {owner!r}"
+    what = next((one for one in wanted if one in of.engine.lacks), "")
+    if fits and what:
+        return {**options, "scheduling_strategy": NodeAffinitySchedulingStrategy(of.node.session_id, soft=False)}
+    if fits:
+        return options
+    if of.engine.lost:
+        raise exceptions.EngineUnreachableError(
+            f"{owner!r} asks for more than this machine has, and the engine {of.engine.name} cannot be used: "
+            f"{of.engine.lost}. It is tried again; what this machine can run goes on"
+        )
+    if what:
+        raise exceptions.EngineUnsupportedError(unsupported(of.engine.name, what, wanted[what]))
+    return options
+
+
 def raise_misfit(options: Mapping[str, Any], demand: Mapping[str, float], owner: str) -> NoReturn:
     """Raise the ValueError of what is more than the bundles of its group have."""
     strategy: PlacementGroupSchedulingStrategy = options["scheduling_strategy"]

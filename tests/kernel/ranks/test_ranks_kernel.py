@@ -103,7 +103,7 @@ def test_one_strip_folds_what_is_the_same(ranks: Kernel) -> None:
     assert text(ranks, request) == f"rank 0:\n  hello\n  {bold}\nrank 1:\n  hello\n  {bold}\n  odd"
     assert strip(ranks, request)["text/html"].count("<b>bold</b>") == 2
     assert ranks.text(request) == "" and ranks.text(request, "stderr") == ""
-    saved = ranks.start("%%ranks\nfor i in range(3): print(i)", attended=False)
+    saved = ranks.start("%%ranks\nfor i in range(3): print(i)", interactive=False)
     ranks.wait(saved)
     assert text(ranks, saved) == "ranks 0-1:\n  0\n  1\n  2"
     assert [m["parent_header"]["msg_id"] for m in ranks.of(saved, "display_data")] == [saved]
