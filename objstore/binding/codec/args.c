@@ -7,7 +7,8 @@
 #include "codec/internal.h"
 
 #define PLAIN UINT32_MAX          /* no dependency */
-#define SEPARATE (UINT32_MAX - 1) /* nor does it share anything */
+#define SEPARATE (UINT32_MAX - 1) /* nor does it share anything: known once something is pickled */
+#define SHORT_TEXT 256
 
 /* The arguments of one call while they are encoded. */
 typedef struct call {
@@ -26,7 +27,7 @@ static int ask_for_dependencies(const call *c, codec_arg_fn on_arg, void *ctx)
         int is_dependency = on_arg == NULL ? 0 : on_arg(ctx, c->values[i], &number);
         if (is_dependency < 0)
             return -1;
-        c->dependencies[i] = is_dependency == 0 ? PLAIN : is_dependency == 1 ? number : SEPARATE;
+        c->dependencies[i] = is_dependency ? number : PLAIN;
     }
     return 0;
 }
@@ -56,7 +57,7 @@ static int encode_each(encoder *e, const call *c)
 {
     int result = put_head(e, c);
     for (Py_ssize_t i = 0; i < c->n_values && result == ENCODED; i++) {
-        if (c->dependencies[i] < SEPARATE)
+        if (c->dependencies[i] != PLAIN)
             result = put_dependency(e->out, c->dependencies[i]);
         else
             result = codec_encode_value(e, c->values[i]);
@@ -73,6 +74,14 @@ static PyObject *plain_values(const call *c, Py_ssize_t n)
     return tuple;
 }
 
+/* Nothing in it could be told to be another argument's, too. */
+static bool shares_nothing(PyObject *value)
+{
+    return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+           (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) < SHORT_TEXT) ||
+           (PyBytes_CheckExact(value) && PyBytes_GET_SIZE(value) < SHORT_TEXT);
+}
+
 static int encode_pickled(encoder *e, const call *c)
 {
     codec_out_truncate(e->out);
@@ -80,7 +89,8 @@ static int encode_pickled(encoder *e, const call *c)
     Py_ssize_t n_plain = 0;
     PyObject *last = NULL;
     for (Py_ssize_t i = 0; i < c->n_values && result == ENCODED; i++) {
-        if (c->dependencies[i] == SEPARATE) {
+        if (c->dependencies[i] == PLAIN && shares_nothing(c->values[i])) {
+            c->dependencies[i] = SEPARATE;
             result = codec_encode_value(e, c->values[i]);
         } else if (c->dependencies[i] != PLAIN) {
             result = put_dependency(e->out, c->dependencies[i]);

@@ -87,8 +87,7 @@ int codec_encode(const codec_hooks *hooks, codec_out *out, PyObject *value);
  * there. TypeError: the codec has no form for a dtype. */
 int codec_encode_zeros(const codec_hooks *hooks, codec_out *out, PyObject *forms);
 
-/* Asked once for each argument, in order. 1: it is dependency number *dependency; 0: encode its value; 2: likewise, and
- * there is nothing in it that other arguments could share; -1: failed. */
+/* Asked once for each argument, in order. 1: it is dependency number *dependency; 0: encode its value; -1: failed. */
 typedef int (*codec_arg_fn)(void *ctx, PyObject *value, uint32_t *dependency);
 
 /* Encodes the arguments of a call, given as for vectorcall. No arguments: 0 bytes. Aliasing is kept between arguments

@@ -172,7 +172,7 @@ static int on_argument(void *ctx, PyObject *value, uint32_t *index)
         return add_dependency(d, ((RefObject *)value)->slot, index);
     }
     if (is_scalar(value))
-        return 2;
+        return 0;
     for (uint32_t i = 0; i < d->n_made; i++)
         if (d->made[i].value == value) {
             if (d->made[i].index != UINT32_MAX)
