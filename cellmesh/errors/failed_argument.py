@@ -112,9 +112,10 @@ def in_words(code: Any, task: str, layout: Layout, dependency: int, failed: Fail
     """
     n_positional, keywords, kinds = layout
     candidates = [i for i, kind in enumerate(kinds) if kind == (dependency if dependency >= 0 else TOGETHER)]
+    if failed is not None and 0 in candidates:
+        first = failed.first
     if dependency < 0 and failed is not None and failed.number < len(candidates):
         candidates = [candidates[failed.number]]
-    first = first if failed is None else failed.first
     parameters = _parameters(code)
     names = [_name_of(parameters, i, n_positional, keywords or (), first) for i in candidates]
     if len(names) == 1 or dependency >= 0:  # given twice it is one object

@@ -99,25 +99,25 @@ static PyObject *client_create_actor(ClientObject *c, PyObject *args, PyObject *
         take_after(c, around, is_free, !own_priority, &spec, &shape) < 0)
         return NULL;
     Dependencies d;
-    codec_out out;
+    Encoded e;
     dependencies_init(&d, c);
-    codec_out_init(&out);
+    codec_out_init(&e.out);
     PyObject **vector = NULL, *kwnames = NULL, *ref = NULL;
     uint32_t slot, result;
     unsigned long long constructor = 0;
     if (!flatten(call_args, call_kwargs, &kwnames, &vector) ||
-        encode_arguments(c, spec.function, about, &out, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
+        encode_arguments(c, spec.function, about, &e, &d, vector, PyTuple_GET_SIZE(call_args), kwnames) < 0 ||
         !(ref = put_value(c, meta, &slot, EVENT_BY_PUT, true)))
         goto done;
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, &shape, &shape.number, &d, &out, &actor, slot, NULL, &result) == 0) {
+    if (submit_task(c, &spec, &shape, &shape.number, &d, &e.out, &actor, slot, NULL, &result) == 0) {
         constructor = c->s.objects[result].creator;
         client_drop(&c->s, &result, 1); /* the constructor's result has no reader; its task keeps it */
     } else {
         Py_CLEAR(ref);
     }
 done:
-    codec_out_clear(&out);
+    encoded_clear(&e);
     dependencies_clear(&d);
     PyMem_Free(vector);
     Py_XDECREF(kwnames);

@@ -244,6 +244,7 @@ typedef struct { /* an encoded value on its way into an object */
 int encode_value(ClientObject *c, Encoded *e, PyObject *value);
 void encoded_clear(Encoded *e);
 PyObject *put_shared(ClientObject *c, PyObject *value, uint32_t *slot); /* for an argument */
+PyObject *put_shared_encoded(ClientObject *c, PyObject *value, Encoded *e, uint32_t *slot);
 PyObject *put_value(ClientObject *c, PyObject *value, uint32_t *slot, enum event_put why, bool force_arena); /* a Ref */
 PyObject *put_error(ClientObject *c, PyObject *description, enum event_put why); /* a Ref, whose value raises */
 /* Under the lock: an object that is held, and the record of it. OBJSTORE_LIMIT. */

@@ -272,21 +272,18 @@ static PyObject *living_object(ClientObject *c, PyObject *known)
 }
 
 /* An argument that becomes an object of its own: that of an earlier call, if the bytes are the same. */
-PyObject *put_shared(ClientObject *c, PyObject *value, uint32_t *slot)
+PyObject *put_shared_encoded(ClientObject *c, PyObject *value, Encoded *e, uint32_t *slot)
 {
-    Encoded e;
-    if (encode_value(c, &e, value) < 0)
-        return NULL;
     PyObject *known = NULL, *before = NULL, *ref = NULL, *size = NULL, *told = NULL;
-    bool is_large = e.size >= SHARED_BYTES && !e.out.n_refs && c->hooks.argument_candidate && c->hooks.argument_sent;
-    if (is_large && (!(size = PyLong_FromUnsignedLongLong(e.size)) ||
+    bool is_large = e->size >= SHARED_BYTES && !e->out.n_refs && c->hooks.argument_candidate && c->hooks.argument_sent;
+    if (is_large && (!(size = PyLong_FromUnsignedLongLong(e->size)) ||
                      !(known = PyObject_CallFunctionObjArgs(c->hooks.argument_candidate, value, size, NULL)) ||
                      (!(before = living_object(c, known)) && PyErr_Occurred())))
         goto done;
-    bool compared = before, same = compared && holds_encoded(c, (RefObject *)before, &e);
+    bool compared = before, same = compared && holds_encoded(c, (RefObject *)before, e);
     if (same)
         *slot = ((RefObject *)before)->slot;
-    ref = same ? Py_NewRef(before) : put_encoded(c, &e, OBJECT_READY, slot, EVENT_AS_ARGUMENT, false);
+    ref = same ? Py_NewRef(before) : put_encoded(c, e, OBJECT_READY, slot, EVENT_AS_ARGUMENT, false);
     if (ref && is_large) {
         told = PyObject_CallFunctionObjArgs(c->hooks.argument_sent, value, size, ref, compared ? Py_True : Py_False,
                                             same ? Py_True : Py_False, NULL);
@@ -294,11 +291,20 @@ PyObject *put_shared(ClientObject *c, PyObject *value, uint32_t *slot)
             Py_CLEAR(ref);
     }
 done:
-    encoded_clear(&e);
     Py_XDECREF(size);
     Py_XDECREF(known);
     Py_XDECREF(before);
     Py_XDECREF(told);
+    return ref;
+}
+
+PyObject *put_shared(ClientObject *c, PyObject *value, uint32_t *slot)
+{
+    Encoded e;
+    if (encode_value(c, &e, value) < 0)
+        return NULL;
+    PyObject *ref = put_shared_encoded(c, value, &e, slot);
+    encoded_clear(&e);
     return ref;
 }
 

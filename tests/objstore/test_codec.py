@@ -355,6 +355,16 @@ def test_arguments_share_what_they_shared(codec: ModuleType) -> None:
     assert args[0] is args[1].inner and args[2] == 5
 
 
+def test_one_argument_alone_is_pickled_by_itself(codec: ModuleType) -> None:
+    shared = [1]
+    value = Point(inner=shared, again=shared, ref=codec.Ref(8), data=bytes(LARGE))
+    small = Point(inner=shared, again=shared, ref=codec.Ref(8))
+    assert codec.encode_args([], small)[0].endswith(codec.encode(small)[0]), "not in a tuple"
+    for arguments in ((value,), (codec.Ref(7), value)):
+        (*_, got), _ = called(codec, *arguments)
+        assert got.inner is got.again and got.ref == codec.Ref(8) and got.data == value.data
+
+
 def test_odd_keywords(codec: ModuleType) -> None:
     kwargs = {"": 1, "żółw": 2, "a b": 3, "x" * 400: 4}
     assert called(codec, **kwargs) == ((), kwargs)

@@ -1,18 +1,21 @@
 /* codec/: Python values to bytes and back; never a segment. */
 
 /* Argument lists: counts of positional and keyword values, the keywords, then the values in order. A value may be a
- * dependency, known by its number only. If anything needs pickle, all that are not dependencies become holes, filled
- * from one pickled tuple behind them, so that what two arguments share they still share after the journey. */
+ * dependency, known by its number only. If anything needs pickle, all that could share something become holes, filled
+ * from one pickled tuple behind them, so that what two arguments share they still share after the journey. One hole
+ * alone is filled by the value behind it, which has been pickled once, however large it is. */
 #include "codec/internal.h"
 
-#define PLAIN UINT32_MAX /* no dependency */
+#define PLAIN UINT32_MAX          /* no dependency */
+#define SEPARATE (UINT32_MAX - 1) /* nor does it share anything: known once something is pickled */
+#define SHORT_TEXT 256
 
 /* The arguments of one call while they are encoded. */
 typedef struct call {
     PyObject *const *values;
     Py_ssize_t n_positional, n_values;
     PyObject *kwnames;
-    uint32_t *dependencies; /* of each value: its number, or PLAIN */
+    uint32_t *dependencies; /* of each value: its number, or PLAIN, or SEPARATE */
 } call;
 
 /* --- encoding --- */
@@ -62,11 +65,8 @@ static int encode_each(encoder *e, const call *c)
     return result;
 }
 
-static PyObject *plain_values(const call *c)
+static PyObject *plain_values(const call *c, Py_ssize_t n)
 {
-    Py_ssize_t n = 0;
-    for (Py_ssize_t i = 0; i < c->n_values; i++)
-        n += c->dependencies[i] == PLAIN;
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t i = c->n_values - 1; tuple != NULL && i >= 0; i--)
         if (c->dependencies[i] == PLAIN)
@@ -74,17 +74,38 @@ static PyObject *plain_values(const call *c)
     return tuple;
 }
 
+/* Nothing in it could be told to be another argument's, too. */
+static bool shares_nothing(PyObject *value)
+{
+    return value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+           (PyUnicode_CheckExact(value) && PyUnicode_GET_LENGTH(value) < SHORT_TEXT) ||
+           (PyBytes_CheckExact(value) && PyBytes_GET_SIZE(value) < SHORT_TEXT);
+}
+
 static int encode_pickled(encoder *e, const call *c)
 {
     codec_out_truncate(e->out);
     int result = put_head(e, c);
+    Py_ssize_t n_plain = 0;
+    PyObject *last = NULL;
     for (Py_ssize_t i = 0; i < c->n_values && result == ENCODED; i++) {
-        if (c->dependencies[i] != PLAIN)
+        if (c->dependencies[i] == PLAIN && shares_nothing(c->values[i])) {
+            c->dependencies[i] = SEPARATE;
+            result = codec_encode_value(e, c->values[i]);
+        } else if (c->dependencies[i] != PLAIN) {
             result = put_dependency(e->out, c->dependencies[i]);
-        else
+        } else {
             result = codec_put_byte(e->out, TAG_HOLE);
+            last = c->values[i];
+            n_plain++;
+        }
     }
-    PyObject *tuple = result == ENCODED ? plain_values(c) : NULL;
+    if (result == ENCODED && n_plain == 1) {
+        e->out->alone = last;
+        e->out->alone_at = e->out->size;
+        return codec_encode_pickle(e, e->hooks->pickle, last);
+    }
+    PyObject *tuple = result == ENCODED ? plain_values(c, n_plain) : NULL;
     if (tuple == NULL)
         return -1;
     PyObject *hook = e->hooks->pickle_arguments != NULL ? e->hooks->pickle_arguments : e->hooks->pickle;
@@ -218,23 +239,24 @@ static int fill_holes(filling *f, codec_args *args)
     if (f->n_holes == 0)
         return 0;
     codec_hooks hooks = *f->r.hooks;
-    if (hooks.unpickle_arguments != NULL)
+    bool alone = f->n_holes == 1;
+    if (!alone && hooks.unpickle_arguments != NULL)
         hooks.unpickle = hooks.unpickle_arguments;
     const codec_hooks *outer = f->r.hooks;
     f->r.hooks = &hooks;
-    PyObject *tuple = codec_decode_value(&f->r);
+    PyObject *behind = codec_decode_value(&f->r);
     f->r.hooks = outer;
-    if (tuple == NULL)
+    if (behind == NULL)
         return -1;
-    if (!PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) != f->n_holes) {
-        Py_DECREF(tuple);
+    if (!alone && (!PyTuple_CheckExact(behind) || PyTuple_GET_SIZE(behind) != f->n_holes)) {
+        Py_DECREF(behind);
         return codec_damaged();
     }
     Py_ssize_t next = 0;
     for (Py_ssize_t i = 0; i < args->n_values; i++)
         if (args->values[i] == NULL)
-            args->values[i] = Py_NewRef(PyTuple_GET_ITEM(tuple, next++));
-    Py_DECREF(tuple);
+            args->values[i] = Py_NewRef(alone ? behind : PyTuple_GET_ITEM(behind, next++));
+    Py_DECREF(behind);
     return 0;
 }
 

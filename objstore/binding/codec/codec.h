@@ -65,6 +65,8 @@ typedef struct codec_out {
     uint32_t n_refs, refs_capacity;
     uint32_t *refs;  /* slots of contained refs, in order, possibly repeated */
     PyObject **kept; /* the refs themselves, kept alive until codec_out_clear */
+    PyObject *alone; /* borrowed: the only one of the arguments that is pickled, NULL: none or several */
+    size_t alone_at; /* where its bytes begin, the last ones */
     const codec_hooks *hooks;
     unsigned char inline_space[256]; /* what small values need, so that they allocate nothing */
     Py_buffer inline_buffers[1];
@@ -89,10 +91,14 @@ int codec_encode_zeros(const codec_hooks *hooks, codec_out *out, PyObject *forms
 typedef int (*codec_arg_fn)(void *ctx, PyObject *value, uint32_t *dependency);
 
 /* Encodes the arguments of a call, given as for vectorcall. No arguments: 0 bytes. Aliasing is kept between arguments
- * too, therefore one argument that needs pickle sends all but the dependencies through pickle, together. `on_arg` may
- * be NULL. 1: these are too large, see codec_hooks, and `out` is to be cleared. */
+ * too, therefore one argument that needs pickle sends all that could share something with it through pickle, together.
+ * `on_arg` may be NULL. 1: these are too large, see codec_hooks, and `out` is to be cleared. What is pickled alone is
+ * never too large: `out->alone` says so. */
 int codec_encode_args(const codec_hooks *hooks, codec_out *out, PyObject *const *args, Py_ssize_t n_positional,
                       PyObject *kwnames, codec_arg_fn on_arg, void *ctx);
+
+/* Makes of encoded arguments what codec_encode would have made of `out->alone`. */
+void codec_keep_alone(codec_out *out);
 
 /* Bytes that codec_write will fill. Equal to out->size if there are no buffers. */
 size_t codec_total_size(const codec_out *out);

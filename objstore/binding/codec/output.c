@@ -19,6 +19,7 @@ void codec_out_init(codec_out *out)
 {
     point_inwards(out);
     out->hooks = NULL;
+    out->alone = NULL;
 }
 
 static void drop_contents(codec_out *out)
@@ -29,6 +30,7 @@ static void drop_contents(codec_out *out)
         Py_DECREF(out->kept[i]);
     out->n_buffers = out->n_refs = 0;
     out->size = 0;
+    out->alone = NULL;
 }
 
 void codec_out_clear(codec_out *out)
@@ -155,6 +157,13 @@ int codec_add_ref(codec_out *out, PyObject *ref, uint32_t *number)
     *number = out->n_refs++;
     out->kept[*number] = Py_NewRef(ref);
     return ENCODED;
+}
+
+void codec_keep_alone(codec_out *out)
+{
+    out->size -= out->alone_at;
+    memmove(out->data, out->data + out->alone_at, out->size);
+    out->alone = NULL;
 }
 
 /* --- the laid-out form --- */

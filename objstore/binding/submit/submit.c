@@ -147,6 +147,19 @@ static bool is_large(ClientObject *c, PyObject *v)
     return large;
 }
 
+/* A value has become an object, unless `ref` is NULL. */
+static int note_put(Dependencies *d, PyObject *value, PyObject *ref, uint32_t slot)
+{
+    if (!ref || (!d->puts && !(d->puts = PyList_New(0))) || PyList_Append(d->puts, ref) < 0) {
+        Py_XDECREF(ref);
+        return -1;
+    }
+    Py_DECREF(ref);
+    if (d->n_made < N_MADE)
+        d->made[d->n_made++] = (MadeArgument){value, slot, UINT32_MAX};
+    return 0;
+}
+
 static int on_argument(void *ctx, PyObject *value, uint32_t *index)
 {
     Dependencies *d = ctx;
@@ -171,16 +184,13 @@ static int on_argument(void *ctx, PyObject *value, uint32_t *index)
         }
     if (!d->put_all && !is_large(c, value))
         return 0;
-    uint32_t slot;
+    uint32_t slot = 0;
     PyObject *ref = put_shared(c, value, &slot);
-    if (!ref || (!d->puts && !(d->puts = PyList_New(0))) || PyList_Append(d->puts, ref) < 0) {
-        Py_XDECREF(ref);
+    if (note_put(d, value, ref, slot) < 0)
         return -1;
-    }
-    Py_DECREF(ref);
     int result = add_dependency(d, slot, index);
-    if (result > 0 && d->n_made < N_MADE)
-        d->made[d->n_made++] = (MadeArgument){value, slot, *index};
+    if (d->n_made && d->made[d->n_made - 1].value == value)
+        d->made[d->n_made - 1].index = *index;
     return result;
 }
 
@@ -239,15 +249,29 @@ static void name_task(ClientObject *c, uint32_t function, PyObject *about, PyObj
     tell_hook(c->hooks.arguments_failed, PyExc_TypeError, about_call, &call);
 }
 
-static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject *const *args, Py_ssize_t n,
+/* What has been pickled by itself is not pickled again, only because it becomes an object of its own. */
+static int put_alone(ClientObject *c, Encoded *e, Dependencies *d)
+{
+    PyObject *value = e->out.alone;
+    uint32_t slot = 0;
+    codec_keep_alone(&e->out);
+    e->size = codec_total_size(&e->out);
+    PyObject *ref = put_shared_encoded(c, value, e, &slot);
+    return note_put(d, value, ref, slot);
+}
+
+static int encode_all(ClientObject *c, Encoded *e, Dependencies *d, PyObject *const *args, Py_ssize_t n,
                       PyObject *kwnames)
 {
+    codec_out *out = &e->out;
     codec_out_init(out);
     int too_large = codec_encode_args(&c->codec, out, args, n, kwnames, on_argument, d);
     if (too_large < 0)
         return -1;
     if (!too_large && !out->n_buffers && out->size <= IMPLICIT_PUT)
         return 0;
+    if (out->alone && d->n_made < N_MADE && put_alone(c, e, d) < 0)
+        return -1;
     codec_out_clear(out);
     d->put_all = true;
     d->n = 0;
@@ -269,10 +293,10 @@ static int encode_all(ClientObject *c, codec_out *out, Dependencies *d, PyObject
     return 0;
 }
 
-int encode_arguments(ClientObject *c, uint32_t function, PyObject *about, codec_out *out, Dependencies *d,
+int encode_arguments(ClientObject *c, uint32_t function, PyObject *about, Encoded *e, Dependencies *d,
                      PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
-    int status = encode_all(c, out, d, args, n, kwnames);
+    int status = encode_all(c, e, d, args, n, kwnames);
     if (__builtin_expect(status < 0, 0))
         name_task(c, function, about, args, n, kwnames);
     return status;
@@ -410,7 +434,7 @@ PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, P
         return NULL;
     PyObject *function = Py_NewRef(f->function); /* until the task pins it: another thread may exchange it */
     Dependencies d;
-    codec_out out;
+    Encoded e;
     dependencies_init(&d, c);
     PyObject *result = NULL;
     uint32_t few[8], *results = few;
@@ -435,19 +459,19 @@ PyObject *submitter_call(PyObject *self, PyObject *const *args, size_t nargsf, P
             return NULL;
         }
     }
-    if (encode_arguments(c, spec.function, f->about, &out, &d, args, n, kwnames) < 0)
+    if (encode_arguments(c, spec.function, f->about, &e, &d, args, n, kwnames) < 0)
         goto done;
     if (f->n_returns > 8 && !(results = PyMem_Malloc(f->n_returns * sizeof *results))) {
         PyErr_NoMemory();
         goto done;
     }
     fill_origin(c, &spec);
-    if (submit_task(c, &spec, shape, class_number, &d, &out, NULL, 0, f->streams ? &f->limit : NULL, results) == 0)
+    if (submit_task(c, &spec, shape, class_number, &d, &e.out, NULL, 0, f->streams ? &f->limit : NULL, results) == 0)
         result = f->streams ? stream_to_python(c, results) : results_to_python(c, results, f->n_returns);
 done:
     if (results != few)
         PyMem_Free(results);
-    codec_out_clear(&out);
+    encoded_clear(&e);
     dependencies_clear(&d);
     Py_DECREF(function);
     return result;

@@ -48,7 +48,7 @@ void dependencies_init(Dependencies *d, ClientObject *c);
 void dependencies_clear(Dependencies *d);
 /* Encodes the arguments of a call of a function. A large argument becomes an object of its own; a ref becomes a
  * dependency. `about`: of a submitter, for errors, may be NULL. */
-int encode_arguments(ClientObject *c, uint32_t function, PyObject *about, codec_out *out, Dependencies *d,
+int encode_arguments(ClientObject *c, uint32_t function, PyObject *about, Encoded *e, Dependencies *d,
                      PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 void fill_origin(ClientObject *c, struct task_spec *spec);
 /* Builds the reference array and submits. `class_number`: of the shape, as known. `actor`: of the actor that the task

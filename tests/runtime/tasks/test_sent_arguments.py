@@ -133,6 +133,45 @@ def test_what_can_change_and_what_cannot() -> None:
     assert not is_immutable(hidden), "others write to its memory"
 
 
+class Counted:
+    """Counts how often it is pickled."""
+
+    def __init__(self, data: Any) -> None:
+        self.data, self.n = data, 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self.n += 1
+        return list, ([self.data],)
+
+
+@cellmesh.remote
+def size_of(*values: Any, **named: Any) -> int:
+    return sum(len(value[0]) for value in (*values, *named.values()) if isinstance(value, list))
+
+
+@pytest.mark.parametrize(
+    "data", [b"x" * 300, b"x" * 300_000, np.ones(300_000), "y" * 300_000], ids=["few", "bytes", "array", "text"]
+)
+def test_the_one_argument_that_needs_pickle_is_pickled_once(cm: ModuleType, data: Any) -> None:
+    value, second, third, fourth = (Counted(data) for _ in range(4))
+    assert cm.get(size_of.remote(value)) == len(data) and value.n == 1
+    assert cm.get(size_of.remote(1, None, second, "few", cm.put(2))) == len(data) and second.n == 1
+    assert cm.get(size_of.remote(b"z" * 100_000, named=third)) == len(data) and third.n == 1
+    assert cm.get(size_of.remote(cm.put(fourth))) == len(data) and fourth.n == 1
+
+
+def test_the_one_that_needs_pickle_has_refs_and_arrays_in_it(cm: ModuleType) -> None:
+    ref, array = cm.put(7), np.arange(100_000)
+
+    @cm.remote
+    def look(value: Any, other: int) -> tuple[int, int, int]:
+        return cm.get(value[0][0]), int(value[0][1].sum()), other
+
+    for held in ([ref, array], [ref, array[:9]], [ref, array, ref, array]):
+        value = Counted(held)
+        assert cm.get(look.remote(value, 5)) == (7, int(held[1].sum()), 5) and value.n == 1
+
+
 def test_the_store_takes_back_what_was_kept_when_it_is_full() -> None:
     cellmesh.init(num_cpus=1, object_store_memory=64 << 20, offload_limit=0)
     try:
