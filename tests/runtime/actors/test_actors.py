@@ -469,3 +469,24 @@ def test_the_queue(cm: ModuleType) -> None:
         queue.put_nowait(3)
     assert queue.qsize() == 2 and queue.full() and not queue.empty()
     queue.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore:.*it will wait for ever")
+def test_an_actor_that_cannot_be_placed_ends_with_its_last_handle_and_a_cancelled_call_leaves_it(
+    cm: ModuleType,
+) -> None:
+    def rows() -> list[dict[str, object]]:
+        return [row for row in cm.state.list_actors() if row["class_name"] == "Base" and row["state"] != "dead"]
+
+    actor = cm.remote(Base).options(resources={"of no machine": 1}).remote()
+    (row,) = rows()
+    assert row["state"] == "pending"
+    calls = [actor.value.remote() for _ in range(3)]
+    for left, call in enumerate(reversed(calls)):
+        assert rows()[0]["pending_calls"] == 3 - left
+        cm.cancel(call)
+        with pytest.raises(cm.exceptions.TaskCancelledError):
+            cm.get(call, timeout=10)
+    assert rows()[0]["pending_calls"] == 0
+    del actor
+    assert not rows()
