@@ -286,6 +286,24 @@ def test_a_card_has_a_preview_made_where_the_value_lies(kernel: Kernel, panel: P
     assert "preview" not in panel.read().labels["functions"].values()  # the task that made it is hidden
 
 
+def test_a_value_whose_card_the_panel_shows_is_held_by_the_notebook_alone(kernel: Kernel, panel: Panel) -> None:
+    kernel.run(
+        "import gc\nfrom cellmesh.observe.holders import Places, holders\n"
+        "from cellmesh.session.current import current\ndef used(): return current().client.stats()['used_bytes']\n"
+        "@cm.remote\ndef make_large(): return np.ones(1 << 20)\n"
+        "gc.collect(); gc.disable(); before = used()\nlarge = make_large.remote()\ncm.wait([large]); None"
+    )
+    panel.until(lambda replica: replica.states_of("make_large")["finished"] == 1)
+    row = row_of(panel.replica, "make_large")
+    assert kernel.ask(op="card", row=row)["data"]["preview"]["shape"] == [1 << 20]
+    kernel.run("name = large.hex()")
+    assert value(kernel, "holders(Places([]))[name]") == ["large"], "what memory() says"
+    kernel.run("del large")
+    wait_until(lambda: value(kernel, "used() - before") < 1 << 20, 5, "the value that was let go of")
+    assert "Nobody holds a reference" in kernel.ask(op="card", row=row)["text"]
+    kernel.run("gc.enable()")
+
+
 def test_the_card_of_a_failure_has_the_traceback(kernel: Kernel, panel: Panel) -> None:
     kernel.run("failed = divide.remote(1, 0)\ncm.wait([failed]); None")
     panel.until(lambda replica: replica.states_of("divide")["failed"] == 1)

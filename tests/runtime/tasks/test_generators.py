@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import numpy as np
@@ -478,12 +479,14 @@ def test_who_reads_a_generator_that_cannot_begin_is_told_why(cm: ModuleType, cap
     client, item = stream.completed().client, stream.peek()  # what wait() and `async for` wait for
     assert client.info(item)["name"] == "numbers" and client.why(item)["stuck"] is True
     with pytest.raises(cm.exceptions.GetTimeoutError):
-        stream.next(timeout=3)
-    seen: list[str] = []
-    wait_until(lambda: seen.append(capfd.readouterr().err) or "waits for" in "".join(seen))
-    assert "'numbers' waits for CPU: 1, and will until an actor ends" in "".join(seen)
-    cm.kill(holder)
-    assert [cm.get(ref) for ref in stream] == [0, 1, 2]
+        stream.next(timeout=0.01)
+    with ThreadPoolExecutor(1) as readers:
+        read = readers.submit(lambda: [cm.get(ref) for ref in stream])
+        seen: list[str] = []
+        wait_until(lambda: seen.append(capfd.readouterr().err) or "waits for" in "".join(seen))
+        assert "'numbers' waits for CPU: 1, and will until an actor ends" in "".join(seen)
+        cm.kill(holder)
+        assert read.result(30) == [0, 1, 2]
     assert client.why(item) is None
 
 
