@@ -212,10 +212,13 @@ class Notifier:
             _tell(self._take(everything=ended), Callers.call)
             if ended:
                 return
-            if refs := self._to_ask_for():
-                ask_for(self._client, refs)
-            if (ref := self._overdue()) is not None:
-                tell_why_it_waits(ref)
+            self._look_at_who_waits()  # nothing here has a name for a ref, which would keep it until the next time
+
+    def _look_at_who_waits(self) -> None:
+        if refs := self._to_ask_for():
+            ask_for(self._client, refs)
+        if (ref := self._overdue()) is not None:
+            tell_why_it_waits(ref)
 
     def _take(self, everything: bool) -> list[Request]:
         """Remove and return the requests whose refs are ready."""
@@ -360,6 +363,7 @@ async def _decoded(ref: Ref, return_exceptions: bool) -> Any:
         except BaseException as raised:  # whatever the task raised; nobody misses the frame of this thread
             value, error = None, raised.with_traceback(raised.__traceback__ and raised.__traceback__.tb_next)
         outcome.append((value, error))
+        del value, error  # whoever is woken has the only ones
         _call_in(loop, wake)
 
     notifier = notifier_of(ref)
