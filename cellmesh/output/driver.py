@@ -13,6 +13,7 @@ that it belongs to.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -21,7 +22,7 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from msgspec import Struct, field
 
@@ -458,15 +459,29 @@ def as_text(pieces: Iterable[WorkerOutput], client: Client) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
 
 
+_told_of: dict[str, Any] = {}  # by name the stream that could not be written to, as has been told
+
+
 def _write(name: str, text: str) -> None:
+    """Write to `sys.stdout` or `sys.stderr`, whatever somebody has put there; a stream that fails does not end the
+    thread, and the next text is tried again.
+    """
     stream = getattr(sys, name)
-    if stream is None or stream.closed:
+    if stream is None or getattr(stream, "closed", False):
         return
     try:
-        stream.write(text)
-    except UnicodeEncodeError as error:  # what a task prints need not be what this terminal can show
-        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
-    stream.flush()
+        try:
+            stream.write(text)
+        except UnicodeEncodeError as error:  # what a task prints need not be what this terminal can show
+            stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
+        if flush := getattr(stream, "flush", None):
+            flush()
+    except Exception as error:  # a full disk, a pipe without a reader, a stream of the user's, one just closed
+        if not getattr(stream, "closed", False) and _told_of.get(name) is not stream:
+            _told_of[name] = stream
+            logging.getLogger("cellmesh").warning(
+                "what tasks print cannot be written to sys.%s: %s: %s", name, type(error).__name__, error
+            )
 
 
 def _add(texts: TaskText, bars: Bars, piece: Piece, names: dict[int, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from typing import Any
 
 import pytest
 from cellmesh.scheduler.ipc.messages import Message, NodeEvent, WorkerOutput
@@ -212,3 +213,42 @@ def test_too_much_is_dropped_and_counted() -> None:
     shown = sum(isinstance(message, WorkerOutput) for message in written)
     assert len(lost) == 1 and "characters of output are not shown" in lost[0]
     assert shown < 300 and f"{(300 - shown) * len(chunk):,}" in lost[0]
+
+
+class Tee:
+    """What a user may put in the place of a stream: print() asks for nothing else."""
+
+    def __init__(self, fails: Exception | None = None) -> None:
+        self.texts: list[str] = []
+        self.fails = fails
+
+    def write(self, text: str) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.texts.append(text)
+
+
+class ClosedMeanwhile(io.StringIO):
+    def write(self, text: str) -> int:
+        self.close()
+        return len(text)
+
+
+def test_a_stream_that_fails_does_not_end_what_comes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def write_to(stream: Any, text: str) -> None:
+        monkeypatch.setattr(sys, "stdout", stream)
+        driver._write("stdout", text)
+
+    full, tee = Tee(OSError(28, "No space left on device")), Tee()
+    for text in ("lost\n", "lost, too\n"):
+        write_to(full, text)
+    write_to(ClosedMeanwhile(), "lost\n")
+    write_to(tee, "shown\n")
+    full.fails = None
+    write_to(full, "shown\n")
+    assert tee.texts == full.texts == ["shown\n"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "what tasks print cannot be written to sys.stdout: OSError: [Errno 28] No space left on device"
+    ]
