@@ -74,7 +74,7 @@ class EngineProcess:
 
     def _say_nodes(self) -> None:
         nodes = [EngineNode(node.name, amounts(node.total)) for node in self._engine.nodes()]
-        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows, self._engine.can.lacks))
+        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows, list(self._engine.can.lacks)))
 
     def _tell(self, event: Event) -> None:
         """Called by the engine, in any thread."""

@@ -29,7 +29,7 @@ class EngineUp(Message, frozen=True, tag="engine_up"):
     name: Name
     nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
     grows: bool = False
-    lacks: tuple[Name, ...] = ()
+    lacks: list[Name] = []
 
 
 class EngineDown(Message, frozen=True, tag="engine_down"):

@@ -359,7 +359,7 @@ class EngineState(Message, frozen=True, tag="engine_state"):
     is."""
 
     name: Name
-    lacks: tuple[Name, ...] = ()
+    lacks: list[Name] = []
     lost: Text = ""
     kind: EngineErrorKind = "other"
 

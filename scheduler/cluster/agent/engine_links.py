@@ -195,7 +195,7 @@ class EngineLinks:
             printing.lost(self._node)
         else:  # it was tried in vain
             was_there = self._state is not None and not self._state.lost
-            name, lacks = (self._state.name, self._state.lacks) if self._state is not None else (self._called, ())
+            name, lacks = (self._state.name, self._state.lacks) if self._state is not None else (self._called, [])
             self._tell(shell, EngineState(name, lacks, reason, self._kind))
             if was_there or tells_failure(self._n_failures):
                 shell.tell_drivers(f"The engine cannot be used: {reason}. It is tried again.")

@@ -82,7 +82,7 @@ SAMPLES = {
         PackagesRequest(5),
         Shutdown("`cellmesh stop`"),
         NodeEvent("cluster", "text"),
-        EngineState("ray", ("actors",)),
+        EngineState("ray", ["actors"]),
         EngineState("ray", lost="it is not there", kind="unreachable"),
     ],
     FromScheduler: [
@@ -105,7 +105,7 @@ SAMPLES = {
         ClusterRequest(4),
         ClusterReply(4, [CLUSTER_NODE]),
         PackagesReply(5, [PackageState("a", "cold", "its import starts a thread")]),
-        EngineState("ray", ("actors",)),
+        EngineState("ray", ["actors"]),
     ],
     ToZygote: [ForkWorkers(3), PreloadModules(["torch.distributed"]), TryPackage(PACKAGE, ["/here"])],
     FromZygote: [WorkerForked(12), ForkFailed("EAGAIN"), WorkerExited(12, -11), PackageState("a", "warm")],
