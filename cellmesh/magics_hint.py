@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-CELLS, LINES = "remote actor tune", "fetch mesh futures inspect graph cancel retry tune"
+CELLS, LINES = "remote actor tune ranks", "fetch mesh futures inspect graph cancel retry tune ranks"
 NAMES = (*(f"%%{name}" for name in CELLS.split()), *(f"%{name}" for name in LINES.split()))
 
 

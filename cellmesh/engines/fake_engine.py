@@ -299,13 +299,13 @@ def _fits(resources: Mapping[str, float], total: Mapping[str, float], used: Mapp
 
 
 class _Served(FakeEngine):
-    """Works in a thread of its own, by pockets."""
+    """Works in threads of its own, by pockets: while one runs a parcel, the other tells what becomes of others."""
 
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
         facts = super().connect(address, options, tell)
-        self._thread = threading.Thread(target=self.serve, name="fake-engine", daemon=True)
-        self._thread.start()
+        for _ in range(2):
+            threading.Thread(target=self.serve, name="fake-engine", daemon=True).start()
         return facts
 
     def hear(self, message: bytes) -> bool:

@@ -103,7 +103,11 @@ class Experiment(ResultGrid):
         """What a function makes of the experiment as it is now, while no other thread reads on."""
         return self.following.look(at)
 
-    _look = refresh
+    def _look(self) -> ExperimentView:
+        try:
+            return self.refresh()
+        except FileNotFoundError:  # it is deleted: what was read of it stays
+            return self._view
 
     def _attended_by(self) -> ActorHandle[Any] | None:
         """Its controller, looked for when it is needed: to read, no session has to run."""
@@ -123,7 +127,7 @@ class Experiment(ResultGrid):
             It could not go on, or its controller has died; what it has found is there.
         """
         if (host := self._attended_by()) is None:
-            if not self.refresh().is_over:
+            if not self.is_over:
                 raise self._unattended("wait for")
             return self
         try:

@@ -15,7 +15,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -166,10 +165,10 @@ class Following:
         self._lock = threading.RLock()
 
     def refresh(self) -> ExperimentView:
-        """Read what has happened since; the view. Of an experiment that is deleted meanwhile, what was read stays."""
-        with self._lock, suppress(FileNotFoundError):
+        """Read what has happened since; the view."""
+        with self._lock:
             self.view.add(self._reader.read())
-        return self.view
+            return self.view
 
     def look(self, at: Callable[[ExperimentView], T]) -> T:
         """`at(view)` of the view as it is now, while no other thread changes it."""
