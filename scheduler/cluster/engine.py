@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from ..ipc.messages import EngineErrorKind, Name, Text
 from .messages import MAX_NODES, Message, Shares, ToPeer
@@ -29,7 +29,7 @@ class EngineUp(Message, frozen=True, tag="engine_up"):
     name: Name
     nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
     grows: bool = False
-    lacks: list[Name] = []
+    lacks: list[Name] = field(default_factory=list)
 
 
 class EngineDown(Message, frozen=True, tag="engine_down"):
