@@ -29,7 +29,7 @@ class EngineUp(Message, frozen=True, tag="engine_up"):
     name: Name
     nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
     grows: bool = False
-    lacks: list[Name] = field(default_factory=list)
+    lacks: list[Name] = field(default_factory=list[Name])
 
 
 class EngineDown(Message, frozen=True, tag="engine_down"):
