@@ -51,6 +51,11 @@ def lost(state: EngineState) -> EngineError:
     return KINDS[state.kind](f"the engine {state.name} cannot be used: {state.lost}")
 
 
+def fits_here(of: Session, wanted: Mapping[str, float]) -> bool:
+    """Whether this machine has so much, in use or not."""
+    return all(amount <= of.config.resources.get(name, 0.0) for name, amount in wanted.items())
+
+
 def check_group(of: Session, bundles: Sequence[Mapping[str, float]]) -> None:
     """See to it that a placement group has room here, where its engine has none.
 
@@ -64,6 +69,5 @@ def check_group(of: Session, bundles: Sequence[Mapping[str, float]]) -> None:
     for bundle in bundles:
         for name, amount in bundle.items():
             wanted[name] = wanted.get(name, 0.0) + amount
-    fits = all(amount <= of.config.resources.get(name, 0.0) for name, amount in wanted.items())
-    if not fits and GROUPS in of.engine.lacks:
+    if GROUPS in of.engine.lacks and not fits_here(of, wanted):
         raise EngineUnsupportedError(unsupported(of.engine.name, GROUPS, f"placement_group({list(bundles)})"))

@@ -250,14 +250,14 @@ def options_with_engine(
     EngineUnreachableError
         There is none, and the engine is not there.
     """
-    from ..errors.engine_limits import ENVIRONMENTS, unsupported
+    from ..errors.engine_limits import ENVIRONMENTS, fits_here, unsupported
 
     assert of.engine is not None  # the caller has looked
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         return options  # its bundles are here
-    fits = all(amount <= of.config.resources.get(name, 0.0) for name, amount in demand.items())
-    wanted = {kind: f"{owner!r}"} if kind else {}
+    fits = fits_here(of, demand)
+    wanted = {kind: repr(owner)} if kind else {}
     if options.get("runtime_env") or of.config.runtime_env:
         wanted[ENVIRONMENTS] = f"runtime_env of {owner!r}"
     what = next((one for one in wanted if one in of.engine.lacks), "")

@@ -225,9 +225,10 @@ class Experiment(ResultGrid):
             raise TypeError(f"{what}(trial={trial!r}): a trial is told by its number, 0 to {len(self) - 1}")
         if trial is not None and not 0 <= trial < len(self):
             raise IndexError(f"{what}(trial={trial}): the experiment has trials 0 to {len(self) - 1}")
+        is_over = self.is_over
         if what != "stop":
-            self._check_goes_on(what, trial)
-        if self.is_over:
+            self._check_goes_on(what, trial, is_over)
+        if is_over:
             return
         if (host := self._attended_by()) is None:
             raise self._unattended(what)
@@ -250,15 +251,14 @@ class Experiment(ResultGrid):
             except (ActorError, SessionError):  # somebody else has had it leave
                 pass
 
-    def _check_goes_on(self, what: str, trial: int | None) -> None:
+    def _check_goes_on(self, what: str, trial: int | None, is_over: bool) -> None:
         """Only what has not ended can be paused, and go on after a pause."""
-        state = "over" if self.is_over else "" if trial is None else self[trial].state
-        if state == "over":
+        if is_over:
             raise TuneError(
                 f"the experiment {self.name!r} is over, so there is nothing to {what}: tune.resume({self.name!r}, "
                 'errored="restart") tries its failed trials again'
             )
-        if state in LAST:
+        if trial is not None and (state := self[trial].state) in LAST:
             raise TuneError(f"trial {trial} of {self.name!r} has ended ({state}), so there is nothing to {what}")
 
     # ---- display

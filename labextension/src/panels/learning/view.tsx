@@ -22,9 +22,9 @@ import {
 import { search, sorted } from '../../model/views/table';
 import type { LearningLabel } from '../../protocol/messages';
 import { useTheme } from '../shared/canvas';
-import { Choices, Select } from '../shared/choices';
+import { Choices, ChooseNone, Select } from '../shared/choices';
 import { Grid } from '../shared/grid';
-import { Glyph, Mark } from '../shared/icons';
+import { Mark } from '../shared/icons';
 import { useSearchWish } from '../shared/search_wish';
 import type { PanelState, ViewProps } from '../shared/state';
 import { watch } from '../shared/watch';
@@ -182,15 +182,7 @@ function Chosen({ label, onClose }: { label: LearningLabel; onClose: () => void 
         <b>{runName(label)}</b>
         <span class="cm-soft">{runStateName(state)}</span>
         <span class="cm-spring" />
-        <button
-          type="button"
-          class="cm-quiet"
-          aria-label={__('Choose none')}
-          title={__('Choose none')}
-          onClick={onClose}
-        >
-          <Glyph name="close" />
-        </button>
+        <ChooseNone onClick={onClose} />
       </div>
       {settings && <p class="cm-soft cm-run-settings">{settings}</p>}
       {why && <pre class="cm-trial-error">{why}</pre>}

@@ -2,6 +2,7 @@
 // once; the arrow keys, Home and End move and choose), or as a list, of names that are not known in advance.
 
 import { useRef } from 'preact/hooks';
+import { __ } from '../../i18n/translate';
 import { useCompact } from './compact';
 import { Glyph, type GlyphName } from './icons';
 
@@ -124,5 +125,15 @@ export function Select({ label, value, options, onChange }: SelectProps) {
         </option>
       ))}
     </select>
+  );
+}
+
+/** Closes what is told of the one that is chosen. */
+export function ChooseNone({ onClick }: { onClick: () => void }) {
+  const label = __('Choose none');
+  return (
+    <button type="button" class="cm-quiet" aria-label={label} title={label} onClick={onClick}>
+      <Glyph name="close" />
+    </button>
   );
 }

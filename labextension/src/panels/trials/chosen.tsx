@@ -9,7 +9,8 @@ import type { Trials } from '../../model/trials';
 import { numberText } from '../../model/views/axis';
 import { settingText, stateOf } from '../../model/views/trials';
 import { TrialState } from '../../protocol/messages';
-import { Glyph, Mark } from '../shared/icons';
+import { ChooseNone } from '../shared/choices';
+import { Mark } from '../shared/icons';
 import { Steering, type SteeringProps } from './steering';
 
 interface ChosenProps {
@@ -55,15 +56,7 @@ export function Chosen({ trials, trial, canSteer, onSteer, onTask, onClose }: Ch
             {__('Task')}
           </button>
         )}
-        <button
-          type="button"
-          class="cm-quiet"
-          aria-label={__('Choose none')}
-          title={__('Choose none')}
-          onClick={onClose}
-        >
-          <Glyph name="close" />
-        </button>
+        <ChooseNone onClick={onClose} />
       </div>
       <dl>
         {[...trials.parameters.keys()].map(name => {
