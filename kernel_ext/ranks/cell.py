@@ -56,7 +56,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
     _check(body, namespace, options)
     members = group._cellmesh_members
     if (dead := next((rank for rank in chosen if members.is_dead(rank)), None)) is not None:
-        raise _died(members.death(dead), group.ranks)
+        raise _died(group, dead)
     session = current()
     attach(session)
     there = ranks.left.names(ranks.id, namespace)
@@ -144,16 +144,16 @@ def _told(error: Exception, running: CellInRanks, group: ActorGroup[Rank]) -> Ex
     for words, some in by_words.items():
         where = running.line_of(getattr(running.errors[some[0]], "remote_traceback", ""), last=True)
         running.note(f"{in_words(sorted(some))} failed{f' in {where}' if where else ''}: {words}")
-    return _died(group._cellmesh_members.death(rank), group.ranks) if is_death else error
+    return _died(group, rank) if is_death else error
 
 
-def _died(error: GroupMemberDiedError, all_ranks: tuple[int, ...]) -> GroupMemberDiedError:
+def _died(group: ActorGroup[Rank], rank: int) -> GroupMemberDiedError:
     """The error of a rank that is dead, with what can be done."""
-    rest = ",".join(str(rank) for rank in all_ranks if rank != error.rank)
-    found = GroupMemberDiedError(
-        f"rank {error.rank} is dead: {str(error).splitlines()[0].partition(': ')[2]}\n"
-        f"%ranks restart {error.rank} makes it anew, without its variables"
-        + (f"; %%ranks {rest} runs a cell without it" if rest else "")
+    words, error = group._cellmesh_members.death(rank)
+    rest = ",".join(str(other) for other in group.ranks if other != rank)
+    return GroupMemberDiedError(
+        f"rank {rank} is dead: {words.splitlines()[0]}\n%ranks restart {rank} makes it anew, without its variables"
+        + (f"; %%ranks {rest} runs a cell without it" if rest else ""),
+        rank=rank,
+        error=error,
     )
-    found.rank, found.cause = error.rank, error.cause
-    return found
