@@ -1,9 +1,9 @@
-"""The task of a rank: what is around the user's function."""
+"""A rank: what is around the user's function. This module runs on the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ class GroupTask:
         A context manager around the function, made with the rank's `RankInfo`: what the framework needs.
     start : checkpoint or None
         What the training begins from, until it has a checkpoint of its own.
+    n_cpus : float
+        Of each rank.
     order, host
         The trial that the group is, as its process was told.
     memory : CollectiveMemory or None
@@ -47,6 +49,7 @@ class GroupTask:
     config: dict[str, Any] | None
     setup: Callable[[RankInfo], AbstractContextManager[None]] | None
     start: Any
+    n_cpus: float
     order: reporting.Order
     host: ActorHandle[Any]
     memory: CollectiveMemory | None
@@ -67,39 +70,30 @@ class RankInfo:
     addresses: tuple[str, ...]  # of all ranks, "host:port", each with a port that was free there
 
 
-def run_rank(task: GroupTask, environment: Mapping[str, str], n_cpus: float) -> str:
-    """Run the user's function as a rank; returns how it ended: "done", "stop" or "pause"."""
-    rank = int(environment["RANK"])
-    comm = Communicator(task.memory, rank) if task.memory is not None else None
-    try:
-        return _run(
-            task, environment, RankInfo(rank, int(environment["WORLD_SIZE"]), n_cpus, comm, task.folder, task.addresses)
-        )
-    except BaseException:
-        if comm is not None:
-            comm.abort()
-        raise
+class Rank(layout.Member):
+    """A member of the group that a training is."""
 
-
-def _run(task: GroupTask, environment: Mapping[str, str], info: RankInfo) -> str:
-    trial = reporting.TrialContext(task.order, task.host, task.config or {})
-    trial.checkpoint()  # on another machine it is fetched here, before the others begin
-    setup = task.setup(info) if task.setup is not None else _nothing()
-    with layout.variables_set(environment), setup:
-        context.enter(context.TrainContext(environment, trial, info.communicator, task.datasets, task.start))
-        reporting.enter(trial)
+    def run(self, task: GroupTask) -> str:
+        """Run the user's function; returns how it ended: "done", "stop" or "pause"."""
+        rank, n_ranks = int(self.environment["RANK"]), int(self.environment["WORLD_SIZE"])
+        comm = Communicator(task.memory, rank) if task.memory is not None else None
         try:
-            get(task.loop)(*([] if task.config is None else [task.config]))
-            if info.communicator is not None:  # ranks that had one batch more than others would wait for ever
-                info.communicator.barrier("the end of the function")
-        except StopTrial as stop:
-            return str(stop.args[0])
-        finally:
-            reporting.enter(None)
-            context.enter(None)
-    return "done"
+            return self._run(task, RankInfo(rank, n_ranks, task.n_cpus, comm, task.folder, task.addresses))
+        except BaseException:
+            if comm is not None:
+                comm.abort()
+            raise
 
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+    def _run(self, task: GroupTask, info: RankInfo) -> str:
+        trial = reporting.TrialContext(task.order, task.host, task.config or {})
+        trial.checkpoint()  # on another machine it is fetched here, before the others begin
+        with task.setup(info) if task.setup is not None else nullcontext():
+            context.enter(context.TrainContext(self.environment, trial, info.communicator, task.datasets, task.start))
+            reporting.enter(trial)
+            try:
+                get(task.loop)(*([] if task.config is None else [task.config]))
+                if info.communicator is not None:  # ranks that had one batch more than others would wait for ever
+                    info.communicator.barrier("the end of the function")
+            except StopTrial as stop:
+                return str(stop.args[0])
+        return "done"
