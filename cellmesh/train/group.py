@@ -8,70 +8,28 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ..api import cancel, get_runtime_context, kill, remote
 from ..exceptions import TaskError
+from ..groups.making import group
 from ..groups.ref_group import RefGroup
 from ..objects import get, put
 from ..tune import reporting
 from ..tune.exceptions import StopTrial
-from ..tune.resources import options_of
 from ..waiting import wait
 from .collective import MAX_RANKS, CollectiveMemory
 from .exceptions import GroupBrokenError, RankDiedError, RankFailedError, TrainError
 from .failures import errors_of, first_cause, is_death
 from .layout import places_of, variables
-from .rank import GroupTask, Rank, RankInfo
+from .rank import GroupPlan, GroupTask, Rank
 
 if TYPE_CHECKING:
     from ..groups.actor_group import ActorGroup
     from ..groups.making import Strategy
-    from ..refs import ObjectRef
 
 CAUSE_ENDS_WITHIN_S = 1.0  # a rank that has broken the group
 LEAVES_WITHIN_S = 5.0  # a rank that is interrupted has this long for what it does at its end
-
-
-@dataclass(frozen=True)
-class GroupPlan:
-    """What a group is.
-
-    Attributes
-    ----------
-    name : str
-        The function's.
-    loop : ObjectRef
-        The user's function, which ranks alone open: it may need modules that are slow to import.
-    n_ranks : int
-    bundle : dict of str to float
-        The resources of each rank.
-    shares_memory : bool
-        Whether all ranks must be on one machine. Where they are, they have a communicator.
-    strategy : str
-        How the ranks are spread over machines, as of `placement_group`.
-    setup : callable or None
-        See `rank.GroupTask`.
-    datasets : dict of str to ObjectRef
-    """
-
-    name: str
-    loop: ObjectRef[Callable[..., Any]]
-    n_ranks: int
-    bundle: dict[str, float]
-    shares_memory: bool
-    strategy: str
-    setup: Callable[[RankInfo], AbstractContextManager[None]] | None = None
-    start: Any = None  # the checkpoint to begin from, if there is none of the training's own
-    datasets: dict[str, ObjectRef[Any]] = field(default_factory=dict)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The bundle as options of an actor."""
-        return {"num_cpus": 0, **options_of(self.bundle)}
 
 
 def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
@@ -86,41 +44,34 @@ def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it waits for its turn, as trials do
-        group: ActorGroup[Rank] = remote(**plan.options)(Rank).group(
-            plan.n_ranks, strategy=cast("Strategy", plan.strategy)
-        )
+        ranks = group(remote(**plan.options)(Rank), plan.n_ranks, strategy=cast("Strategy", plan.strategy))
     try:
         with tempfile.TemporaryDirectory(prefix="cellmesh-train-") as folder:
-            words = _watch(*_start(plan, config, group, folder))
+            words = _watch(*_start(plan, config, ranks, folder))
     except BaseException:
-        kill(group)
+        kill(ranks)
         raise
     finally:
-        del group  # for what it has reserved is free when nobody has it, and the frames of an error may be kept
+        del ranks  # for what it has reserved is free when nobody has it, and the frames of an error may be kept
     for word in words:
         if word != "done":
             raise StopTrial(word)
 
 
 def _start(
-    plan: GroupPlan, config: dict[str, Any] | None, group: ActorGroup[Rank], folder: str
+    plan: GroupPlan, config: dict[str, Any] | None, ranks: ActorGroup[Rank], folder: str
 ) -> tuple[RefGroup[str], CollectiveMemory | None]:
     trial = reporting.get_context()
     order, host = trial.handed_on()
-    places = places_of(group)
-    get(group.prepare.scatter(variables(places, trial.attempt - 1, trial.get_trial_name())))
+    places = places_of(ranks)
+    get(ranks.prepare.scatter(variables(places, trial.attempt - 1, trial.get_trial_name())))
     are_here = {place.node for place in places} == {get_runtime_context().get_node_id()}
     shares_memory = plan.shares_memory or (are_here and plan.n_ranks <= MAX_RANKS)
     memory = CollectiveMemory(plan.n_ranks) if shares_memory else None
     addresses = tuple(f"{place.address}:{place.port}" for place in places)
-    n_cpus = plan.bundle.get("CPU", 0)
-    task = put(
-        GroupTask(
-            plan.loop, config, plan.setup, plan.start, n_cpus, order, host, memory, folder, addresses, plan.datasets
-        )
-    )
-    calls = (member.run.options(name=f"{plan.name}[{i}]").remote(task) for i, member in enumerate(group))
-    return RefGroup(calls, group.ranks, plan.name), memory
+    task = put(GroupTask(plan, config, order, host, memory, folder, addresses))
+    calls = (member.run.options(name=f"{plan.name}[{i}]").remote(task) for i, member in enumerate(ranks))
+    return RefGroup(calls, ranks.ranks, plan.name), memory
 
 
 def _watch(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
