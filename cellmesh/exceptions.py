@@ -322,9 +322,23 @@ class GroupMemberDiedError(ActorDiedError):
     cause : BaseException or None
         What its constructor raised, if it did; else the ActorDiedError of the call that it did not serve, if there was
         one.
+
+    Parameters
+    ----------
+    text : str
+    rank : int
+    error : ActorDiedError, optional
+        What it is known by: its cause, or itself where it has none, is the cause.
     """
 
     rank: int = -1
+
+    def __init__(self, text: str = "", *, rank: int = -1, error: ActorDiedError | None = None) -> None:
+        super().__init__(text)
+        self.rank = rank
+        if error is not None:
+            self.cause, self.exit_code = error.cause or error, error.exit_code
+            self.remote_traceback, self.task = error.remote_traceback, error.task
 
 
 class ActorUnavailableError(ActorError):

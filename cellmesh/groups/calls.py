@@ -73,7 +73,7 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
         alive = tuple(rank for rank in self._ranks if not members.is_dead(rank))
         for rank in self._ranks:
             if rank not in alive and answer(members.on_death, "call", len(alive)) == "raise":
-                raise members.death(rank)
+                raise members.died(rank)
         if len(alive) < len(self._ranks):
             which = [self._ranks.index(rank) for rank in alive]
             self._called = alive

@@ -126,9 +126,7 @@ class CurrentGroup:
         return found
 
     def _died(self, rank: int) -> GroupMemberDiedError:
-        error = GroupMemberDiedError(f"member {rank} of the group {self._label} is dead")
-        error.rank = rank
-        return error
+        return GroupMemberDiedError(f"member {rank} of the group {self._label} is dead", rank=rank)
 
     def __repr__(self) -> str:
         where = ", ".join(f"{name}={at}" for name, at in self.coordinates.items())

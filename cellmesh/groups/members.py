@@ -97,23 +97,24 @@ class Members:
         ref = self.handles[rank]._cellmesh_ref
         return ref.client.actor_state(ref) == "dead"
 
-    def death(self, rank: int) -> GroupMemberDiedError:
-        """The error of who needs a member that is dead."""
+    def death(self, rank: int) -> tuple[str, ActorDiedError | None]:
+        """How a member that is dead has died, and what its constructor has failed with, if it has."""
         ref = self.handles[rank]._cellmesh_ref
-        cause = _constructor_error(ref)
-        if cause is not None:
-            words = str(cause)
-        else:
-            death = ref.client.actor_death(ref)
-            words = death_in_words(*death) if death is not None else "it is restarting"
-        error = GroupMemberDiedError(
+        if (error := _constructor_error(ref)) is not None:
+            return str(error), error
+        death = ref.client.actor_death(ref)
+        return death_in_words(*death) if death is not None else "it is restarting", None
+
+    def died(self, rank: int) -> GroupMemberDiedError:
+        """The error of who needs a member that is dead."""
+        words, error = self.death(rank)
+        return GroupMemberDiedError(
             f"member {rank} of the group {self.class_name} is dead: {words}\n\n"
             f"restart({rank}) of the group makes it anew, and a part without it can be called; "
-            'on_death="restart" or "shrink" has the group do without you'
+            'on_death="restart" or "shrink" has the group do without you',
+            rank=rank,
+            error=error,
         )
-        error.rank, error.cause = rank, (cause.cause or cause) if cause is not None else None
-        error.remote_traceback = cause.remote_traceback if cause is not None else ""
-        return error
 
     def restart(self, rank: int) -> ActorHandle[Any]:
         """End a member, if it lives, and make it anew."""

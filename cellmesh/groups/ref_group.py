@@ -137,12 +137,11 @@ def _watching(refs: RefGroup[T], client: Client, timeout: float | None, readonly
         for place, rank in zip(refs._watched, refs.ranks, strict=True):
             row = client.actor(*place)
             if row is not None and row["death"] is not None and row["death"].how != "ended":
-                error = GroupMemberDiedError(
+                raise GroupMemberDiedError(
                     f"member {rank} of the group is dead, and {refs._label} has not ended everywhere: "
-                    f"{death_in_words(*row['death'])}"
+                    f"{death_in_words(*row['death'])}",
+                    rank=rank,
                 )
-                error.rank = rank
-                raise error
 
 
 def _first_death(refs: RefGroup[Any], client: Client) -> GroupMemberDiedError | None:
@@ -158,7 +157,5 @@ def told(value: Any, rank: int, label: str) -> Any:
     """What became of a member's call: its value, or its error, which has the rank if the member has died."""
     if not isinstance(value, ActorDiedError) or isinstance(value, (TaskError, GroupMemberDiedError)):
         return value
-    died = GroupMemberDiedError(f"member {rank} of the group has died, before it had served {label}: {value}")
-    died.rank, died.cause, died.exit_code = rank, value.cause or without_frames(value), value.exit_code
-    died.remote_traceback, died.task = value.remote_traceback, value.task
-    return died
+    text = f"member {rank} of the group has died, before it had served {label}: {value}"
+    return GroupMemberDiedError(text, rank=rank, error=without_frames(value))

@@ -23,24 +23,21 @@ def torch_group(backend: Backend, info: RankInfo) -> Iterator[None]:
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore
 
-    n_threads = torch.get_num_threads()
     # As many as the rank has CPUs, unless the user has said: torch, where it was imported before the fork, did not see.
     given = os.environ.get("OMP_NUM_THREADS", "")
     torch.set_num_threads(int(given) if given.isdecimal() and int(given) else max(1, int(info.n_cpus)))
-    one_machine = os.environ["GROUP_WORLD_SIZE"] == "1"  # whose ranks find each other in a file, which needs no port
-    store = FileStore(os.path.join(info.folder, "store"), info.n_ranks) if one_machine else None
-    if backend == "shared":
-        from . import process_group
-
-        assert info.communicator is not None and store is not None  # such ranks are on one machine
-        process_group.init(info.communicator, store)
-    elif store is not None:
-        dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
-    else:
+    if info.communicator is None:
         dist.init_process_group(backend)
+    else:  # they are on one machine, and find each other in a file, which needs no port
+        store = FileStore(os.path.join(info.folder, "store"), info.n_ranks)
+        if backend == "shared":
+            from . import process_group
+
+            process_group.init(info.communicator, store)
+        else:
+            dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
     try:
         yield
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
-        torch.set_num_threads(n_threads)

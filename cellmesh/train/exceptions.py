@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..exceptions import CellmeshError
+from ..exceptions import CellmeshError, GroupMemberDiedError
 
 if TYPE_CHECKING:
     from ..tune.results import Result
@@ -31,7 +31,7 @@ class GroupBrokenError(TrainError):
     """A rank has left the group, by an error or an interrupt, so a collective cannot be done."""
 
 
-class RankDiedError(GroupBrokenError):
+class RankDiedError(GroupBrokenError, GroupMemberDiedError):
     """The process of a rank died.
 
     Attributes
@@ -42,8 +42,11 @@ class RankDiedError(GroupBrokenError):
         Its process id; 0 where it is not known.
     """
 
-    rank: int = -1
     pid: int = 0
+
+    def __init__(self, text: str = "", *, rank: int = -1, pid: int = 0) -> None:
+        super().__init__(text, rank=rank)
+        self.pid = pid
 
 
 class RankFailedError(TrainError):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..api import nodes
+from ..objects import get
+
+if TYPE_CHECKING:
+    from ..groups.actor_group import ActorGroup
+
+
+LOOPBACK = "127.0.0.1"
 
 
 class Place(NamedTuple):
@@ -16,39 +22,37 @@ class Place(NamedTuple):
 
     node: str  # its id
     address: str
-    port: int  # that was free there a moment ago
+    port: int  # that is free there
 
 
-def here() -> Place:
-    """Where this process is."""
-    mine = next(node for node in nodes() if node["ThisNode"])
-    return Place(
-        mine["NodeID"], mine["Address"].rpartition("://")[2].rpartition(":")[0] or "127.0.0.1", free_ports(1)[0]
-    )
+class Member:
+    """A rank, as a member of an actor group: it says where it is, and is told where it stands among the others."""
+
+    def __init__(self) -> None:
+        self.environment: Mapping[str, str] = {}
+        self._port: socket.socket | None = None
+
+    def place(self) -> Place:
+        """Where this rank is, with a port that is its own until `prepare`."""
+        self._port = socket.socket()
+        self._port.bind(("", 0))
+        mine = next(node for node in nodes() if node["ThisNode"])
+        address = mine["Address"].rpartition("://")[2].rpartition(":")[0]
+        return Place(mine["NodeID"], address or LOOPBACK, self._port.getsockname()[1])
+
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Have these variables, as long as the process lives."""
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+        self.environment = environment
+        os.environ.update(environment)
 
 
-def free_ports(n: int) -> list[int]:
-    """TCP ports that nobody uses just now."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(n)]
-        for listener in listeners:
-            listener.bind(("", 0))
-        return [listener.getsockname()[1] for listener in listeners]
-
-
-@contextmanager
-def variables_set(environment: Mapping[str, str]) -> Iterator[None]:
-    """The process's variables, which are as before afterwards: it runs other tasks then."""
-    before = {name: os.environ.get(name) for name in environment}
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+def places_of(group: ActorGroup[Any]) -> list[Place]:
+    """Where the ranks of a group are; those on one machine need no address that others can reach."""
+    places = get(group.place.remote())
+    return [place._replace(address=LOOPBACK) for place in places] if len({on.node for on in places}) == 1 else places
 
 
 def variables(places: Sequence[Place], n_restarts: int, run_id: str) -> list[dict[str, str]]:

@@ -1,15 +1,16 @@
-"""The task of a rank: what is around the user's function."""
+"""A rank: what is around the user's function. This module runs on the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..objects import get
 from ..tune import reporting
 from ..tune.exceptions import StopTrial
+from ..tune.resources import options_of
 from . import context, layout
 from .collective import CollectiveMemory, Communicator
 
@@ -19,19 +20,54 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class GroupPlan:
+    """What a group is.
+
+    Attributes
+    ----------
+    name : str
+        The function's.
+    loop : ObjectRef
+        The user's function, which ranks alone open: it may need modules that are slow to import.
+    n_ranks : int
+    bundle : dict of str to float
+        The resources of each rank.
+    shares_memory : bool
+        Whether all ranks must be on one machine. Where they are, they have a communicator.
+    strategy : str
+        How the ranks are spread over machines, as of `placement_group`.
+    setup : callable or None
+        A context manager around the function, made with the rank's `RankInfo`: what the framework needs.
+    start : checkpoint or None
+        What the training begins from, until it has a checkpoint of its own.
+    datasets : dict of str to ObjectRef
+    """
+
+    name: str
+    loop: ObjectRef[Callable[..., Any]]
+    n_ranks: int
+    bundle: dict[str, float]
+    shares_memory: bool
+    strategy: str
+    setup: Callable[[RankInfo], AbstractContextManager[None]] | None = None
+    start: Any = None
+    datasets: dict[str, ObjectRef[Any]] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The bundle as options of an actor."""
+        return {"num_cpus": 0, **options_of(self.bundle)}
+
+
+@dataclass(frozen=True)
 class GroupTask:
     """What all ranks of a group are told.
 
     Attributes
     ----------
-    loop : ObjectRef
-        The user's function.
+    plan : GroupPlan
     config : dict or None
         Its argument; None: it takes none.
-    setup : callable or None
-        A context manager around the function, made with the rank's `RankInfo`: what the framework needs.
-    start : checkpoint or None
-        What the training begins from, until it has a checkpoint of its own.
     order, host
         The trial that the group is, as its process was told.
     memory : CollectiveMemory or None
@@ -40,19 +76,15 @@ class GroupTask:
         A folder on this machine for the time of the group.
     addresses : tuple of str
         Of each rank, "host:port".
-    datasets : dict of str to ObjectRef
     """
 
-    loop: ObjectRef[Callable[..., Any]]
+    plan: GroupPlan
     config: dict[str, Any] | None
-    setup: Callable[[RankInfo], AbstractContextManager[None]] | None
-    start: Any
     order: reporting.Order
     host: ActorHandle[Any]
     memory: CollectiveMemory | None
     folder: str
     addresses: tuple[str, ...]
-    datasets: dict[str, ObjectRef[Any]]
 
 
 @dataclass(frozen=True)
@@ -67,39 +99,32 @@ class RankInfo:
     addresses: tuple[str, ...]  # of all ranks, "host:port", each with a port that was free there
 
 
-def run_rank(task: GroupTask, environment: Mapping[str, str], n_cpus: float) -> str:
-    """Run the user's function as a rank; returns how it ended: "done", "stop" or "pause"."""
-    rank = int(environment["RANK"])
-    comm = Communicator(task.memory, rank) if task.memory is not None else None
-    try:
-        return _run(
-            task, environment, RankInfo(rank, int(environment["WORLD_SIZE"]), n_cpus, comm, task.folder, task.addresses)
-        )
-    except BaseException:
-        if comm is not None:
-            comm.abort()
-        raise
+class Rank(layout.Member):
+    """A member of the group that a training is."""
 
-
-def _run(task: GroupTask, environment: Mapping[str, str], info: RankInfo) -> str:
-    trial = reporting.TrialContext(task.order, task.host, task.config or {})
-    trial.checkpoint()  # on another machine it is fetched here, before the others begin
-    setup = task.setup(info) if task.setup is not None else _nothing()
-    with layout.variables_set(environment), setup:
-        context.enter(context.TrainContext(environment, trial, info.communicator, task.datasets, task.start))
-        reporting.enter(trial)
+    def run(self, task: GroupTask) -> str:
+        """Run the user's function; returns how it ended: "done", "stop" or "pause"."""
+        rank, n_ranks = int(self.environment["RANK"]), int(self.environment["WORLD_SIZE"])
+        n_cpus = task.plan.bundle.get("CPU", 0)
+        comm = Communicator(task.memory, rank) if task.memory is not None else None
         try:
-            get(task.loop)(*([] if task.config is None else [task.config]))
-            if info.communicator is not None:  # ranks that had one batch more than others would wait for ever
-                info.communicator.barrier("the end of the function")
-        except StopTrial as stop:
-            return str(stop.args[0])
-        finally:
-            reporting.enter(None)
-            context.enter(None)
-    return "done"
+            return self._run(task, RankInfo(rank, n_ranks, n_cpus, comm, task.folder, task.addresses))
+        except BaseException:
+            if comm is not None:
+                comm.abort()
+            raise
 
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+    def _run(self, task: GroupTask, info: RankInfo) -> str:
+        trial = reporting.TrialContext(task.order, task.host, task.config or {})
+        trial.checkpoint()  # on another machine it is fetched here, before the others begin
+        plan = task.plan
+        with plan.setup(info) if plan.setup is not None else nullcontext():
+            context.enter(context.TrainContext(self.environment, trial, info.communicator, plan.datasets, plan.start))
+            reporting.enter(trial)
+            try:
+                get(plan.loop)(*([] if task.config is None else [task.config]))
+                if info.communicator is not None:  # ranks that had one batch more than others would wait for ever
+                    info.communicator.barrier("the end of the function")
+            except StopTrial as stop:
+                return str(stop.args[0])
+        return "done"

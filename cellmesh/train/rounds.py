@@ -159,12 +159,12 @@ class Rounds:
     def _died(self, pid: int) -> RankDiedError:
         pids = self._memory.pids.tolist()
         who = self._names[pids.index(pid)] if pid and pid in pids else -1
-        error = RankDiedError(
+        return RankDiedError(
             f"{f'rank {who}' if who >= 0 else 'a rank'} (process {pid}) died: {self._what} cannot be done on rank "
-            f"{self._name}"
+            f"{self._name}",
+            rank=who,
+            pid=pid,
         )
-        error.rank, error.pid = who, pid
-        return error
 
     def _disagree(self, lines: bytes) -> None:
         self.leave()

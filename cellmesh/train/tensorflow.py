@@ -13,10 +13,10 @@ TensorFlow itself is imported by the user's function alone. Its ranks speak gRPC
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from . import layout
 from .rank import RankInfo
 from .trainer import Trainer
 
@@ -40,9 +40,9 @@ class TensorflowTrainer(Trainer):
 
 @contextmanager
 def with_tf_config(info: RankInfo) -> Iterator[None]:
-    """The variable for the time of a rank's function."""
-    with layout.variables_set({"TF_CONFIG": tf_config(info.addresses, info.rank)}):
-        yield
+    """The variable, for the function and all that it starts."""
+    os.environ["TF_CONFIG"] = tf_config(info.addresses, info.rank)
+    yield
 
 
 def tf_config(workers: Sequence[str], rank: int) -> str:

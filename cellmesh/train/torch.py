@@ -50,6 +50,7 @@ class TorchTrainer(Trainer):
     """
 
     modules: tuple[str, ...] = (
+        *Trainer.modules,
         "cellmesh.train.process_group",
         "cellmesh.train.torch",
         "torch._dynamo",

@@ -24,8 +24,8 @@ from ..tune.tuner import CheckpointConfig, FailureConfig, RunConfig, Tuner
 from ..util.preloading import preload
 from .collective import MAX_RANKS
 from .exceptions import TrainError, TrainingFailedError
-from .group import GroupPlan, run_group
-from .rank import RankInfo
+from .group import run_group
+from .rank import GroupPlan, RankInfo
 
 LOOP_CONFIG = "train_loop_config"  # Ray's name for the part of a trial's configuration that is the function's argument
 KINDS = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
@@ -94,7 +94,7 @@ class Trainer:
     """
 
     shares_memory: bool = True
-    modules: tuple[str, ...] = ()  # that ranks need and that take long to import
+    modules: tuple[str, ...] = ("cellmesh.train.group",)  # that ranks need, each of which is a new process
 
     def __init__(
         self,
@@ -170,8 +170,7 @@ class Trainer:
 
     def as_trainable(self) -> Callable[[dict[str, Any]], None]:
         """The trainer as a function of a trial's configuration, for a Tuner; which calls this by itself."""
-        if self.modules:
-            preload(*self.modules)
+        preload(*self.modules)
         scaling = self.scaling_config
         plan = GroupPlan(
             name=getattr(self.loop, "__name__", type(self.loop).__name__),

@@ -7,10 +7,11 @@ import dataclasses
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ...exceptions import ActorDiedError, GroupMemberDiedError, TaskError
+from ...exceptions import GroupMemberDiedError
 from ...groups.ref_group import RefGroup
 from ...session.current import current
 from ...submit.actor import call_in_actor
+from ...train.failures import is_death
 from ..cells.analysis.read import Body, CellError
 from ..cells.capture import capture
 from ..cells.events import attach
@@ -56,7 +57,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
     _check(body, namespace, options)
     members = group._cellmesh_members
     if (dead := next((rank for rank in chosen if members.is_dead(rank)), None)) is not None:
-        raise _died(members.death(dead), group.ranks)
+        raise _died(group, dead)
     session = current()
     attach(session)
     there = ranks.left.names(ranks.id, namespace)
@@ -134,26 +135,26 @@ def _bind(ranks: Ranks, body: Body, running: CellInRanks, writes: tuple[str, ...
 def _told(error: Exception, running: CellInRanks, group: ActorGroup[Rank]) -> Exception:
     """The error of the cell; what has become of the other ranks is said under it."""
     rank = next((rank for rank, own in running.errors.items() if own is error), -1)
-    is_death = isinstance(error, ActorDiedError) and not isinstance(error, TaskError)
+    died = is_death(error)
     by_words: dict[str, list[int]] = {}
     for failed, own in running.errors.items():
-        if not (is_death and failed == rank):
+        if not (died and failed == rank):
             by_words.setdefault(error_in_words(own), []).append(failed)
-    if is_death:
+    if died:
         running.note(f"rank {rank} has died")
     for words, some in by_words.items():
         where = running.line_of(getattr(running.errors[some[0]], "remote_traceback", ""), last=True)
         running.note(f"{in_words(sorted(some))} failed{f' in {where}' if where else ''}: {words}")
-    return _died(group._cellmesh_members.death(rank), group.ranks) if is_death else error
+    return _died(group, rank) if died else error
 
 
-def _died(error: GroupMemberDiedError, all_ranks: tuple[int, ...]) -> GroupMemberDiedError:
+def _died(group: ActorGroup[Rank], rank: int) -> GroupMemberDiedError:
     """The error of a rank that is dead, with what can be done."""
-    rest = ",".join(str(rank) for rank in all_ranks if rank != error.rank)
-    found = GroupMemberDiedError(
-        f"rank {error.rank} is dead: {str(error).splitlines()[0].partition(': ')[2]}\n"
-        f"%ranks restart {error.rank} makes it anew, without its variables"
-        + (f"; %%ranks {rest} runs a cell without it" if rest else "")
+    words, error = group._cellmesh_members.death(rank)
+    rest = ",".join(str(other) for other in group.ranks if other != rank)
+    return GroupMemberDiedError(
+        f"rank {rank} is dead: {words.splitlines()[0]}\n%ranks restart {rank} makes it anew, without its variables"
+        + (f"; %%ranks {rest} runs a cell without it" if rest else ""),
+        rank=rank,
+        error=error,
     )
-    found.rank, found.cause = error.rank, error.cause
-    return found

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import builtins
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from ...api import get_gpu_ids
 from ...groups.inside import current_group
-from ...train.layout import Place, here
+from ...train.layout import Member
 from ..cells.task import CellCode, run_in
 from ..cells.task_variables import HARMLESS, bring
 
 GIVEN = frozenset({"rank", "world_size", "local_rank", "device", "barrier"})  # names that each rank has from the start
 
 
-class Rank:
+class Rank(Member):
     """See the module."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.namespace: dict[str, Any] = {"__name__": "__main__", "__doc__": None}
         self.rank = current_group().rank
-
-    def place(self) -> Place:
-        """Where this rank is."""
-        return here()
 
     def prepare(self, environment: Mapping[str, str]) -> None:
         """Have torchrun's variables, and the names that each rank has.
@@ -35,7 +31,7 @@ class Rank:
         environment : mapping
             torchrun's variables, and those of the user.
         """
-        os.environ.update(environment)
+        super().prepare(environment)
         group = current_group()
         self.namespace |= {
             "rank": group.rank,

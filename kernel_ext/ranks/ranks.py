@@ -118,8 +118,9 @@ class Ranks:
             group: ActorGroup[Rank] = rank_class.group(n)
         except ValueError as error:
             raise CellError(f"%ranks {n}: {str(error).removeprefix('group(Rank): ')}") from None
-        places = get(group.place.remote())
-        environments = [of_rank | variables for of_rank in layout.variables(places, 0, uuid.uuid4().hex)]
+        environments = [
+            of_rank | variables for of_rank in layout.variables(layout.places_of(group), 0, uuid.uuid4().hex)
+        ]
         get(group.prepare.scatter(environments))
         self._group, self._environments, self.id = group, environments, uuid.uuid4().hex
 
@@ -135,8 +136,7 @@ class Ranks:
         get(prepared)
 
     def _stop(self) -> None:
-        for handle in self.group:
-            kill(handle)
+        kill(self.group)
         self._group = None
 
     def _table(self) -> Rows:

@@ -10,7 +10,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from ...exceptions import ActorDiedError, TaskCancelledError, TaskError
+from ...exceptions import TaskCancelledError, TaskError
 from ...groups.meeting import meeting_name
 from ...objects import get
 from ...observe.stacks import stack_of
@@ -19,6 +19,7 @@ from ...session.futures import without_frames
 from ...submit.actor import find_actor
 from ...submit.cancel import cancel_task
 from ...train.exceptions import GroupBrokenError
+from ...train.failures import first_cause
 from ...waiting import wait
 from .folding import in_words
 
@@ -66,9 +67,7 @@ class CellInRanks:
     @property
     def first_error(self) -> Exception | None:
         """What the others follow from."""
-        errors = [*self.errors.values()]
-        deaths = (error for error in errors if isinstance(error, ActorDiedError) and not isinstance(error, TaskError))
-        return self._broken or next(deaths, errors[0] if errors else None)
+        return self._broken or (self.errors[first_cause(self.errors)] if self.errors else None)
 
     def wait(self) -> None:
         """Wait for all ranks."""

@@ -188,6 +188,7 @@ def test_a_killed_rank_ends_the_group_which_goes_on_from_its_checkpoint(
         train.Trainer(killed(flag("first"), phase), num_workers=3, config={}, name="dies").fit()
     assert told.value.rank == 1
     assert isinstance(told.value.__cause__, train.RankDiedError)
+    assert isinstance(told.value.__cause__, cm.exceptions.GroupMemberDiedError)
     assert told.value.__cause__.pid > 0
     n_reported = {"beginning": 0, "collective": 3, "report": 3, "after the report": 4, "end": 10}[phase]
     assert told.value.result.metrics.get("training_iteration", 0) in (n_reported, n_reported + (phase == "report"))
