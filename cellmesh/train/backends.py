@@ -14,11 +14,24 @@ if TYPE_CHECKING:
 
 Backend = Literal["shared", "gloo", "nccl"]
 BACKENDS = ("shared", "gloo", "nccl")
+MODULES = ("cellmesh.train.process_group", "torch._dynamo")  # which take long; the last one is for DDP
 
 
 @contextmanager
 def torch_group(backend: Backend, info: RankInfo) -> Iterator[None]:
-    """torch's default process group."""
+    """torch's default process group, for the time of a function."""
+    import torch.distributed as dist
+
+    begin(backend, info)
+    try:
+        yield
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def begin(backend: Backend, info: RankInfo) -> None:
+    """Begin torch's default process group; anew, where there is one."""
     import torch
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore
@@ -26,18 +39,17 @@ def torch_group(backend: Backend, info: RankInfo) -> Iterator[None]:
     # As many as the rank has CPUs, unless the user has said: torch, where it was imported before the fork, did not see.
     given = os.environ.get("OMP_NUM_THREADS", "")
     torch.set_num_threads(int(given) if given.isdecimal() and int(given) else max(1, int(info.n_cpus)))
-    if info.communicator is None:
-        dist.init_process_group(backend)
-    else:  # they are on one machine, and find each other in a file, which needs no port
-        store = FileStore(os.path.join(info.folder, "store"), info.n_ranks)
-        if backend == "shared":
-            from . import process_group
+    # Those on one machine find each other in a file, which needs no port.
+    store = FileStore(os.path.join(info.folder, "store"), info.n_ranks) if info.folder else None
+    if backend == "shared":
+        from . import process_group
 
-            process_group.init(info.communicator, store)
-        else:
-            dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
-    try:
-        yield
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        assert info.communicator is not None and store is not None  # such ranks are on one machine
+        process_group.begin(info.communicator, store)
+        return
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if store is not None:
+        dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
+    else:
+        dist.init_process_group(backend)

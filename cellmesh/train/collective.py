@@ -76,6 +76,15 @@ class CollectiveMemory:
             if source != to
         }
 
+    @property
+    def broken(self) -> bool:
+        """Whether a rank has died or left the group, so that nothing can be done in it any more."""
+        return self.all.barrier.broken
+
+    def waiting(self) -> dict[int, str]:
+        """The ranks that wait in a collective for others, which have not called it yet, and what it is."""
+        return self.all.waiting()
+
     def abort(self) -> None:
         """Break the group, for a rank that cannot come any more: who waits, and who comes, gets a GroupBrokenError."""
         for memory in (self.all, *self.channels.values()):

@@ -256,6 +256,11 @@ class SharedProcessGroup(_ProcessGroup):
         """What torch says of the group."""
         return self._desc
 
+    def renew(self, communicator: Communicator) -> None:
+        """Go on with another communicator, of the same ranks."""
+        self.shutdown()
+        self._comm = communicator
+
     def shutdown(self) -> None:
         """End the threads of messages. The communicator is whose it was made by."""
         for thread in self._threads.values():
@@ -394,9 +399,14 @@ def _refuse(what: str, remedy: str) -> NoReturn:
 _communicator: Communicator | None = None  # of the default group, which is being made
 
 
-def init(communicator: Communicator, store: c10d.Store) -> None:
-    """Make a communicator torch.distributed's default group."""
+def begin(communicator: Communicator, store: c10d.Store) -> None:
+    """Make a communicator torch.distributed's default group. If there is one over shared memory it has this one from
+    then on, so that models which hold it go on with it.
+    """
     global _communicator
+    if isinstance(dist.group.WORLD, SharedProcessGroup):
+        dist.group.WORLD.renew(communicator)
+        return
     _communicator = communicator
     try:
         dist.init_process_group(BACKEND, store=store, rank=communicator.rank, world_size=communicator.n_ranks)
@@ -407,8 +417,8 @@ def init(communicator: Communicator, store: c10d.Store) -> None:
 def _create(store: c10d.Store, rank: int, n_ranks: int, timeout: timedelta) -> SharedProcessGroup:
     if _communicator is None:
         raise RuntimeError(
-            f"init_process_group({BACKEND!r}): the backend is for ranks that a TorchTrainer has started, and it has "
-            "made the group by then. Leave init_process_group out, or call it if not dist.is_initialized()"
+            f"init_process_group({BACKEND!r}): the backend is for ranks that a TorchTrainer or %ranks has started, "
+            "which have the group by then. Leave init_process_group out, or call it if not dist.is_initialized()"
         )
     return SharedProcessGroup(_communicator)
 

@@ -67,13 +67,13 @@ class GroupTask:
     ----------
     plan : GroupPlan
     config : dict or None
-        Its argument; None: it takes none.
+        The function's argument; None: it takes none.
     order, host
         The trial that the group is, as its process was told.
     memory : CollectiveMemory or None
         None: the ranks are not all on one machine.
     folder : str
-        A folder on this machine for the time of the group.
+        A folder for the time of the group; "" where the ranks are not all on one machine.
     addresses : tuple of str
         Of each rank, "host:port".
     """
@@ -95,7 +95,7 @@ class RankInfo:
     n_ranks: int
     n_cpus: float
     communicator: Communicator | None
-    folder: str
+    folder: str  # of this machine, where all ranks are on it; "" otherwise
     addresses: tuple[str, ...]  # of all ranks, "host:port", each with a port that was free there
 
 

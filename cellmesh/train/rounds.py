@@ -58,6 +58,21 @@ class RoundMemory:
         self.headers: NDArray[np.uint8] = arrays["headers"]
         self.pids: NDArray[np.int64] = arrays["pids"]
 
+    def waiting(self) -> dict[int, str]:
+        """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
+        what lies there: ranks do nothing for it.
+        """
+        said = [max(map(_collective, rows)) for rows in self.headers.swapaxes(0, 1)]
+        latest = max(number for number, _ in said)
+        found = {rank: what for rank, (number, what) in enumerate(said) if number == latest}
+        return found if len(found) < len(said) and self.barrier.n_waiting == len(found) else {}
+
+
+def _collective(row: NDArray[np.uint8]) -> tuple[int, str]:
+    """Which of its collectives a header says a rank has called; 0 for none, and for one that is just being written."""
+    number, _, what = row.tobytes().rstrip(b"\0").decode(errors="replace").partition(" ")
+    return int(number) if number.isdecimal() else 0, what
+
 
 class Rounds:
     """A rank's end of the memory. Joins the barrier, which waits for all others.

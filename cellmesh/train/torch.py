@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler
 
-from .backends import BACKENDS, Backend, torch_group
+from .backends import BACKENDS, MODULES, Backend, torch_group
 from .context import get_context
 from .exceptions import TrainError
 from .rank import RankInfo
@@ -49,12 +49,7 @@ class TorchTrainer(Trainer):
         There is no such backend.
     """
 
-    modules: tuple[str, ...] = (
-        *Trainer.modules,
-        "cellmesh.train.process_group",
-        "cellmesh.train.torch",
-        "torch._dynamo",
-    )  # the last one is for DDP
+    modules: tuple[str, ...] = (*Trainer.modules, *MODULES, "cellmesh.train.torch")
 
     def __init__(
         self, train_loop_per_worker: Callable[..., Any], *, backend: Backend = "shared", **others: Any

@@ -127,6 +127,15 @@ def environment(text: str) -> dict[str, str]:
     return found
 
 
+def backend(text: str) -> str:
+    """shared, gloo or nccl."""
+    from ...train.backends import BACKENDS
+
+    if text not in BACKENDS:
+        raise ValueError(f"{text!r} is none of the backends {', '.join(BACKENDS)}")
+    return text
+
+
 # ---- the magics
 
 _PARAMETER = re.compile(r"[^\W\d]\w*=")
@@ -475,11 +484,23 @@ RANKS = Magic(
             "NAME=VALUE",
             environment,
         ),
+        Flag(
+            "--backend",
+            "torch's process group is begun in all ranks: shared (over memory, on one machine), gloo or nccl.",
+            "NAME",
+            backend,
+        ),
     ),
     """
     What is held (--num-cpus, --num-gpus, ...) is for each rank, and reserved for all of them or for none. Without any,
     ranks hold nothing, and there may be more of them than CPUs. They end with the session. A rank that is restarted
     begins without variables.
+
+        %ranks 2 --backend shared
+
+    With --backend, dist.all_reduce and the like, DDP and FSDP work at once. Over "shared" a rank that fails ends the
+    waiting of others in a collective, it is seen who waits for whom in which one, and the group goes on in the next
+    cell.
 """,
 )
 

@@ -58,6 +58,8 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
     members = group._cellmesh_members
     if (dead := next((rank for rank in chosen if members.is_dead(rank)), None)) is not None:
         raise _died(group, dead)
+    if ranks.collectives is not None:
+        ranks.collectives.mend()
     session = current()
     attach(session)
     there = ranks.left.names(ranks.id, namespace)
@@ -78,7 +80,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
         lives_there=tuple(sorted(there)),
     )
     strip = ranks.host.strip(run)
-    running = CellInRanks(group, code.filename, strip)
+    running = CellInRanks(group, code.filename, strip, ranks.collectives)
     with ranks.host.showing(strip):
         try:
             with strip.submitting() if strip is not None else nullcontext():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...api import get_gpu_ids
+from ...api import get_gpu_ids, get_runtime_context
 from ...groups.inside import current_group
 from ...train.layout import Member
 from ..cells.task import CellCode, run_in
 from ..cells.task_variables import HARMLESS, bring
+
+if TYPE_CHECKING:
+    from ...train.backends import Backend
+    from ...train.collective import CollectiveMemory
 
 GIVEN = frozenset({"rank", "world_size", "local_rank", "device", "barrier"})  # names that each rank has from the start
 
@@ -40,6 +44,25 @@ class Rank(Member):
             "device": "cuda" if get_gpu_ids() else "cpu",
             "barrier": group.barrier,
         }
+
+    def join(self, backend: Backend, memory: CollectiveMemory | None, folder: str) -> None:
+        """Have torch's process group.
+
+        Parameters
+        ----------
+        backend : {"shared", "gloo", "nccl"}
+        memory : CollectiveMemory or None
+            Of "shared".
+        folder : str
+            Of this machine, where all ranks are on it; "" otherwise.
+        """
+        from ...train import backends
+        from ...train.collective import Communicator
+        from ...train.rank import RankInfo
+
+        n_cpus = get_runtime_context().get_assigned_resources().get("CPU", 1)
+        communicator = Communicator(memory, self.rank) if memory is not None else None
+        backends.begin(backend, RankInfo(self.rank, current_group().size, n_cpus, communicator, folder, ()))
 
 
 def run_cell_in_rank(rank: Rank, cell: CellCode, *values: Any) -> Any:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ...api import kill
+from ...api import get_runtime_context, kill
 from ...objects import get
 from ...observe.tables import Rows
 from ...session.current import current
 from ...train import layout
+from ...train.backends import MODULES
+from ...util.preloading import preload
 from ..cells.actor import LeftThere
 from ..cells.analysis.read import CellError
 from ..cells.events import attach
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from ...refs import ObjectRef
     from ..cells.host import CellHost
     from ..cells.remote import RemoteCells
+    from .collectives import Collectives
 
 ACTIONS = ("status", "restart", "stop")
 
@@ -38,11 +42,14 @@ class Ranks:
         Which names of the notebook stand for what ranks have.
     id : str
         Of the present ranks, for `left`.
+    collectives : Collectives or None
+        Of torch's process group, where `%ranks` has begun it.
     """
 
     def __init__(self, cells: RemoteCells, host: CellHost) -> None:
         self.cells, self.host, self.left = cells, host, LeftThere()
         self.id = ""
+        self.collectives: Collectives | None = None
         self._group: ActorGroup[Rank] | None = None
         self._environments: list[dict[str, str]] = []
 
@@ -56,7 +63,7 @@ class Ranks:
             There are none.
         """
         if self._group is not None and next(iter(self._group))._cellmesh_ref.client.closed:
-            self._group = None
+            self._group = self.collectives = None
             raise CellError("the ranks have ended with their session, and their variables too: %ranks 4 makes new ones")
         if self._group is None:
             raise CellError("there are no ranks yet: %ranks 4 makes four")
@@ -111,6 +118,9 @@ class Ranks:
                 f"there {'is 1 rank' if there == 1 else f'are {there} ranks'} already: %ranks stop ends them, and "
                 "their variables with them; what cells have returned stays"
             )
+        if options.backend is not None:
+            _check_backend(options)
+            preload(*MODULES)
         attach(current())
         variables = dict(options.env or {})
         rank_class = made_remote(Rank, options_given(options, "actor"))
@@ -118,11 +128,18 @@ class Ranks:
             group: ActorGroup[Rank] = rank_class.group(n)
         except ValueError as error:
             raise CellError(f"%ranks {n}: {str(error).removeprefix('group(Rank): ')}") from None
-        environments = [
-            of_rank | variables for of_rank in layout.variables(layout.places_of(group), 0, uuid.uuid4().hex)
-        ]
+        places = layout.places_of(group)
+        environments = [of_rank | variables for of_rank in layout.variables(places, 0, uuid.uuid4().hex)]
         get(group.prepare.scatter(environments))
+        collectives = None
+        if options.backend is not None:
+            from .collectives import Collectives
+
+            here = {place.node for place in places} == {get_runtime_context().get_node_id()}
+            collectives = Collectives(group, options.backend, here)
+            collectives.begin()
         self._group, self._environments, self.id = group, environments, uuid.uuid4().hex
+        self.collectives = collectives
 
     def _restart(self, text: str) -> None:
         group = self.group
@@ -134,16 +151,25 @@ class Ranks:
         for rank in ranks:
             prepared.append(group.restart(rank).prepare.remote(self._environments[rank]))
         get(prepared)
+        if ranks and self.collectives is not None:
+            self.collectives.begin()
 
     def _stop(self) -> None:
         kill(self.group)
-        self._group = None
+        self._group = self.collectives = None
 
     def _table(self) -> Rows:
         return Rows(
             {"rank": one.rank, "state": one.state, "process": one.pid or None, "node": one.node}
             for one in self.group.members
         )
+
+
+def _check_backend(options: argparse.Namespace) -> None:
+    if find_spec("torch") is None:
+        raise CellError(f"--backend {options.backend} begins torch's process group: pip install 'cellmesh[train]'")
+    if options.backend == "nccl" and not options.num_gpus:
+        raise CellError("--backend nccl is between GPUs, one for each rank: %ranks 2 --backend nccl --gpus 1")
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...groups.actor_group import ActorGroup
     from ...objstore._core import Client
     from ...refs import ObjectRef
+    from .collectives import Collectives
     from .rank import Rank
     from .strip import Strip
 
@@ -45,10 +46,13 @@ class CellInRanks:
     filename : str
         What the cell is compiled with.
     strip : Strip or None
+    collectives : Collectives or None
     """
 
-    def __init__(self, group: ActorGroup[Rank], filename: str, strip: Strip | None) -> None:
-        self._group, self._strip = group, strip
+    def __init__(
+        self, group: ActorGroup[Rank], filename: str, strip: Strip | None, collectives: Collectives | None
+    ) -> None:
+        self._group, self._strip, self._collectives = group, strip, collectives
         self._line = re.compile(rf'File "{re.escape(filename)}", line (\d+)')
         self.calls: dict[int, list[ObjectRef]] = {}
         self.errors: dict[int, Exception] = {}  # in the order in which they have come
@@ -96,31 +100,35 @@ class CellInRanks:
                 self.finished.add(rank)
                 continue
             error = ref.client.get([ref], 0, return_exceptions=True)[0]
-            if not (rank in self._stopped and isinstance(error, TaskCancelledError)):
+            if not (rank in self._stopped and isinstance(error, (TaskCancelledError, GroupBrokenError))):
                 self.errors[rank] = without_frames(error)
         return not self._left
 
     def _look(self, tells: bool) -> None:
         """Interrupt who waits for a rank that will not come, and say who waits for whom."""
         left = set(self._left)  # before the look at who waits: a rank that had ended before that will not come
-        waiting = [rank for rank in self._waiting() if rank in left]
-        absent = [rank for rank in range(len(self._group)) if rank not in waiting]
+        waiting = {place: some for place, ranks in self._waiting().items() if (some := [r for r in ranks if r in left])}
+        absent = [rank for rank in range(len(self._group)) if not any(rank in some for some in waiting.values())]
         if waiting and self.errors:
             failed = next(iter(self.errors))
-            self._stop(waiting, f"interrupted at barrier(): rank {failed} has failed")
+            for place, some in waiting.items():
+                self._stop(some, f"interrupted at {place}: rank {failed} has failed")
         elif waiting and not left.intersection(absent):
             part = [rank for rank in absent if rank in self.calls]
             why = f"{in_words(part)} ended the cell without it" if part else ""
             out = [rank for rank in absent if rank not in self.calls]
             also = f"{in_words(out)} {'does' if len(out) == 1 else 'do'} not run the cell" if out else ""
-            told = f"waited at barrier() for ever: {' and '.join(filter(None, [why, also]))}"
-            self._broken = GroupBrokenError(f"{in_words(waiting)} {told}")
-            self._stop(waiting, told)
+            for place, some in waiting.items():
+                elsewhere = "others wait elsewhere" if len(waiting) > 1 else ""
+                told = f"waited at {place} for ever: {' and '.join(filter(None, [why, also, elsewhere]))}"
+                self._broken = self._broken or GroupBrokenError(f"{in_words(some)} {told}")
+                self._stop(some, told)
         elif waiting and tells and self._strip is not None:
-            self._strip.waits(
-                f"{in_words(waiting)} {'waits' if len(waiting) == 1 else 'wait'} at barrier() for "
-                f"{', '.join(self._where(rank) for rank in absent if rank in left)}"
+            who = " and ".join(
+                f"{in_words(some)} {'waits' if len(some) == 1 else 'wait'} at {place}"
+                for place, some in waiting.items()
             )
+            self._strip.waits(f"{who} for {', '.join(self._where(rank) for rank in absent if rank in left)}")
         elif self._strip is not None:
             self._strip.waits("")
 
@@ -157,11 +165,16 @@ class CellInRanks:
         found = self._line.findall(text)
         return f"line {found[-1 if last else 0]}" if found else ""
 
-    def _waiting(self) -> list[int]:
-        """The ranks that wait at the barrier."""
+    def _waiting(self) -> dict[str, list[int]]:
+        """The ranks that wait for others, by what they wait at."""
+        found: dict[str, list[int]] = {}
+        if self._collectives is not None:
+            for rank, what in self._collectives.waiting().items():
+                found.setdefault(what, []).append(rank)
         member = self._group[0]._cellmesh_blueprint
         meeting = find_actor(current(), meeting_name(member.name, 0), member.namespace)
-        return get(meeting.waiting.remote()) if meeting is not None else []
+        at_barrier = get(meeting.waiting.remote()) if meeting is not None else []
+        return {"barrier()": at_barrier, **found}
 
     def _where(self, rank: int) -> str:
         """A rank and the line in which it is, if that can be found out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.waiting import wait_until
 
 from cellmesh.train.collective import CollectiveMemory, Communicator
 from cellmesh.train.exceptions import CollectiveMismatchError, GroupBrokenError
@@ -278,3 +280,28 @@ def test_bad_input(call: Callable[[Communicator], None], kind: type[Exception], 
     (error,) = ranks(1, call)
     assert isinstance(error, kind)
     assert words in str(error)
+
+
+def test_who_waits_in_which_collective_is_seen_from_outside() -> None:
+    memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            comm.barrier()
+            if rank == 1:
+                may_come.wait()
+            comm.all_reduce(np.ones(200))
+            comm.barrier("the end")
+
+    assert memory.waiting() == {}
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(one, rank) for rank in range(3)]
+        try:
+            wait_until(lambda: memory.waiting() == dict.fromkeys([0, 2], "all_reduce(sum) of float64 (200,)"))
+        finally:
+            may_come.set()
+        for end in ends:
+            end.result()
+    assert memory.waiting() == {} and not memory.broken
+    memory.abort()
+    assert memory.broken

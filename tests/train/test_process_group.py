@@ -199,5 +199,5 @@ def test_what_it_does_not_do_is_refused_by_name(call: Callable[[Any], Any], word
 
 
 def test_the_backend_is_for_ranks_of_a_trainer() -> None:
-    with pytest.raises(RuntimeError, match="it has made the group by then"):
+    with pytest.raises(RuntimeError, match="which have the group by then"):
         dist.init_process_group("shared", store=dist.HashStore(), rank=0, world_size=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.kernels import Kernel, error, plain, reply_of, result, value
+from support.kernels import Kernel, error, reply_of, result, value
+from support.strips import failed, strip, text
 from support.waiting import wait_until
 
 
@@ -16,32 +16,6 @@ def ranks(kernel: Kernel) -> Iterator[Kernel]:
     """A kernel with two ranks."""
     kernel.run("%ranks 2", 60)
     yield kernel
-
-
-def strip(kernel: Kernel, request: str) -> dict[str, Any]:
-    """What is seen in the end of the display under a cell; {} if there is none."""
-    shown: dict[str, dict[str, Any]] = {}
-    for message in list(kernel.messages):
-        if message["msg_type"] in ("display_data", "update_display_data"):
-            content = message["content"]
-            if message["msg_type"] == "update_display_data" and content["transient"]["display_id"] not in shown:
-                continue
-            if message["msg_type"] == "update_display_data" or message["parent_header"].get("msg_id") == request:
-                shown[content["transient"]["display_id"]] = content["data"]
-    assert len(shown) <= 1, "one strip for a cell"
-    return next(iter(shown.values()), {})
-
-
-def text(kernel: Kernel, request: str) -> str:
-    return strip(kernel, request).get("text/plain", "")
-
-
-def failed(kernel: Kernel, code: str) -> tuple[str, str]:
-    """The error of a cell, and what its strip says."""
-    request = kernel.start(code)
-    assert reply_of(kernel, request)["status"] == "error"
-    shown = "\n".join(line for m in kernel.of(request, "error") for line in m["content"]["traceback"])
-    return plain(shown), text(kernel, request)
 
 
 def test_before_there_are_ranks_it_is_said_how_to_make_some(fresh_kernel: Kernel) -> None:

@@ -1,0 +1,98 @@
+"""`%ranks --backend shared` in a real kernel: collectives of torch that can be seen into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.kernels import Kernel, error, result
+from support.strips import failed, text
+from support.waiting import wait_until
+
+pytest.importorskip("torch")  # pip install 'cellmesh[train]'
+
+
+TOTAL = "import torch, torch.distributed as dist\ndef total(x):\n    dist.all_reduce(x)\n    return x"
+SUMS = "%%ranks\ntotal(torch.ones(2) + rank).tolist()"
+SUMMED = "ranks 0-1:\n  [3.0, 3.0]"
+PLACE = "all_reduce(sum) of float32 (2,)"
+
+
+@pytest.fixture(scope="module")
+def ranks(kernel: Kernel) -> Iterator[Kernel]:
+    """A kernel with two ranks that have torch's process group."""
+    kernel.run("%ranks 2 --backend shared", 120)
+    kernel.run(f"%%ranks\n{TOTAL}", 60)
+    yield kernel
+
+
+def test_the_process_group_is_there(ranks: Kernel) -> None:
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+    assert text(ranks, ranks.run("%%ranks\n(dist.get_backend(), torch.get_num_threads())")) == (
+        "ranks 0-1:\n  ('shared', 1)"
+    )
+
+
+def test_a_failure_ends_the_waiting_in_a_collective_and_models_go_on_in_the_next_cell(ranks: Kernel) -> None:
+    ranks.run(
+        "%%ranks\nfrom torch.nn.parallel import DistributedDataParallel\n"
+        "model = DistributedDataParallel(torch.nn.Linear(2, 1))",
+        60,
+    )
+    shown, told = failed(ranks, "%%ranks\nif rank == 1:\n    1 / 0\ntotal(torch.ones(2))")
+    assert "division by zero" in shown
+    assert told.splitlines() == [
+        f"rank 0 interrupted at {PLACE}: rank 1 has failed",
+        "rank 1 failed in line 3: ZeroDivisionError: division by zero",
+    ]
+    trained = ranks.run(
+        "%%ranks\nmodel(torch.ones(1, 2) * (rank + 1)).sum().backward()\nmodel.module.weight.grad.tolist()"
+    )
+    assert text(ranks, trained) == "ranks 0-1:\n  [[1.5, 1.5]]"
+
+
+def test_who_would_wait_for_ever_in_a_collective_is_told_for_whom(ranks: Kernel) -> None:
+    shown, told = failed(ranks, "%%ranks\nif rank == 0: total(torch.ones(2))")
+    assert told == f"rank 0 waited at {PLACE} for ever: rank 1 ended the cell without it"
+    assert f"GroupBrokenError: {told}" in shown
+    shown, told = failed(ranks, "%%ranks\ntotal(torch.ones(2)) if rank else barrier()")
+    assert "rank 0 waited at barrier() for ever: others wait elsewhere" in told
+    assert f"rank 1 waited at {PLACE} for ever: others wait elsewhere" in told
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+
+
+def test_a_rank_that_others_wait_for_in_a_collective_is_named_with_its_line(ranks: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    request = ranks.start(
+        f"%%ranks\nimport os, time\nif rank == 1:\n    while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        "total(torch.ones(2)).tolist()"
+    )
+    waits = f"rank 0 waits at {PLACE} for rank 1 (in line 4)"
+    wait_until(lambda: text(ranks, request) == waits, what="who waits for whom")
+    gate.touch()
+    ranks.wait(request)
+    assert text(ranks, request) == "ranks 0-1:\n  [2.0, 2.0]"
+
+
+def test_a_rank_that_dies_is_brought_back_into_the_group(ranks: Kernel) -> None:
+    shown, told = failed(ranks, "%%ranks\nimport os\nif rank == 1: os._exit(3)\ntotal(torch.ones(2))")
+    assert "rank 1 is dead: its process ended with exit status 3" in shown
+    assert "rank 1 has died" in told
+    assert result(ranks, ranks.run("%ranks restart", 60)).count("alive") == 2
+    ranks.run(f"%%ranks 1\n{TOTAL}")
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+
+
+def test_mistakes_are_told_in_a_sentence(ranks: Kernel) -> None:
+    assert "'mpi' is none of the backends shared, gloo, nccl" in error(ranks, "%ranks 3 --backend mpi")[1]
+    ranks.run("%ranks stop")
+    words = error(ranks, "%ranks 2 --backend nccl")[1]
+    assert "--backend nccl is between GPUs, one for each rank: %ranks 2 --backend nccl --gpus 1" in words
+
+
+def test_gloo(ranks: Kernel) -> None:
+    ranks.run("%ranks 2 --backend gloo", 60)
+    ranks.run(f"%%ranks\n{TOTAL}")
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+    ranks.run("%ranks stop")
