@@ -37,7 +37,7 @@ from .waiting_for import tell_why
 if TYPE_CHECKING:
     from ..objstore._core import Client, Ref
 
-Callback = Callable[[], None]
+Callback = Callable[[], object]
 ENDED = (SessionError, StoreCorruptedError)  # who asked learns which of them from get()
 MOST_CALLERS = 8  # threads; of as many callbacks may each wait for the next one
 IDLE_S = 0.2  # after that these end
