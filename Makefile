@@ -170,7 +170,7 @@ bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .ve
 	$(run) benchmarks/libraries/bench.py $(ARGS)
 
 bench-panel: install-test browser
-	$(py) benchmarks/panel.py $(ARGS)
+	$(run) benchmarks/panel.py $(ARGS)
 
 clean:
 	rm -rf build dist labextension/built labextension/lib kernel_ext/panel/static objstore/core/out $(VENV)/.installed

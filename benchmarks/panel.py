@@ -22,7 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/ui")]
+sys.path[:0] = [str(HERE), str(ROOT / "tests"), str(ROOT / "tests/ui")]
 
 from bench import commit, machine
 from playwright.sync_api import WebSocket

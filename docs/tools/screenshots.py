@@ -55,8 +55,14 @@ import numpy as np
 noise, reached = np.random.default_rng(int(1e6 * lr)), 1 - np.log10(lr / 0.06) ** 2 / 4 - 1 / width
 for epoch in range(1, 25):
     report(accuracy=reached * (1 - 0.8 * np.exp(-epoch * lr * 12)) + noise.normal(scale=0.01))""",
+    """from cellmesh import rl
+for n_steps in (128, 256):
+    algo = rl.PPO("CartPole-v1", num_envs=8, n_steps=n_steps, seed=0)
+    for result in algo.train(until={"episode_return_mean": 475, "timesteps_total": 120_000}):
+        pass
+    algo.close()""",
 ]
-TREE, CARD, MANY, SEARCH = 2, 4, 6, 7
+TREE, CARD, MANY, SEARCH, LEARN = 2, 4, 6, 7, 8
 
 
 def take(lab: Lab, name: str, what: Locator | None = None) -> None:
@@ -114,6 +120,11 @@ def main() -> None:
             panel.root.locator(".cm-trials .cm-list .cm-row").first.click()
             page.mouse.move(10, 10)
             take(lab, "trials", panel.root)
+            lab.run_cell(LEARN)
+            panel.root.get_by_role("tab", name="Learning").click()
+            wait_until(lambda: panel.colours_drawn() > 5, what="curves")
+            page.mouse.move(10, 10)
+            take(lab, "learning", panel.root)
         finally:
             lab.close()
             page.close()

@@ -165,11 +165,11 @@ export function tableOf(runs: LearningRuns, metric: string): Table {
   return {
     items: runs.labels.map(({ run }) => run),
     columns: [
-      { key: 'run', title: __('Run'), grow: 2.2, from: 0, text: run => runName(label(run)), value: run => run },
+      { key: 'run', title: __('Run'), grow: 2, from: 0, text: run => runName(label(run)), value: run => run },
       {
         key: 'state',
         title: __('State'),
-        grow: 0.8,
+        grow: 1.1,
         from: 300,
         text: run => runStateName(label(run).state)
       },
