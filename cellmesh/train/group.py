@@ -70,7 +70,8 @@ def _start(
     memory = CollectiveMemory(plan.n_ranks) if shares_memory else None
     addresses = tuple(f"{place.address}:{place.port}" for place in places)
     task = put(GroupTask(plan, config, order, host, memory, folder if memory is not None else "", addresses))
-    calls = (member.run.options(name=f"{plan.name}[{i}]").remote(task) for i, member in enumerate(ranks))
+    get(ranks.load.remote(task))
+    calls = (member.run.options(name=f"{plan.name}[{i}]").remote() for i, member in enumerate(ranks))
     return RefGroup(calls, ranks.ranks, plan.name), memory
 
 

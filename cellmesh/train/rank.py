@@ -102,27 +102,34 @@ class RankInfo:
 class Rank(layout.Member):
     """A member of the group that a training is."""
 
-    def run(self, task: GroupTask) -> str:
+    def load(self, task: GroupTask) -> None:
+        """Know what to do, and have the checkpoint to go on from, which may lie elsewhere. No rank runs before all have
+        it: the next checkpoint takes its place.
+        """
+        self._task = task
+        self._trial = reporting.TrialContext(task.order, task.host, task.config or {})
+        self._trial.checkpoint()
+
+    def run(self) -> str:
         """Run the user's function; returns how it ended: "done", "stop" or "pause"."""
+        task = self._task
         rank, n_ranks = int(self.environment["RANK"]), int(self.environment["WORLD_SIZE"])
         n_cpus = task.plan.bundle.get("CPU", 0)
         comm = Communicator(task.memory, rank) if task.memory is not None else None
         try:
-            return self._run(task, RankInfo(rank, n_ranks, n_cpus, comm, task.folder, task.addresses))
+            return self._run(RankInfo(rank, n_ranks, n_cpus, comm, task.folder, task.addresses))
         except BaseException:
             if comm is not None:
                 comm.abort()
             raise
 
-    def _run(self, task: GroupTask, info: RankInfo) -> str:
-        trial = reporting.TrialContext(task.order, task.host, task.config or {})
-        trial.checkpoint()  # on another machine it is fetched here, before the others begin
-        plan = task.plan
+    def _run(self, info: RankInfo) -> str:
+        trial, plan, config = self._trial, self._task.plan, self._task.config
         with plan.setup(info) if plan.setup is not None else nullcontext():
             context.enter(context.TrainContext(self.environment, trial, info.communicator, plan.datasets, plan.start))
             reporting.enter(trial)
             try:
-                get(plan.loop)(*([] if task.config is None else [task.config]))
+                get(plan.loop)(*([] if config is None else [config]))
                 if info.communicator is not None:  # ranks that had one batch more than others would wait for ever
                     info.communicator.barrier("the end of the function")
             except StopTrial as stop:
