@@ -337,8 +337,10 @@ class GroupMemberDiedError(ActorDiedError):
         super().__init__(text)
         self.rank = rank
         if error is not None:
-            self.cause, self.exit_code = error.cause or error, error.exit_code
-            self.remote_traceback, self.task = error.remote_traceback, error.task
+            self.cause: BaseException | None = error.cause or error
+            self.exit_code: int = error.exit_code
+            self.remote_traceback: str = error.remote_traceback
+            self.task: int = error.task
 
 
 class ActorUnavailableError(ActorError):
