@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # By how an address begins: "module:attribute" of what makes the engine.
-ENGINES = {"fake:": "cellmesh.engines.fake_engine:served"}
+ENGINES = {"fake:": "cellmesh.engines.fake_engine:served", "ray:": "cellmesh.engines.ray_engine:RayEngine"}
 PROCESS = "cellmesh.engines.process"  # the module that stands for an engine
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 FILE = Path(__file__).parent / "coverage.json"
-ENGINES = {"fake": "fake:"}  # name -> address
+ENGINES = ("fake", "ray")
+HERE = [name for name in ENGINES if name == "fake" or find_spec(name) is not None]  # that can be run here
 # In the order of the table: name -> what a program does.
 CAPABILITIES = {
     "tasks": "tasks, several returns, none",
@@ -46,5 +48,6 @@ def merged(known: Mapping[str, Mapping[str, Mapping[str, str]]], seen: Outcomes)
         of_engine = {name: dict(known.get(engine, {}).get(name, {})) for name in CAPABILITIES}
         for name, tests in seen.get(engine, {}).items():
             of_engine[name] |= tests
-        found[engine] = {name: dict(sorted(tests.items())) for name, tests in of_engine.items() if tests}
+        if any(of_engine.values()):
+            found[engine] = {name: dict(sorted(tests.items())) for name, tests in of_engine.items() if tests}
     return found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
 from types import ModuleType
 from typing import Any
 
@@ -29,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "on_engine" in metafunc.fixturenames:
-        metafunc.parametrize("on_engine", conformance.ENGINES, indirect=True, scope="module")
+        metafunc.parametrize("on_engine", conformance.HERE, indirect=True, scope="module")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,10 +69,25 @@ def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes, made for the tests."""
+    program = [sys.executable, str(Path(__file__).parent / "ray_cluster.py")]
+    with Popen(program, stdin=PIPE, stdout=PIPE, text=True) as cluster:
+        assert cluster.stdin is not None
+        assert cluster.stdout is not None
+        try:
+            yield f"ray:{cluster.stdout.readline().strip()}"
+        finally:
+            cluster.stdin.close()
+            cluster.wait()
+
+
 @pytest.fixture(scope="module")
 def on_engine(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """cellmesh with a session that has nothing but an engine."""
-    cellmesh.init(address=conformance.ENGINES[request.param], object_store_memory=256 << 20)
+    address = request.getfixturevalue("ray_address") if request.param == "ray" else "fake:"
+    cellmesh.init(address=address, object_store_memory=256 << 20)
     cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's
     yield cellmesh
     cellmesh.shutdown()
