@@ -8,5 +8,5 @@ PROCESS = "cellmesh.engines.process"  # the module that stands for an engine
 
 
 def prefix_of(address: str) -> str:
-    """How the address of an engine begins; "": it is none."""
-    return next((prefix for prefix in ENGINES if address.startswith(prefix)), "")
+    """How the address of an engine begins; "": it is none. "ray://" is Ray Client's, which is not spoken here."""
+    return next((prefix for prefix in ENGINES if address.startswith(prefix) and not address.startswith("ray://")), "")

@@ -11,6 +11,7 @@ This module imports Ray late: it is imported in Ray's workers too, and in a proc
 from __future__ import annotations
 
 import itertools
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,8 @@ from .peer import ANY_NUMBER
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
 FIRST_WORKER_S = 120.0  # for the first worker to begin
+PROBE_S = 5.0  # for a connection to an address
+AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
 OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
 OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
 
@@ -148,11 +151,6 @@ class RayEngine:
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
         where = address.removeprefix(PREFIX)
-        if where.startswith("//"):
-            raise EngineUnsupportedError(
-                f'{address!r} is an address of Ray Client, which the engine "ray" does not speak: run this program on '
-                'a machine of the cluster, with address="ray:auto"'
-            )
         try:
             import ray
         except ImportError as error:
@@ -175,13 +173,11 @@ class RayEngine:
         return Facts("ray", {**theirs, "ray": ray.__version__}, context.dashboard_url or "")
 
     def _joined(self, where: str) -> Any:
+        check_listens(where)
         try:
             return self._ray.init(address=where, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=False)
         except (ConnectionError, ValueError) as error:
-            raise EngineUnreachableError(
-                f'no Ray cluster at {PREFIX}{where}: {_first_line(error)}. "ray:auto" is the one of this machine, as '
-                "`ray start` begins it"
-            ) from None
+            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {_first_line(error)}. {AUTO}") from None
         except RuntimeError as error:
             if "ersion" in str(error):
                 raise EngineVersionError(" ".join(str(error).split())) from None
@@ -329,6 +325,16 @@ class RayEngine:
 
     def say(self, worker: str, message: bytes) -> None:
         """Not yet."""
+
+
+def check_listens(where: str) -> None:
+    """See to it that something listens at HOST:PORT: Ray would try for a quarter of an hour."""
+    host, _, port = where.rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+        except OSError as error:
+            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {error}. {AUTO}") from None
 
 
 # ---------------------------------------------------------------- pure

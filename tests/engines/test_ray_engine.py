@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 
 import pytest
 
-from cellmesh.engines.ray_engine import RayEngine, amounts_of, failure_of, version_problem
-from cellmesh.exceptions import EngineUnsupportedError
+from cellmesh.engines.ray_engine import amounts_of, check_listens, failure_of, version_problem
+from cellmesh.exceptions import EngineUnreachableError
 
 HERE = {"Python": "3.11", "cellmesh": "1.0", "cloudpickle": "3.1.2"}
 
@@ -25,23 +26,18 @@ class RayTaskError(RayError):
     cause: BaseException | None = None
 
 
-NAMES = (
-    "TaskCancelledError OutOfMemoryError NodeDiedError ObjectLostError TaskUnschedulableError WorkerCrashedError".split()
-)
-EXCEPTIONS = SimpleNamespace(RayTaskError=RayTaskError, **{name: type(name, (RayError,), {}) for name in NAMES})
+KINDS = {
+    "TaskCancelledError": "cancelled",
+    "OutOfMemoryError": "oom",
+    "NodeDiedError": "node_died",
+    "ObjectLostError": "object_lost",
+    "TaskUnschedulableError": "unschedulable",
+    "WorkerCrashedError": "crashed",
+}
+EXCEPTIONS = SimpleNamespace(RayTaskError=RayTaskError, **{name: type(name, (RayError,), {}) for name in KINDS})
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("TaskCancelledError", "cancelled"),
-        ("OutOfMemoryError", "oom"),
-        ("NodeDiedError", "node_died"),
-        ("ObjectLostError", "object_lost"),
-        ("TaskUnschedulableError", "unschedulable"),
-        ("WorkerCrashedError", "crashed"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_a_failure_of_rays_has_its_kind(name: str, kind: str) -> None:
     error = getattr(EXCEPTIONS, name)("\nwhat Ray says\nat length")
     assert failure_of(EXCEPTIONS, error) == (kind, f"{name}: what Ray says")
@@ -63,6 +59,8 @@ def test_versions_that_differ_are_named_with_the_remedy() -> None:
     assert "`pip install cellmesh==1.0`" in version_problem(HERE, HERE | {"cellmesh": ""})
 
 
-def test_an_address_of_ray_client_is_refused_with_the_way_out() -> None:
-    with pytest.raises(EngineUnsupportedError, match='address="ray:auto"'):
-        RayEngine().connect("ray://head:10001", {}, lambda event: None)
+def test_an_address_where_nothing_listens_is_said_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(EngineUnreachableError, match=r'no Ray cluster at ray:127.*"ray:auto" is the cluster of'):
+            check_listens(f"127.0.0.1:{free.getsockname()[1]}")
