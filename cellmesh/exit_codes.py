@@ -15,8 +15,13 @@ NOT_BEGUN = -3004
 EXITED = 1000  # and the status: the task has called sys.exit
 
 
+UNKNOWN = -1 << 31  # of a worker of an engine, which does not say how it ended
+
+
 def how_it_ended(exit_code: int) -> str:
-    """'was killed by SIGKILL' for -9, 'ended with exit status 3' for 3."""
+    """'was killed by SIGKILL' for -9, 'ended with exit status 3' for 3, 'has died' where it is not known."""
+    if exit_code == UNKNOWN:
+        return "has died"
     if exit_code >= 0:
         return f"ended with exit status {exit_code}"
     try:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
+from ..exit_codes import UNKNOWN
 from ..objstore._core import (
     FAILURE_CANCELLED,
     FAILURE_NODE_DIED,
@@ -431,7 +432,7 @@ class EnginePeer:
         self._drop(call.needs)
 
     def _fail(self, call: Call, kind: FailureKind) -> None:
-        self._end(call, [Value(OBJECT_FAILED, code=CODES[kind])] * call.task.n_returns)
+        self._end(call, [Value(OBJECT_FAILED, code=CODES[kind], detail=UNKNOWN)] * call.task.n_returns)
 
     # ---------------------------------------------------------------- from the engine
     def told(self, event: Event) -> None:
@@ -461,6 +462,10 @@ class EnginePeer:
 
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
         self._tell_news(call, done.run, done.at, done.news)
+        if done.failed and call.is_cancelled:  # by the interrupt
+            self._engine.release(blobs)
+            self._fail(call, "cancelled")
+            return
         new: dict[Key, Key] = {}
         for given in done.made:
             own = self._make(given, blobs, new)

@@ -433,10 +433,9 @@ class Session:
                     del self._last_outputs[next(iter(self._last_outputs))]
         self._heard.notify_all()
 
-    def engine_known(self) -> EngineState | None:
-        """What is known of the engine, once something is; None: the session has ended before."""
-        self._heard.wait_for(lambda: self.engine is not None or self.lost)
-        return self.engine
+    def engine_known(self, timeout: float | None = None) -> bool:
+        """Wait until something is known of the engine, or the session has ended; whether that came in time."""
+        return self._heard.wait_for(lambda: self.engine is not None or self.lost, timeout)
 
     def keep_calls(self, kept: KeptCalls | None) -> None:
         """Have the calls of remote functions noted there from now on; None: nowhere."""

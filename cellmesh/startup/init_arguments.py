@@ -314,7 +314,8 @@ def _as_cluster(address: str) -> str:
     there = CLUSTER_PREFIX + addresses.join(host, addresses.DEFAULT_PORT)
     return (
         f"{there!r}, with the port that `cellmesh start --head` was given there "
-        f"({addresses.DEFAULT_PORT} by default; {port} is Ray's)"
+        f"({addresses.DEFAULT_PORT} by default; {port} is Ray's). A Ray cluster itself is reached from one of its "
+        'machines, by "ray:auto"'
     )
 
 

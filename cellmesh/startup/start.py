@@ -13,6 +13,8 @@ from ..objstore import _core
 from ..session.current import process, refuse_after_fork
 from ..session.session import Config, Session, detached_in_words, sizes_of
 
+PATIENCE_S = 2.0  # to wait for an engine without a word
+
 if TYPE_CHECKING:
     from ..errors.reruns import Reruns
     from ..objstore._core import Client
@@ -59,7 +61,14 @@ def start(config: Config, launched: Launch | None = None) -> Session:
 
 def _see_engine(session: Session) -> None:
     """Wait until the session's engine is there; it is an error if that cannot be."""
-    found = session.engine_known()
+    try:
+        if not session.engine_known(timeout=PATIENCE_S):
+            print(f"cellmesh: waiting for {session.config.cluster} to answer", file=sys.stderr)
+            session.engine_known()
+    except BaseException:  # the stop button: nothing is left that has half begun
+        shutdown()
+        raise
+    found = session.engine
     if found is not None and found.lost:
         from ..errors.engine_limits import lost
 

@@ -194,7 +194,15 @@ PYTHONPATH="$PWD/build/cloudpickle-$1:$PWD/build/dev" "$0" -m pytest -m "not slo
     tests/objstore tests/kernel tests/runtime/tasks
 """
 
+# Ray has an environment of its own, since it asks for other versions of what both need; what tests need is beside it.
+WITH_RAY = """
+make -s .venv-bench-ray/bin/ray &&
+PYTHONPATH="$PWD/build/dev:$("$0" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" \\
+    .venv-bench-ray/bin/python -m pytest --durations=8 -k ray tests/engines
+"""
+
 NIGHTLY = [
+    Kind("ray as an engine", ["sh", "-c", WITH_RAY, sys.executable], 1800, in_tree=True),
     *(
         Kind(
             f"cloudpickle {version or 'of today'}",

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 FILE = Path(__file__).parent / "coverage.json"
-ENGINES = {"fake": "fake:"}  # name -> address
+MACHINES = {"fake": 1, "ray": 2}  # that the tests give it, with as many CPUs each
+HERE = [name for name in MACHINES if name == "fake" or find_spec(name) is not None]  # that can be run here
 # In the order of the table: name -> what a program does.
 CAPABILITIES = {
     "tasks": "tasks, several returns, none",
@@ -42,9 +44,10 @@ def load() -> Outcomes:
 def merged(known: Mapping[str, Mapping[str, Mapping[str, str]]], seen: Outcomes) -> Outcomes:
     """What is known, with what this run has seen."""
     found: Outcomes = {}
-    for engine in ENGINES:
+    for engine in MACHINES:
         of_engine = {name: dict(known.get(engine, {}).get(name, {})) for name in CAPABILITIES}
         for name, tests in seen.get(engine, {}).items():
             of_engine[name] |= tests
-        found[engine] = {name: dict(sorted(tests.items())) for name, tests in of_engine.items() if tests}
+        if any(of_engine.values()):
+            found[engine] = {name: dict(sorted(tests.items())) for name, tests in of_engine.items() if tests}
     return found

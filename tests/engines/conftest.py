@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +20,7 @@ from engines import conformance
 import cellmesh
 from cellmesh.exceptions import EngineUnsupportedError
 
+collect_ignore = [] if "ray" in conformance.HERE else ["test_ray.py"]  # which nightly runs where Ray is
 _seen: conformance.Outcomes = {}
 
 
@@ -29,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "on_engine" in metafunc.fixturenames:
-        metafunc.parametrize("on_engine", conformance.ENGINES, indirect=True, scope="module")
+        engines = getattr(metafunc.module, "ENGINES", conformance.HERE)
+        metafunc.parametrize("on_engine", engines, indirect=True, scope="module")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,10 +73,40 @@ def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
     cloudpickle.unregister_pickle_by_value(module)
 
 
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes, made for the tests."""
+    with ray_cluster() as address:
+        yield address
+
+
+@contextmanager
+def ray_cluster() -> Iterator[str]:
+    """Another one."""
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])])  # `support` is there, too
+    with Popen(
+        [sys.executable, str(here / "ray_cluster.py")],
+        env=os.environ | {"PYTHONPATH": path},
+        stdin=PIPE,
+        stdout=PIPE,
+        text=True,
+    ) as cluster:
+        assert cluster.stdin is not None
+        assert cluster.stdout is not None
+        try:
+            yield f"ray:{cluster.stdout.readline().strip()}"
+        finally:
+            cluster.stdin.close()
+            cluster.wait()
+
+
 @pytest.fixture(scope="module")
-def on_engine(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+def on_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     """cellmesh with a session that has nothing but an engine."""
-    cellmesh.init(address=conformance.ENGINES[request.param], object_store_memory=256 << 20)
+    address = request.getfixturevalue("ray_address") if request.param == "ray" else "fake:"
+    with chdir(tmp_path_factory.mktemp("away")):  # from where workers of Ray import first: not from these sources
+        cellmesh.init(address=address, object_store_memory=256 << 20)
     cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's
     yield cellmesh
     cellmesh.shutdown()

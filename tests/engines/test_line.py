@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from cellmesh.scheduler.cluster.engine import FromEngine, ToEngine
+from cellmesh.scheduler.cluster.engine import EngineDown, FromEngine, ToEngine
 from cellmesh.scheduler.cluster.messages import CHUNK_BYTES, Chunk, Flush, Flushed
 from cellmesh.scheduler.cluster.net.line import Line
 from cellmesh.scheduler.cluster.net.reliable import BUDGET_BYTES, Overrun
+from cellmesh.scheduler.ipc.messages import EngineConfig, SessionConfig
 from cellmesh.scheduler.ipc.transport import ConnectionLost, ProtocolError
+
+from cellmesh.engines import process
+from cellmesh.engines.fake_engine import FakeEngine
+from cellmesh.engines.interface import Event, Facts, Outcome
+from cellmesh.exceptions import EngineError
 
 
 @pytest.fixture
@@ -84,3 +92,32 @@ def test_what_is_no_message_ends_it() -> None:
         with pytest.raises(ProtocolError, match="a message of"):
             line.receive_ready()
     line.close()
+
+
+class Silent(FakeEngine):
+    """Does not find what it looks for, and does not say so."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda data, blobs: Outcome(b""))
+        self.is_over = threading.Event()
+
+    def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
+        self.is_over.wait()
+        raise EngineError("late")
+
+
+def test_an_engine_whose_library_does_not_come_back_is_unreachable(
+    ends: tuple[Line, Line], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CONNECT_S", 0.01)
+    here, there = ends
+    engine = Silent()
+    where = EngineConfig("fake:", "")
+    config = SessionConfig("", "", 0, "", {}, False, [], None, "", "", [], [], engine=where)
+    served = process.EngineProcess(engine, config, there)
+    served.run()
+    engine.is_over.set()
+    for descriptor in (served._wake, served._woken):  # which are the process's, to its end
+        os.close(descriptor)
+    ((message, _),) = here.receive_ready()
+    assert message == EngineDown("fake: does not answer: nothing came for 0.01 s", "unreachable")

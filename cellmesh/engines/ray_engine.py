@@ -1,0 +1,382 @@
+"""Ray as an engine, within its cluster: `init(address="ray:auto")` on one of its machines.
+
+A parcel is a Ray task, `run_parcel`, which runs it in the pocket of its worker; Ray places it, retries it after a
+crash, and keeps what is large: results that are, as returns of that task, which Ray makes again when they are lost.
+What tasks tell that run goes through an actor of the session's, the *office*, which this process asks in a thread of
+its own; a task that is quick has its outcome alone. Public interfaces of Ray alone.
+
+This module imports Ray late: it is imported in Ray's workers too, and in a process that may have no Ray.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pickle import PickleBuffer
+from typing import Any
+
+from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
+from . import pocket
+from .interface import (
+    Blob,
+    Came,
+    Capabilities,
+    Ended,
+    EngineActor,
+    EngineNode,
+    Event,
+    Facts,
+    Failed,
+    FailureKind,
+    Gone,
+    Group,
+    Handle,
+    Lost,
+    NodesChanged,
+    Parcel,
+    Said,
+    Strategy,
+)
+from .peer import ANY_NUMBER
+
+PREFIX = "ray:"
+NODES_S = 2.0  # how often to look which machines there are
+FIRST_WORKER_S = 120.0  # for the first worker to begin
+PROBE_S = 5.0  # for a connection to an address
+AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
+OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
+OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
+
+
+# ---------------------------------------------------------------- in Ray's workers
+class Office:
+    """An actor: takes what is said in pockets until it is fetched."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._said: list[tuple[bytes, asyncio.Event]] = []
+        self._comes = asyncio.Event()
+
+    async def say(self, message: bytes) -> None:
+        """Returns when it was fetched."""
+        import asyncio
+
+        is_taken = asyncio.Event()
+        self._said.append((message, is_taken))
+        self._comes.set()
+        await is_taken.wait()
+
+    async def take(self) -> list[bytes]:
+        """What was said; waits until there is something."""
+        await self._comes.wait()
+        self._comes.clear()
+        said, self._said = self._said, []
+        for _, is_taken in said:
+            is_taken.set()
+        return [message for message, _ in said]
+
+
+def run_parcel(n_results: int, data: bytes, *blobs: Any) -> Any:
+    """A Ray task: runs a parcel, and returns its outcome's data, with refs of what is large beyond `n_results`, and
+    that many that may be."""
+    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], _say)
+    large = [PickleBuffer(one) for one in outcome.large]
+    first: Any = outcome.data
+    if len(large) > n_results:
+        import ray
+
+        first = outcome.data, [ray.put(one) for one in large[n_results:]]
+    if not n_results:
+        return first
+    return [first, *large[:n_results], *[None] * (n_results - len(large))]
+
+
+_office: Any = None
+
+
+def _say(message: bytes) -> bool:
+    global _office
+    import ray
+
+    try:
+        if _office is None:
+            _office = ray.get_actor(OFFICE)
+        ray.get(_office.say.remote(message))
+    except (ValueError, ray.exceptions.RayError):  # it is not there yet, or not any more
+        _office = None
+        return False
+    return True
+
+
+def _looks_at_versions() -> Callable[[], dict[str, str]]:
+    """A Ray task that needs nothing of cellmesh in its worker, which may lack it: it travels by value."""
+
+    def versions() -> dict[str, str]:
+        import sys
+        from importlib import import_module
+
+        found = {"Python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+        for name in ("cellmesh", "cloudpickle"):
+            try:
+                found[name] = str(import_module(name).__version__)
+            except ImportError:
+                found[name] = ""
+        return found
+
+    return versions
+
+
+# ---------------------------------------------------------------- in the engine's process
+class RayEngine:
+    """See above; `interface.Engine`."""
+
+    can: Capabilities = Capabilities(retries=True, cancels_running=True, output=True, nested=True)
+
+    def __init__(self) -> None:
+        self._ray: Any = None
+        self._tell: Callable[[Event], None] = lambda event: None
+        self._numbers = itertools.count(1)
+        self._runs: dict[Handle, list[Any]] = {}  # refs that Ray gives: of the outcome, and of large values
+        self._blobs: dict[Blob, Any] = {}
+        self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
+        self._nodes: list[EngineNode] = []
+        self._closes = threading.Event()
+
+    # ---- connection
+    def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
+        """Begin."""
+        where = address.removeprefix(PREFIX)
+        try:
+            import ray
+        except ImportError as error:
+            raise EngineVersionError(
+                f"this program's Python, {sys.executable}, cannot import ray ({error}): install the version that the "
+                "cluster has"
+            ) from None
+        self._ray, self._tell = ray, tell
+        context = self._joined(where)
+        self._nodes = self._machines()
+        theirs = self._their_versions()
+        if problem := version_problem(_looks_at_versions()(), theirs):
+            raise EngineVersionError(problem)
+        self._run = ray.remote(run_parcel)
+        self._office = (
+            ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=1000).remote()
+        )
+        for work in (self._watch, self._listen):
+            threading.Thread(target=work, name="cellmesh-ray", daemon=True).start()
+        return Facts("ray", {**theirs, "ray": ray.__version__}, context.dashboard_url or "")
+
+    def _joined(self, where: str) -> Any:
+        check_listens(where)
+        try:
+            return self._ray.init(address=where, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=False)
+        except (ConnectionError, ValueError) as error:
+            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {_first_line(error)}. {AUTO}") from None
+        except RuntimeError as error:
+            if "ersion" in str(error):
+                raise EngineVersionError(" ".join(str(error).split())) from None
+            raise EngineUnreachableError(f"{PREFIX}{where}: {_first_line(error)}") from None
+
+    def _their_versions(self) -> dict[str, str]:
+        look = self._ray.remote(_looks_at_versions()).options(num_cpus=0, max_retries=0)
+        try:
+            return self._ray.get(look.remote(), timeout=FIRST_WORKER_S)
+        except self._ray.exceptions.GetTimeoutError:
+            raise EngineUnreachableError(
+                f"Ray is there, but no worker of it has begun within {FIRST_WORKER_S:g} s"
+            ) from None
+        except self._ray.exceptions.RayError as error:
+            raise EngineError(f"Ray cannot run a task: {_first_line(error)}") from None
+
+    def _machines(self) -> list[EngineNode]:
+        return [
+            EngineNode(node["NodeManagerHostname"], amounts_of(node["Resources"]))
+            for node in self._ray.nodes()
+            if node["Alive"]
+        ]
+
+    def _watch(self) -> None:
+        while not self._closes.wait(NODES_S):
+            try:
+                found = self._machines()
+            except Exception as error:  # whatever a client says whose cluster has gone
+                if not self._closes.is_set():
+                    self._tell(Gone(f"Ray does not answer: {_first_line(error)}"))
+                return
+            if found != self._nodes:
+                self._nodes = found
+                self._tell(NodesChanged())
+
+    def _listen(self) -> None:
+        """Fetch what is said in pockets."""
+        while not self._closes.is_set():
+            try:
+                for message in self._ray.get(self._office.take.remote()):
+                    self._tell(Said(message))
+            except self._ray.exceptions.RayError:  # its machine is lost: it begins again on another one
+                self._closes.wait(NODES_S)
+
+    def nodes(self) -> list[EngineNode]:
+        """Its machines."""
+        return self._nodes
+
+    def close(self) -> None:
+        """End."""
+        self._closes.set()
+        if self._ray is not None:
+            self._ray.shutdown()
+
+    # ---- parcels
+    def submit(self, parcel: Parcel) -> Handle:
+        """Have a parcel run."""
+        number = next(self._numbers)
+        blobs = [self._blobs[blob] for blob in parcel.blobs]
+        refs = self._task_for(parcel).remote(parcel.n_results, parcel.data, *blobs)
+        self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
+        refs[0].future().add_done_callback(partial(self._ended, number, parcel.most_runs))
+        return number
+
+    def _task_for(self, parcel: Parcel) -> Any:
+        amounts = dict(parcel.resources)
+        key = (parcel.n_results, parcel.most_runs, *sorted(amounts.items()))
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = self._run.options(
+                name="cellmesh",
+                num_returns=1 + parcel.n_results,
+                max_retries=-1 if parcel.most_runs >= ANY_NUMBER else parcel.most_runs - 1,
+                num_cpus=amounts.pop("CPU", 0),
+                num_gpus=amounts.pop("GPU", 0),
+                memory=amounts.pop("memory", None),
+                resources=amounts,
+            )
+        return task
+
+    def _ended(self, number: Handle, most_runs: int, future: Any) -> None:
+        refs = self._runs.pop(number)
+        if (error := future.exception()) is not None:
+            kind, text = failure_of(self._ray.exceptions, error)
+            self._tell(Failed(number, kind, most_runs, text))
+            return
+        found = future.result()
+        data, more = found if isinstance(found, tuple) else (found, [])
+        blobs: list[Blob] = []
+        for ref in [*refs[1:], *more]:
+            blobs.append(next(self._numbers))
+            self._blobs[blobs[-1]] = ref
+        self._tell(Ended(number, data, blobs))
+
+    def cancel(self, handle: Handle, force: bool) -> None:
+        """End a parcel: one that runs is interrupted."""
+        if (refs := self._runs.get(handle)) is not None:
+            self._ray.cancel(refs[0], force=force)
+
+    # ---- values
+    def put(self, data: bytes | memoryview) -> Blob:
+        """Keep bytes."""
+        number = next(self._numbers)
+        self._blobs[number] = self._ray.put(PickleBuffer(data))
+        return number
+
+    def fetch(self, blob: Blob) -> None:
+        """Get the bytes of a blob."""
+        self._blobs[blob].future().add_done_callback(partial(self._fetched, blob))
+
+    def _fetched(self, blob: Blob, future: Any) -> None:
+        if future.exception() is not None:
+            self._tell(Lost(blob))
+        else:
+            self._tell(Came(blob, memoryview(future.result()).cast("B")))
+
+    def release(self, blobs: Sequence[Blob]) -> None:
+        """These are not needed any more."""
+        for blob in blobs:
+            self._blobs.pop(blob, None)
+
+    # ---- what it does not do yet: `can` says so, and nobody asks
+    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
+        """Not yet."""
+        raise EngineUnsupportedError("Ray's actors are not used yet")
+
+    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
+        """Not yet."""
+        raise EngineUnsupportedError("Ray's actors are not used yet")
+
+    def kill(self, actor: EngineActor, restart: bool) -> None:
+        """Not yet."""
+        raise EngineUnsupportedError("Ray's actors are not used yet")
+
+    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
+        """Not yet."""
+        return None
+
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
+        """Not yet."""
+        raise EngineUnsupportedError("Ray's placement groups are not used yet")
+
+    def unreserve(self, group: Group) -> None:
+        """Not yet."""
+
+    def say(self, worker: str, message: bytes) -> None:
+        """Not yet."""
+
+
+def check_listens(where: str) -> None:
+    """See to it that something listens at HOST:PORT: Ray would try for a quarter of an hour."""
+    host, _, port = where.rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+        except OSError as error:
+            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {error}. {AUTO}") from None
+
+
+# ---------------------------------------------------------------- pure
+def amounts_of(resources: Mapping[str, float]) -> dict[str, float]:
+    """What tasks may ask for, of what Ray says of a machine."""
+    return {
+        name: amount
+        for name, amount in resources.items()
+        if name != "object_store_memory" and not name.startswith("node:")
+    }
+
+
+def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]:
+    """What has become of a parcel by that error of Ray's, and what there is to be said of it."""
+    if isinstance(error, exceptions.RayTaskError) and isinstance(error.cause, BaseException):
+        error = error.cause
+    kinds: list[tuple[Any, FailureKind]] = [
+        (exceptions.TaskCancelledError, "cancelled"),
+        (exceptions.OutOfMemoryError, "oom"),
+        (exceptions.NodeDiedError, "node_died"),
+        (exceptions.ObjectLostError, "object_lost"),
+        (exceptions.TaskUnschedulableError, "unschedulable"),
+        (exceptions.WorkerCrashedError, "crashed"),
+    ]
+    found: FailureKind = next((kind for of, kind in kinds if isinstance(error, of)), "env_failed")
+    return found, _first_line(error)
+
+
+def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """Why what is sent cannot be run there; "" if it can."""
+    for name in OURS:
+        mine, theirs = here.get(name, ""), there.get(name, "")
+        if not theirs:
+            return f"Ray's workers have no {name}: install it there, `pip install {name}=={mine}` in their environment"
+        if mine != theirs and not (name == "cloudpickle" and mine.split(".")[0] == theirs.split(".")[0]):
+            return (
+                f"Ray's workers have {name} {theirs}, and this program has {name} {mine}: what is sent to them would "
+                "not be understood. Use the same version here and there"
+            )
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__

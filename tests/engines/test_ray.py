@@ -1,0 +1,109 @@
+"""What dies and what is stopped on a Ray cluster. Runs where Ray is, see scripts/testing/kinds.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+from engines.conftest import ray_cluster
+from support.flags import Flag
+from support.waiting import wait_until
+
+from cellmesh.exceptions import TaskCancelledError, WorkerCrashedError
+
+ENGINES = ["ray"]
+PATIENCE_S = 60.0
+
+
+def named(name: str) -> list[psutil.Process]:
+    """The processes of that name that this one has begun, or what it has begun has."""
+    return [process for process in psutil.Process().children(recursive=True) if process.name() == name]
+
+
+def test_a_worker_that_dies_is_tried_as_often_as_asked(on_engine: ModuleType, tmp_path: Path) -> None:
+    @on_engine.remote(max_retries=2)
+    def die(folder: Path, n_deaths: int) -> int:
+        n = len(os.listdir(folder))
+        (folder / str(n)).touch()
+        if n < n_deaths:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    (tmp_path / "twice").mkdir()
+    assert on_engine.get(die.remote(tmp_path / "twice", 2), timeout=PATIENCE_S) == 2
+    (tmp_path / "always").mkdir()
+    with pytest.raises(
+        WorkerCrashedError, match="ran the task 'die' has died, and the task has no retries left"
+    ):
+        on_engine.get(die.remote(tmp_path / "always", 9), timeout=PATIENCE_S)
+    assert len(os.listdir(tmp_path / "always")) == 3
+
+
+def test_what_runs_is_interrupted(on_engine: ModuleType, tmp_path: Path) -> None:
+    @on_engine.remote
+    def run(begun: Flag, ended: Flag) -> None:
+        begun.set()
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    @on_engine.remote
+    def one() -> int:
+        return 1
+
+    begun, ended = Flag(tmp_path / "begun"), Flag(tmp_path / "ended")
+    ref = run.remote(begun, ended)
+    begun.wait()
+    on_engine.cancel(ref)
+    with pytest.raises(TaskCancelledError):
+        on_engine.get(ref, timeout=PATIENCE_S)
+    ended.wait()
+    assert on_engine.get([one.remote() for _ in range(4)], timeout=PATIENCE_S) == [1] * 4
+
+
+def test_the_process_that_stands_for_ray_dies(on_engine: ModuleType, tmp_path: Path) -> None:
+    goes_on = Flag(tmp_path / "goes_on")
+
+    @on_engine.remote
+    def wait(n: int) -> int:
+        goes_on.wait()
+        return n
+
+    refs = [wait.remote(n) for n in range(8)]
+    (process,) = wait_until(lambda: named("cellmesh-engine"))
+    process.kill()
+    goes_on.set()
+    assert on_engine.get(refs, timeout=PATIENCE_S) == list(range(8))
+
+
+def test_a_machine_of_ray_is_lost(on_engine: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_engine.shutdown()
+    monkeypatch.chdir(tmp_path)
+    with ray_cluster() as address:
+        on_engine.init(address=address, object_store_memory=256 << 20)
+
+        @on_engine.remote(num_cpus=2)
+        def wait(n: int, begun: Flag, goes_on: Flag) -> int:
+            begun.set()
+            goes_on.wait()
+            return n
+
+        begun = [Flag(tmp_path / f"begun {n}") for n in range(2)]
+        goes_on = Flag(tmp_path / "goes_on")
+        refs = [wait.remote(n, begun[n], goes_on) for n in range(2)]
+        for flag in begun:
+            flag.wait()
+        first, second = sorted(named("raylet"), key=psutil.Process.create_time)[-2:]
+        assert first != second
+        second.kill()
+        goes_on.set()
+        assert on_engine.get(refs, timeout=PATIENCE_S) == [0, 1]
+        wait_until(lambda: on_engine.nodes()[1]["Resources"]["CPU"] == 2, deadline=PATIENCE_S)
+        on_engine.shutdown()

@@ -1,0 +1,66 @@
+"""What the engine "ray" makes of what Ray says; without Ray."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+
+import pytest
+
+from cellmesh.engines.ray_engine import amounts_of, check_listens, failure_of, version_problem
+from cellmesh.exceptions import EngineUnreachableError
+
+HERE = {"Python": "3.11", "cellmesh": "1.0", "cloudpickle": "3.1.2"}
+
+
+def test_amounts_are_what_tasks_may_ask_for() -> None:
+    said = {"CPU": 2.0, "memory": 1e9, "object_store_memory": 1e8, "node:10.0.0.1": 1.0, "node:__internal_head__": 1.0}
+    assert amounts_of(said) == {"CPU": 2.0, "memory": 1e9}
+
+
+class RayError(Exception):
+    pass
+
+
+class RayTaskError(RayError):
+    cause: BaseException | None = None
+
+
+KINDS = {
+    "TaskCancelledError": "cancelled",
+    "OutOfMemoryError": "oom",
+    "NodeDiedError": "node_died",
+    "ObjectLostError": "object_lost",
+    "TaskUnschedulableError": "unschedulable",
+    "WorkerCrashedError": "crashed",
+}
+EXCEPTIONS = SimpleNamespace(RayTaskError=RayTaskError, **{name: type(name, (RayError,), {}) for name in KINDS})
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+def test_a_failure_of_rays_has_its_kind(name: str, kind: str) -> None:
+    error = getattr(EXCEPTIONS, name)("\nwhat Ray says\nat length")
+    assert failure_of(EXCEPTIONS, error) == (kind, f"{name}: what Ray says")
+
+
+def test_the_failure_within_a_task_of_rays_counts() -> None:
+    error = RayTaskError("long")
+    error.cause = ModuleNotFoundError("No module named 'cellmesh'")
+    assert failure_of(EXCEPTIONS, error) == ("env_failed", "ModuleNotFoundError: No module named 'cellmesh'")
+
+
+def test_versions_that_differ_are_named_with_the_remedy() -> None:
+    assert version_problem(HERE, HERE) == ""
+    assert version_problem(HERE, HERE | {"cloudpickle": "3.0.0"}) == ""
+    assert "Ray's workers have cloudpickle 2.2.1" in version_problem(HERE, HERE | {"cloudpickle": "2.2.1"})
+    assert "Ray's workers have Python 3.12, and this program has Python 3.11" in version_problem(
+        HERE, HERE | {"Python": "3.12"}
+    )
+    assert "`pip install cellmesh==1.0`" in version_problem(HERE, HERE | {"cellmesh": ""})
+
+
+def test_an_address_where_nothing_listens_is_said_at_once() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(EngineUnreachableError, match=r'no Ray cluster at ray:127.*"ray:auto" is the cluster of'):
+            check_listens(f"127.0.0.1:{free.getsockname()[1]}")
