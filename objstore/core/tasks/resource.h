@@ -22,7 +22,7 @@ struct resource_shape {
  * a class remembers its shape, or its number: the index, and how often that index was used before. 31 bits. */
 static inline uint32_t resource_number(const struct segment *s, uint32_t index)
 {
-    return (s->classes[index].generation >> 1 << CLASS_BITS | index) & INT32_MAX;
+    return (class_at(s, index)->generation >> 1 << CLASS_BITS | index) & INT32_MAX;
 }
 static inline bool resource_is_used(const struct segment *s, uint32_t index)
 {
