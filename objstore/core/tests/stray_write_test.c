@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "clients/remote_node.h"
+#include "clients/route.h"
 #include "objects/shared_sync.h"
 #include "tasks/task_stream.h"
 
@@ -137,6 +138,12 @@ static void reads(void)
 static void locks(void)
 {
     segment_lock(&s);
+    segment_unlock(&s);
+}
+static void routes(void) /* the agent: tasks that can begin nowhere fail */
+{
+    segment_lock(&s);
+    route_fail(&s, class_small, false);
     segment_unlock(&s);
 }
 static void groups(void)
@@ -341,6 +348,7 @@ static const struct stray {
     STRAYS(function_of_task, works),
     STRAYS(result_of_task, works),
     STRAYS(class_of_task, works),
+    STRAYS(class_of_task, routes),
     STRAYS(n_refs_of_task, works),
     STRAYS(n_returns_of_task, works),
     STRAYS(offset_of_task, works),
