@@ -68,6 +68,10 @@ class Objects:
         """Objects of the peer that have a slot here."""
         return len(self._imports)
 
+    def imports(self) -> list[tuple[int, int]]:
+        """They, as the peer calls them."""
+        return list(self._imports)
+
     # ---- messages and their size
     def begin_message(self) -> None:
         """So many bytes of values go into it."""
