@@ -213,6 +213,10 @@ class Objects:
             origin = self._origin[known]
             self._origin[known] = Told(origin.slot, origin.generation, origin.n + 1)
             return known
+        own = self._peer.actors.at_home((ref.slot, ref.generation))
+        if own is not None:
+            self.resolve_all(ref.value.refs if ref.value is not None else [])  # this node has been told of these
+            return own
         try:
             slot = self._remote_node.create()
         except StoreError as error:
