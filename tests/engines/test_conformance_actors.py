@@ -233,6 +233,52 @@ def test_a_handle_goes_through_tasks_and_actors_and_is_the_same(on_engine: Modul
     assert get(counter.add.remote()) == 1
 
 
+@capability("actors")
+def test_its_own_handle_is_the_one_that_it_has_here(on_engine: ModuleType) -> None:
+    @on_engine.remote(max_restarts=1)
+    class Knows(Counter):
+        def me(self) -> list[Any]:
+            return [on_engine.get_runtime_context().current_actor]
+
+    knows = Knows.remote()
+    (same,) = get(knows.me.remote())
+    assert same == knows
+    with pytest.raises(ActorUnavailableError):
+        get(same.die.remote())
+    pid = get(same.pid.remote())
+    del knows
+    assert get(same.add.remote()) == 1
+    del same
+    wait_until(lambda: not is_there(pid), PATIENCE_S)
+
+
+@capability("actors")
+def test_what_a_call_prints_is_there_before_its_result(
+    on_engine: ModuleType, capfd: pytest.CaptureFixture[str]
+) -> None:
+    @on_engine.remote
+    class Speaks:
+        def __init__(self) -> None:
+            print("it begins")
+
+        def __repr__(self) -> str:
+            return "a speaker"
+
+        def say(self, n: int) -> None:
+            print(f"it says {n}")
+
+    speaks, said = Speaks.remote(), ""
+    get([speaks.say.remote(n) for n in range(2)])
+
+    def is_here() -> bool:
+        nonlocal said
+        said += capfd.readouterr().out
+        return all(f"it {what}" in said for what in ("begins", "says 0", "says 1"))
+
+    wait_until(is_here)
+    assert "(a speaker pid=" in said
+
+
 @capability("actor_calls")
 def test_a_task_calls_an_actor(on_engine: ModuleType) -> None:
     @on_engine.remote
