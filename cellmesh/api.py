@@ -246,6 +246,7 @@ def kill(actor: ActorHandle[Any] | ActorGroup[Any], *, no_restart: bool = True) 
             f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)"
         )
     of = current()
+    of.require_actors("kill()")
     of.note_killed(of.client.kill_actor(actor._cellmesh_ref, no_restart))
 
 

@@ -2,8 +2,8 @@
 tests of all that stands above an engine, and for `init(address="fake:")`, which shows how that looks.
 
 Nothing happens by itself: `work` does what is next, one step at a time, so a test decides when time passes. The faults
-are those that engines have: a worker dies before, while or after it runs a parcel; a machine is lost with what lies on
-it; events come late.
+are those that engines have: a worker, or an actor, dies before, while or after it runs a parcel; a machine
+is lost with what lies on it; events come late.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ import heapq
 import itertools
 import os
 import random
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ..exceptions import EngineUnreachableError, EngineUnsupportedError
 from .interface import (
+    ActorEnded,
     Blob,
     Came,
     Capabilities,
@@ -44,6 +46,22 @@ from .interface import (
 Run = Callable[[bytes, Sequence[Any]], Outcome]
 
 
+class Host(Protocol):
+    """What runs the parcels of one actor."""
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
+        """Run one; None: it has ended."""
+        ...
+
+    def end(self, force: bool) -> None:
+        """End; by `force` now."""
+        ...
+
+
+MakeHost = Callable[[Callable[[int], None]], Host]
+"""Makes one, which calls that with its exit status, or -signal, when it has ended."""
+
+
 @dataclass(frozen=True)
 class Faults:
     """How likely what is, each from 0 to 1. `crash`: that a worker dies, for each run of a parcel, half of them before
@@ -56,10 +74,23 @@ class Faults:
 
 
 @dataclass
+class _Actor:
+    """`number`: its handle, and that of its constructor. `left`: that wait."""
+
+    number: int
+    keeps: Mapping[str, float]
+    host: Host
+    node: EngineNode | None = None
+    left: deque[_Job] = field(default_factory=deque["_Job"])
+    is_constructed: bool = False
+
+
+@dataclass
 class _Job:
     parcel: Parcel
     handle: int
     n_runs: int = 0
+    actor: _Actor | None = None  # whose constructor or call it is
 
 
 class FakeEngine:
@@ -69,6 +100,8 @@ class FakeEngine:
     ----------
     run : callable (data, blobs) -> Outcome
         What runs a parcel in a worker: `pocket.run`, or a test's.
+    host : callable
+        Makes what runs the parcels of an actor; by default they run as others do.
     nodes : sequence of EngineNode
     seed : int
         Of the faults, and of what is late.
@@ -82,7 +115,7 @@ class FakeEngine:
         The virtual clock.
     """
 
-    can: Capabilities = Capabilities(output=True)
+    can: Capabilities = Capabilities(actors=True, output=True)
 
     def __init__(
         self,
@@ -91,6 +124,7 @@ class FakeEngine:
         seed: int = 0,
         faults: Faults = Faults(),
         run_s: float = 0.001,
+        host: MakeHost | None = None,
     ) -> None:
         self._run, self._nodes, self._faults, self._run_s = run, list(nodes), faults, run_s
         self._random = random.Random(seed)
@@ -98,6 +132,8 @@ class FakeEngine:
         self._numbers = itertools.count(1)
         self._queue: deque[_Job] = deque()
         self._running: dict[int, tuple[_Job, EngineNode]] = {}
+        self._host: MakeHost = host or (lambda ended: _Borrowed(run, ended))
+        self._actors: dict[EngineActor, _Actor] = {}
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._blobs: dict[Blob, bytes | None] = {}  # None: lost
         self._used: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
@@ -122,21 +158,17 @@ class FakeEngine:
         """Have a parcel run."""
         with self._changed:
             job = _Job(parcel, next(self._numbers))
-            if not any(_fits(parcel.resources, node.total, {}) for node in self._nodes):
-                self._later(0.0, lambda: self._tell(Failed(job.handle, "unschedulable")))
-            else:
-                self._queue.append(job)
-                self._later(0.0, self._place)
-            self._changed.notify_all()
+            self._enqueue(job)
             return job.handle
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel that has not begun; one that runs goes on."""
         with self._changed:
-            job = next((job for job in self._queue if job.handle == handle), None)
-            if job is not None:
-                self._queue.remove(job)
-                self._end_run(job, "cancelled")
+            for queue in (self._queue, *(actor.left for actor in self._actors.values())):
+                job = next((job for job in queue if job.handle == handle), None)
+                if job is not None:
+                    queue.remove(job)
+                    self._end_run(job, "cancelled")
             self._changed.notify_all()
 
     def put(self, data: bytes | memoryview) -> Blob:
@@ -158,17 +190,36 @@ class FakeEngine:
             for blob in blobs:
                 self._blobs.pop(blob, None)
 
-    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
-        """It has no actors."""
-        raise EngineUnsupportedError("the fake engine has no actors")
+    def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
+        """Have an actor constructed."""
+        with self._changed:
+            number = next(self._numbers)
+            actor = _Actor(number, keeps, self._host(lambda code: self._over(number, "crashed", code)))
+            self._actors[number] = actor
+            self._enqueue(_Job(parcel, number, actor=actor))
+            return number
 
     def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
-        """It has no actors."""
-        raise EngineUnsupportedError("the fake engine has no actors")
+        """Have a call run."""
+        with self._changed:
+            found = self._actors.get(actor)
+            job = _Job(parcel, next(self._numbers), actor=found)
+            if found is None:
+                self._later(0.0, lambda: self._tell(Failed(job.handle, "crashed")))
+            else:
+                found.left.append(job)
+                self._next_call(found)
+            self._changed.notify_all()
+            return job.handle
 
-    def kill(self, actor: EngineActor, restart: bool) -> None:
-        """It has no actors."""
-        raise EngineUnsupportedError("the fake engine has no actors")
+    def kill(self, actor: EngineActor, force: bool) -> None:
+        """End an actor."""
+        with self._changed:
+            found = self._actors.get(actor)
+            if found is not None:
+                if force:
+                    self._over(actor, "crashed", -signal.SIGKILL)
+                found.host.end(force)
 
     def find_actor(self, name: str, namespace: str) -> EngineActor | None:
         """It has no actors."""
@@ -190,7 +241,22 @@ class FakeEngine:
             self._is_closed = True
             self._changed.notify_all()
 
+    def _enqueue(self, job: _Job) -> None:
+        if not any(_fits(job.parcel.resources, node.total, {}) for node in self._nodes):
+            if job.actor is not None:
+                self._actors.pop(job.handle).host.end(True)
+            self._later(0.0, lambda: self._tell(Failed(job.handle, "unschedulable")))
+        else:
+            self._queue.append(job)
+            self._later(0.0, self._place)
+        self._changed.notify_all()
+
     # ---- what happens
+    @property
+    def n_actors(self) -> int:
+        """How many actors there are."""
+        return len(self._actors)
+
     @property
     def blobs(self) -> int:
         """How many it keeps."""
@@ -216,6 +282,11 @@ class FakeEngine:
         """A machine is gone, with what runs there."""
         with self._changed:
             self._nodes = [node for node in self._nodes if node.name != name]
+            for actor in [
+                actor for actor in self._actors.values() if actor.node is not None and actor.node.name == name
+            ]:
+                self._over(actor.number, "node_died", 0)
+                actor.host.end(True)
             for handle, (job, node) in list(self._running.items()):
                 if node.name == name:
                     del self._running[handle]
@@ -235,9 +306,19 @@ class FakeEngine:
         with self._changed:
             while self._queue and (node := self._node_for(self._queue[0].parcel)) is not None:
                 job = self._queue.popleft()
-                self._take(node, job, 1)
-                self._running[job.handle] = job, node
-                self._later(self._run_s, partial(self._execute, job))
+                self._take(node, job.parcel.resources, 1)
+                if job.actor is not None:
+                    job.actor.node = node
+                self._begin(job, node)
+
+    def _begin(self, job: _Job, node: EngineNode) -> None:
+        self._running[job.handle] = job, node
+        self._later(self._run_s, partial(self._execute, job))
+
+    def _next_call(self, actor: _Actor) -> None:
+        runs = any(job.actor is actor for job, _ in self._running.values())
+        if actor.is_constructed and actor.node is not None and actor.left and not runs:
+            self._begin(actor.left.popleft(), actor.node)
 
     def _node_for(self, parcel: Parcel) -> EngineNode | None:
         for node in self._nodes:
@@ -245,9 +326,9 @@ class FakeEngine:
                 return node
         return None
 
-    def _take(self, node: EngineNode, job: _Job, sign: int) -> None:
+    def _take(self, node: EngineNode, amounts: Mapping[str, float], sign: int) -> None:
         used = self._used[node.name]
-        for name, amount in job.parcel.resources.items():
+        for name, amount in amounts.items():
             used[name] = used.get(name, 0.0) + sign * amount
 
     def _execute(self, job: _Job) -> None:
@@ -261,9 +342,23 @@ class FakeEngine:
         if None in blobs:
             self._ended(job, Failed(job.handle, "object_lost", job.n_runs))
             return
-        outcome = None if dies_first else self._run(job.parcel.data, blobs)
+        if job.actor is None:
+            self._go_through(job, None if dies_first else self._run(job.parcel.data, blobs), dies)
+        else:
+            run = job.actor.host.run
+            self._beside(lambda: self._go_through(job, None if dies_first else run(job.parcel.data, blobs), dies))
+
+    def _beside(self, what: Callable[[], None]) -> None:
+        """Do something that may take long, of an actor."""
+        what()
+
+    def _go_through(self, job: _Job, outcome: Outcome | None, dies: bool) -> None:
+        """A run has ended; None: before it had begun."""
         if dies or outcome is None:
-            self._ended(job, None)
+            if job.actor is None:
+                self._ended(job, None)
+            else:
+                self.kill(job.actor.number, True)
             return
         kept: list[int] = []
         with self._changed:
@@ -279,12 +374,44 @@ class FakeEngine:
             found = self._running.pop(job.handle, None)
             if found is None:
                 return
-            self._take(found[1], job, -1)
-            self._later(0.0, self._place)
+            actor, node = job.actor, found[1]
+            if actor is None or not actor.is_constructed:
+                self._take(node, job.parcel.resources, -1)
+                self._later(0.0, self._place)
+            if actor is not None and not actor.is_constructed and isinstance(event, Failed):
+                self._actors.pop(actor.number).host.end(True)
+            elif actor is not None:
+                if not actor.is_constructed:
+                    actor.is_constructed = True
+                    self._take(node, actor.keeps, 1)
+                self._next_call(actor)
             if event is None:
                 self._end_run(job, "crashed")
             else:
                 self._later(0.0, lambda: self._tell(event))
+            self._changed.notify_all()
+
+    def _over(self, number: EngineActor, kind: FailureKind, code: int) -> None:
+        """The process of an actor has ended, and with it its constructor, or its calls."""
+        with self._changed:
+            actor = self._actors.pop(number, None)
+            if actor is None:
+                return
+            begun = [job for job, _ in self._running.values() if job.actor is actor]
+            waiting = [job for job in (*self._queue, *actor.left) if job.actor is actor]
+            self._queue = deque(job for job in self._queue if job.actor is not actor)
+            for job in begun:
+                del self._running[job.handle]
+            for job in (*begun, *waiting):
+                self._later(0.0, partial(self._tell, Failed(job.handle, kind, job.n_runs, code=code)))
+            if actor.is_constructed:
+                left = kind == "crashed" and not code
+                self._later(0.0, partial(self._tell, ActorEnded(number, kind, code, left)))
+            if actor.node is not None:
+                amounts = actor.keeps if actor.is_constructed else begun[0].parcel.resources
+                self._take(actor.node, amounts, -1)
+                self._later(0.0, self._place)
+            self._changed.notify_all()
 
     def _end_run(self, job: _Job, kind: FailureKind) -> None:
         if kind != "cancelled" and self.can.retries and job.n_runs < job.parcel.most_runs:
@@ -298,6 +425,21 @@ def _fits(resources: Mapping[str, float], total: Mapping[str, float], used: Mapp
     return all(amount <= total.get(name, 0.0) - used.get(name, 0.0) + 1e-9 for name, amount in resources.items())
 
 
+class _Borrowed:
+    """What runs an actor's parcels as others are run."""
+
+    def __init__(self, run: Run, ended: Callable[[int], None]) -> None:
+        self._run, self._ended = run, ended
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+        """Run one."""
+        return self._run(data, blobs)
+
+    def end(self, force: bool) -> None:
+        """It has ended."""
+        self._ended(-signal.SIGKILL if force else 0)
+
+
 class _Served(FakeEngine):
     """Works in threads of its own, by pockets: while one runs a parcel, the other tells what becomes of others."""
 
@@ -308,6 +450,10 @@ class _Served(FakeEngine):
             threading.Thread(target=self.serve, name="fake-engine", daemon=True).start()
         return facts
 
+    def _beside(self, what: Callable[[], None]) -> None:
+        """Do something that may take long, of an actor."""
+        threading.Thread(target=what, name="fake-actor", daemon=True).start()
+
     def hear(self, message: bytes) -> bool:
         """A pocket says something."""
         self._tell(Said(message))
@@ -317,6 +463,10 @@ class _Served(FakeEngine):
 def served() -> FakeEngine:
     """The engine of `init(address="fake:")`."""
     from . import pocket
+    from .actor_process import ActorProcess
 
-    engine = _Served(lambda data, blobs: pocket.run(data, blobs, engine.hear))
+    engine = _Served(
+        lambda data, blobs: pocket.run(data, blobs, engine.hear),
+        host=lambda ended: ActorProcess(engine.hear, ended),
+    )
     return engine

@@ -3,7 +3,7 @@
 An engine is somebody else's cluster, Ray's or Dask's, reached by its own public interface. It knows nothing of
 cellmesh's tasks: it is given *parcels*, bytes that a `pocket` in one of its workers runs, and has *blobs*, bytes that
 it keeps. No method blocks: what becomes of a parcel or a blob is told by an event, of which one follows each
-`submit`, `call` and `fetch`. Events may be told from any thread.
+`submit`, `create_actor`, `call` and `fetch`. Events may be told from any thread.
 """
 
 from __future__ import annotations
@@ -42,16 +42,20 @@ class Capabilities:
         It runs a parcel again by itself when the worker has died, at most `Parcel.most_runs` times in all.
     cancels_running, cancels_by_force : bool
         It can interrupt a parcel that runs; it can kill its worker.
-    actors, named_actors, groups, streams, environments, output, nested : bool
-        It has what `create_actor`, `find_actor`, `reserve`, streams of a task, its `runtime_env`, prints, and calls of
-        a task need.
+    actors, concurrent_actors, named_actors, detached_actors : bool
+        It has actors; of them such with several calls at a time; such that are found by name; such that stay when the
+        session has ended.
+    groups, streams, environments, output, nested : bool
+        It has what `reserve`, streams of a task, its `runtime_env`, prints, and calls of a task need.
     """
 
     retries: bool = False
     cancels_running: bool = False
     cancels_by_force: bool = False
     actors: bool = False
+    concurrent_actors: bool = False
     named_actors: bool = False
+    detached_actors: bool = False
     groups: bool = False
     streams: bool = False
     environments: bool = False
@@ -63,6 +67,9 @@ class Capabilities:
         """What calls may ask for and it cannot do, as `limits` calls it."""
         has = {
             limits.ACTORS: self.actors,
+            limits.CONCURRENT_ACTORS: self.concurrent_actors,
+            limits.NAMED_ACTORS: self.named_actors,
+            limits.DETACHED_ACTORS: self.detached_actors,
             limits.GENERATORS: self.streams,
             limits.GROUPS: self.groups,
             limits.ENVIRONMENTS: self.environments,
@@ -124,12 +131,14 @@ class Ended:
 
 @dataclass(frozen=True)
 class Failed:
-    """A parcel has not, or not to its end. `n_runs`: how often it was begun; `text`: what the engine says."""
+    """A parcel has not, or not to its end. `n_runs`: how often it was begun; `text`: what the engine says; `code`: exit
+    status or -signal of its worker, 0: not known."""
 
     handle: Handle
     kind: FailureKind
     n_runs: int = 0
     text: str = ""
+    code: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,11 +165,14 @@ class Said:
 
 @dataclass(frozen=True)
 class ActorEnded:
-    """An actor has ended, for good or to begin again."""
+    """The process of an actor has ended whose constructor had: once of each, whatever its end was. May come before what
+    became of its calls, and its constructor, is told. `code`: exit status or -signal, 0: not known; `has_left`: it has
+    ended itself, and has done what it was there for."""
 
     actor: EngineActor
-    kind: FailureKind
-    restarts: bool
+    kind: FailureKind = "crashed"
+    code: int = 0
+    has_left: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,16 +228,19 @@ class Engine(Protocol):
         """These are not needed any more, once what was submitted with them has ended."""
         ...
 
-    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
-        """Have an actor constructed by a parcel."""
+    def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
+        """Have a parcel, a constructor, run in a process of its own, which is not begun again. As `submit`, with the
+        actor in place of the handle; it has `parcel.resources` set aside, and from then on `keeps`. A constructor that
+        has raised has run: the process is there until `kill`."""
         ...
 
     def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
-        """Have a parcel run in the actor's process, behind those before it. As `submit`."""
+        """Have a parcel run in the actor's process, behind those before it. As `submit`; what its end has ended has
+        failed as "crashed", "oom" or "node_died", with `n_runs` 0 if it had not begun for certain."""
         ...
 
-    def kill(self, actor: EngineActor, restart: bool) -> None:
-        """End an actor's process; `restart`: it may begin again."""
+    def kill(self, actor: EngineActor, force: bool) -> None:
+        """End an actor's process; not by `force`: as a program ends, once its calls have."""
         ...
 
     def find_actor(self, name: str, namespace: str) -> EngineActor | None:

@@ -6,7 +6,8 @@ the engine and are fetched when they are read. Pure: `receive` takes what the ag
 messages go out through `send`, calls through the engine, and neither waits.
 
 A task waits here until all is known that it refers to, and what that refers to, since its pocket can ask nobody.
-Whatever is told of is let go of with the last task that needs it, functions after `KEEP_FUNCTION_S`.
+Whatever is told of is let go of with the last task that needs it, functions after `KEEP_FUNCTION_S`. Calls of an actor
+go to the engine in the order in which they came: one that waits holds back those behind it; see `actors`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
-from ..exceptions import EngineError, EngineUnsupportedError
-from ..exit_codes import UNKNOWN
+from ..exceptions import EngineError, EngineUnsupportedError, ObjectLostError
 from ..objstore._core import (
+    ACTOR_FLAG_ORDERED,
     FAILURE_CANCELLED,
     FAILURE_NODE_DIED,
     FAILURE_OBJECT_LOST,
@@ -46,7 +47,8 @@ from ..scheduler.cluster.messages import (
     Told,
     Value,
 )
-from .interface import Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .actors import Actors, Living, how_it_ended
+from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
 KEEP_FUNCTION_S = 60.0
@@ -103,7 +105,7 @@ class Call(Struct):
     """A task of home's."""
 
     task: Task
-    needs: list[Key]  # objects that it holds: function first
+    needs: list[Key]  # objects that it holds: function first, then its refs, then those of the actor that it makes
     missing: set[Key]
     handle: Handle | None = None
     n_runs: int = 0
@@ -148,6 +150,7 @@ class EnginePeer:
         self._n_own = 0
         self._calls: dict[int, Call] = {}
         self._numbers: dict[Handle, int] = {}
+        self._actors = Actors()
         self._functions: set[Key] = set()
         self._wants: list[Told] = []
         self._known: deque[Object] = deque()
@@ -180,6 +183,8 @@ class EnginePeer:
             case messages.Want(objects):
                 found = [self._own_of(told.slot, told.generation) for told in objects]
                 self._send(messages.Sealed([Ref(*own.key, value=self._told_value(own)) for own in found]), None)
+            case messages.Kill():
+                self._kill(message)
             case messages.Cancel(numbers):
                 self._cancel(numbers)
             case messages.GiveBack(numbers):
@@ -191,7 +196,7 @@ class EnginePeer:
             case messages.Find(number):
                 self._send(messages.Found(number), None)
             case _:
-                pass  # of streams, actors and groups, of which there are none
+                pass  # of streams and groups, of which there are none
         self._proceed()
         if self._wants:
             wants, self._wants = self._wants, []
@@ -200,21 +205,31 @@ class EnginePeer:
     def _begin(self, task: Task) -> None:
         if task.number in self._calls:
             raise Fault(f"task {task.number} comes twice")
-        needs = [self._resolve(ref) for ref in (task.function, *task.refs)]
+        refs = [task.function, *task.refs]
+        if task.creates is not None:
+            refs += task.creates.refs
+        if task.checkpoint is not None:
+            refs.append(task.checkpoint)
+        needs = [self._resolve(ref) for ref in refs]
         self._hold(needs)
         self._functions.add(needs[0])
+        living = self._called(task)
+        if living is not None and living.end is not None:
+            self._drop(needs)
+            return  # home knows by now
         call = self._calls[task.number] = Call(task, needs, set())
         if lacks := _lacking(task, self._engine):
             self._refuse(call, lacks)
         else:
+            if living is not None:
+                living.line.append(task.number)
             self._wait_for(call, needs)
-            if not call.missing:
-                self._submit(call)
+            self._go_on(call)
 
     def _refuse(self, call: Call, what: str) -> None:
         self._raise(call, EngineUnsupportedError(limits.unsupported(self._name, what)))
 
-    def _raise(self, call: Call, error: EngineError) -> None:
+    def _raise(self, call: Call, error: Exception) -> None:
         data = self._error_bytes(error)
         self._end(call, [Value(OBJECT_ERROR, len(data), data)] * call.task.n_returns)
 
@@ -329,8 +344,7 @@ class EnginePeer:
                 if call is not None:
                     call.missing.discard(thing.key)
                     self._wait_for(call, thing.refs)
-                    if not call.missing:
-                        self._submit(call)
+                    self._go_on(call)
 
     # ---- letting go
     def _hold(self, keys: Iterable[Key]) -> None:
@@ -390,19 +404,31 @@ class EnginePeer:
             if thing.blob is not None:
                 call.blobs.append(thing.blob)
         function, *refs = (Ref(*key) for key in call.needs)
+        more = refs[len(task.refs) :]
         left = task.max_retries - call.n_runs if task.max_retries >= 0 else -1
-        sent = replace(task, function=function, refs=refs, max_retries=left)
+        sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=left)
+        living = self._called(task)
+        if task.creates is not None:
+            checkpoint = more.pop() if task.checkpoint is not None else None
+            sent = replace(sent, creates=replace(task.creates, refs=more), checkpoint=checkpoint)
+        elif living is not None:
+            sent = replace(sent, actor=Ref(*living.name, yours=True))
         work = Work(self._session, self._namespace, sent, given)
         by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
-        call.handle = self._engine.submit(
-            Parcel(
-                encode(work),
-                call.blobs,
-                {name: amount / RESOURCE_UNIT for name, amount in task.demand.items()},
-                1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
-                task.n_returns,
-            )
+        parcel = Parcel(
+            encode(work),
+            call.blobs,
+            _in_units(task.demand),
+            1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
+            task.n_returns,
         )
+        if task.creates is not None:
+            call.handle = self._engine.create_actor(parcel, _in_units(task.hold))
+        elif living is not None:
+            call.handle = self._engine.call(living.actor, parcel)
+            living.given.add(task.number)
+        else:
+            call.handle = self._engine.submit(parcel)
         self._numbers[call.handle] = task.number
 
     def _cancel(self, numbers: Iterable[int]) -> None:
@@ -410,29 +436,124 @@ class EnginePeer:
             call = self._calls.get(number)
             if call is None or call.is_cancelled:
                 continue
-            call.is_cancelled = True
-            if call.handle is None:
-                self._fail(call, "cancelled")
-            else:
-                self._engine.cancel(call.handle, False)
+            self._cancel_call(call)
+
+    def _cancel_call(self, call: Call) -> None:
+        call.is_cancelled = True
+        if call.handle is None:
+            self._fail(call, "cancelled")
+        elif call.task.creates is not None:
+            self._engine.kill(call.handle, True)
+        else:
+            self._engine.cancel(call.handle, False)
 
     def _give_back(self, numbers: Iterable[int]) -> None:
         """What the engine has been given stays there: it may have begun."""
-        waiting = [number for number in numbers if number in self._calls and self._calls[number].handle is None]
+        found = [self._calls[number] for number in numbers if number in self._calls]
+        self._return([call.task.number for call in found if call.handle is None and call.task.actor is None])
+
+    def _return(self, waiting: list[int]) -> None:
         for number in waiting:
             self._drop(self._calls.pop(number).needs)
         if waiting:
             self._send(messages.Returned(waiting), None)
 
-    def _end(self, call: Call, values: list[Value], done: Done | None = None) -> None:
-        del self._calls[call.task.number]
+    def _end(self, call: Call, values: list[Value], done: Done | None = None, constructed: Ref | None = None) -> None:
         failed = done is None or done.failed
         times = (done.pid, done.waited, done.ran) if done is not None else (0, 0, 0)
-        self._send(messages.Results([Result(call.task.number, int(failed), values, None, *times)]), None)
-        self._drop(call.needs)
+        self._send(messages.Results([Result(call.task.number, int(failed), values, constructed, *times)]), None)
+        self._take_out(call)
 
-    def _fail(self, call: Call, kind: FailureKind) -> None:
-        self._end(call, [Value(OBJECT_FAILED, code=CODES[kind], detail=UNKNOWN)] * call.task.n_returns)
+    def _take_out(self, call: Call) -> None:
+        """Nothing more is to be told of it."""
+        number, living = call.task.number, self._called(call.task)
+        del self._calls[number]
+        self._drop(call.needs)
+        if living is not None:
+            living.given.discard(number)
+            if number in living.line:
+                living.line.remove(number)
+            self._advance(living)
+
+    def _fail(self, call: Call, kind: FailureKind, code: int = 0) -> None:
+        detail = how_it_ended(kind, code) if kind == "crashed" or call.task.creates is not None else 0
+        self._end(call, [Value(OBJECT_FAILED, code=CODES[kind], detail=detail)] * call.task.n_returns)
+
+    # ---- actors
+    def _called(self, task: Task) -> Living | None:
+        """The actor that a task is a call of, if it is one."""
+        if task.actor is None:
+            return None
+        living = self._actors.get((task.actor.slot, task.actor.generation))
+        if living is None:
+            raise Fault(f"it calls object {task.actor.slot}, which is no actor here")
+        return living
+
+    def _go_on(self, call: Call) -> None:
+        """Submit it, if nothing is missing and it is its turn."""
+        if (living := self._called(call.task)) is not None:
+            self._advance(living)
+        elif not call.missing:
+            self._submit(call)
+
+    def _advance(self, living: Living) -> None:
+        """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
+        while living.end is None and living.line and not self._calls[living.line[0]].missing:
+            self._submit(self._calls[living.line.popleft()])
+        if living.end is None or living.given or living.is_told:
+            return
+        living.is_told = True
+        for number in living.line:  # home lets them stand in line again, as all of which it does not hear
+            self._drop(self._calls.pop(number).needs)
+        living.line.clear()
+        self._keep(living, [])
+        end = living.end
+        code, for_good = how_it_ended(end.kind, end.code, end.has_left), end.has_left
+        self._send(messages.ActorEnded(Told(*living.key), code, for_good, living.begun), None)
+
+    def _constructed(self, call: Call, done: Done) -> Living | None:
+        """A constructor has run; None: it has made no actor."""
+        task, actor = call.task, call.handle
+        assert task.creates is not None
+        assert actor is not None
+        if done.failed or done.actor is None:
+            self._actors.failed(actor)
+            self._engine.kill(actor, True)
+            return None
+        inner = call.needs[1 + len(task.refs) :][: len(task.creates.refs)]
+        own = self._new(replace(task.creates, refs=[Ref(*key) for key in inner]), None)
+        own.n_told = 1
+        return self._actors.begin(own.key, done.actor, actor)
+
+    def _keep(self, living: Living, keys: Iterable[Key]) -> None:
+        """It refers to these, of what it was given, and to no others."""
+        kept = {key for key in keys if key in self._objects or key in self._own}
+        self._hold(kept - living.kept)
+        before, living.kept = living.kept, kept
+        self._drop(before - kept)
+
+    def _kill(self, kill: messages.Kill) -> None:
+        if kill.actor is not None:
+            own = self._own_of(kill.actor.slot, kill.actor.generation)
+            if (living := self._actors.get(own.key)) is not None and living.end is None:
+                self._engine.kill(living.actor, True)
+        elif (call := self._calls.get(kill.number)) is not None and call.task.creates is not None:
+            if call.handle is None:
+                self._return([kill.number])
+            else:
+                self._cancel_call(call)
+
+    def _actor_ended(self, event: ActorEnded) -> None:
+        living = self._actors.ended(event, event.actor in self._numbers)
+        if living is not None:
+            self._advance(living)
+
+    def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
+        living = self._called(call.task)
+        assert living is not None
+        if n_runs:
+            living.begun.append(call.task.number)
+        self._take_out(call)
 
     # ---------------------------------------------------------------- from the engine
     def told(self, event: Event) -> None:
@@ -440,12 +561,14 @@ class EnginePeer:
         match event:
             case Ended(handle, data, blobs):
                 self._ended(self._calls[self._numbers.pop(handle)], decode_done(data), list(blobs))
-            case Failed(handle, kind, n_runs, text):
-                self._failed(self._calls[self._numbers.pop(handle)], kind, n_runs, text)
+            case Failed(handle):
+                self._failed(self._calls[self._numbers.pop(handle)], event)
             case Said(message):
                 progress = decode_progress(message)
                 if (call := self._calls.get(progress.number)) is not None:
                     self._tell_news(call, progress.run, progress.at, progress.news)
+            case ActorEnded():
+                self._actor_ended(event)
             case Came(blob, data):
                 self._came(blob, data)
             case Lost(blob):
@@ -467,26 +590,52 @@ class EnginePeer:
             self._fail(call, "cancelled")
             return
         new: dict[Key, Key] = {}
+        if (living := self._called(call.task)) is not None:
+            new[living.name] = living.key
         for given in done.made:
             own = self._make(given, blobs, new)
             new[given.slot, given.generation] = own.key
         values: list[Value] = []
         for given in done.values:
             if given.blob < 0:
-                values.append(replace(given.value, refs=[self._tell(_named(ref, new)) for ref in given.value.refs]))
+                values.append(
+                    replace(given.value, refs=[self._tell(self._named(ref, new)) for ref in given.value.refs])
+                )
             else:
                 own = self._make(given, blobs, new)
                 values.append(replace(self._told_value(own), there=Ref(*own.key)))
                 own.n_told += 1
-        self._end(call, values, done)
+        saved = self._tell(new[done.saved]) if done.saved is not None else None
+        constructed = None
+        if call.task.creates is not None and (living := self._constructed(call, done)) is not None:
+            constructed = Ref(*living.key)
+        if living is not None:
+            self._keep(living, done.kept)
+        self._end(call, values, done, constructed)
+        if living is not None and saved is not None:
+            self._send(messages.Checkpoint(Told(*living.key), saved), None)
+        if constructed is not None and living is not None:
+            self._advance(living)
 
     def _make(self, given: Given, blobs: list[Blob], new: dict[Key, Key]) -> Own:
+        refs = [Ref(*self._named(ref, new)) for ref in given.value.refs]
+        return self._new(replace(given.value, refs=refs), blobs[given.blob] if given.blob >= 0 else None)
+
+    def _named(self, ref: Ref, new: dict[Key, Key]) -> Key:
+        """What a pocket refers to: what it was given, by that name, or what it has made."""
+        key = ref.slot, ref.generation
+        if not ref.yours:
+            return new[key]
+        if key not in self._objects and key not in self._own:  # it was given to an earlier task, which has kept it
+            return self._new(Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST), None).key
+        return key
+
+    def _new(self, value: Value, blob: Blob | None) -> Own:
+        """An object of the engine's. `value`: with its refs as they are known here."""
         self._n_own += 1
         key = self._n_own % OWN, OWN + self._n_own // OWN
-        keys = [_named(ref, new) for ref in given.value.refs]
-        value = replace(given.value, refs=[Ref(*inner) for inner in keys])
-        own = self._own[key] = Own(key, value, blobs[given.blob] if given.blob >= 0 else None)
-        self._hold(keys)
+        own = self._own[key] = Own(key, value, blob)
+        self._hold((ref.slot, ref.generation) for ref in value.refs)
         return own
 
     def _tell(self, key: Key) -> Ref:
@@ -499,16 +648,24 @@ class EnginePeer:
     def _told_value(self, own: Own) -> Value:
         return replace(own.value, refs=[self._tell((ref.slot, ref.generation)) for ref in own.value.refs])
 
-    def _failed(self, call: Call, kind: FailureKind, n_runs: int, text: str) -> None:
-        call.n_runs += n_runs
+    def _failed(self, call: Call, failed: Failed) -> None:
+        kind, text = failed.kind, failed.text
+        call.n_runs += failed.n_runs
         call.handle = None
+        if call.task.actor is not None and kind in RERUN:
+            self._ended_with_its_actor(call, failed.n_runs)
+            return
+        if call.task.creates is not None:
+            self._actors.failed(failed.handle)
         again = call.task.max_retries < 0 or call.n_runs <= call.task.max_retries
         if kind in RERUN and again and not call.is_cancelled:
             self._submit(call)
         elif kind == "env_failed":
             self._raise(call, EngineError(f"no worker of {self._name} can run this task: {text}"))
+        elif call.task.creates is not None and kind not in RERUN:  # it would not be otherwise another time
+            self._raise(call, _not_constructed(self._name, kind, text))
         else:
-            self._fail(call, kind)
+            self._fail(call, kind, failed.code)
 
     # ---- what home reads of the engine's
     def _own_of(self, slot: int, generation: int) -> Own:
@@ -559,26 +716,37 @@ class EnginePeer:
         if own.n_told or own.users:
             return []
         del self._own[own.key]
+        kept: set[Key] = set()
+        if (living := self._actors.forget(own.key)) is not None and living.end is None:
+            self._engine.kill(living.actor, False)
+            kept = living.kept
         if own.blob is not None:
             self._of_blob.pop(own.blob, None)
             self._engine.release([own.blob])
-        return [(ref.slot, ref.generation) for ref in own.value.refs]
-
-
-def _named(ref: Ref, new: dict[Key, Key]) -> Key:
-    """What a pocket refers to: what it was given, by that name, or what it has made."""
-    key = ref.slot, ref.generation
-    return key if ref.yours else new[key]
+        return [*kept, *((ref.slot, ref.generation) for ref in own.value.refs)]
 
 
 def _lacking(task: Task, engine: Engine) -> str:
     """What a task wants that the engine cannot do; "" if it can."""
+    actor = task.creates.actor if task.creates is not None else None
     wanted = {
-        limits.ACTORS: task.creates is not None or task.actor is not None,
+        limits.ACTORS: actor is not None,
+        limits.CONCURRENT_ACTORS: actor is not None and (actor.concurrency > 1 or not actor.flags & ACTOR_FLAG_ORDERED),
         limits.GENERATORS: task.stream >= 0,
         limits.GROUPS: task.bundle is not None,
     }
     return next((what for what in engine.can.lacks if wanted.get(what)), "")
+
+
+def _not_constructed(engine: str, kind: FailureKind, text: str) -> Exception:
+    """Why an actor cannot begin, however often that is tried."""
+    if kind == "object_lost":
+        return ObjectLostError("an argument of the actor is gone, together with the process that held it")
+    return EngineError(f"{engine} cannot begin this actor ({kind}): {text}")
+
+
+def _in_units(shares: messages.Shares) -> dict[str, float]:
+    return {name: amount / RESOURCE_UNIT for name, amount in shares.items()}
 
 
 def amounts(total: Any) -> dict[str, int]:

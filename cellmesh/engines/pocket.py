@@ -8,6 +8,7 @@ aside, so here it asks for none.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -35,6 +36,7 @@ from ..objstore._core import (
     create_segment,
 )
 from ..scheduler.cluster.messages import (
+    Checkpoint,
     Message,
     Output,
     Ref,
@@ -53,6 +55,7 @@ from ..scheduler.cluster.peer.lineage import Lineage
 from ..scheduler.cluster.peer.peer import Peer
 from ..scheduler.ipc import held_text
 from ..scheduler.ipc.messages import WorkerOutput
+from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
@@ -108,7 +111,7 @@ class Pocket:
         try:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
-            hooks = PocketHooks()
+            hooks = self._hooks = PocketHooks()
             self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
         finally:
             os.close(segment)
@@ -125,6 +128,8 @@ class Pocket:
         )
         self._result: Result | None = None
         self._sealed: dict[Key, Value] = {}
+        self._actor: Key | None = None  # that lives here
+        self._saved: Ref | None = None  # by it, in this call
         self._origin = 0  # of the task that runs: its cell's number at home
         self._news = News()
         link: Any = _Link(self._show)
@@ -134,6 +139,7 @@ class Pocket:
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
         process.session = Session(WorkerNode(self.output, session, ""), self._worker, config, is_worker=True)
+        process.session.has_actors = False
 
     def run(self, work: Work, blobs: Sequence[Any], say: Say | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
@@ -142,6 +148,8 @@ class Pocket:
         try:
             with self._takes_streams():
                 self._take_in(work, blobs)
+                if work.task.creates is not None:
+                    self._construct()
                 while self._result is None:
                     self._worker.run_one(None)
                     self._peer.look()
@@ -151,7 +159,7 @@ class Pocket:
             return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0)))
         finally:
             self._news.end()
-            self._result = None
+            self._result = self._saved = None
             self._sealed.clear()
             self._peer.sweep(time.monotonic())
 
@@ -161,6 +169,16 @@ class Pocket:
             process.session = None
         self._worker.close()
         self._agent.close()
+
+    def _construct(self) -> None:
+        task = self._worker.run()  # all that there is to do here now is that constructor
+        if (made := worker_actor.construct(self._worker, self._hooks, task)) is not None:
+            if label := worker_actor.label(made.instance):
+                self.output.name = label
+                self._hooks.name_actor(label)
+            if clean_up := getattr(made.instance, "__ray_shutdown__", None):
+                atexit.register(clean_up)
+        self._peer.look()
 
     # ---- what it prints
     @contextmanager
@@ -198,6 +216,8 @@ class Pocket:
                 self._sealed.update({(ref.slot, ref.generation): ref.value for ref in refs if ref.value is not None})
             case Output():
                 self._news.add(message)
+            case Checkpoint(_, state):
+                self._saved = state
             case Returned():
                 raise _Full
             case _:
@@ -208,12 +228,32 @@ class Pocket:
         large: list[bytes] = []
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
+        if result.actor is not None:
+            self._actor = result.actor.slot, result.actor.generation
         values = [self._given((0, i), value, large, told, made) for i, value in enumerate(result.values)]
+        saved = self._saved
+        if saved is not None:
+            self._export(saved, large, told, made)
         self.output.flush()
         times = result.pid, result.waited, result.ran
-        done = Done(bool(result.status), values, list(made.values()), *times, *self._news.end())
         self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
+        done = Done(
+            bool(result.status),
+            values,
+            list(made.values()),
+            *times,
+            *self._news.end(),
+            actor=None if result.actor is None else self._actor,
+            saved=None if saved is None else (saved.slot, saved.generation),
+            kept=[] if self._actor is None else self._kept(),
+        )
         return Outcome(encode(done), large)
+
+    def _kept(self) -> list[Key]:
+        """What the actor was given, in this call or before, and still refers to."""
+        self._worker.flush()
+        self._peer.objects.release_unused()
+        return self._peer.objects.imports()
 
     def _given(self, key: Key, value: Value, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> Given:
         """A value with its bytes; what it refers to, and has been made here, goes to `made` before."""
@@ -233,7 +273,7 @@ class Pocket:
     def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None:
         key = ref.slot, ref.generation
         told[key] += 1
-        if key in made:
+        if key in made or key == self._actor:
             return
         value = ref.value or self._peer.objects.value(ref.slot)
         while value.state == OBJECT_PENDING and key not in self._sealed:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ..scheduler.ipc.messages import EngineErrorKind, EngineState
     from ..session.session import Session
 
-ACTORS, GENERATORS, GROUPS, ENVIRONMENTS = "actors", "generators", "placement groups", "runtime environments"
+ACTORS, CONCURRENT_ACTORS = "actors", "actors with several calls at a time"
+NAMED_ACTORS, DETACHED_ACTORS = "named actors", "detached actors"
+GENERATORS, GROUPS, ENVIRONMENTS = "generators", "placement groups", "runtime environments"
 KINDS: dict[EngineErrorKind, type[EngineError]] = {
     "unreachable": EngineUnreachableError,
     "version": EngineVersionError,

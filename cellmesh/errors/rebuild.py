@@ -33,7 +33,7 @@ from ..exceptions import (
     TaskUnschedulableError,
     WorkerCrashedError,
 )
-from ..exit_codes import DIED_WITH_ITS_MACHINE, ENDED_ON_PURPOSE, EXITED, NOT_BEGUN, how_it_ended
+from ..exit_codes import DIED_WITH_ITS_MACHINE, ENDED_ON_PURPOSE, ENDED_SOMEHOW, EXITED, NOT_BEGUN, how_it_ended
 from ..session.current import current_or_none
 from ..session.placement_labels import label_of
 from ..text import in_one_line
@@ -344,5 +344,5 @@ def _where_it_was_to_run(resource_class: int) -> str:
 
 
 def _with_exit_code(error: Any, exit_code: int) -> Any:
-    error.exit_code = exit_code
+    error.exit_code = 0 if exit_code == ENDED_SOMEHOW else exit_code
     return error

@@ -124,6 +124,8 @@ class Session:
         The notebook's: sees the calls of remote functions.
     engine : EngineState or None
         What is known of the engine that its tasks run on, if there is one.
+    has_actors : bool
+        Whether actors can be made and called from here; not in a task on an engine.
     """
 
     def __init__(
@@ -147,6 +149,7 @@ class Session:
         self.end_reason: str = ""
         self.kept_calls: KeptCalls | None = None
         self.engine: EngineState | None = None
+        self.has_actors: bool = True
         self.exports: weakref.WeakSet[Export] = weakref.WeakSet()
         self.bound: weakref.WeakSet[Any] = (
             weakref.WeakSet()
@@ -338,6 +341,20 @@ class Session:
         """This process has killed a worker, of which a driver hears the last lines; 0: none."""
         if pid and not self.is_worker:
             self._killed.add(pid)
+
+    def require_actors(self, what: str) -> None:
+        """See to it that actors can be made, called and killed from here. `what`: that asks for it.
+
+        Raises
+        ------
+        EngineUnsupportedError
+            They cannot.
+        """
+        if not self.has_actors:
+            raise exceptions.EngineUnsupportedError(
+                f"{what} is of a task that runs on an engine, where actors can be neither made nor called: do that in "
+                "the notebook or program, and pass the task what it needs of the actor"
+            )
 
     def hear_printed(self) -> None:
         """Wait, for a moment at most, until what all tasks have printed whose values are there is here, and what those

@@ -170,6 +170,7 @@ class ActorMethod(Maps[Callable[P, R], S], Mappable):
         )
 
     def _bind(self, of: Session) -> Callable[..., Any]:
+        of.require_actors(f"{self.__qualname__}()")
         described = self._described
         spec, options = described.spec, self._options
         return of.client.submitter(
@@ -237,6 +238,7 @@ def call_in_actor(
     from ..objstore.serialization import visitor_object
 
     of = current()
+    of.require_actors(f"{name}()")
     code = of.client.put(visitor_object(name, function))
     function_names.remember(code, "method", name)
     submit = of.client.submitter(
@@ -262,6 +264,7 @@ def method_of(ref: Ref[Any], name: str, options: Options) -> ActorMethod[..., An
 
 def find_actor(of: Session, name: str, namespace: str | None) -> ActorHandle[Any] | None:
     """The living actor of that name, or None."""
+    of.require_actors(f"get_actor({name!r})")
     namespace = namespace if namespace is not None else of.namespace
     ref = of.client.get_actor(name, namespace)
     if ref is None and of.in_cluster:

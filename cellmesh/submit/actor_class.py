@@ -264,11 +264,10 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         member: Member | None = None,
     ) -> ActorHandle[C]:
         """Start an actor; with other options than the class's, and as a group's member, if they are given."""
+        of.require_actors(f"{self.__name__}.remote()")
         described = self._cellmesh_described()
         options = self._cellmesh_options if options is None else options
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
-        if name and not _is_free(of, name, namespace):
-            raise _taken(name, namespace)
         demand, hold = resource_demand("actor", options)
         groups = options.get("concurrency_groups", {})
         retries = options.get("max_task_retries", 0)
@@ -279,11 +278,22 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         max_concurrency = options.get("max_concurrency", ASYNC_CONCURRENCY if described.is_async else 1)
         limits = (max_concurrency, *groups.values()) if groups else ()
         max_concurrency = min(max_concurrency + sum(groups.values()), MAX_CONCURRENCY)
+        is_detached = options.get("lifetime") == "detached"
+        ordered = not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async)
         if of.engine is not None:
-            from ..errors.engine_limits import ACTORS
+            from ..errors import engine_limits
             from .scheduling_strategies import options_with_engine
 
-            options = options_with_engine(of, options, demand, self.__name__, ACTORS)
+            asked = {
+                engine_limits.ACTORS: True,
+                engine_limits.CONCURRENT_ACTORS: max_concurrency > 1 or not ordered,
+                engine_limits.NAMED_ACTORS: bool(name),
+                engine_limits.DETACHED_ACTORS: is_detached,
+            }
+            kinds = [kind for kind, is_asked in asked.items() if is_asked]
+            options = options_with_engine(of, options, demand, self.__name__, *kinds)
+        if name and not _is_free(of, name, namespace):
+            raise _taken(name, namespace)
         shape, placement = placed(of, demand, hold, self.__name__, options)
         try:
             ref, constructor = of.client.create_actor(
@@ -299,8 +309,8 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
                 max_restarts=options.get("max_restarts", 0),
                 max_task_retries=retries,
                 max_concurrency=max_concurrency,
-                ordered=not options.get("allow_out_of_order_execution", max_concurrency > 1 or described.is_async),
-                detached=options.get("lifetime") == "detached",
+                ordered=ordered,
+                detached=is_detached,
                 env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
                 max_pending=max(0, options.get("max_pending_calls", 0)),
                 groups=limits,

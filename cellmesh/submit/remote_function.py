@@ -175,8 +175,8 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
             from ..errors.engine_limits import GENERATORS
             from .scheduling_strategies import options_with_engine
 
-            kind = GENERATORS if returns["stream"] is not None else ""
-            options = options_with_engine(of, options, demand, name, kind)
+            kinds = [GENERATORS] if returns["stream"] is not None else []
+            options = options_with_engine(of, options, demand, name, *kinds)
         shape, placement = placed(of, demand, hold, name, options, getattr(self, "_definition", name))
         function, watch, renew = self._export.bound(of, self._options)
         submitter = of.client.submitter(

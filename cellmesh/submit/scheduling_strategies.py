@@ -239,7 +239,7 @@ def _in_group(strategy: PlacementGroupSchedulingStrategy) -> Place:
 
 
 def options_with_engine(
-    of: Session, options: dict[str, Any], demand: Mapping[str, float], owner: str, kind: str = ""
+    of: Session, options: dict[str, Any], demand: Mapping[str, float], owner: str, *kinds: str
 ) -> dict[str, Any]:
     """The options that a task or actor is submitted with: what the engine cannot run is to run here.
 
@@ -257,7 +257,7 @@ def options_with_engine(
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         return options  # its bundles are here
     fits = fits_here(of, demand)
-    wanted = {kind: repr(owner)} if kind else {}
+    wanted = dict.fromkeys(kinds, repr(owner))
     if options.get("runtime_env") or of.config.runtime_env:
         wanted[ENVIRONMENTS] = f"runtime_env of {owner!r}"
     what = next((one for one in wanted if one in of.engine.lacks), "")

@@ -36,7 +36,10 @@ def begin_anew() -> None:
 
 def run_exit_functions() -> None:
     """Wait for threads that are no daemons, but not for ever, and run what is registered with `atexit`."""
-    # As the interpreter does it. In a thread, so that it can be given up.
+    # As the interpreter does it. In a thread, so that it can be given up; where Python has begun this process, and not
+    # forked it, it would wait there for this thread, too.
+    mine: Any = getattr(threading.main_thread(), "_tstate_lock", None)
+    getattr(threading, "_shutdown_locks", set[Any]()).discard(mine)
     ending = threading.Thread(
         target=threading._shutdown,  # pyright: ignore (nothing public does it)
         name="cellmesh-leaving",

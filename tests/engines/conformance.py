@@ -28,7 +28,11 @@ CAPABILITIES = {
     "resources": "a task that no machine can run, which is told",
     "output": "what tasks print, while they run and before their results",
     "lists": "the engine in `nodes()`",
-    "actors": "actors",
+    "actors": "actors: order, errors, `kill`, their last handle, restarts, checkpoints",
+    "actor_calls": "tasks that make, call or kill actors",
+    "concurrent_actors": "actors with several calls at a time: async, threads, groups",
+    "named_actors": "named actors",
+    "detached_actors": "detached actors",
     "generators": "generators as tasks",
 }
 WORKS, REFUSED = "works", "typed error"

@@ -3,29 +3,34 @@ messages under a virtual clock and faults by a seed.
 
 Objects are trees of bytes here. A task makes of what it is given, by a hash of all that it can see, a small value, a
 large one, one that refers to others which it has made, or one that refers to what it was given; so whatever comes home
-shows whether each byte and each reference has gone the right way.
+shows whether each byte and each reference has gone the right way. Calls of an actor make the same of what
+they are given, and see to it that they come one after the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
+import signal
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from cellmesh.objstore._core import OBJECT_FAILED, OBJECT_PENDING, OBJECT_READY
+from cellmesh.objstore._core import ACTOR_FLAG_ORDERED, OBJECT_FAILED, OBJECT_PENDING, OBJECT_READY
 from cellmesh.scheduler.cluster import messages as m
 from cellmesh.scheduler.ipc.transport import decoder
+from msgspec.structs import replace
 
 from cellmesh.engines.fake_engine import FakeEngine, Faults
 from cellmesh.engines.interface import EngineNode, Outcome
-from cellmesh.engines.parcels import OWN, Done, Given, Key, decode_work, encode
+from cellmesh.engines.parcels import OWN, Done, Given, Key, decode_done, decode_work, encode
 from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
 
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
+ACTOR = m.Actor(ACTOR_FLAG_ORDERED, 1, [])
+IN_POCKET = 7, 1  # what the pocket of an actor calls it
 _encoder, _decoder = msgspec.msgpack.Encoder(), decoder(m.ToPeer)
 
 
@@ -69,6 +74,9 @@ def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
     refs = [work.task.function, *work.task.refs]
     large: list[bytes] = []
     made: list[Given] = []
+    if work.task.creates is not None:
+        assert all((ref.slot, ref.generation) in known for ref in work.task.creates.refs)
+        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, 0, actor=IN_POCKET)))
     value = _given((0, 0), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
     return Outcome(encode(Done(False, [value], made, 1, 0, 0)), large)
 
@@ -88,6 +96,38 @@ def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given
     return Given(*key, value, len(large) - 1 if is_large else -1)
 
 
+class Host:
+    """What runs an actor."""
+
+    def __init__(self, runs: Counter[int], ended: Callable[[int], None]) -> None:
+        self._runs, self._ended = runs, ended
+        self._last = -1  # call that ran; -1: it has not been constructed
+        self._is_over = False
+        self._kept: list[Key] = []
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+        """Its constructor first, then calls, of which none overtakes another."""
+        work = decode_work(data)
+        task = work.task
+        assert not self._is_over
+        if task.creates is not None:
+            assert self._last < 0
+            self._last = 0
+        else:
+            assert task.actor == m.Ref(*IN_POCKET, yours=True)
+            assert 0 <= self._last < task.number
+            self._last = task.number
+        if task.number % 3:  # else it keeps what it has
+            self._kept = [(given.slot, given.generation) for given in work.objects[: task.number % 4]]
+        outcome = run(self._runs, data, blobs)
+        return Outcome(encode(replace(decode_done(outcome.data), kept=self._kept)), outcome.large)
+
+    def end(self, force: bool) -> None:
+        """It has ended."""
+        self._is_over = True
+        self._ended(-signal.SIGKILL if force else 0)
+
+
 class Home:
     """The agent. `told`: how often the engine's side was told of what; `theirs`: likewise, of the engine's.
 
@@ -105,6 +145,7 @@ class Home:
             [EngineNode("one", {"CPU": 2.0}), EngineNode("two", {"CPU": 1.0})],
             seed,
             faults,
+            host=lambda ended: Host(self.runs, ended),
         )
         self._said: deque[tuple[m.ToPeer, bytes]] = deque()  # by the engine's side, and not yet heard
         self.peer = EnginePeer(self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode())
@@ -117,7 +158,9 @@ class Home:
         self.n_theirs: Counter[Key] = Counter()
         self._asked: dict[Key, bytearray] = {}
         self.open: dict[int, tuple[Tree, int]] = {}  # number -> what it is to make, retries
-        self.n_failed = self.n_returned = 0
+        self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = 0
+        self.constructors: set[int] = set()  # numbers
+        self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
         self.functions = [self.make(Tree(b"function %d" % i)) for i in range(2)]
 
     # ---- what a program does
@@ -132,11 +175,47 @@ class Home:
         """A task of what there is, by chance."""
         choices = [*self.objects.values(), *self.theirs.values()]
         given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 3))]
+        self._submit(given, self.random.choice([0, 1, 3]))
+
+    def _submit(
+        self, given: list[Tree], retries: int, actor: Key | None = None, creates: m.Value | None = None
+    ) -> None:
         self._n += 1
-        retries = self.random.choice([0, 1, 3])
         self.open[self._n] = made_of(given), retries
         function, *refs = (self._tell(tree) for tree in given)
-        self._say(m.Tasks([m.Task(self._n, function, {"CPU": 10_000}, b"", refs, len(refs), 1, retries, 0)]))
+        ref = None if actor is None else m.Ref(*actor, yours=True)
+        demand = {"CPU": 10_000} if actor is None else {}
+        task = m.Task(self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref)
+        self._say(m.Tasks([task]))
+
+    def create(self) -> None:
+        """An actor."""
+        held = self.random.choices(list(self.objects.values()), k=self.random.randint(0, 2))
+        creates = m.Value(OBJECT_READY, 5, b"actor", [self._tell(tree) for tree in held], actor=ACTOR)
+        self.constructors.add(self._n + 1)
+        self._submit([self.functions[0], self.random.choice(list(self.objects.values()))], 0, creates=creates)
+
+    def call(self) -> None:
+        """A call of an actor."""
+        if self.actors:
+            actor = self.random.choice(sorted(self.actors))
+            choices = [*self.objects.values(), *self.theirs.values()]
+            given = [self.functions[1], *self.random.choices(choices, k=self.random.randint(0, 2))]
+            self.actors[actor].add(self._n + 1)
+            self._submit(given, 0, actor)
+
+    def kill(self) -> None:
+        """An actor, or one that is being constructed."""
+        if self.actors and self.random.random() < 0.5:
+            self._say(m.Kill(m.Told(*self.random.choice(sorted(self.actors))), 0, True))
+        elif self.constructors:
+            self._say(m.Kill(None, self.random.choice(sorted(self.constructors)), True))
+
+    def let_go(self) -> None:
+        """The last handle of an actor goes, when its calls have ended."""
+        for actor in [actor for actor, calls in sorted(self.actors.items()) if not calls][:1]:
+            del self.actors[actor]
+            self._say(m.Released([m.Told(*actor)]))
 
     def put(self) -> None:
         """An object of home's, by chance small or large, and with others in it."""
@@ -178,7 +257,7 @@ class Home:
 
     def give_back(self) -> None:
         """There is room elsewhere for a task."""
-        if self.open:
+        if self.open:  # of calls it is never asked
             self._say(m.GiveBack([self.random.choice(sorted(self.open))]))
 
     # ---- messages
@@ -220,6 +299,8 @@ class Home:
             case m.Returned(numbers):
                 for number in numbers:
                     del self.open[number]
+                    self.constructors.discard(number)
+                    assert not any(number in calls for calls in self.actors.values())
                     assert not self.runs[number]
                     self.n_returned += 1
             case m.Released(objects):
@@ -234,6 +315,8 @@ class Home:
                         self._say(m.Sealed([m.Ref(*key, value=self._value(self.objects[key]))]))
             case m.Fetch(slot, generation, at, n):
                 self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
+            case m.ActorEnded():
+                self._actor_ended(message)
             case m.Chunk(slot, generation, at, found):
                 self._came((slot, generation), at, frame, found)
             case _:
@@ -248,12 +331,34 @@ class Home:
         expected, retries = self.open.pop(result.number)  # once
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
+        for calls in self.actors.values():
+            calls.discard(result.number)
+        if result.number in self.constructors:
+            self.constructors.discard(result.number)
+            assert (result.actor is None) == (value.state != OBJECT_READY)
+            if result.actor is not None:
+                self.actors[result.actor.slot, result.actor.generation] = set()
+            return
         if value.state == OBJECT_FAILED:
             self.n_failed += 1
             return
         self._check(value, expected)
         if value.there is not None:
             self._take(value.there, expected)
+
+    def _actor_ended(self, message: m.ActorEnded) -> None:
+        key = message.actor.slot, message.actor.generation
+        if key not in self.actors:
+            return  # it was let go of, and the two have crossed
+        self.n_ended += 1
+        calls = self.actors.pop(key)
+        assert set(message.begun) <= calls
+        for number in calls:
+            del self.open[number]
+            if number not in message.begun:
+                self.n_not_begun += 1
+                assert not self.runs[number], "it may begin in the next life"
+        self._say(m.Released([message.actor]))
 
     def _check(self, value: m.Value, tree: Tree) -> None:
         """That is what a value holds; and what this side is told of with it."""
@@ -283,6 +388,8 @@ class Home:
         while self.open:
             self.seal()
             assert self.work(), f"nothing happens, and {len(self.open)} tasks have not ended"
+        while self.actors:
+            self.let_go()
         while self.theirs:
             self.release()
         now = 0.0
@@ -297,6 +404,7 @@ class Home:
         assert not +self.told, f"the engine's side keeps {+self.told}"
         assert not self.engine.blobs, f"the engine keeps {self.engine.blobs} values"
         assert not len(self.peer)
+        assert not self.engine.n_actors
 
 
 def story(seed: int) -> Home:
@@ -307,6 +415,8 @@ def story(seed: int) -> Home:
     steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read]
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
+    if chance.random() < 0.5:
+        steps += [home.create, *[home.call] * 4, home.let_go, home.kill]
     for _ in range(60):
         home.random.choice(steps)()
     home.end()

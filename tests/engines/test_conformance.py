@@ -314,21 +314,6 @@ def test_the_engine_is_a_node(on_engine: ModuleType, request: pytest.FixtureRequ
     assert engine["Resources"]["CPU"] > 0
 
 
-@capability("actors")
-def test_an_actor(on_engine: ModuleType) -> None:
-    @on_engine.remote
-    class Counter:
-        def __init__(self) -> None:
-            self.n = 0
-
-        def add(self) -> int:
-            self.n += 1
-            return self.n
-
-    counter = Counter.remote()
-    assert on_engine.get([counter.add.remote() for _ in range(3)], timeout=PATIENCE_S) == [1, 2, 3]
-
-
 @capability("generators")
 def test_a_generator(on_engine: ModuleType) -> None:
     @on_engine.remote(num_returns="streaming")

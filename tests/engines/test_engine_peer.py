@@ -31,3 +31,5 @@ def test_the_faults_happen() -> None:
     assert any(home.n_failed for home in homes)
     assert any(home.n_returned for home in homes)
     assert any(n > 1 for home in homes for n in home.runs.values())
+    assert any(home.n_ended for home in homes)
+    assert any(home.n_not_begun for home in homes)

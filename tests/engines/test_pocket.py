@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cellmesh.exceptions import ObjectStoreFullError
+from cellmesh.exceptions import ObjectLostError, ObjectStoreFullError
 
 PATIENCE_S = 30.0
 
@@ -68,3 +70,24 @@ def test_a_task_knows_its_session(start: Callable[..., ModuleType]) -> None:
     namespace, pid = cm.get(where.remote(), timeout=PATIENCE_S)
     assert namespace == "ours"
     assert pid != os.getpid()
+
+
+def test_a_ref_that_a_task_has_kept_for_another_is_lost_to_it(
+    start: Callable[..., ModuleType],
+) -> None:
+    cm = start()
+
+    @cm.remote
+    def keep(refs: list[Any]) -> int:
+        vars(sys)["kept"] = refs
+        return os.getpid()
+
+    @cm.remote
+    def give() -> list[Any]:
+        return vars(sys)["kept"]
+
+    pid = cm.get(keep.remote([cm.put(1)]), timeout=PATIENCE_S)
+    (ref,) = cm.get(give.remote(), timeout=PATIENCE_S)
+    with pytest.raises(ObjectLostError):
+        cm.get(ref, timeout=PATIENCE_S)
+    assert cm.get(keep.remote([]), timeout=PATIENCE_S) == pid

@@ -150,6 +150,10 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
 
     @cm.remote
     class Actor:
+        async def call(self) -> None: ...
+
+    @cm.remote
+    class Plain:
         pass
 
     @cm.remote
@@ -161,7 +165,15 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
         return os.getpid()
 
     for call, option in (
-        (lambda: Actor.options(num_cpus=2).remote(), "actors for cellmesh, which 'Actor' asks for"),
+        (
+            lambda: Actor.options(num_cpus=2).remote(),
+            "actors with several calls at a time for cellmesh, which 'Actor' asks for",
+        ),
+        (lambda: Plain.options(num_cpus=2, name="p").remote(), "named actors for cellmesh, which 'Plain' asks for"),
+        (
+            lambda: Plain.options(num_cpus=2, lifetime="detached").remote(),
+            "detached actors for cellmesh, which 'Plain' asks for",
+        ),
         (lambda: numbers.options(num_cpus=2).remote(), "generators for cellmesh, which 'numbers' asks for"),
         (lambda: placement_group([{"CPU": 2}]), "placement groups for cellmesh, which placement_group"),
         (

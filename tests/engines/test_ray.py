@@ -38,7 +38,7 @@ def test_a_worker_that_dies_is_tried_as_often_as_asked(on_engine: ModuleType, tm
     assert on_engine.get(die.remote(tmp_path / "twice", 2), timeout=PATIENCE_S) == 2
     (tmp_path / "always").mkdir()
     with pytest.raises(
-        WorkerCrashedError, match="ran the task 'die' has died, and the task has no retries left"
+        WorkerCrashedError, match="ran the task 'die' ended, and the task has no retries left"
     ):
         on_engine.get(die.remote(tmp_path / "always", 9), timeout=PATIENCE_S)
     assert len(os.listdir(tmp_path / "always")) == 3

@@ -22,6 +22,9 @@ class Hooks(PlainHooks):
     def load_function(self, value: tuple[str, str, str]) -> Callable[..., Any]:
         return self.functions[value[2]]
 
+    def load_method(self, instance: object, payload: str) -> Callable[..., Any]:
+        return getattr(instance, payload)
+
     def run_meanwhile(self) -> bool:
         self.n_looks += 1
         return self.client is not None and self.client.run_one(0.0)
@@ -116,3 +119,36 @@ def test_where_nothing_can_run_the_wait_ends_by_its_time(borrowed: Borrowed) -> 
     assert client.run_one(0.0)
     assert late
     assert borrowed.hooks.n_looks
+
+
+def test_a_call_of_its_actor_runs_and_what_that_waits_for_but_no_other_call(borrowed: Borrowed) -> None:
+    client = borrowed.hooks.client = borrowed.client
+    double = borrowed.remote(lambda n: (client.actor_info(), 2 * n))
+    seen: list[Any] = []
+
+    class Actor:
+        def call(self, n: int) -> int:
+            me = client.current_task
+            info, twice = client.get(double(n))
+            seen.append((n, info, client.current_task == me, client.actor_info() is not None))
+            return twice
+
+    borrowed.hooks.functions["Actor"] = Actor
+    shape = client.resource_class({}).shape
+    actor, _ = client.create_actor(client.put(("class", "Actor", "Actor")), shape, (), {}, meta="Actor")
+    task = client.run()
+    cls, args, kwargs = client.load(task)
+    client.bind_actor(task, cls(*args, **kwargs))
+    call = client.submitter(client.put(("method", "Actor.call", "call")), shape, actor=actor)
+    refs = [call(1), call(2)]
+    assert client.run_one(0.0)
+    assert client.get(refs[0]) == 2
+    assert not client.ready(refs[1])
+    assert client.run_one(0.0)
+    assert client.get(refs[1]) == 4
+    assert seen == [(n, None, True, True) for n in (1, 2)], "what it waits for is no call of the actor"
+    late = double(3)
+    assert client.run_one(0.0), "what nobody waits for runs when there is no call"
+    assert client.get(late) == (None, 6)
+    assert not client.run_one(0.0)
+    assert not client.check()

@@ -3,11 +3,11 @@
 /* What a worker knows of the task that it runs and of the actor that it serves. */
 #include "worker/worker.h"
 
-/* The actor that this process serves, or constructs, + 1. */
+/* The actor that this process serves, or constructs, + 1; a task that is none of its calls has none. */
 static uint32_t own_actor_1(ClientObject *c)
 {
-    uint32_t actor_1 = c->s.clients[c->s.me].actor_1, task_1 = current_task_of(c);
-    return actor_1 || !task_1 ? actor_1 : c->s.tasks[task_1 - 1].actor_1;
+    uint32_t task_1 = current_task_of(c);
+    return task_1 ? c->s.tasks[task_1 - 1].actor_1 : c->s.clients[c->s.me].actor_1;
 }
 
 static PyObject *client_save_checkpoint(ClientObject *c, PyObject *value)

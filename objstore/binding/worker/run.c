@@ -69,14 +69,22 @@ static int64_t reserved_for_ns(ClientObject *c)
     return ticks ? (int64_t)((double)ticks * ns_per_tick(c->s.h)) + 1000 * 1000 : 0;
 }
 
+/* What a borrowed worker takes, in place of a concurrency group. */
+enum { CALLS_AND_TASKS = ANY_GROUP + 1, TASKS_ALONE };
+
+static uint32_t pop(ClientObject *c, uint32_t group)
+{
+    return group <= ANY_GROUP ? task_pop_of(&c->s, group) : task_pop_borrowed(&c->s, group == CALLS_AND_TASKS);
+}
+
 int64_t take_task(ClientObject *c, uint32_t group, double timeout, bool until_wake)
 {
-    struct served_group *served = &c->groups[group];
+    struct served_group *served = &c->groups[group <= ANY_GROUP ? group : ANY_GROUP];
     int64_t end = timeout < 0 ? INT64_MAX : monotonic_ns() + (int64_t)(timeout * 1e9);
     for (;;) {
         uint32_t seen = client_inbox(&c->s);
         segment_lock(&c->s);
-        uint32_t task = should_leave(c) ? UINT32_MAX : task_pop_of(&c->s, group);
+        uint32_t task = should_leave(c) ? UINT32_MAX : pop(c, group);
         bool leave = task == UINT32_MAX && should_leave(c);
         segment_unlock(&c->s);
         if (task != UINT32_MAX)
@@ -524,14 +532,14 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
 }
 
 /* For a process that belongs to another engine, and executes here what that has given it: also a task that another one
- * of this thread waits for. */
+ * of this thread waits for. If it serves an actor, a call of it, one at a time; and beside them what they wait for. */
 static PyObject *client_run_one(ClientObject *c, PyObject *number)
 {
     double timeout;
     uint32_t outer = current_client == c ? current_task_1 : 0;
     if (client_readable(c) < 0 || parse_timeout(number, &timeout) < 0)
         return NULL;
-    int64_t task = take_task(c, ANY_GROUP, timeout, true);
+    int64_t task = take_task(c, outer ? TASKS_ALONE : CALLS_AND_TASKS, timeout, true);
     if (task == FAILED)
         return NULL;
     if (task < 0)

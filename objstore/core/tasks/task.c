@@ -605,6 +605,13 @@ uint32_t task_pop_of(struct segment *s, uint32_t group)
     return actor_1 ? pop_call(s, actor_1 - 1, group) : pop_plain(s);
 }
 
+uint32_t task_pop_borrowed(struct segment *s, bool calls)
+{
+    uint32_t actor_1 = s->clients[s->me].actor_1;
+    uint32_t task = actor_1 && calls ? pop_call(s, actor_1 - 1, ANY_GROUP) : UINT32_MAX;
+    return task == UINT32_MAX ? pop_plain(s) : task;
+}
+
 uint32_t task_pop(struct segment *s) { return task_pop_of(s, ANY_GROUP); }
 
 uint32_t task_pop_call(struct segment *s, uint32_t actor) { return pop_call(s, actor, ANY_GROUP); }

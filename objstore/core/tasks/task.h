@@ -46,6 +46,9 @@ int task_submit(struct segment *segment, const struct task_spec *spec, uint32_t 
 uint32_t task_pop(struct segment *segment);
 uint32_t task_pop_of(struct segment *segment, uint32_t group); /* a call of that concurrency group */
 enum { ANY_GROUP = MAX_GROUPS };
+/* For a worker that is borrowed, and executes whatever there is: a call of its actor, if it is to have one now, else a
+ * task that is none. */
+uint32_t task_pop_borrowed(struct segment *segment, bool calls);
 uint32_t task_pop_call(struct segment *segment, uint32_t actor); /* the next call of an actor that this client serves */
 
 /* Task `waiter` is about to sleep until `object` is sealed. What has to run for that goes before tasks that no task

@@ -64,8 +64,9 @@ MOST_CALLS = 4096  # of one actor under way: what does not wait there waits here
 class There(Struct):
     """An actor here whose calls go there."""
 
-    there: Told | None  # the actor that gets them; None: it is being constructed
+    there: Told | None  # the actor that gets them, as often as it was told of; None: it is being constructed
     is_stand_in: bool = False
+    home: tuple[int, int] = (-1, 0)  # slot and generation of its object, if it is one of this node
     number: int = 0  # of the constructor, while that runs
     lease: int = 0  # under which it lives there, for as long as it does
     calls: dict[int, int] = {}  # under way: number -> slot of the task
@@ -114,8 +115,20 @@ class Actors:
     # ---- of this node, there
     def begin(self, index: int, slot: int, number: int) -> Value:
         """An actor of this node is to live there; returns what the peer has to know of it."""
-        self._there[index] = There(None, number=number)
+        self._there[index] = There(None, home=(slot, self._remote_node.generation(slot)), number=number)
         return self._objects.value(slot)
+
+    def at_home(self, key: tuple[int, int]) -> int | None:
+        """The slot of an actor of this node that lives there, as the peer calls it, which tells of it once more."""
+        index = self._lives.get(key)
+        if index is None:
+            return None
+        actor = self._there[index]
+        slot, generation = actor.home
+        if actor.there is None or self._remote_node.generation(slot) != generation:
+            return None  # its last handle here has gone
+        actor.there = Told(*key, actor.there.n + 1)
+        return slot
 
     def checkpoint_of(self, slot: int) -> Ref | None:
         """What an actor of this node begins with."""

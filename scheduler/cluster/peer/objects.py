@@ -68,6 +68,10 @@ class Objects:
         """Objects of the peer that have a slot here."""
         return len(self._imports)
 
+    def imports(self) -> list[tuple[int, int]]:
+        """They, as the peer calls them."""
+        return list(self._imports)
+
     # ---- messages and their size
     def begin_message(self) -> None:
         """So many bytes of values go into it."""
@@ -209,6 +213,10 @@ class Objects:
             origin = self._origin[known]
             self._origin[known] = Told(origin.slot, origin.generation, origin.n + 1)
             return known
+        own = self._peer.actors.at_home((ref.slot, ref.generation))
+        if own is not None:
+            self.resolve_all(ref.value.refs if ref.value is not None else [])  # this node has been told of these
+            return own
         try:
             slot = self._remote_node.create()
         except StoreError as error:

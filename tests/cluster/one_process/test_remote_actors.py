@@ -48,6 +48,9 @@ class Counter:
     def leave(self) -> None:
         cm.exit_actor()
 
+    def me(self) -> list[Any]:
+        return [cm.get_runtime_context().current_actor]
+
     def die(self) -> None:
         os._exit(3)
 
@@ -404,3 +407,19 @@ def test_a_checkpoint_survives_the_process(two: Machines) -> None:
     cm.kill(walk, no_restart=False)
     wait_until(lambda: pid not in workers(two, "b"), 20)
     assert cm.get(walk.look.remote())[:2] == (5, 5.0)
+
+
+def test_its_own_handle_that_comes_from_there_is_the_one_here(two: Machines) -> None:
+    counter = Counter.options(max_restarts=1).remote()
+    assert cm.get(counter.add.remote()) == 1
+    (same,) = cm.get(counter.me.remote())
+    assert same == counter
+    with pytest.raises(exceptions.ActorUnavailableError):
+        cm.get(same.die.remote(), timeout=20)
+    assert cm.get([same.add.remote(), counter.add.remote()], timeout=20) == [1, 2]
+    pid = cm.get(same.where.remote())
+    del counter
+    assert cm.get(same.add.remote()) == 3
+    del same
+    wait_until(lambda: pid not in workers(two, "b"), 20)
+    wait_until(lambda: not two.machines["b"].client.actors() and not two.machines["a"].client.actors(), 20)
