@@ -14,8 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FILE = Path(__file__).parent / "coverage.json"
-ENGINES = ("fake", "ray")
-HERE = [name for name in ENGINES if name == "fake" or find_spec(name) is not None]  # that can be run here
+ENGINES = ("fake", "ray", "dask")
+LIBRARIES = {"ray": "ray", "dask": "distributed"}
+HERE = [name for name in ENGINES if name not in LIBRARIES or find_spec(LIBRARIES[name]) is not None]  # can be run here
+MACHINES = {"fake": (1, 4), "ray": (2, 2), "dask": (2, 1)}  # how many the tests have, with how many CPUs each
 # In the order of the table: name -> what a program does.
 CAPABILITIES = {
     "tasks": "tasks, several returns, none",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from subprocess import PIPE, Popen
 from types import ModuleType
 from typing import Any
 
@@ -14,11 +12,13 @@ import cloudpickle
 import numpy as np
 import pytest
 from engines import conformance
+from engines.clusters import cluster_of
 
 import cellmesh
 from cellmesh.exceptions import EngineUnsupportedError
 
 _seen: conformance.Outcomes = {}
+collect_ignore = [] if "dask" in conformance.HERE else ["test_on_dask.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,22 +71,23 @@ def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
-    """The address of a Ray cluster of two nodes, made for the tests."""
-    program = [sys.executable, str(Path(__file__).parent / "ray_cluster.py")]
-    with Popen(program, stdin=PIPE, stdout=PIPE, text=True) as cluster:
-        assert cluster.stdin is not None
-        assert cluster.stdout is not None
-        try:
-            yield f"ray:{cluster.stdout.readline().strip()}"
-        finally:
-            cluster.stdin.close()
-            cluster.wait()
+    """The address of a Ray cluster of two nodes."""
+    with cluster_of("ray_cluster.py") as cluster:
+        yield f"ray:{cluster.address}"
+
+
+@pytest.fixture(scope="session")
+def dask_address() -> Iterator[str]:
+    """The address of a Dask cluster of two workers."""
+    with cluster_of("dask_cluster.py") as cluster:
+        yield f"dask://{cluster.address}"
 
 
 @pytest.fixture(scope="module")
 def on_engine(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """cellmesh with a session that has nothing but an engine."""
-    address = request.getfixturevalue("ray_address") if request.param == "ray" else "fake:"
+    is_fake = request.param == "fake"
+    address = "fake:" if is_fake else request.getfixturevalue(f"{request.param}_address")
     cellmesh.init(address=address, object_store_memory=256 << 20)
     cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's
     yield cellmesh
