@@ -151,6 +151,11 @@ screenshots: install-test browser
 	$(PYTHON) -m venv .venv-bench-ray
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install ray==2.60.0 numpy
 
+# Dask as an engine needs one for its tests.
+.venv-dask/bin/dask:
+	$(PYTHON) -m venv .venv-dask
+	.venv-dask/bin/python scripts/packages.py install dask
+
 $(VENV)/.bench-tools: $(VENV)/.build-tools
 	@$(packages) bench
 	@touch $@

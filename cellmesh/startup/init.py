@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ..engines.addresses import DaskCluster
     from ..scheduler.node.launch import Launch
     from .context import Context
 
 
 def init(
-    address: str | None = None,
+    address: str | DaskCluster | None = None,
     *,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
@@ -49,12 +50,12 @@ def init(
 
     Parameters
     ----------
-    address : str, optional
+    address : str or Dask cluster, optional
         None or "local": a session of this process's own. "tcp://HOST:PORT": likewise, and it takes part in the cluster
         whose head is there, see `cellmesh start`; this machine must have joined, or CELLMESH_TOKEN_FILE name a file
-        with a join token. "fake:": likewise, with an engine that only plays a cluster. "auto": the youngest session of
-        this user that runs on this machine. Otherwise the path of a
-        session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+        with a join token. "dask://HOST:PORT", "fake:": likewise, and its tasks run on that engine, see docs/engines.md;
+        a cluster object of Dask's is its scheduler's address. "auto": the youngest session of this user that runs on
+        this machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
     num_cpus : float, optional
         How many CPUs tasks may use together; default: those that this process may use.
     num_gpus : float, optional

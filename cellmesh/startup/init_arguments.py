@@ -36,6 +36,9 @@ LABELS_ALLOWED = (
 )
 LEAST_SLOTS = 1000
 ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
+ADDRESS_ALLOWED = (
+    "a string that is not empty, or a Dask cluster whose scheduler has an address that begins with tcp:// or tls://"
+)
 RAYS_PORTS = (10001, 6379)  # of its client server, and of its head
 CLUSTER_PREFIX = "tcp://"
 # Arguments of ray.init() that programs are full of and that have no meaning here.
@@ -73,6 +76,8 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
 
         warn_user(f"init({name}=...) has no meaning in cellmesh and is ignored", UserWarning)
     given = {name: value for name, value in arguments.items() if value is not None}
+    if "address" in given:
+        given["address"] = engines.address_of(given["address"])
     for name, value in given.items():
         allowed = _refusal(name, value)
         if allowed:
@@ -123,7 +128,7 @@ def _refusal(name: str, value: Any) -> str:
             else "the path of a folder, as text"
         )
     if name == "address":
-        return "" if isinstance(value, str) and value else "a string that is not empty"
+        return "" if isinstance(value, str) and value else ADDRESS_ALLOWED
     if name == "namespace":
         from ..text import NAME_ALLOWED, is_name
 

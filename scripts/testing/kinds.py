@@ -194,15 +194,20 @@ PYTHONPATH="$PWD/build/cloudpickle-$1:$PWD/build/dev" "$0" -m pytest -m "not slo
     tests/objstore tests/kernel tests/runtime/tasks
 """
 
-# Ray has an environment of its own, since it asks for other versions of what both need; what tests need is beside it.
-WITH_RAY = """
-make -s .venv-bench-ray/bin/ray &&
+# Engines have environments of their own, since they ask for other versions of what both need; what tests need is beside
+# them. An engine's name, and the program whose environment it is.
+ON_ENGINE = """
+make -s "$2" &&
 PYTHONPATH="$PWD/build/dev:$("$0" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" \\
-    .venv-bench-ray/bin/python -m pytest --durations=8 -k ray tests/engines
+    "$(dirname "$2")/python" -m pytest --durations=8 -k "$1" tests/engines
 """
+ENGINES = {"ray": ".venv-bench-ray/bin/ray", "dask": ".venv-dask/bin/dask"}
 
 NIGHTLY = [
-    Kind("ray as an engine", ["sh", "-c", WITH_RAY, sys.executable], 1800, in_tree=True),
+    *(
+        Kind(f"{name} as an engine", ["sh", "-c", ON_ENGINE, sys.executable, name, program], 1800, in_tree=True)
+        for name, program in ENGINES.items()
+    ),
     *(
         Kind(
             f"cloudpickle {version or 'of today'}",

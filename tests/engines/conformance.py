@@ -14,8 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FILE = Path(__file__).parent / "coverage.json"
-MACHINES = {"fake": 1, "ray": 2}  # that the tests give it, with as many CPUs each
-HERE = [name for name in MACHINES if name == "fake" or find_spec(name) is not None]  # that can be run here
+MACHINES = {"fake": (1, 4), "ray": (2, 2), "dask": (2, 1)}  # how many the tests have, with how many CPUs each
+LIBRARIES = {"ray": "ray", "dask": "distributed"}
+HERE = [name for name in MACHINES if name not in LIBRARIES or find_spec(LIBRARIES[name]) is not None]  # can be run here
 # In the order of the table: name -> what a program does.
 CAPABILITIES = {
     "tasks": "tasks, several returns, none",

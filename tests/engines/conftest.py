@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
-from pathlib import Path
-from subprocess import PIPE, Popen
+from contextlib import chdir
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +13,13 @@ import cloudpickle
 import numpy as np
 import pytest
 from engines import conformance
+from engines.clusters import cluster_of
 
 import cellmesh
 from cellmesh.exceptions import EngineUnsupportedError
 
-collect_ignore = [] if "ray" in conformance.HERE else ["test_ray.py"]  # which nightly runs where Ray is
 _seen: conformance.Outcomes = {}
+collect_ignore = [f"test_on_{name}.py" for name in conformance.LIBRARIES if name not in conformance.HERE]  # for nightly
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,36 +73,23 @@ def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
-    """The address of a Ray cluster of two nodes, made for the tests."""
-    with ray_cluster() as address:
-        yield address
+    """The address of a Ray cluster of two nodes."""
+    with cluster_of("ray_cluster.py") as cluster:
+        yield f"ray:{cluster.address}"
 
 
-@contextmanager
-def ray_cluster() -> Iterator[str]:
-    """Another one."""
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here.parent), *filter(None, [os.environ.get("PYTHONPATH")])])  # `support` is there, too
-    with Popen(
-        [sys.executable, str(here / "ray_cluster.py")],
-        env=os.environ | {"PYTHONPATH": path},
-        stdin=PIPE,
-        stdout=PIPE,
-        text=True,
-    ) as cluster:
-        assert cluster.stdin is not None
-        assert cluster.stdout is not None
-        try:
-            yield f"ray:{cluster.stdout.readline().strip()}"
-        finally:
-            cluster.stdin.close()
-            cluster.wait()
+@pytest.fixture(scope="session")
+def dask_address() -> Iterator[str]:
+    """The address of a Dask cluster of two workers."""
+    with cluster_of("dask_cluster.py") as cluster:
+        yield f"dask://{cluster.address}"
 
 
 @pytest.fixture(scope="module")
 def on_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     """cellmesh with a session that has nothing but an engine."""
-    address = request.getfixturevalue("ray_address") if request.param == "ray" else "fake:"
+    is_fake = request.param == "fake"
+    address = "fake:" if is_fake else request.getfixturevalue(f"{request.param}_address")
     with chdir(tmp_path_factory.mktemp("away")):  # from where workers of Ray import first: not from these sources
         cellmesh.init(address=address, object_store_memory=256 << 20)
     cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's

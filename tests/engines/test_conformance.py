@@ -60,7 +60,7 @@ def test_more_tasks_than_may_be_under_way(on_engine: ModuleType) -> None:
         return 2 * n
 
     refs = [double.remote(n) for n in range(3000)]
-    assert on_engine.get(refs, timeout=PATIENCE_S) == [2 * n for n in range(3000)]
+    assert on_engine.get(refs, timeout=3 * PATIENCE_S) == [2 * n for n in range(3000)]  # Dask needs 2 ms for each
 
 
 @capability("dependencies")
@@ -210,21 +210,18 @@ def test_exceptions_are_retried_as_often_as_asked(on_engine: ModuleType, tmp_pat
 def test_what_is_cancelled_before_it_has_begun_never_runs(
     on_engine: ModuleType, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    goes_on = Flag(tmp_path / "goes_on")
-    n_machines = conformance.MACHINES[request.node.callspec.params["on_engine"]]
-    (engine,) = wait_until(lambda: on_engine.nodes()[1:])
-    n_cpus = int(engine["Resources"]["CPU"]) // n_machines
+    n_machines, n_cpus = conformance.MACHINES[request.node.callspec.params["on_engine"]]
+    begun, goes_on = [Flag(tmp_path / f"begun-{n}") for n in range(n_machines)], Flag(tmp_path / "goes_on")
 
     @on_engine.remote(num_cpus=n_cpus)
-    def block(begun: Flag) -> None:
-        begun.set()
+    def block(flag: Flag) -> None:
+        flag.set()
         goes_on.wait()
 
     @on_engine.remote(num_cpus=n_cpus)
     def later(path: Path) -> None:
         path.touch()
 
-    begun = [Flag(tmp_path / f"begun {n}") for n in range(n_machines)]
     blocks = [block.remote(flag) for flag in begun]
     for flag in begun:
         flag.wait()

@@ -461,8 +461,10 @@ MUTANTS = [
     Mutant(
         "a task changes its class before it leaves its queue",
         "tasks/task.c",
-        "    queue_remove(s, class_at(s, t->resource_class), t, task);\n    STEP();\n    t->resource_class = (uint16_t)class;\n",
-        "    t->resource_class = (uint16_t)class;\n    STEP();\n    queue_remove(s, class_at(s, t->resource_class), t, task);\n",
+        "    queue_remove(s, class_at(s, t->resource_class), t, task);\n    STEP();\n    t->resource_class = "
+        "(uint16_t)class;\n",
+        "    t->resource_class = (uint16_t)class;\n    STEP();\n    queue_remove(s, class_at(s, t->resource_class), t, "
+        "task);\n",
         test="stepping_test",
     ),
     Mutant(

@@ -139,6 +139,7 @@ IMPURE_CALLS = {"open", "input"}
 PURE = (
     "cellmesh/engines/actors.py",
     "cellmesh/engines/addresses.py",
+    "cellmesh/engines/dask_terms.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import psutil
 import pytest
-from engines.conftest import ray_cluster
+from engines.clusters import cluster_of
 from support.flags import Flag
 from support.waiting import wait_until
 
@@ -37,9 +37,7 @@ def test_a_worker_that_dies_is_tried_as_often_as_asked(on_engine: ModuleType, tm
     (tmp_path / "twice").mkdir()
     assert on_engine.get(die.remote(tmp_path / "twice", 2), timeout=PATIENCE_S) == 2
     (tmp_path / "always").mkdir()
-    with pytest.raises(
-        WorkerCrashedError, match="ran the task 'die' ended, and the task has no retries left"
-    ):
+    with pytest.raises(WorkerCrashedError, match="ran the task 'die' ended, and the task has no retries left"):
         on_engine.get(die.remote(tmp_path / "always", 9), timeout=PATIENCE_S)
     assert len(os.listdir(tmp_path / "always")) == 3
 
@@ -86,8 +84,8 @@ def test_the_process_that_stands_for_ray_dies(on_engine: ModuleType, tmp_path: P
 def test_a_machine_of_ray_is_lost(on_engine: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_engine.shutdown()
     monkeypatch.chdir(tmp_path)
-    with ray_cluster() as address:
-        on_engine.init(address=address, object_store_memory=256 << 20)
+    with cluster_of("ray_cluster.py") as cluster:
+        on_engine.init(address=f"ray:{cluster.address}", object_store_memory=256 << 20)
 
         @on_engine.remote(num_cpus=2)
         def wait(n: int, begun: Flag, goes_on: Flag) -> int:

@@ -1,0 +1,393 @@
+"""Dask as an engine: `init(address="dask://HOST:PORT")`, or "dask+tls://" with the credentials of Dask's configuration.
+
+A parcel is a Dask task, which runs it in the pocket of its worker (`dask_worker`). What is large stays there: a task
+scatters it, so Dask keeps it, and never makes it again, which is home's business. What has ended is gathered together,
+as much as there is by then. What tasks tell while they run comes as events of Dask's. The client is an asynchronous
+one, in a thread of its own, so no method waits. Public interfaces of `distributed` alone.
+
+Dask begins a task again when its worker has died, as often as its scheduler allows. A parcel that may be begun less
+often than that notes in the scheduler that it begins, and does not if that was noted often enough.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
+from .dask_terms import Worker, failure_of, first_line, limits_for, native, nodes_of, version_problem
+from .dask_worker import keep, known_of, library, look, marks, run_parcel
+from .interface import (
+    Blob,
+    Came,
+    Capabilities,
+    Ended,
+    EngineActor,
+    EngineNode,
+    Event,
+    Facts,
+    Failed,
+    FailureKind,
+    Gone,
+    Group,
+    Handle,
+    Lost,
+    NodesChanged,
+    Parcel,
+    Said,
+    Strategy,
+)
+
+CONNECT_S = 10.0
+CLOSE_S = 3.0
+AGAIN_S = 0.01  # for the scheduler to know what it was sent
+NODES_S = 1.0  # how often to look which workers there are
+# Why Dask has cancelled all that this process has there.
+LOST_ALL = ("scheduler-connection-lost", "scheduler-restart")
+
+
+@dataclass
+class _Run:
+    """A parcel that is under way. `future`: Dask's, once it was submitted. `claim`: the name by which is noted that it
+    begins, and how often it may, if that is to be noted."""
+
+    parcel: Parcel
+    future: Any = None
+    claim: tuple[str, int] | None = None
+    is_cancelled: bool = False
+
+
+@dataclass
+class _Kept:
+    """A blob. `future`: of Dask's future; `data`: of one that was put, until it is released: Dask loses it with the
+    worker that has it."""
+
+    future: asyncio.Future[Any]
+    data: bytes | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether Dask has it no more."""
+        return self.future.done() and (self.future.exception() is not None or self.future.result().cancelled())
+
+
+class DaskEngine:
+    """See above; `interface.Engine`. What begins with `_` runs in the loop's thread."""
+
+    can: Capabilities = Capabilities(retries=True, output=True, nested=True)
+
+    def __init__(self) -> None:
+        self._tell: Callable[[Event], None] = lambda event: None
+        self._loop = asyncio.new_event_loop()
+        self._dask: Any = None
+        self._client: Any = None
+        self._numbers = itertools.count(1)
+        self._name = f"cellmesh-{uuid.uuid4().hex}"  # of this process in Dask: its keys, its topic
+        self._runs: dict[Handle, _Run] = {}
+        self._blobs: dict[Blob, _Kept] = {}
+        self._workers: dict[str, Worker] = {}
+        self._most_failures = 0
+        self._cancels: set[Handle] = set()
+        self._ended: list[Handle] = []
+        self._comes = asyncio.Event()  # something has ended
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_over = False
+
+    # ---- connection
+    def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
+        """Begin."""
+        try:
+            self._dask = library()
+        except ImportError as error:
+            raise EngineVersionError(
+                f"this program's Python, {sys.executable}, cannot import distributed ({error}): install the version "
+                "that the cluster has"
+            ) from None
+        self._tell = tell
+        threading.Thread(target=self._loop.run_forever, name="cellmesh-dask", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(self._connected(address), self._loop).result()
+
+    async def _connected(self, address: str) -> Facts:
+        try:
+            self._client = await self._dask.Client(
+                native(address), asynchronous=True, timeout=CONNECT_S, name="cellmesh"
+            )
+        except (OSError, RuntimeError, TypeError, ValueError) as error:  # the last three: of addresses and credentials
+            raise EngineUnreachableError(f"no Dask scheduler at {address}: {first_line(error)}") from None
+        try:
+            versions = await self._client.get_versions(packages=["cellmesh"])
+            if problem := version_problem(versions):
+                raise EngineVersionError(problem)
+            self._most_failures, self._workers = await self._look()
+        except OSError as error:
+            raise EngineUnreachableError(f"{address} does not answer: {first_line(error)}") from None
+        self._client.subscribe_topic(self._name, lambda event: self._say(Said(event[1])))
+        self._spawn(self._watch())
+        self._spawn(self._gather())
+        return Facts("dask", versions["client"]["packages"])
+
+    async def _look(self) -> tuple[int, dict[str, Worker]]:
+        most_failures, workers = await self._client.run_on_scheduler(look)
+        return most_failures, {address: Worker(*worker) for address, worker in workers.items()}
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(NODES_S)
+            if self._client.status != "running":  # it tries to connect again, without what was under way
+                raise EngineUnreachableError("the connection with the scheduler is lost")
+            _, found = await self._look()
+            if found != self._workers:
+                self._workers = found
+                self._say(NodesChanged())
+
+    def nodes(self) -> list[EngineNode]:
+        """Its workers."""
+        return nodes_of(self._workers)
+
+    def close(self) -> None:
+        """End."""
+        self._is_over = True
+        if self._client is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result(CLOSE_S)
+        except TimeoutError:
+            pass  # nobody answers, and the process ends
+
+    # ---- the loop
+    def _soon(self, what: Callable[..., None], *arguments: Any) -> None:
+        """Do something in the loop, behind what was to be done before. Called from any thread."""
+        self._loop.call_soon_threadsafe(self._do, what, *arguments)
+
+    def _do(self, what: Callable[..., None], *arguments: Any) -> None:
+        try:
+            what(*arguments)
+        except Exception as error:  # whatever a client says whose scheduler has gone
+            self._lose(error)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)  # the loop does not keep it
+        task.add_done_callback(self._spawned)
+
+    def _spawned(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._lose(error)
+
+    def _lose(self, error: BaseException) -> None:
+        self._say(Gone(f"Dask does not answer: {first_line(error)}"))
+        self._is_over = True
+
+    def _say(self, event: Event) -> None:
+        if not self._is_over:
+            self._tell(event)
+
+    # ---- parcels
+    def submit(self, parcel: Parcel) -> Handle:
+        """Have a parcel run."""
+        number = next(self._numbers)
+        self._soon(self._take, number, parcel)
+        return number
+
+    def _take(self, number: Handle, parcel: Parcel) -> None:
+        self._runs[number] = _Run(parcel)
+        blobs = [self._blobs[blob] for blob in parcel.blobs]
+        for kept in blobs:
+            if kept.is_lost and kept.data is not None:
+                kept.future = self._scattered(kept.data)
+        if all(kept.future.done() for kept in blobs):
+            self._submit(number, blobs)
+        else:
+            self._spawn(self._submit_later(number, blobs))
+
+    async def _submit_later(self, number: Handle, blobs: list[_Kept]) -> None:
+        while waits := [kept.future for kept in blobs if not kept.future.done()]:
+            await asyncio.wait(waits)
+        self._submit(number, blobs)
+
+    def _submit(self, number: Handle, blobs: list[_Kept]) -> None:
+        run = self._runs[number]
+        if run.is_cancelled:
+            self._fail(number, "cancelled")
+            return
+        if any(kept.is_lost for kept in blobs):
+            self._fail(number, "object_lost")
+            return
+        try:
+            limits = limits_for(run.parcel.resources, self._workers)
+        except EngineError as error:
+            self._fail(number, "unschedulable", 0, str(error))
+            return
+        if run.parcel.most_runs <= self._most_failures:
+            run.claim = f"{self._name}-{number}", run.parcel.most_runs
+        run.future = self._client.submit(
+            run_parcel,
+            self._name,
+            run.claim,
+            run.parcel.data,
+            *(kept.future.result() for kept in blobs),
+            key=self._key(number),
+            pure=False,
+            **limits,
+        )
+        run.future.add_done_callback(lambda future: self._soon(self._note_end, number))
+
+    def _key(self, number: Handle) -> tuple[str, Handle]:
+        return self._name, number
+
+    def _note_end(self, number: Handle) -> None:
+        self._ended.append(number)
+        self._comes.set()
+
+    async def _gather(self) -> None:
+        """Tell of what has ended, together what has meanwhile."""
+        while True:
+            await self._comes.wait()
+            self._comes.clear()
+            ended, self._ended = self._ended, []
+            outcomes = await self._client.gather({number: self._runs[number].future for number in ended}, errors="skip")
+            for number in ended:
+                if outcomes[number] is not None:
+                    self._tell_end(number, outcomes[number])
+                else:
+                    await self._tell_failure(number)
+
+    def _tell_end(self, number: Handle, found: bytes | tuple[bytes, list[str]]) -> None:
+        data, keys = found if isinstance(found, tuple) else (found, [])
+        blobs: list[Blob] = []
+        futures = [self._client.submit(keep, self._dask.Future(key, self._client), pure=False) for key in keys]
+        for future in futures:
+            blobs.append(next(self._numbers))
+            self._blobs[blobs[-1]] = _Kept(self._loop.create_future())
+            self._blobs[blobs[-1]].future.set_result(future)
+        if futures:
+            self._spawn(self._hold(self._runs[number].future, futures))
+        self._forget(number)
+        self._say(Ended(number, data, blobs))
+
+    async def _hold(self, made: Any, values: list[Any]) -> None:
+        """Hold what has made values until Dask keeps them by themselves."""
+        for value in values:
+            await value.exception()
+        made.release()
+
+    async def _tell_failure(self, number: Handle) -> None:
+        run = self._runs[number]
+        error = await run.future.exception()
+        if not run.is_cancelled and getattr(error, "reason", "") in LOST_ALL:
+            self._lose(error)
+            return
+        kind, n_runs, text = failure_of(error, run.is_cancelled, run.parcel.most_runs)
+        blobs = [self._blobs[blob] for blob in run.parcel.blobs if blob in self._blobs]
+        if kind == "object_lost" and all(kept.data is not None for kept in blobs if kept.is_lost):
+            kind = "crashed"  # which took along what can be put again; it may have been this parcel that it ran
+        self._fail(number, kind, n_runs, text)
+
+    def _fail(self, number: Handle, kind: FailureKind, n_runs: int = 0, text: str = "") -> None:
+        self._forget(number)
+        self._say(Failed(number, kind, n_runs, text))
+
+    def _forget(self, number: Handle) -> None:
+        run = self._runs.pop(number)
+        if run.claim is not None:
+            self._spawn(self._clear(marks(*run.claim)))
+
+    async def _clear(self, names: list[str]) -> None:
+        for name in names:
+            await self._dask.Event(name, client=self._client).clear()
+
+    def cancel(self, handle: Handle, force: bool) -> None:
+        """End a parcel. One that runs goes on in its worker, and nobody hears of it."""
+        self._soon(self._cancel, handle)
+
+    def _cancel(self, number: Handle) -> None:
+        run = self._runs.get(number)
+        if run is not None:
+            run.is_cancelled = True
+            if run.future is not None:
+                self._cancels.add(number)
+                if len(self._cancels) == 1:
+                    self._spawn(self._cancel_all())
+
+    async def _cancel_all(self) -> None:
+        """Cancel what is to be, once the scheduler knows of it: before, it would pass that over."""
+        while self._cancels:
+            asked = [number for number in self._cancels if number in self._runs]
+            known = set(await self._client.run_on_scheduler(known_of, [self._key(number) for number in asked]))
+            there = [number for number in asked if self._key(number) in known]
+            await self._client.cancel([self._runs[number].future for number in there if number in self._runs])
+            self._cancels -= {*there, *(number for number in self._cancels if number not in self._runs)}
+            if self._cancels:
+                await asyncio.sleep(AGAIN_S)
+
+    # ---- values
+    def put(self, data: bytes | memoryview) -> Blob:
+        """Keep bytes."""
+        number = next(self._numbers)
+        self._soon(self._put, number, bytes(data))
+        return number
+
+    def _put(self, number: Blob, data: bytes) -> None:
+        self._blobs[number] = _Kept(self._scattered(data), data)
+
+    def _scattered(self, data: bytes) -> asyncio.Future[Any]:
+        return self._loop.create_task(self._scatter(data))
+
+    async def _scatter(self, data: bytes) -> Any:
+        if not self._workers:  # a cluster that starts workers for tasks sees one
+            await self._client.submit(int, pure=False)
+        (future,) = await self._client.scatter([data], hash=False)
+        return future
+
+    def fetch(self, blob: Blob) -> None:
+        """Get the bytes of a blob."""
+        self._soon(self._fetch, blob)
+
+    def _fetch(self, blob: Blob) -> None:
+        self._spawn(self._fetched(blob, self._blobs[blob].future))
+
+    async def _fetched(self, blob: Blob, kept: asyncio.Future[Any]) -> None:
+        found = await self._client.gather({blob: await kept}, errors="skip")
+        self._say(Lost(blob) if found[blob] is None else Came(blob, memoryview(found[blob]).cast("B")))
+
+    def release(self, blobs: Sequence[Blob]) -> None:
+        """These are not needed any more."""
+        self._soon(self._release, blobs)
+
+    def _release(self, blobs: Sequence[Blob]) -> None:
+        for blob in blobs:
+            self._blobs.pop(blob, None)
+
+    # ---- what it does not do yet: `can` says so, and nobody asks
+    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
+        """Not yet."""
+        raise EngineUnsupportedError("actors on Dask are not there yet")
+
+    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
+        """Not yet."""
+        raise EngineUnsupportedError("actors on Dask are not there yet")
+
+    def kill(self, actor: EngineActor, restart: bool) -> None:
+        """Not yet."""
+        raise EngineUnsupportedError("actors on Dask are not there yet")
+
+    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
+        """Not yet."""
+        return None
+
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
+        """Dask has none."""
+        raise EngineUnsupportedError("Dask has no placement groups")
+
+    def unreserve(self, group: Group) -> None:
+        """Dask has none."""
+
+    def say(self, worker: str, message: bytes) -> None:
+        """Not yet."""

@@ -1,0 +1,101 @@
+"""What Dask's words mean here: addresses, workers, resources, failures, versions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..exceptions import EngineError
+from .interface import EngineNode, FailureKind
+
+SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}  # how addresses begin here, and Dask's own
+NO_WORKER = EngineNode("no worker yet", {"CPU": 1.0})  # some clusters start workers once they see a task
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One of Dask's. `resources`: what it was declared to have."""
+
+    name: str
+    n_threads: int
+    resources: Mapping[str, float]
+
+
+class BegunTooOften(Exception):
+    """A parcel is not begun once more."""
+
+
+def native(address: str) -> str:
+    """An address as Dask has it."""
+    scheme = next(scheme for scheme in SCHEMES if address.startswith(scheme))
+    return SCHEMES[scheme] + address.removeprefix(scheme).rstrip("/")
+
+
+def nodes_of(workers: Mapping[str, Worker]) -> list[EngineNode]:
+    """The workers as machines: a thread is a CPU, and of all else one has what it was declared to have."""
+    return [
+        EngineNode(worker.name, {**worker.resources, "CPU": float(worker.n_threads)}) for worker in workers.values()
+    ] or [NO_WORKER]
+
+
+def limits_for(resources: Mapping[str, float], workers: Mapping[str, Worker]) -> dict[str, Any]:
+    """What Dask is told of a parcel: what to set aside, and, where it needs more threads than each worker has, the
+    workers that may run it. What needs one CPU or less takes a thread.
+
+    Raises
+    ------
+    EngineError
+        No worker has so many.
+    """
+    cpus = resources.get("CPU", 0.0)
+    declared = {name: amount for name, amount in resources.items() if name != "CPU"}
+    limits: dict[str, Any] = {"resources": declared} if declared else {}
+    if cpus > 1.0:
+        fitting = [address for address, worker in workers.items() if worker.n_threads >= cpus]
+        if not fitting:
+            raise EngineError(f"no worker of Dask's has {cpus:g} threads any more")
+        if len(fitting) < len(workers):
+            limits["workers"] = fitting
+    return limits
+
+
+def failure_of(error: BaseException | None, is_cancelled: bool, most_runs: int) -> tuple[FailureKind, int, str]:
+    """What has become of a parcel by that error of Dask's, how often it may have been begun, and what there is to be
+    said of it. None: Dask has dropped it with what it was given."""
+    name, text = type(error).__name__, "" if error is None else first_line(error)
+    if is_cancelled:
+        return "cancelled", 0, ""
+    if error is None or "Cancelled" in name:
+        return "object_lost", 1, text
+    if isinstance(error, BegunTooOften):
+        return "crashed", most_runs, text
+    if name == "KilledWorker":
+        return "crashed", getattr(error, "allowed_failures", most_runs - 1) + 1, text
+    if name == "NoValidWorkerError":
+        return "unschedulable", 0, text
+    return "env_failed", 1, text
+
+
+def version_problem(versions: Mapping[str, Any]) -> str:
+    """Why what is sent cannot be run there, by what Dask says of all versions; "" if it can."""
+    here = versions["client"]["packages"]
+    others = {"Dask's scheduler": versions["scheduler"]}
+    others |= {f"Dask's worker {address}": found for address, found in versions["workers"].items()}
+    for who, found in others.items():
+        for name, n_parts in (("python", 2), ("cellmesh", 3), ("cloudpickle", 1), ("distributed", 2)):
+            mine, theirs = str(here[name]), str(found["packages"].get(name) or "MISSING")
+            if theirs == "MISSING":
+                return f"{who} has no {name}: install it there, `pip install {name}=={mine}` in its environment"
+            if mine.split(".")[:n_parts] != theirs.split(".")[:n_parts]:
+                return (
+                    f"{who} has {name} {theirs}, and this program has {name} {mine}: what is sent there would not be "
+                    "understood. Use the same version here and there"
+                )
+    return ""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__

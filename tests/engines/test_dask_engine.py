@@ -1,0 +1,150 @@
+"""What the engine "dask" makes of what Dask says; without Dask."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cellmesh.engines.addresses import address_of, prefix_of
+from cellmesh.engines.dask_terms import (
+    BegunTooOften,
+    Worker,
+    failure_of,
+    limits_for,
+    native,
+    nodes_of,
+    version_problem,
+)
+from cellmesh.engines.dask_worker import Kept
+from cellmesh.engines.interface import EngineNode
+from cellmesh.exceptions import EngineError
+
+SMALL, LARGE = Worker("small", 1, {}), Worker("large", 4, {"GPU": 2.0})
+WORKERS = {"tcp://small": SMALL, "tcp://large": LARGE}
+
+
+@pytest.mark.parametrize(
+    ("address", "of_dask"),
+    [("dask://head:8786", "tcp://head:8786"), ("dask+tls://head:8786/", "tls://head:8786")],
+)
+def test_an_address_is_dasks_own_with_another_beginning(address: str, of_dask: str) -> None:
+    assert native(address) == of_dask
+    assert prefix_of(address)
+
+
+@pytest.mark.parametrize(
+    ("has", "address"),
+    [("tcp://10.0.0.1:8786", "dask://10.0.0.1:8786"), ("tls://10.0.0.1:8786", "dask+tls://10.0.0.1:8786")],
+)
+def test_a_cluster_of_dasks_stands_for_its_schedulers_address(has: str, address: str) -> None:
+    assert address_of(SimpleNamespace(scheduler_address=has)) == address
+
+
+@pytest.mark.parametrize("asked", ["auto", SimpleNamespace(scheduler_address="inproc://1"), 3])
+def test_anything_else_stays_what_it_is(asked: Any) -> None:
+    assert address_of(asked) is asked
+
+
+def test_a_thread_is_a_cpu() -> None:
+    assert nodes_of(WORKERS) == [EngineNode("small", {"CPU": 1.0}), EngineNode("large", {"GPU": 2.0, "CPU": 4.0})]
+
+
+def test_a_cluster_without_workers_is_sent_tasks() -> None:
+    assert [node.total for node in nodes_of({})] == [{"CPU": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("resources", "limits"),
+    [
+        ({}, {}),
+        ({"CPU": 1.0}, {}),
+        ({"CPU": 0.5, "GPU": 1.0}, {"resources": {"GPU": 1.0}}),
+        ({"CPU": 2.0}, {"workers": ["tcp://large"]}),
+    ],
+)
+def test_dask_is_told_what_is_not_a_thread(resources: dict[str, float], limits: dict[str, Any]) -> None:
+    assert limits_for(resources, WORKERS) == limits
+
+
+def test_what_every_worker_has_room_for_may_go_to_each() -> None:
+    assert limits_for({"CPU": 3.0}, {"tcp://large": LARGE}) == {}
+
+
+def test_what_no_worker_has_any_more_is_an_error() -> None:
+    with pytest.raises(EngineError, match="has 8 threads"):
+        limits_for({"CPU": 8.0}, WORKERS)
+
+
+class KilledWorker(Exception):
+    allowed_failures = 3
+
+
+class FutureCancelledError(Exception):
+    pass
+
+
+class NoValidWorkerError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "n_runs"),
+    [
+        (KilledWorker(), "crashed", 4),
+        (BegunTooOften("it was begun 2 times"), "crashed", 2),
+        (FutureCancelledError("lost dependencies"), "object_lost", 1),
+        (None, "object_lost", 1),
+        (NoValidWorkerError(), "unschedulable", 0),
+        (ModuleNotFoundError("No module named 'torch'"), "env_failed", 1),
+    ],
+)
+def test_an_error_of_dasks_is_a_kind_of_failure(error: BaseException | None, kind: str, n_runs: int) -> None:
+    assert failure_of(error, False, 2)[:2] == (kind, n_runs)
+    assert failure_of(error, True, 2) == ("cancelled", 0, "")
+
+
+def test_what_is_said_of_a_failure_is_its_first_line() -> None:
+    assert failure_of(OSError("\nno room\nat all"), False, 1)[2] == "OSError: no room"
+
+
+VERSIONS = {"python": "3.11.2.final.0", "cellmesh": "1.0", "cloudpickle": "3.1.2", "distributed": "2026.8.0"}
+
+
+def said(of_scheduler: dict[str, str | None], of_worker: dict[str, str | None]) -> dict[str, Any]:
+    """What Dask says of versions, where others are there than here."""
+    return {
+        "client": {"packages": VERSIONS},
+        "scheduler": {"packages": VERSIONS | of_scheduler},
+        "workers": {"tcp://w": {"packages": VERSIONS | of_worker}},
+    }
+
+
+@pytest.mark.parametrize(
+    "worker", [{}, {"python": "3.11.9.final.0"}, {"cloudpickle": "3.0.0"}, {"distributed": "2026.8.1"}]
+)
+def test_versions_that_understand_each_other_are_no_problem(worker: dict[str, str | None]) -> None:
+    assert version_problem(said({}, worker)) == ""
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "worker", "problem"),
+    [
+        ({}, {"python": "3.12.1.final.0"}, "Dask's worker tcp://w has python 3.12.1.final.0, and this program has"),
+        ({"cellmesh": None}, {}, "Dask's scheduler has no cellmesh: install it there, `pip install cellmesh==1.0`"),
+        ({}, {"cellmesh": "MISSING"}, "Dask's worker tcp://w has no cellmesh"),
+        ({"distributed": "2025.1.0"}, {}, "Dask's scheduler has distributed 2025.1.0"),
+        ({}, {"cloudpickle": "2.2.0"}, "Use the same version here and there"),
+    ],
+)
+def test_versions_that_do_not_are_named_with_the_remedy(
+    scheduler: dict[str, str | None], worker: dict[str, str | None], problem: str
+) -> None:
+    assert problem in version_problem(said(scheduler, worker))
+
+
+def test_what_is_kept_travels_as_its_keys() -> None:
+    kept = Kept(b"data", [SimpleNamespace(key="a"), SimpleNamespace(key="b")])
+    assert pickle.loads(pickle.dumps(kept)) == (b"data", ["a", "b"])
