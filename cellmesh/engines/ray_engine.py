@@ -349,8 +349,9 @@ def amounts_of(resources: Mapping[str, float]) -> dict[str, float]:
 
 def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]:
     """What has become of a parcel by that error of Ray's, and what there is to be said of it."""
-    if isinstance(error, exceptions.RayTaskError) and isinstance(error.cause, BaseException):
-        error = error.cause
+    cause = getattr(error, "cause", None)
+    if isinstance(error, exceptions.RayTaskError) and isinstance(cause, BaseException):
+        error = cause
     kinds: list[tuple[Any, FailureKind]] = [
         (exceptions.TaskCancelledError, "cancelled"),
         (exceptions.OutOfMemoryError, "oom"),
@@ -359,8 +360,8 @@ def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]
         (exceptions.TaskUnschedulableError, "unschedulable"),
         (exceptions.WorkerCrashedError, "crashed"),
     ]
-    found: FailureKind = next((kind for of, kind in kinds if isinstance(error, of)), "env_failed")
-    return found, _first_line(error)
+    other: FailureKind = "env_failed"
+    return next((kind for of, kind in kinds if isinstance(error, of)), other), _first_line(error)
 
 
 def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str:
