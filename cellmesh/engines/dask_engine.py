@@ -267,16 +267,8 @@ class DaskEngine:
             blobs.append(next(self._numbers))
             self._blobs[blobs[-1]] = _Kept(self._loop.create_future())
             self._blobs[blobs[-1]].future.set_result(future)
-        if futures:
-            self._spawn(self._hold(self._runs[number].future, futures))
-        self._forget(number)
+        self._forget(number, futures)
         self._say(Ended(number, data, blobs))
-
-    async def _hold(self, made: Any, values: list[Any]) -> None:
-        """Hold what has made values until Dask keeps them by themselves."""
-        for value in values:
-            await value.exception()
-        made.release()
 
     async def _tell_failure(self, number: Handle) -> None:
         run = self._runs[number]
@@ -294,13 +286,16 @@ class DaskEngine:
         self._forget(number)
         self._say(Failed(number, kind, n_runs, text))
 
-    def _forget(self, number: Handle) -> None:
+    def _forget(self, number: Handle, values: Sequence[Any] = ()) -> None:
         run = self._runs.pop(number)
-        if run.claim is not None:
-            self._spawn(self._clear(marks(*run.claim)))
+        if values or run.claim is not None:
+            self._spawn(self._leave(run, values))
 
-    async def _clear(self, names: list[str]) -> None:
-        for name in names:
+    async def _leave(self, run: _Run, values: Sequence[Any]) -> None:
+        """Have Dask drop all that there is of a parcel, once it keeps the values without it."""
+        for value in values:
+            await value.exception()
+        for name in marks(*run.claim) if run.claim is not None else ():
             await self._dask.Event(name, client=self._client).clear()
 
     def cancel(self, handle: Handle, force: bool) -> None:
@@ -341,10 +336,14 @@ class DaskEngine:
         return self._loop.create_task(self._scatter(data))
 
     async def _scatter(self, data: bytes) -> Any:
-        if not self._workers:  # a cluster that starts workers for tasks sees one
-            await self._client.submit(int, pure=False)
-        (future,) = await self._client.scatter([data], hash=False)
-        return future
+        while True:
+            if not self._workers:  # a cluster that starts workers for tasks sees one
+                await self._client.submit(int, pure=False)
+            try:
+                (future,) = await self._client.scatter([data], hash=False)
+                return future
+            except OSError:  # the worker has died, or none has come for long
+                await asyncio.sleep(NODES_S)
 
     def fetch(self, blob: Blob) -> None:
         """Get the bytes of a blob."""

@@ -41,7 +41,7 @@ def nodes_of(workers: Mapping[str, Worker]) -> list[EngineNode]:
 
 def limits_for(resources: Mapping[str, float], workers: Mapping[str, Worker]) -> dict[str, Any]:
     """What Dask is told of a parcel: what to set aside, and, where it needs more threads than each worker has, the
-    workers that may run it. What needs one CPU or less takes a thread.
+    workers that are to run it. What needs one CPU or less takes a thread.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def limits_for(resources: Mapping[str, float], workers: Mapping[str, Worker]) ->
         if not fitting:
             raise EngineError(f"no worker of Dask's has {cpus:g} threads any more")
         if len(fitting) < len(workers):
-            limits["workers"] = fitting
+            limits |= {"workers": fitting, "allow_other_workers": True}  # should these die before it has run
     return limits
 
 

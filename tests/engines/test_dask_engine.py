@@ -62,7 +62,7 @@ def test_a_cluster_without_workers_is_sent_tasks() -> None:
         ({}, {}),
         ({"CPU": 1.0}, {}),
         ({"CPU": 0.5, "GPU": 1.0}, {"resources": {"GPU": 1.0}}),
-        ({"CPU": 2.0}, {"workers": ["tcp://large"]}),
+        ({"CPU": 2.0}, {"workers": ["tcp://large"], "allow_other_workers": True}),
     ],
 )
 def test_dask_is_told_what_is_not_a_thread(resources: dict[str, float], limits: dict[str, Any]) -> None:
