@@ -14,23 +14,26 @@ from msgspec import Struct, field
 
 from ..exit_codes import DIED_WITH_ITS_MACHINE, ENDED_SOMEHOW
 from ..objstore._core import ENDED_BY_ITSELF
-from .interface import ActorEnded, EngineActor, FailureKind
+from .interface import ActorEnded, Blob, EngineActor, FailureKind
 from .parcels import Key
 
 
 class Living(Struct):
     """An actor that has been constructed. `key`: what home calls it; `name`: what its pocket does. Its calls, by
-    number: `line`: those that the engine has not been given, in order; `given`: those that it has; `begun`: those
-    that have ended with it, and had begun. `kept`: objects that it was given and refers to
-    still. `end`: it has ended."""
+    number: `line`: those that the engine has not been given, in order; `given`: those that it has, in order; `came`:
+    the outcomes of some of these, before those of earlier ones; `begun`: those that have ended with it, and had begun.
+    `kept`: objects that it was given and refers to still; `names`: what its pocket calls those that it has made. `end`:
+    it has ended."""
 
     key: Key
     name: Key
     actor: EngineActor
     line: deque[int] = field(default_factory=deque[int])
-    given: set[int] = set()
+    given: dict[int, None] = {}
+    came: dict[int, tuple[bytes, list[Blob]]] = {}
     begun: list[int] = []
     kept: set[Key] = set()
+    names: dict[Key, Key] = {}
     end: ActorEnded | None = None
     is_told: bool = False  # the end
 

@@ -40,7 +40,8 @@ class Done(Struct, frozen=True, array_like=True):
     generation there, inner ones first. Its process, and how long it waited and ran there in microseconds. `news`: what
     it has printed, as far as no `Progress` has said so; `at`: how many came before, of this `run`. `actor`: what the
     pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
-    `kept`: what that was given and refers to beyond this call."""
+    `kept`: what that was given and refers to beyond this call;
+    `gone`: of what it has made, what it does not refer to any more: all others it may name again."""
 
     failed: bool
     values: list[Given]
@@ -54,6 +55,7 @@ class Done(Struct, frozen=True, array_like=True):
     actor: Key | None = None
     saved: Key | None = None
     kept: list[Key] = []
+    gone: list[Key] = []
 
 
 class Progress(Struct, frozen=True, array_like=True):

@@ -426,7 +426,7 @@ class EnginePeer:
             call.handle = self._engine.create_actor(parcel, _in_units(task.hold))
         elif living is not None:
             call.handle = self._engine.call(living.actor, parcel)
-            living.given.add(task.number)
+            living.given[task.number] = None
         else:
             call.handle = self._engine.submit(parcel)
         self._numbers[call.handle] = task.number
@@ -470,7 +470,7 @@ class EnginePeer:
         del self._calls[number]
         self._drop(call.needs)
         if living is not None:
-            living.given.discard(number)
+            living.given.pop(number, None)
             if number in living.line:
                 living.line.remove(number)
             self._advance(living)
@@ -507,6 +507,7 @@ class EnginePeer:
             self._drop(self._calls.pop(number).needs)
         living.line.clear()
         self._keep(living, [])
+        self._note_made(living, {}, list(living.names))
         end = living.end
         code, for_good = how_it_ended(end.kind, end.code, end.has_left), end.has_left
         self._send(messages.ActorEnded(Told(*living.key), code, for_good, living.begun), None)
@@ -531,6 +532,12 @@ class EnginePeer:
         self._hold(kept - living.kept)
         before, living.kept = living.kept, kept
         self._drop(before - kept)
+
+    def _note_made(self, living: Living, made: dict[Key, Key], gone: list[Key]) -> None:
+        """It may name again what it has made, but not what is gone."""
+        self._hold(made.values())
+        living.names.update(made)
+        self._drop([living.names.pop(key) for key in gone])
 
     def _kill(self, kill: messages.Kill) -> None:
         if kill.actor is not None:
@@ -560,9 +567,18 @@ class EnginePeer:
         """Take in what the engine tells of a parcel or a blob."""
         match event:
             case Ended(handle, data, blobs):
-                self._ended(self._calls[self._numbers.pop(handle)], decode_done(data), list(blobs))
+                call = self._calls[self._numbers.pop(handle)]
+                if (living := self._called(call.task)) is not None:
+                    living.came[call.task.number] = data, list(blobs)
+                    self._end_in_order(living)
+                else:
+                    self._ended(call, decode_done(data), list(blobs))
             case Failed(handle):
-                self._failed(self._calls[self._numbers.pop(handle)], event)
+                call = self._calls[self._numbers.pop(handle)]
+                living = self._called(call.task)
+                self._failed(call, event)
+                if living is not None:
+                    self._end_in_order(living)
             case Said(message):
                 progress = decode_progress(message)
                 if (call := self._calls.get(progress.number)) is not None:
@@ -575,6 +591,12 @@ class EnginePeer:
                 self._came(blob, None)
             case _:
                 pass
+
+    def _end_in_order(self, living: Living) -> None:
+        """What a call has told of what its actor has is true once the calls before it have told theirs."""
+        while living.given and (number := next(iter(living.given))) in living.came:
+            data, blobs = living.came.pop(number)
+            self._ended(self._calls[number], decode_done(data), blobs)
 
     def _tell_news(self, call: Call, run: int, at: int, news: list[messages.Begun | messages.Output]) -> None:
         if run != call.run:
@@ -591,10 +613,11 @@ class EnginePeer:
             return
         new: dict[Key, Key] = {}
         if (living := self._called(call.task)) is not None:
-            new[living.name] = living.key
+            new = {**living.names, living.name: living.key}
+        made: dict[Key, Key] = {}
         for given in done.made:
             own = self._make(given, blobs, new)
-            new[given.slot, given.generation] = own.key
+            new[given.slot, given.generation] = made[given.slot, given.generation] = own.key
         values: list[Value] = []
         for given in done.values:
             if given.blob < 0:
@@ -611,6 +634,7 @@ class EnginePeer:
             constructed = Ref(*living.key)
         if living is not None:
             self._keep(living, done.kept)
+            self._note_made(living, made, done.gone)
         self._end(call, values, done, constructed)
         if living is not None and saved is not None:
             self._send(messages.Checkpoint(Told(*living.key), saved), None)
@@ -716,10 +740,10 @@ class EnginePeer:
         if own.n_told or own.users:
             return []
         del self._own[own.key]
-        kept: set[Key] = set()
+        kept: list[Key] = []
         if (living := self._actors.forget(own.key)) is not None and living.end is None:
             self._engine.kill(living.actor, False)
-            kept = living.kept
+            kept = [*living.kept, *living.names.values()]
         if own.blob is not None:
             self._of_blob.pop(own.blob, None)
             self._engine.release([own.blob])

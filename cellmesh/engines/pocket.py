@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -130,6 +130,7 @@ class Pocket:
         self._sealed: dict[Key, Value] = {}
         self._actor: Key | None = None  # that lives here
         self._saved: Ref | None = None  # by it, in this call
+        self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
         self._origin = 0  # of the task that runs: its cell's number at home
         self._news = News()
         link: Any = _Link(self._show)
@@ -236,7 +237,7 @@ class Pocket:
             self._export(saved, large, told, made)
         self.output.flush()
         times = result.pid, result.waited, result.ran
-        self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
+        gone = self._let_go(told, made)
         done = Done(
             bool(result.status),
             values,
@@ -246,12 +247,32 @@ class Pocket:
             actor=None if result.actor is None else self._actor,
             saved=None if saved is None else (saved.slot, saved.generation),
             kept=[] if self._actor is None else self._kept(),
+            gone=gone,
         )
         return Outcome(encode(done), large)
 
+    def _let_go(self, told: Counter[Key], made: dict[Key, Given]) -> list[Key]:
+        """Release what home was told of in this call, but not what the actor refers to still, by whose name it is told
+        of it again; which of those names have no meaning any more."""
+        is_actor = self._actor is not None
+        stays = {key: n for key, n in told.items() if is_actor and (key in made or key in self._names)}
+        self._release({key: n for key, n in told.items() if key not in stays})
+        if not is_actor:
+            return []
+        self._names.update(stays)
+        gone: list[Key] = []
+        self._worker.flush()
+        while unused := set(self._peer.remote_node.unused([slot for slot, _ in self._names])):
+            found = [key for key in self._names if key[0] in unused]
+            self._release({key: self._names.pop(key) for key in found})  # and with them what they refer to may go
+            gone += found
+        return gone
+
+    def _release(self, told: Mapping[Key, int]) -> None:
+        self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
+
     def _kept(self) -> list[Key]:
         """What the actor was given, in this call or before, and still refers to."""
-        self._worker.flush()
         self._peer.objects.release_unused()
         return self._peer.objects.imports()
 
@@ -273,7 +294,7 @@ class Pocket:
     def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None:
         key = ref.slot, ref.generation
         told[key] += 1
-        if key in made or key == self._actor:
+        if key in made or key in self._names or key == self._actor:
             return
         value = ref.value or self._peer.objects.value(ref.slot)
         while value.state == OBJECT_PENDING and key not in self._sealed:

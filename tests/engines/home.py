@@ -77,7 +77,7 @@ def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
     if work.task.creates is not None:
         assert all((ref.slot, ref.generation) in known for ref in work.task.creates.refs)
         return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, 0, actor=IN_POCKET)))
-    value = _given((0, 0), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
+    value = _given((0, work.task.number), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
     return Outcome(encode(Done(False, [value], made, 1, 0, 0)), large)
 
 
@@ -85,8 +85,9 @@ def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given
     refs: list[m.Ref] = []
     for inner in tree.inner:
         if inner.key is None:
-            made.append(_given((len(made) + 1, 1), inner, large, made))
-            refs.append(m.Ref(made[-1].slot, 1))
+            given = _given(key, inner, large, made)  # and what is in that, first
+            made.append(replace(given, slot=len(made) + 1))
+            refs.append(m.Ref(made[-1].slot, key[1]))
         else:
             refs.append(m.Ref(*inner.key, yours=True))
     is_large = len(tree.data) > m.MAX_INLINE_BYTES
@@ -104,6 +105,7 @@ class Host:
         self._last = -1  # call that ran; -1: it has not been constructed
         self._is_over = False
         self._kept: list[Key] = []
+        self._names: list[Key] = []
 
     def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
         """Its constructor first, then calls, of which none overtakes another."""
@@ -120,7 +122,11 @@ class Host:
         if task.number % 3:  # else it keeps what it has
             self._kept = [(given.slot, given.generation) for given in work.objects[: task.number % 4]]
         outcome = run(self._runs, data, blobs)
-        return Outcome(encode(replace(decode_done(outcome.data), kept=self._kept)), outcome.large)
+        done = decode_done(outcome.data)
+        self._names += [(given.slot, given.generation) for given in done.made]
+        n_gone = len(self._names) * (task.number % 3) // 2  # none, half of them, all
+        gone, self._names = self._names[:n_gone], self._names[n_gone:]
+        return Outcome(encode(replace(done, kept=self._kept, gone=gone)), outcome.large)
 
     def end(self, force: bool) -> None:
         """It has ended."""
@@ -332,6 +338,8 @@ class Home:
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
         for calls in self.actors.values():
+            if result.number in calls and value.state != OBJECT_FAILED:
+                assert result.number == min(calls), "a call before it has not been answered"
             calls.discard(result.number)
         if result.number in self.constructors:
             self.constructors.discard(result.number)

@@ -212,6 +212,38 @@ def test_one_that_has_left_does_not_begin_again(on_engine: ModuleType) -> None:
 
 
 @capability("actors")
+def test_what_it_keeps_is_the_same_whenever_it_gives_it(on_engine: ModuleType) -> None:
+    @on_engine.remote
+    class Keeps:
+        def keep(self, refs: list[Any]) -> None:
+            self.refs = [
+                *refs,
+                on_engine.put("small"),
+                on_engine.put(np.ones(100_000)),
+                on_engine.put([on_engine.put(3)]),
+            ]
+
+        def give(self) -> list[Any]:
+            return self.refs
+
+        def forget(self) -> None:
+            self.refs = self.refs[-1:]
+
+    keeps, mine = Keeps.remote(), on_engine.put("mine")
+    get(keeps.keep.remote([mine]))
+    first, again = get([keeps.give.remote(), keeps.give.remote()])
+    assert first == again
+    assert first[0] == mine
+    assert get(first[1]) == "small"
+    assert get(first[2]).sum() == 100_000
+    get(keeps.forget.remote())
+    (last,) = get(keeps.give.remote())
+    assert last == first[3]
+    assert get(get(last)[0]) == 3
+    assert get(first[2]).sum() == 100_000
+
+
+@capability("actors")
 def test_a_handle_goes_through_tasks_and_actors_and_is_the_same(on_engine: ModuleType) -> None:
     @on_engine.remote
     class Keeps:
