@@ -464,8 +464,10 @@ def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]
         (exceptions.TaskUnschedulableError, "unschedulable"),
         (exceptions.WorkerCrashedError, "crashed"),
     ]
-    other: FailureKind = "env_failed"
-    return next((kind for of, kind in kinds if isinstance(error, of)), other), _first_line(error)
+    for of, kind in kinds:
+        if isinstance(error, of):
+            return kind, _first_line(error)
+    return "env_failed", _first_line(error)
 
 
 def actor_options(placed: Mapping[str, float], keeps: Mapping[str, float]) -> dict[str, Any]:

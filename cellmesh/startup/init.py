@@ -53,9 +53,10 @@ def init(
     address : str or Dask cluster, optional
         None or "local": a session of this process's own. "tcp://HOST:PORT": likewise, and it takes part in the cluster
         whose head is there, see `cellmesh start`; this machine must have joined, or CELLMESH_TOKEN_FILE name a file
-        with a join token. "ray:auto", "dask://HOST:PORT", "fake:": likewise, and its tasks run on that engine, see docs/engines.md;
-        a cluster object of Dask's is its scheduler's address. "auto": the youngest session of this user that runs on
-        this machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS gives the default.
+        with a join token. "ray:auto", "dask://HOST:PORT", "fake:": likewise, and its tasks run on that engine, see
+        docs/engines.md; a cluster object of Dask's is its scheduler's address. "auto": the youngest session of this
+        user that runs on this machine. Otherwise the path of a session's `node.sock`. The variable CELLMESH_ADDRESS
+        gives the default.
     num_cpus : float, optional
         How many CPUs tasks may use together; default: those that this process may use.
     num_gpus : float, optional
