@@ -157,7 +157,8 @@ class Pocket:
                 return self._outcome(self._result)
         except _Full:
             failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
-            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0)))
+            kept = [] if self._actor is None else self._kept()
+            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0, kept=kept)))
         finally:
             self._news.end()
             self._result = self._saved = None
@@ -201,6 +202,8 @@ class Pocket:
             value = given.value if given.blob < 0 else replace(given.value, data=blobs[given.blob])
             self._peer.objects.resolve(Ref(given.slot, given.generation, value=value))
         self._peer.receive(Tasks([replace(work.task, demand={}, flags=work.task.flags & ~TASK_FLAG_ENV)]))
+        if self._peer.actors.give_up():  # nobody here makes room while a call waits
+            raise _Full
 
     def _shape_of(
         self, demand: dict[str, int], hold: dict[str, int] | None, env: int, pool: Pool, priority: int

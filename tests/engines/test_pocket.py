@@ -91,3 +91,33 @@ def test_a_ref_that_a_task_has_kept_for_another_is_lost_to_it(
     with pytest.raises(ObjectLostError):
         cm.get(ref, timeout=PATIENCE_S)
     assert cm.get(keep.remote([]), timeout=PATIENCE_S) == pid
+
+
+def test_a_call_that_finds_no_room_in_its_actors_pocket_fails_and_the_next_one_runs(
+    start: Callable[..., ModuleType],
+) -> None:
+    cm = start()
+
+    @cm.remote
+    class Full:
+        def fill(self, refs: list[Any]) -> None:
+            from cellmesh.engines import pocket
+
+            assert pocket._pocket is not None
+            tasks_in, self.refs = pocket._pocket._peer.tasks_in, refs
+            submit = tasks_in.submit
+
+            def full(*task: Any) -> bool:
+                tasks_in.submit = submit
+                return False
+
+            tasks_in.submit = full
+
+        def give(self) -> list[Any]:
+            return self.refs
+
+    full, ref = Full.remote(), cm.put(1)
+    cm.get(full.fill.remote([ref]), timeout=PATIENCE_S)
+    with pytest.raises(ObjectStoreFullError):
+        cm.get(full.give.remote(), timeout=PATIENCE_S)
+    assert cm.get(full.give.remote(), timeout=PATIENCE_S) == [ref]

@@ -350,6 +350,14 @@ class Actors:
             if not line:
                 del self._lines[slot]
 
+    def give_up(self) -> bool:
+        """Calls that wait here will not begin; whether there were any."""
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            for waiting in line:
+                self._drop(waiting)
+        return bool(lines)
+
     def _drop(self, waiting: Waiting) -> None:
         for ref in (waiting.function, *waiting.refs):
             self._objects.drop(ref)
