@@ -47,9 +47,9 @@ MUTANTS = [
     Mutant(
         "an object is published before its bytes",
         "objects/object.c",
-        "    begin_value(s, index, size, n_refs);\n    STEP();\n    object_set_offset(o, offset);\n    publish(s, "
-        "index, state);\n",
-        "    publish(s, index, state);\n    begin_value(s, index, size, n_refs);\n    STEP();\n    "
+        "    begin_value(s, index, size, n_refs);\n    STEP();\n    object_set_offset(o, offset);\n    publish(s, o, "
+        "state);\n",
+        "    publish(s, o, state);\n    begin_value(s, index, size, n_refs);\n    STEP();\n    "
         "object_set_offset(o, offset);\n",
         test="stepping_test",
     ),
@@ -421,7 +421,7 @@ MUTANTS = [
     Mutant(
         "what asks where to begin begins here",
         "tasks/resource.c",
-        "    if (resource_is_routed(s, index))\n        return UINT32_MAX;\n",
+        "    if (resource_is_routed(s, c))\n        return UINT32_MAX;\n",
         "",
         test="stepping_test",
     ),
@@ -461,8 +461,10 @@ MUTANTS = [
     Mutant(
         "a task changes its class before it leaves its queue",
         "tasks/task.c",
-        "    queue_remove(s, task);\n    STEP();\n    task_at(s, task)->resource_class = (uint16_t)class;\n",
-        "    task_at(s, task)->resource_class = (uint16_t)class;\n    STEP();\n    queue_remove(s, task);\n",
+        "    queue_remove(s, class_at(s, t->resource_class), t, task);\n    STEP();\n    t->resource_class = "
+        "(uint16_t)class;\n",
+        "    t->resource_class = (uint16_t)class;\n    STEP();\n    queue_remove(s, class_at(s, t->resource_class), t, "
+        "task);\n",
         test="stepping_test",
     ),
     Mutant(
@@ -515,7 +517,7 @@ MUTANTS = [
     Mutant(
         "a reservation holds what outranks it",
         "tasks/resource.c",
-        "terms.priority <= class_at(s, r->class_1 - 1)->terms.priority)\n        back",
+        "terms.priority <= reserved->terms.priority)\n        back",
         "terms.priority <= INT32_MAX)\n        back",
     ),
     Mutant(
@@ -644,7 +646,7 @@ MUTANTS = [
     Mutant(
         "who wakes nobody does not say when to look",
         "tasks/task.c",
-        "            gate_watch(s, class_at(s, c));\n",
+        "            gate_watch(s, c);\n",
         "            (void)0;\n",
     ),
     Mutant(
@@ -674,7 +676,7 @@ MUTANTS = [
     Mutant(
         "a reservation outlives its task",
         "tasks/task.c",
-        "        resource_unreserve(s, task_at(s, task)->resource_class);\n",
+        "        resource_unreserve(s, t->resource_class);\n",
         "        (void)0;\n",
     ),
     Mutant(

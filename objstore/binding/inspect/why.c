@@ -79,7 +79,7 @@ static PyObject *client_why(ClientObject *c, PyObject *args)
     }
     uint32_t task = task_awaited(s, ((RefObject *)args)->slot);
     bool lacks = task != UINT32_MAX && atomic_load(&s->tasks[task].state) == TASK_READY &&
-                 !resource_admissible(s, s->tasks[task].resource_class);
+                 !resource_admissible(s, class_at(s, s->tasks[task].resource_class));
     if (lacks) {
         uint32_t class = s->tasks[task].resource_class;
         const struct pool *head = placement_head(s, class);

@@ -92,7 +92,7 @@ static PyObject *client_surplus(ClientObject *c, PyObject *unused)
         int64_t fits = resource_startable(s, k, room);
         rows[n_rows].class = k;
         rows[n_rows].startable = fits > 0 ? (uint32_t)fits : 0;
-        rows[n_rows].routed = resource_is_routed(s, k);
+        rows[n_rows].routed = resource_is_routed(s, class_at(s, k));
         rows[n_rows].feasible = resource_feasible(s, k);
         resource_shape_of(s, k, &rows[n_rows].shape);
         look_at_class(s, &rows[n_rows]);

@@ -125,7 +125,7 @@ uint32_t remote_take(struct segment *s, uint32_t class, uint32_t most, bool by_p
                 task_1 = first_1;
             }
         }
-        uint32_t pool = best && c->place.pool ? resource_room_on(s, class, s->me + 1) : 0;
+        uint32_t pool = best && c->place.pool ? resource_room_on(s, c, s->me + 1) : 0;
         if (!best || pool == UINT32_MAX)
             break;
         task_serve_lane(s->h, best);

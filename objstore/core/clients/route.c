@@ -101,7 +101,7 @@ uint32_t route_fail_shared(struct segment *s, uint32_t class)
 {
     const struct resource_class *c = class_at(s, class);
     uint32_t n = 0, walked = 0;
-    if (resource_is_routed(s, class) || may_run_here(s, class))
+    if (resource_is_routed(s, class_at(s, class)) || may_run_here(s, class))
         return 0;
     for (const struct lane *l = c->lanes; l < c->lanes + N_LANES + N_DEPTHS; l++)
         for (uint32_t at_1 = l->head_1, next_1; at_1 && !walk_is_over(s, &walked, s->n_tasks); at_1 = next_1) {

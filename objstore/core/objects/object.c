@@ -26,7 +26,7 @@ int object_create(struct segment *s, uint32_t holder, uint64_t creator, uint32_t
         return OBJSTORE_LIMIT;
     }
     STEP();
-    struct object_slot *o = object_at(s, i);
+    struct object_slot *o = &s->objects[i];
     o->first_waiting_1 = 0;
     o->pins = 0;
     object_set_offset(o, 0);
@@ -72,9 +72,8 @@ uint64_t object_allocate(struct segment *s, uint64_t size, uint32_t n_refs)
 /* One exchange publishes the state and collects HAS_WAITERS, which a waiter sets by its own read-modify-write: either
  * the sealer sees the bit, or the waiter sees the state. The exchange releases the value to object_state, and acquires
  * what the waiter wrote before the bit: its own bit in `waiters`, and `need`. */
-static void publish(struct segment *s, uint32_t index, uint32_t state)
+static void publish(struct segment *s, struct object_slot *o, uint32_t state)
 {
-    struct object_slot *o = object_at(s, index);
     STEP();
     uint32_t old = atomic_exchange(&o->state, state);
     STEP();
@@ -101,7 +100,7 @@ bool object_seal_inline(struct segment *s, uint32_t index, uint32_t state, const
         memcpy(o->u.inline_data, data, size);
     object_set_offset(o, 0);
     o->size = size;
-    publish(s, index, state);
+    publish(s, o, state);
     return true;
 }
 
@@ -156,7 +155,7 @@ bool object_seal_arena(struct segment *s, uint32_t index, uint32_t state, uint64
     begin_value(s, index, size, n_refs);
     STEP();
     object_set_offset(o, offset);
-    publish(s, index, state);
+    publish(s, o, state);
     /* last, and a release: until then recovery sees an allocation of this client */
     arena_set_owner(s->base, offset, ARENA_OBJECT, index);
     STEP();
@@ -182,7 +181,7 @@ bool object_seal_remote(struct segment *s, uint32_t index, uint64_t size)
     begin_value(s, index, size, 0);
     STEP();
     object_set_offset(o, remote_at(s, s->me));
-    publish(s, index, OBJECT_READY);
+    publish(s, o, OBJECT_READY);
     return true;
 }
 
@@ -205,7 +204,7 @@ bool object_seal_failed(struct segment *s, uint32_t index, uint32_t code, int32_
     o->u.failure.code = code;
     o->u.failure.detail = detail;
     o->u.failure.seq = seq;
-    publish(s, index, OBJECT_FAILED);
+    publish(s, o, OBJECT_FAILED);
     return true;
 }
 
@@ -259,25 +258,22 @@ void object_notice_idle(struct segment *s, uint64_t bytes)
     notice_idle_memory(s);
 }
 
-/* Frees `first` and everything that only it kept alive. The slots to be freed are chained through first_waiting_1, so a
- * list nested a million deep needs no stack. They are unreachable for others: no holder, no pin, and the lock is
+/* Frees an object and everything that only it kept alive. The slots to be freed are chained through first_waiting_1, so
+ * a list nested a million deep needs no stack. They are unreachable for others: no holder, no pin, and the lock is
  * held. */
-static void free_unreferenced(struct segment *s, uint32_t first)
+static void free_unreferenced(struct segment *s, struct object_slot *o, uint32_t i)
 {
     struct header *h = s->h;
-    uint32_t todo_1 = first + 1;
-    object_at(s, first)->first_waiting_1 = 0;
-    while (todo_1) {
-        uint32_t i = todo_1 - 1;
-        struct object_slot *o = object_at(s, i);
-        todo_1 = o->first_waiting_1;
+    o->first_waiting_1 = 0;
+    for (;;) {
+        uint32_t todo_1 = o->first_waiting_1;
         uint32_t state = object_state(o);
         bool has_bytes = state == OBJECT_READY || state == OBJECT_ERROR;
         uint64_t offset = has_bytes ? object_chunk(o) : 0, creator = o->creator, size = o->size;
         bool shared = offset && object_in_arena_is_shared(o);
         bool absent = has_bytes && object_is_absent(o), offloaded = absent && !object_is_remote(o);
         bool in_place = !offset || segment_holds(s, offset, size);
-        uint32_t n_refs = in_place ? object_n_refs(s, o) : 0;
+        uint32_t n_refs = offset && in_place ? object_n_refs(s, o) : 0;
         if (state == OBJECT_FREE || !in_place ||
             (n_refs && !segment_holds(s, offset, size + 3 + (uint64_t)n_refs * 4))) {
             segment_condemn(s);
@@ -316,6 +312,10 @@ static void free_unreferenced(struct segment *s, uint32_t first)
         STEP();
         if (actor_1)
             s->hooks->actor_unreferenced(s, actor_1 - 1);
+        if (!todo_1)
+            return;
+        i = todo_1 - 1;
+        o = object_at(s, i);
     }
 }
 
@@ -339,7 +339,7 @@ void object_drop(struct segment *s, uint32_t index, uint32_t client)
         return;
     STEP();
     if (o->pins == 0 && !object_held(o))
-        free_unreferenced(s, index);
+        free_unreferenced(s, o, index);
     else if (object_is_stream(o))
         stream_released(s, index);
 }
@@ -348,7 +348,7 @@ void object_unpin(struct segment *s, uint32_t index)
 {
     struct object_slot *o = object_at(s, index);
     if (--o->pins == 0 && !object_held(o))
-        free_unreferenced(s, index);
+        free_unreferenced(s, o, index);
 }
 
 bool object_mark_waiting(struct segment *s, uint32_t index)

@@ -212,42 +212,41 @@ static uint32_t next_pool(const struct segment *s, const struct resource_class *
 }
 
 /* How much of what is available in that pool is held back from tasks of the class. */
-static int64_t kept_back(const struct segment *s, uint32_t index, uint32_t pool, uint32_t kind)
+static int64_t kept_back(const struct segment *s, const struct resource_class *c, uint32_t pool, uint32_t kind)
 {
     const struct reservation *r = &s->h->reserved;
+    const struct resource_class *reserved = r->class_1 ? class_at(s, r->class_1 - 1) : NULL;
     int64_t back = kind == KIND_CPU ? pool_at(s, pool)->awaited : 0;
-    bool for_others = r->class_1 && r->class_1 != index + 1 && r->pool == pool;
-    if (for_others && class_at(s, index)->terms.priority <= class_at(s, r->class_1 - 1)->terms.priority)
-        back += class_at(s, r->class_1 - 1)->demand[kind];
+    if (reserved && reserved != c && r->pool == pool && c->terms.priority <= reserved->terms.priority)
+        back += reserved->demand[kind];
     return back;
 }
 
-static bool leaves_enough(const struct segment *s, uint32_t index, uint32_t pool)
+static bool leaves_enough(const struct segment *s, const struct resource_class *c, uint32_t pool)
 {
-    const int64_t *demand = class_at(s, index)->demand;
+    const int64_t *demand = c->demand;
     uint32_t k = 0;
     while (k < s->h->n_kinds &&
-           (demand[k] <= 0 || demand[k] <= pool_at(s, pool)->available[k] - kept_back(s, index, pool, k)))
+           (demand[k] <= 0 || demand[k] <= pool_at(s, pool)->available[k] - kept_back(s, c, pool, k)))
         k++;
     return k == s->h->n_kinds;
 }
 
 /* Whether the pool has capacity, besides what is held back. */
-static inline bool fits_beside(const struct segment *s, uint32_t index, uint32_t pool)
+static inline bool fits_beside(const struct segment *s, const struct resource_class *c, uint32_t pool)
 {
-    return resource_fits(s, pool_at(s, pool), class_at(s, index)->demand) &&
-           __builtin_expect(!s->h->holds_back || leaves_enough(s, index, pool), 1);
+    return resource_fits(s, pool_at(s, pool), c->demand) &&
+           __builtin_expect(!s->h->holds_back || leaves_enough(s, c, pool), 1);
 }
 
-uint32_t resource_room_on(const struct segment *s, uint32_t index, uint32_t client_1)
+uint32_t resource_room_on(const struct segment *s, const struct resource_class *c, uint32_t client_1)
 {
-    const struct resource_class *c = class_at(s, index);
-    if (resource_is_routed(s, index))
+    if (resource_is_routed(s, c))
         return UINT32_MAX;
     if (!c->place.pool)
-        return fits_beside(s, index, 0) ? 0 : UINT32_MAX;
+        return fits_beside(s, c, 0) ? 0 : UINT32_MAX;
     uint32_t p = next_pool(s, c, c->place.pool, client_1);
-    while (p != UINT32_MAX && !fits_beside(s, index, p))
+    while (p != UINT32_MAX && !fits_beside(s, c, p))
         p = next_pool(s, c, p + 1, client_1);
     return p;
 }
@@ -284,8 +283,7 @@ bool resource_reserve(struct segment *s, uint32_t index)
 {
     const struct resource_class *c = class_at(s, index);
     struct reservation *r = &s->h->reserved;
-    if ((r->class_1 && class_at(s, r->class_1 - 1)->terms.priority >= c->terms.priority) ||
-        resource_is_routed(s, index))
+    if ((r->class_1 && class_at(s, r->class_1 - 1)->terms.priority >= c->terms.priority) || resource_is_routed(s, c))
         return false;
     uint32_t pool = c->place.pool ? next_pool(s, c, c->place.pool, POOL_HERE) : 0;
     while (pool != UINT32_MAX && !may_come_to_fit(s, c, pool_at(s, pool)))
@@ -341,13 +339,13 @@ uint64_t resource_reserved_for(const struct segment *s)
     return until > now ? until - now : r->class_1 ? 1 : 0;
 }
 
-static int64_t count(const struct segment *s, uint32_t index, uint32_t pool, const int64_t room[MAX_KINDS],
-                     int64_t most)
+static int64_t count(const struct segment *s, const struct resource_class *c, uint32_t pool,
+                     const int64_t room[MAX_KINDS], int64_t most)
 {
-    const int64_t *demand = class_at(s, index)->demand;
+    const int64_t *demand = c->demand;
     for (uint32_t k = 0; k < s->h->n_kinds && most > 0; k++)
         if (demand[k] > 0) {
-            int64_t left = room[k] - kept_back(s, index, pool, k), n = left > 0 ? left / demand[k] : 0;
+            int64_t left = room[k] - kept_back(s, c, pool, k), n = left > 0 ? left / demand[k] : 0;
             most = n < most ? n : most;
         }
     return most;
@@ -357,16 +355,16 @@ int64_t resource_startable(const struct segment *s, uint32_t index, int64_t room
 {
     const struct resource_class *c = class_at(s, index);
     int64_t n = 0, most = gate_room(s, c, c->n_ready);
-    if (resource_is_routed(s, index))
+    if (resource_is_routed(s, c))
         return 0;
     if (!c->place.pool) {
-        n = count(s, index, 0, room, most);
+        n = count(s, c, 0, room, most);
         for (uint32_t k = 0; k < s->h->n_kinds; k++)
             room[k] -= c->demand[k] > 0 ? n * c->demand[k] : 0;
         return n;
     }
     for (uint32_t p = next_pool(s, c, c->place.pool, POOL_HERE); p != UINT32_MAX; p = next_pool(s, c, p + 1, POOL_HERE))
-        n += count(s, index, p, pool_at(s, p)->available, most - n);
+        n += count(s, c, p, pool_at(s, p)->available, most - n);
     return n;
 }
 

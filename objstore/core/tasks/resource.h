@@ -58,9 +58,9 @@ static inline bool worker_suits(const struct segment *s, uint32_t client, uint32
 }
 
 /* Whether its tasks wait for the agent to decide where they begin. */
-static inline bool resource_is_routed(const struct segment *s, uint32_t class)
+static inline bool resource_is_routed(const struct segment *s, const struct resource_class *c)
 {
-    uint16_t route = class_at(s, class)->place.route;
+    uint16_t route = c->place.route;
     return route == ROUTE_WAITS || (route == ROUTE_ASKS && s->h->director_1 && s->h->director_1 <= MAX_CLIENTS);
 }
 
@@ -72,17 +72,16 @@ bool resource_fits(const struct segment *segment, const struct pool *pool, const
 
 /* The pool with capacity for a task of the class now, or UINT32_MAX. `client_1`, as pool.client_1: only pools on that
  * machine. */
-uint32_t resource_room_on(const struct segment *segment, uint32_t index, uint32_t client_1);
+uint32_t resource_room_on(const struct segment *segment, const struct resource_class *class, uint32_t client_1);
 /* The same for this node, and only if the gate of the class is open, or open to some of its tasks. */
-static inline uint32_t resource_room(const struct segment *s, uint32_t index)
+static inline uint32_t resource_room(const struct segment *s, const struct resource_class *c)
 {
-    const struct resource_class *c = class_at(s, index);
     bool may = __builtin_expect(!s->h->has_terms, 1) || gate_is_open(s, c) || gate_is_open_in_place(s, c);
-    return may ? resource_room_on(s, index, POOL_HERE) : UINT32_MAX;
+    return may ? resource_room_on(s, c, POOL_HERE) : UINT32_MAX;
 }
-static inline bool resource_admissible(const struct segment *s, uint32_t index)
+static inline bool resource_admissible(const struct segment *s, const struct resource_class *c)
 {
-    return resource_room(s, index) != UINT32_MAX;
+    return resource_room(s, c) != UINT32_MAX;
 }
 
 /* Whether its tasks may run here at all. False: all of its bundles are on other machines. */

@@ -36,9 +36,8 @@ static struct lane *lane_by_depth(struct resource_class *c, uint32_t depth)
     return &c->lanes[N_LANES + (depth - 1) % N_DEPTHS];
 }
 
-static void queue_push(struct segment *s, struct resource_class *c, uint32_t task, bool first)
+static void queue_push(struct segment *s, struct resource_class *c, struct task_slot *t, uint32_t task, bool first)
 {
-    struct task_slot *t = task_at(s, task);
     struct lane *l = t->depth ? lane_by_depth(c, t->depth) : lane_by_function(c, t->function);
     if (t->depth) /* those that may pass a full gate are found at the head, and the last lane has tasks of any depth */
         first = t->in_place || t->depth == N_DEPTHS;
@@ -64,12 +63,10 @@ static void queue_push(struct segment *s, struct resource_class *c, uint32_t tas
     s->h->n_ready++;
 }
 
-static void queue_remove(struct segment *s, uint32_t task)
+static void queue_remove(struct segment *s, struct resource_class *c, struct task_slot *t, uint32_t task)
 {
     if (s->h->holds_back)
-        resource_unreserve(s, task_at(s, task)->resource_class);
-    struct task_slot *t = task_at(s, task);
-    struct resource_class *c = class_at(s, t->resource_class);
+        resource_unreserve(s, t->resource_class);
     uint32_t next_1 = t->next_1, previous_1 = t->next_waiting_1;
     struct lane *l = t->depth ? lane_by_depth(c, t->depth) : c->lanes, *last = t->depth ? l : c->lanes + N_LANES - 1;
     while ((!previous_1 && l->head_1 != task + 1) || (!next_1 && l->tail_1 != task + 1))
@@ -102,12 +99,12 @@ void task_deepen(struct segment *s, uint32_t task, uint32_t depth, bool in_place
     struct task_slot *t = task_at(s, task);
     bool queued = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY && !is_call(t);
     if (queued)
-        queue_remove(s, task);
+        queue_remove(s, class_at(s, t->resource_class), t, task);
     t->depth = depth & 31;
     t->in_place = in_place;
     STEP();
     if (queued)
-        queue_push(s, class_at(s, t->resource_class), task, false);
+        queue_push(s, class_at(s, t->resource_class), t, task, false);
 }
 
 void task_to_front(struct segment *s, uint32_t task)
@@ -115,9 +112,9 @@ void task_to_front(struct segment *s, uint32_t task)
     struct task_slot *t = task_at(s, task);
     if (is_call(t) || t->depth || atomic_load_explicit(&t->state, memory_order_relaxed) != TASK_READY)
         return;
-    queue_remove(s, task);
+    queue_remove(s, class_at(s, t->resource_class), t, task);
     STEP();
-    queue_push(s, class_at(s, t->resource_class), task, true);
+    queue_push(s, class_at(s, t->resource_class), t, task, true);
 }
 
 /* An idle worker that can run tasks of a class. */
@@ -139,6 +136,29 @@ void task_tell_agent(struct segment *s)
     s->h->agent_1 = 0; /* once: it asks again after it has looked */
 }
 
+static __attribute__((noinline)) void wake_worker(struct segment *s)
+{
+    struct header *h = s->h;
+    uint32_t worker = UINT32_MAX;
+    for (uint32_t i = 0; i < h->n_classes && worker == UINT32_MAX; i++) {
+        const struct resource_class *c = class_at(s, i);
+        if (c->n_ready && resource_admissible(s, c)) {
+            worker = idle_for(s, i);
+            if (worker == UINT32_MAX)
+                request_attention(s); /* the scheduler decides whether the pool grows */
+        } else if (c->n_ready) {
+            gate_watch(s, c);
+        }
+    }
+    if (worker == UINT32_MAX) {
+        task_tell_agent(s);
+        return;
+    }
+    h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
+    h->waking_1 = worker + 1;
+    wake_client(s, worker);
+}
+
 /* At most one worker is being woken; it calls this again when it has taken its task. */
 void task_wake_workers(struct segment *s)
 {
@@ -149,24 +169,8 @@ void task_wake_workers(struct segment *s)
         task_wake_returning(s);
         resource_lapse(s);
     }
-    if (h->waking_1 || !h->n_ready)
-        return;
-    uint32_t worker = UINT32_MAX;
-    for (uint32_t c = 0; c < h->n_classes && worker == UINT32_MAX; c++)
-        if (class_at(s, c)->n_ready && resource_admissible(s, c)) {
-            worker = idle_for(s, c);
-            if (worker == UINT32_MAX)
-                request_attention(s); /* the scheduler decides whether the pool grows */
-        } else if (class_at(s, c)->n_ready) {
-            gate_watch(s, class_at(s, c));
-        }
-    if (worker == UINT32_MAX) {
-        task_tell_agent(s);
-        return;
-    }
-    h->idle[worker / 64] &= ~(UINT64_C(1) << (worker % 64));
-    h->waking_1 = worker + 1;
-    wake_client(s, worker);
+    if (!h->waking_1 && h->n_ready)
+        wake_worker(s);
 }
 
 void task_enqueue(struct segment *s, uint32_t task, bool first)
@@ -176,29 +180,31 @@ void task_enqueue(struct segment *s, uint32_t task, bool first)
         actor_wake(s, t->actor_1 - 1); /* it is in the mailbox already */
         return;
     }
-    queue_push(s, class_at(s, t->resource_class), task, first);
-    bool is_remote = placement_head(s, t->resource_class)->routed; /* or may be */
-    if (is_remote || (resource_is_routed(s, t->resource_class) && s->h->director_1 != NO_DIRECTOR))
+    struct resource_class *c = class_at(s, t->resource_class);
+    queue_push(s, c, t, task, first);
+    bool may_be_remote = placement_of(s, c)->routed, is_routed = resource_is_routed(s, c);
+    if (may_be_remote || (is_routed && s->h->director_1 != NO_DIRECTOR))
         task_tell_agent(s);
-    else if (resource_is_routed(s, t->resource_class))
+    else if (is_routed)
         request_attention(s);
     task_wake_workers(s);
 }
 
 void task_reclass(struct segment *s, uint32_t task, uint32_t class)
 {
-    queue_remove(s, task);
+    struct task_slot *t = task_at(s, task);
+    queue_remove(s, class_at(s, t->resource_class), t, task);
     STEP();
-    task_at(s, task)->resource_class = (uint16_t)class;
+    t->resource_class = (uint16_t)class;
     STEP();
-    task_enqueue(s, task, task_at(s, task)->asked_for);
+    task_enqueue(s, task, t->asked_for);
 }
 
 void task_advance(struct segment *s, uint32_t task)
 {
     struct task_slot *t = task_at(s, task);
-    const uint32_t *refs = task_refs(s, t);
-    for (; t->cursor < t->n_dependencies; t->cursor++) {
+    for (const uint32_t *refs = t->n_dependencies ? task_refs(s, t) : NULL; t->cursor < t->n_dependencies;
+         t->cursor++) {
         struct object_slot *o = object_at(s, refs[t->cursor]);
         if (!object_sealed(o)) {
             t->next_waiting_1 = o->first_waiting_1;
@@ -268,9 +274,9 @@ static int take_slot(struct segment *s, uint32_t *task)
     return OBJSTORE_OK;
 }
 
-static void give_slot(struct segment *s, uint32_t task)
+static void give_slot(struct segment *s, struct task_slot *t, uint32_t task)
 {
-    task_at(s, task)->next_1 = s->h->free_task_1;
+    t->next_1 = s->h->free_task_1;
     s->h->free_task_1 = task + 1;
 }
 
@@ -297,7 +303,7 @@ static int create_results(struct segment *s, uint32_t n, uint64_t seq, uint32_t 
                 object_drop(s, results[i], s->me);
             return error;
         }
-        object_at(s, results[i])->u.pending.task_1 = task + 1;
+        s->objects[results[i]].u.pending.task_1 = task + 1;
     }
     return OBJSTORE_OK;
 }
@@ -314,7 +320,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     int error = take_slot(s, &task);
     if (error)
         return error;
-    struct task_slot *t = task_at(s, task);
+    struct task_slot *t = &s->tasks[task];
     uint64_t bytes = ((uint64_t)spec->n_refs + n_more) * 4 + spec->arguments_size, offset = 0, seq = h->next_seq++;
     if (bytes > TASK_INLINE_SIZE && !(offset = arena_alloc(segment_arena(s), s->base, bytes, ARENA_BUILDING, s->me)))
         error = OBJSTORE_FULL;
@@ -322,7 +328,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     if (!error && (error = create_results(s, spec->n_returns, seq, task, results)) && offset)
         arena_free(segment_arena(s), s->base, offset);
     if (error) {
-        give_slot(s, task);
+        give_slot(s, t, task);
         return error;
     }
     t->next_1 = t->next_waiting_1 = 0;
@@ -357,7 +363,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     for (uint32_t i = 0; i < n_more; i++)
         refs[spec->n_refs + i] = results[i + 1];
     if (spec->arguments_size)
-        memcpy(task_arguments(s, t), spec->arguments, spec->arguments_size);
+        memcpy(refs + spec->n_refs + n_more, spec->arguments, spec->arguments_size);
     STEP();
     atomic_store_explicit(&t->state, TASK_WAITING, memory_order_release); /* the commit */
     STEP();
@@ -367,7 +373,7 @@ int task_submit(struct segment *s, const struct task_spec *spec, uint32_t *resul
     for (uint32_t i = 0; i < spec->n_refs; i++)
         object_pin(s, spec->refs[i]);
     for (uint32_t i = 0; i < spec->n_returns; i++)
-        object_pin(s, results[i]);
+        s->objects[results[i]].pins++;
     h->n_live_tasks++;
     STEP();
     record_submitted(s, t, refs);
@@ -411,7 +417,7 @@ static struct lane *next_lane(struct segment *s, uint32_t *pool)
         struct resource_class *class = class_at(s, c);
         if (!class->n_ready || (h->n_envs && !worker_suits(s, s->me, c)))
             continue;
-        uint32_t room = resource_room_on(s, c, POOL_HERE);
+        uint32_t room = resource_room_on(s, class, POOL_HERE);
         if (__builtin_expect(room == UINT32_MAX, 0)) {
             const struct lane *l = passed_over(s, class);
             if (l && is_before(s, l, passed)) {
@@ -459,7 +465,7 @@ static __attribute__((noinline)) struct lane *next_lane_by_rank(struct segment *
         struct resource_class *class = class_at(s, c);
         if (!class->n_ready || class->terms.priority < priority || (h->n_envs && !worker_suits(s, s->me, c)))
             continue;
-        uint32_t room = resource_room(s, c);
+        uint32_t room = resource_room(s, class);
         if (room == UINT32_MAX) {
             gate_watch(s, class);
             const struct lane *l =
@@ -495,10 +501,8 @@ static __attribute__((noinline)) struct lane *next_lane_by_rank(struct segment *
 }
 
 /* It takes its resources from that one of its pools. */
-static uint32_t acquire(struct segment *s, uint32_t task, uint32_t pool)
+static uint32_t acquire(struct segment *s, const struct resource_class *c, struct task_slot *t, uint32_t pool)
 {
-    struct task_slot *t = task_at(s, task);
-    const struct resource_class *c = class_at(s, t->resource_class);
     if (c->place.n_pools > 1) {
         uint32_t class;
         /* exists */
@@ -518,9 +522,8 @@ static bool can_start(struct segment *s, uint32_t task)
     return false;
 }
 
-static void start(struct segment *s, uint32_t task)
+static void start(struct segment *s, struct task_slot *t, uint32_t task)
 {
-    struct task_slot *t = task_at(s, task);
     t->worker = (uint16_t)s->me;
     if (__builtin_expect(s->h->has_terms, 0))
         gate_pass(s, t, 1);
@@ -560,16 +563,18 @@ static uint32_t pop_plain(struct segment *s)
         return UINT32_MAX;
     }
     uint32_t task = lane->head_1 - 1;
-    if (task_at(s, task)->depth)
+    struct task_slot *t = task_at(s, task);
+    if (t->depth)
         lane->turn = h->turn; /* which is not theirs: how many there are makes nobody late */
     else
         task_serve_lane(h, lane);
-    queue_remove(s, task);
+    struct resource_class *c = class_at(s, t->resource_class);
+    queue_remove(s, c, t, task);
     /* of a client that died before it had begun it */
-    task_at(s, task)->flags &= (uint16_t)~TASK_FLAG_REMOTE;
-    task_at(s, task)->gpu_mask = acquire(s, task, pool);
+    t->flags &= (uint16_t)~TASK_FLAG_REMOTE;
+    t->gpu_mask = acquire(s, c, t, pool);
     STEP();
-    start(s, task);
+    start(s, t, task);
     task_wake_workers(s);
     return task;
 }
@@ -577,19 +582,20 @@ static uint32_t pop_plain(struct segment *s)
 void task_send(struct segment *s, uint32_t task, uint32_t pool)
 {
     struct task_slot *t = task_at(s, task);
-    queue_remove(s, task);
+    struct resource_class *c = class_at(s, t->resource_class);
+    queue_remove(s, c, t, task);
     if (pool)
-        t->gpu_mask = acquire(s, task, pool);
+        t->gpu_mask = acquire(s, c, t, pool);
     t->flags |= TASK_FLAG_REMOTE;
     STEP();
-    start(s, task);
+    start(s, t, task);
 }
 
 static uint32_t pop_call(struct segment *s, uint32_t actor, uint32_t group)
 {
     uint32_t task = actor_take(s, actor, group);
     if (task != UINT32_MAX)
-        start(s, task);
+        start(s, task_at(s, task), task);
     return task;
 }
 
@@ -626,10 +632,9 @@ void task_empty(const struct segment *s, struct task_slot *t)
     t->n_refs = t->n_dependencies = t->cursor = t->arguments_size = t->n_returns = 0;
 }
 
-void task_release(struct segment *s, uint32_t task)
+static void release(struct segment *s, struct task_slot *t, uint32_t task)
 {
     struct header *h = s->h;
-    struct task_slot *t = task_at(s, task);
     const uint32_t *refs = task_refs(s, t);
     uint64_t offset = t->offset;
     uint32_t function = t->function, actor_1 = t->actor_1, n_refs = t->n_refs, n_returns = t->n_returns;
@@ -655,14 +660,15 @@ void task_release(struct segment *s, uint32_t task)
         segment_condemn(s);
     h->n_live_tasks--;
     STEP();
-    give_slot(s, task);
+    give_slot(s, t, task);
     if (actor_1 && !creation && actor_at(s, actor_1 - 1)->object_1)
         object_unpin(s, actor_at(s, actor_1 - 1)->object_1 - 1); /* each call keeps its actor */
 }
 
-static void give_back(struct segment *s, uint32_t task)
+void task_release(struct segment *s, uint32_t task) { release(s, task_at(s, task), task); }
+
+static void give_back(struct segment *s, struct task_slot *t, uint32_t task)
 {
-    struct task_slot *t = task_at(s, task);
     if (t->flags & TASK_FLAG_RETURNS)
         task_set_returns(s, t, false);
     int64_t scratch[MAX_KINDS];
@@ -682,15 +688,13 @@ static void give_back(struct segment *s, uint32_t task)
 void task_seal_failed(struct segment *s, uint32_t task, uint32_t code, int32_t detail)
 {
     struct task_slot *t = task_at(s, task);
-    task_refs(s, t);
-    for (uint32_t i = 0; i < t->n_returns; i++)
+    for (uint32_t i = 0; i < task_n_results(s, t); i++)
         object_seal_failed(s, task_result(s, t, i), code, detail, t->seq);
 }
 
 /* Writes the event: the slot and size of the result, and how the task ended. */
-void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
+static void record_finished(struct segment *s, const struct task_slot *t, uint32_t status)
 {
-    const struct task_slot *t = task_at(s, task);
     if (t->flags & TASK_FLAG_HIDDEN)
         return;
     uint64_t size = t->result_1 ? object_at(s, t->result_1 - 1)->size : 0;
@@ -698,27 +702,32 @@ void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
                 s->me);
 }
 
-void task_release_results(struct segment *s, uint32_t task)
+void task_record_finished(struct segment *s, uint32_t task, uint32_t status)
 {
-    struct task_slot *t = task_at(s, task);
-    task_refs(s, t);
+    record_finished(s, task_at(s, task), status);
+}
+
+static void release_results(struct segment *s, struct task_slot *t, uint32_t task)
+{
     if (t->flags & TASK_FLAG_STREAM)
         stream_end(s, task_stream(s, task), t->seq);
-    for (uint32_t i = 0; i < t->n_returns; i++)
+    for (uint32_t i = 0; i < task_n_results(s, t); i++)
         task_release_waiting(s, task_result(s, t, i));
 }
+
+void task_release_results(struct segment *s, uint32_t task) { release_results(s, task_at(s, task), task); }
 
 void task_finish(struct segment *s, uint32_t task, uint32_t status)
 {
     struct task_slot *t = task_at(s, task);
-    give_back(s, task);
-    task_release_results(s, task);
-    task_record_finished(s, task, status);
+    give_back(s, t, task);
+    release_results(s, t, task);
+    record_finished(s, t, status);
     s->h->n_finished++;
     if (t->worker < MAX_CLIENTS)
         client_at(s, t->worker)->n_finished++;
     uint32_t class = t->resource_class;
-    task_release(s, task);
+    release(s, t, task);
     placement_left(s, class);
     task_wake_workers(s);
 }
@@ -743,7 +752,7 @@ static void retry(struct segment *s, uint32_t task, bool waits)
         return;
     }
     const struct client_slot *there = t->worker < MAX_CLIENTS ? client_at(s, t->worker) : NULL;
-    give_back(s, task);
+    give_back(s, t, task);
     task_note_results(s, task);
     uint32_t delay = waits && t->flags & TASK_FLAG_TIMED ? timer_delay(s, task) : 0;
     task_count_attempt(t);
@@ -781,8 +790,7 @@ uint32_t task_producing(const struct segment *s, uint32_t object)
 void task_note_results(struct segment *s, uint32_t task)
 {
     struct task_slot *t = task_at(s, task);
-    task_refs(s, t);
-    for (uint32_t i = 0; i < t->n_returns; i++) {
+    for (uint32_t i = 0; i < task_n_results(s, t); i++) {
         struct object_slot *o = object_at(s, task_result(s, t, i));
         if (!object_sealed(o))
             o->u.pending.task_1 = task + 1;
@@ -835,7 +843,7 @@ void task_discard(struct segment *s, uint32_t task)
     if (ready && call)
         t->flags |= TASK_FLAG_LOOSE;
     else if (state == TASK_READY)
-        queue_remove(s, task);
+        queue_remove(s, class_at(s, t->resource_class), t, task);
     task_record_finished(s, task, EVENT_CANCELLED);
     task_release_results(s, task);
     if (call) {
@@ -850,7 +858,7 @@ bool task_fail_deepest(struct segment *s, uint32_t n_processes)
     uint32_t depth = 0, task_1 = 0;
     for (uint32_t c = 0; c < s->h->n_classes; c++) {
         uint32_t at;
-        const struct lane *l = resource_admissible(s, c) ? deepest(s, class_at(s, c), &at) : NULL;
+        const struct lane *l = resource_admissible(s, class_at(s, c)) ? deepest(s, class_at(s, c), &at) : NULL;
         if (l && at > depth) {
             depth = at;
             task_1 = l->head_1;

@@ -157,6 +157,13 @@ static inline unsigned char *task_arguments(struct segment *s, struct task_slot 
 {
     return (unsigned char *)(task_refs(s, t) + t->n_refs + (t->n_returns > 1 ? t->n_returns - 1u : 0u));
 }
+/* How many results it has. The first is in the slot, so the others alone can lead out of the arena. */
+static inline uint32_t task_n_results(const struct segment *s, struct task_slot *t)
+{
+    if (t->n_returns > 1)
+        task_refs(s, t);
+    return t->n_returns;
+}
 static inline uint32_t task_result(struct segment *s, struct task_slot *t, uint32_t i)
 {
     return i == 0 ? t->result_1 - 1 : task_more_results(s, t)[i - 1];
@@ -172,8 +179,7 @@ static inline bool task_timed_out(const struct segment *s, uint32_t task)
 /* Whether it has results and all of them are sealed: it is about to finish, or is being cancelled. */
 static inline bool task_is_sealed(struct segment *s, struct task_slot *t)
 {
-    task_refs(s, t);
-    for (uint32_t i = 0; i < t->n_returns; i++)
+    for (uint32_t i = 0; i < task_n_results(s, t); i++)
         if (!object_sealed(object_at(s, task_result(s, t, i))))
             return false;
     return t->n_returns > 0;

@@ -44,7 +44,8 @@ static uint32_t take_in_bundles(void)
     uint32_t n = 0;
     segment_lock(&remote);
     for (uint32_t k = 0; k < s.h->n_classes && n < 4; k++)
-        if (s.classes[k].place.pool && s.classes[k].n_ready && resource_room_on(&s, k, remote.me + 1) != UINT32_MAX)
+        if (s.classes[k].place.pool && s.classes[k].n_ready &&
+            resource_room_on(&s, &s.classes[k], remote.me + 1) != UINT32_MAX)
             n += remote_take(&remote, k, 4 - n, false, sent + n);
     segment_unlock(&remote);
     return n;

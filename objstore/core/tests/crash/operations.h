@@ -395,7 +395,7 @@ static void run_arguments_come(void)
     CHECK(!task_return(&s, task));
     check_sound();
     seal_results(other), finish(other);
-    CHECK(!s.h->n_ready || !resource_admissible(&s, class_small));
+    CHECK(!s.h->n_ready || !resource_admissible(&s, &s.classes[class_small]));
     CHECK(task_return(&s, task));
     check_sound();
     seal_results(task), finish(task);
@@ -834,9 +834,9 @@ static void run_unrouted(void)
 static void run_direct(void) /* ROUTE_ASKS begins here only without an agent, ROUTE_WAITS never does */
 {
     while (work())
-        CHECK(s.classes[class_asks].n_ready == 2 && !resource_admissible(&s, class_asks));
+        CHECK(s.classes[class_asks].n_ready == 2 && !resource_admissible(&s, &s.classes[class_asks]));
     direct(ROUTE_NEVER);
-    CHECK(resource_admissible(&s, class_asks) && !resource_admissible(&s, class_waits));
+    CHECK(resource_admissible(&s, &s.classes[class_asks]) && !resource_admissible(&s, &s.classes[class_waits]));
     work_until_idle();
     direct(ROUTE_UNDIRECTED);
     CHECK(s.classes[class_waits].n_ready == 1);
