@@ -14,10 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FILE = Path(__file__).parent / "coverage.json"
-ENGINES = ("fake", "ray", "dask")
-LIBRARIES = {"ray": "ray", "dask": "distributed"}
-HERE = [name for name in ENGINES if name not in LIBRARIES or find_spec(LIBRARIES[name]) is not None]  # can be run here
-MACHINES = {"fake": (1, 4), "ray": (2, 2), "dask": (2, 1)}  # how many the tests have, with how many CPUs each
+MACHINES = {"fake": 1, "ray": 2, "dask": 2}  # that the tests give it, with as many CPUs each
+LIBRARIES = {"fake": "cellmesh", "ray": "ray", "dask": "distributed"}
+HERE = [name for name in MACHINES if find_spec(LIBRARIES[name]) is not None]  # that can be run here
 # In the order of the table: name -> what a program does.
 CAPABILITIES = {
     "tasks": "tasks, several returns, none",
@@ -46,7 +45,7 @@ def load() -> Outcomes:
 def merged(known: Mapping[str, Mapping[str, Mapping[str, str]]], seen: Outcomes) -> Outcomes:
     """What is known, with what this run has seen."""
     found: Outcomes = {}
-    for engine in ENGINES:
+    for engine in MACHINES:
         of_engine = {name: dict(known.get(engine, {}).get(name, {})) for name in CAPABILITIES}
         for name, tests in seen.get(engine, {}).items():
             of_engine[name] |= tests

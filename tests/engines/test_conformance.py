@@ -210,18 +210,21 @@ def test_exceptions_are_retried_as_often_as_asked(on_engine: ModuleType, tmp_pat
 def test_what_is_cancelled_before_it_has_begun_never_runs(
     on_engine: ModuleType, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    n_machines, n_cpus = conformance.MACHINES[request.node.callspec.params["on_engine"]]
-    begun, goes_on = [Flag(tmp_path / f"begun-{n}") for n in range(n_machines)], Flag(tmp_path / "goes_on")
+    goes_on = Flag(tmp_path / "goes_on")
+    n_machines = conformance.MACHINES[request.node.callspec.params["on_engine"]]
+    (engine,) = wait_until(lambda: on_engine.nodes()[1:])
+    n_cpus = int(engine["Resources"]["CPU"]) // n_machines
 
     @on_engine.remote(num_cpus=n_cpus)
-    def block(flag: Flag) -> None:
-        flag.set()
+    def block(begun: Flag) -> None:
+        begun.set()
         goes_on.wait()
 
     @on_engine.remote(num_cpus=n_cpus)
     def later(path: Path) -> None:
         path.touch()
 
+    begun = [Flag(tmp_path / f"begun {n}") for n in range(n_machines)]
     blocks = [block.remote(flag) for flag in begun]
     for flag in begun:
         flag.wait()
