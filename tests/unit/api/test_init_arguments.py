@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ def test_only_what_was_given_is_kept() -> None:
         ("namespace", ""),
         ("log_to_driver", "yes"),
         ("address", 3),
+        ("address", SimpleNamespace(scheduler_address="inproc://1/2")),
         ("object_store_memory", (1 << 45) + 1),
         ("max_objects", 999),
         ("max_objects", True),
@@ -55,6 +57,10 @@ def test_a_wrong_value_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError) as raised:
         checked(**{name: value})
     assert f"init({name}={value!r}): must be " in str(raised.value)
+
+
+def test_a_dask_cluster_is_its_schedulers_address() -> None:
+    assert checked(address=SimpleNamespace(scheduler_address="tcp://head:8786")) == {"address": "dask://head:8786"}
 
 
 def test_an_unknown_keyword_names_the_nearest() -> None:
