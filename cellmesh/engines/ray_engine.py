@@ -3,7 +3,8 @@
 A parcel is a Ray task, `run_parcel`, which runs it in the pocket of its worker; Ray places it, retries it after a
 crash, and keeps what is large: results that are, as returns of that task, which Ray makes again when they are lost.
 What tasks tell that run goes through an actor of the session's, the *office*, which this process asks in a thread of
-its own; a task that is quick has its outcome alone. Public interfaces of Ray alone.
+its own; a task that is quick has its outcome alone. An actor is a Ray actor, `ActorHost`, which Ray does not restart.
+Public interfaces of Ray alone.
 
 This module imports Ray late: it is imported in Ray's workers too, and in a process that may have no Ray.
 """
@@ -11,6 +12,7 @@ This module imports Ray late: it is imported in Ray's workers too, and in a proc
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +20,12 @@ from functools import partial
 from pickle import PickleBuffer
 from typing import Any
 
+from ..errors import process_exit
 from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
+from ..scheduler.worker import leaving
 from . import pocket
 from .interface import (
+    ActorEnded,
     Blob,
     Came,
     Capabilities,
@@ -58,6 +63,7 @@ class Office:
 
         self._said: list[tuple[bytes, asyncio.Event]] = []
         self._comes = asyncio.Event()
+        self._left: set[str] = set()
 
     async def say(self, message: bytes) -> None:
         """Returns when it was fetched."""
@@ -76,6 +82,42 @@ class Office:
         for _, is_taken in said:
             is_taken.set()
         return [message for message, _ in said]
+
+    async def note_left(self, actor: str) -> None:
+        """An actor ends itself, and has done what it was there for."""
+        self._left.add(actor)
+
+    async def has_left(self, actor: str) -> bool:
+        """Whether one has said so. Asked once, when it has ended."""
+        has_left = actor in self._left
+        self._left.discard(actor)
+        return has_left
+
+
+class ActorHost:
+    """A Ray actor that an actor of the session lives in. Its constructor is the first parcel that is run."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def run(self, n_results: int, data: bytes, *blobs: Any) -> Any:
+        """See `run_parcel`."""
+        process_exit.before_exit = self._note_exit
+        return run_parcel(n_results, data, *blobs)
+
+    def watch(self) -> None:
+        """Never returns: it fails when the process has ended. In a concurrency group of its own."""
+        threading.Event().wait()
+
+    def end(self) -> None:
+        """What the end of a process has: Ray waits for `watch` if it is to end one politely."""
+        leaving.run_exit_functions()
+
+    def _note_exit(self, status: int) -> None:
+        if not status:
+            import ray
+
+            ray.get(ray.get_actor(OFFICE).note_left.remote(self._name))
 
 
 def run_parcel(n_results: int, data: bytes, *blobs: Any) -> Any:
@@ -132,7 +174,7 @@ def _looks_at_versions() -> Callable[[], dict[str, str]]:
 class RayEngine:
     """See above; `interface.Engine`."""
 
-    can: Capabilities = Capabilities(retries=True, cancels_running=True, output=True, nested=True)
+    can: Capabilities = Capabilities(retries=True, cancels_running=True, actors=True, output=True, nested=True)
 
     def __init__(self) -> None:
         self._ray: Any = None
@@ -140,6 +182,7 @@ class RayEngine:
         self._numbers = itertools.count(1)
         self._runs: dict[Handle, list[Any]] = {}  # refs that Ray gives: of the outcome, and of large values
         self._blobs: dict[Blob, Any] = {}
+        self._actors: dict[EngineActor, Any] = {}  # Ray's handles
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
@@ -167,6 +210,7 @@ class RayEngine:
         if problem := version_problem(_looks_at_versions()(), theirs):
             raise EngineVersionError(problem)
         self._run = ray.remote(run_parcel)
+        self._host = ray.remote(concurrency_groups={"watch": 1})(ActorHost)
         self._office = (
             ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=1000).remote()
         )
@@ -276,6 +320,74 @@ class RayEngine:
             self._blobs[blobs[-1]] = ref
         self._tell(Ended(number, data, blobs))
 
+    # ---- actors
+    def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
+        """Have an actor constructed."""
+        number = next(self._numbers)
+        name = f"{os.getpid()}-{number}"
+        host = self._actors[number] = self._host.options(**actor_options(parcel.resources, keeps)).remote(name)
+        watch = host.watch.options(concurrency_group="watch").remote()
+        watch.future().add_done_callback(partial(self._actor_ended, number, name))
+        self._give(number, host, parcel)
+        return number
+
+    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
+        """Have a call run."""
+        number = next(self._numbers)
+        if (host := self._actors.get(actor)) is not None:
+            self._give(number, host, parcel)
+        else:
+            self._tell(Failed(number, "crashed"))
+        return number
+
+    def _give(self, number: Handle, host: Any, parcel: Parcel) -> None:
+        blobs = [self._blobs[blob] for blob in parcel.blobs]
+        run = host.run.options(num_returns=1 + parcel.n_results)
+        refs = run.remote(parcel.n_results, parcel.data, *blobs)
+        self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
+        refs[0].future().add_done_callback(partial(self._call_ended, number, host))
+
+    def _call_ended(self, number: Handle, host: Any, future: Any) -> None:
+        if (error := future.exception()) is None:
+            self._ended(number, 1, future)
+            return
+        del self._runs[number]
+        if isinstance(error, self._ray.exceptions.RayActorError):
+            self._kill(host)  # it may be there still, and not be reached
+        kind, text = actor_failure_of(self._ray.exceptions, error)
+        self._tell(Failed(number, kind, 1, text))  # which calls had begun Ray does not tell
+
+    def _actor_ended(self, actor: EngineActor, name: str, future: Any) -> None:
+        self._actors.pop(actor, None)
+        if self._closes.is_set():
+            return
+        kind, _ = actor_failure_of(self._ray.exceptions, future.exception())
+        asked = self._office.has_left.remote(name)
+        asked.future().add_done_callback(partial(self._tell_end, actor, kind))
+
+    def _tell_end(self, actor: EngineActor, kind: FailureKind, future: Any) -> None:
+        has_left = future.exception() is None and future.result()
+        self._tell(ActorEnded(actor, kind, has_left=has_left))
+
+    def kill(self, actor: EngineActor, force: bool) -> None:
+        """End an actor."""
+        host = self._actors.get(actor)
+        if host is None:
+            return
+        if force:
+            self._kill(host)
+        else:
+            host.end.remote().future().add_done_callback(lambda future: self._kill(host))
+
+    def _kill(self, host: Any) -> None:
+        """In a thread: Ray answers, and in its own threads nobody may wait for that."""
+
+        def kill() -> None:
+            if not self._closes.is_set():
+                self._ray.kill(host)
+
+        threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
+
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel: one that runs is interrupted."""
         if (refs := self._runs.get(handle)) is not None:
@@ -304,18 +416,6 @@ class RayEngine:
             self._blobs.pop(blob, None)
 
     # ---- what it does not do yet: `can` says so, and nobody asks
-    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
-        """Not yet."""
-        raise EngineUnsupportedError("Ray's actors are not used yet")
-
-    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
-        """Not yet."""
-        raise EngineUnsupportedError("Ray's actors are not used yet")
-
-    def kill(self, actor: EngineActor, restart: bool) -> None:
-        """Not yet."""
-        raise EngineUnsupportedError("Ray's actors are not used yet")
-
     def find_actor(self, name: str, namespace: str) -> EngineActor | None:
         """Not yet."""
         return None
@@ -355,6 +455,34 @@ def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]
     ]
     found: FailureKind = next((kind for of, kind in kinds if isinstance(error, of)), "env_failed")
     return found, _first_line(error)
+
+
+def actor_options(placed: Mapping[str, float], keeps: Mapping[str, float]) -> dict[str, Any]:
+    """The options of a Ray actor that has so much set aside while it is placed, and then keeps that. Without `num_cpus`
+    Ray places it as if it took one CPU, and has it keep none; of anything else it keeps what it was placed with."""
+    amounts = dict(placed) | dict(keeps)
+    cpus = amounts.pop("CPU", 0)
+    options: dict[str, Any] = {
+        "num_gpus": amounts.pop("GPU", 0),
+        "memory": amounts.pop("memory", None),
+        "resources": amounts,
+        "max_restarts": 0,
+        "max_task_retries": 0,
+    }
+    if not cpus or keeps.get("CPU"):
+        options["num_cpus"] = cpus
+    return options
+
+
+def actor_failure_of(exceptions: Any, error: BaseException | None) -> tuple[FailureKind, str]:
+    """What has become of a call by that error of Ray's, and what there is to be said of it."""
+    if error is None:
+        return "crashed", ""
+    if isinstance(error, exceptions.ActorUnschedulableError):
+        return "unschedulable", _first_line(error)
+    if isinstance(error, exceptions.RayActorError):
+        return "crashed", _first_line(error)
+    return failure_of(exceptions, error)
 
 
 def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str:

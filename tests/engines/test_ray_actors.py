@@ -1,0 +1,175 @@
+"""What the engine "ray" makes of actors; with something in Ray's place that has its interface, and no processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.waiting import wait_until
+
+from cellmesh.engines.interface import ActorEnded, Ended, Event, Failed, Parcel
+from cellmesh.engines.ray_engine import RayEngine, actor_failure_of, actor_options
+
+
+class RayError(Exception):
+    pass
+
+
+class RayActorError(RayError):
+    pass
+
+
+class RayTaskError(RayError):
+    cause: BaseException | None = None
+
+
+NAMES = (
+    "TaskCancelledError",
+    "OutOfMemoryError",
+    "NodeDiedError",
+    "ObjectLostError",
+    "TaskUnschedulableError",
+    "WorkerCrashedError",
+    "ActorUnschedulableError",
+)
+ERRORS: Any = SimpleNamespace(
+    RayTaskError=RayTaskError, RayActorError=RayActorError, **{name: type(name, (RayError,), {}) for name in NAMES}
+)
+
+
+class Method:
+    """A method of a Ray actor. `futures`: of its calls."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+        self.given: list[tuple[Any, ...]] = []
+
+    def options(self, **options: Any) -> Method:
+        return self
+
+    def remote(self, *given: Any) -> Any:
+        self.futures.append(Future())
+        self.given.append(given)
+        return SimpleNamespace(future=lambda future=self.futures[-1]: future)
+
+
+class Ray:
+    """Its interface, as far as actors go. `host`: the actor."""
+
+    exceptions: Any = ERRORS
+
+    def __init__(self) -> None:
+        self.host: Any = SimpleNamespace(run=Method(), watch=Method(), end=Method())
+        self.office: Any = SimpleNamespace(has_left=Method())
+        self.options: dict[str, Any] = {}
+        self.killed: list[Any] = []
+        self._kills = Lock()
+
+    def kill(self, host: Any) -> None:
+        with self._kills:
+            is_first = not self.killed
+            self.killed.append(host)
+        if is_first:
+            self._end(host)
+
+    def _end(self, host: Any) -> None:
+        for method in (host.run, host.watch):
+            for future in method.futures:
+                if not future.done():
+                    future.set_exception(RayActorError("it has died"))
+
+    def make(self, **options: Any) -> Any:
+        self.options = options
+        return SimpleNamespace(remote=lambda name: self.host)
+
+
+@pytest.fixture
+def engine() -> tuple[Any, Ray, list[Event]]:
+    """The engine, Ray, and what the engine tells."""
+    made: Any = RayEngine()
+    ray, told = Ray(), []
+    made._ray, made._tell, made._office = ray, told.append, ray.office
+    made._host = SimpleNamespace(options=ray.make)
+    return made, ray, told
+
+
+def answer(ray: Ray, has_left: bool) -> None:
+    """The office says whether the actor has left."""
+    wait_until(lambda: ray.office.has_left.futures)
+    ray.office.has_left.futures.pop().set_result(has_left)
+
+
+def test_a_constructor_a_call_and_the_end(engine: tuple[Any, Ray, list[Event]]) -> None:
+    made, ray, told = engine
+    actor = made.create_actor(Parcel(b"constructor", resources={"CPU": 2.0}), {"CPU": 2.0})
+    assert ray.options["num_cpus"] == 2.0
+    assert ray.options["max_restarts"] == 0
+    ray.host.run.futures[0].set_result(b"constructed")
+    call = made.call(actor, Parcel(b"call", n_results=0))
+    assert ray.host.run.given == [(1, b"constructor"), (0, b"call")]
+    ray.host.run.futures[1].set_result(b"called")
+    assert told == [Ended(actor, b"constructed", []), Ended(call, b"called", [])]
+    made.kill(actor, False)
+    assert not ray.killed
+    ray.host.end.futures[0].set_result(None)
+    answer(ray, has_left=False)
+    assert told[2:] == [ActorEnded(actor, "crashed")]
+    late = made.call(actor, Parcel(b"late"))
+    assert told[3:] == [Failed(late, "crashed")]
+
+
+def test_calls_that_end_with_it_may_have_begun(engine: tuple[Any, Ray, list[Event]]) -> None:
+    made, ray, told = engine
+    actor = made.create_actor(Parcel(b"constructor"), {})
+    ray.host.run.futures[0].set_result(b"")
+    calls = [made.call(actor, Parcel(b"")) for _ in range(2)]
+    made.kill(actor, True)
+    answer(ray, has_left=True)
+    assert told[-1] == ActorEnded(actor, "crashed", has_left=True)
+    assert told[1:-1] == [Failed(call, "crashed", 1, "RayActorError: it has died") for call in calls]
+
+
+def test_one_that_is_not_reached_is_ended(engine: tuple[Any, Ray, list[Event]]) -> None:
+    made, ray, told = engine
+    actor = made.create_actor(Parcel(b"constructor"), {})
+    ray.host.run.futures[0].set_exception(RayActorError("the line is broken"))
+    answer(ray, has_left=False)
+    assert told == [
+        Failed(actor, "crashed", 1, "RayActorError: the line is broken"),
+        ActorEnded(actor, "crashed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("placed", "keeps", "options"),
+    [
+        ({"CPU": 1.0}, {}, {"num_gpus": 0, "memory": None, "resources": {}}),
+        ({}, {}, {"num_cpus": 0, "num_gpus": 0, "memory": None, "resources": {}}),
+        (
+            {"CPU": 2.0, "GPU": 1.0, "memory": 5.0, "tpu": 1.0},
+            {"CPU": 2.0, "GPU": 1.0, "memory": 5.0, "tpu": 1.0},
+            {"num_cpus": 2.0, "num_gpus": 1.0, "memory": 5.0, "resources": {"tpu": 1.0}},
+        ),
+    ],
+)
+def test_what_an_actor_keeps_in_rays_options(
+    placed: dict[str, float], keeps: dict[str, float], options: dict[str, Any]
+) -> None:
+    assert actor_options(placed, keeps) == {**options, "max_restarts": 0, "max_task_retries": 0}
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: ERRORS.ActorUnschedulableError("no such node"), "unschedulable"),
+        (lambda: RayActorError("it has died"), "crashed"),
+        (lambda: ERRORS.OutOfMemoryError("full"), "oom"),
+        (lambda: ERRORS.TaskCancelledError("as asked"), "cancelled"),
+    ],
+)
+def test_the_failure_of_a_call_has_its_kind(make: Callable[[], BaseException], kind: str) -> None:
+    assert actor_failure_of(ERRORS, make())[0] == kind
