@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -66,9 +67,16 @@ class Ray:
         self.office: Any = SimpleNamespace(has_left=Method())
         self.options: dict[str, Any] = {}
         self.killed: list[Any] = []
+        self._kills = Lock()
 
     def kill(self, host: Any) -> None:
-        self.killed.append(host)
+        with self._kills:
+            is_first = not self.killed
+            self.killed.append(host)
+        if is_first:
+            self._end(host)
+
+    def _end(self, host: Any) -> None:
         for method in (host.run, host.watch):
             for future in method.futures:
                 if not future.done():
