@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+import time
 import weakref
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from .actor_blueprint import Member, Method, blueprint_of, group_number
 _AUTOMATIC = {"__del__", "__getattr__", "__getattribute__", "__post_init__", "__set_name__"}
 NOT_METHODS = _AUTOMATIC.union(dir(object), dir(type)) - {"__call__"}
 OWN_NAMES = ("group", "options", "remote")  # of an `ActorClass`
+MAKING_S, LOOK_S = 10.0, 0.01  # for an actor that another machine makes to be there, and how often it is looked for
 ASYNC_CONCURRENCY = 1000  # calls that an actor with async methods has under way at a time unless told otherwise
 
 
@@ -245,15 +247,17 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         name = self._cellmesh_options.get("name")
         if name is None:
             raise ValueError(f"{self.__name__}.options(get_if_exists=True) needs a name= to look for")
+        until = time.monotonic() + MAKING_S
         while True:  # ends: each turn either finds the actor or makes it, unless it just died, or was made, in between
             found = find_actor(of, name, self._cellmesh_options.get("namespace"))
             if found is not None:
                 return found
             try:
                 return self._cellmesh_create(of, args, kwargs)
-            except ValueError:
-                if find_actor(of, name, self._cellmesh_options.get("namespace")) is None:
+            except ActorAlreadyExistsError:  # on another machine, perhaps, where it is about to be made
+                if time.monotonic() > until:
                     raise
+                time.sleep(LOOK_S)
 
     def _cellmesh_create(
         self,

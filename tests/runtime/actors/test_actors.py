@@ -13,6 +13,7 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.submit import actor_class
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
@@ -341,6 +342,16 @@ def test_get_if_exists(cm: ModuleType) -> None:
         return cm.get(Shared.remote(0).pid.remote())
 
     assert len(set(cm.get([get_or_create.remote() for _ in range(8)]))) == 1
+
+
+def test_get_if_exists_waits_for_who_has_taken_the_name_and_is_making_the_actor(
+    cm: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on two machines of a cluster: the name is taken before there is an actor to be found."""
+    taken = iter([False, False, True])
+    monkeypatch.setattr(actor_class, "_is_free", lambda *name: next(taken))
+    making = Counting.options(name="making", get_if_exists=True).remote()
+    assert cm.get_actor("making") == making
 
 
 # ---------------------------------------------------------------- concurrency
