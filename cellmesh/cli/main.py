@@ -1,6 +1,6 @@
 """`cellmesh status | list | summary | memory | timeline | export | stack | logs | start | token | drain | stop |
-doctor | rl`: looks at this user's sessions on this machine, and ends them; begins clusters of machines, and joins them
-(`start`, `cluster`); trains policies (`rl`).
+doctor | engine | rl`: looks at this user's sessions on this machine, and ends them; begins clusters of machines, and
+joins them (`start`, `cluster`); looks at clusters of other kinds (`engine`); trains policies (`rl`).
 
 Sessions are found by their folders; the commands join one as another driver, look, and leave. Exit status: 0; 1 if
 there is nothing to look at or something is not as it should be; 2 for wrong usage.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from . import cluster, rl, start
+from . import cluster, engine, rl, start
 from .doctor import doctor
 from .failures import CommandError
 from .sessions import NO_SESSION, UsageError, chosen, each_session, found_sessions, id_of, joined
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _name_of(options: argparse.Namespace) -> str:
-    return f"rl {options.what}" if options.command == "rl" else options.command
+    return f"{options.command} {options.what}" if options.command in ("engine", "rl") else options.command
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -181,6 +181,9 @@ def _parser() -> argparse.ArgumentParser:
         help="kill every process at once: nothing ends what it does, and no cluster is told",
     )
     stop_command.add_argument("--dry-run", action="store_true", help="say what would end, and end nothing")
+    engine.add_engine(
+        command("engine", None, "clusters of other kinds, Ray's and Dask's, that can run a session's tasks"), as_json
+    )
     rl.add_rl(command("rl", None, "reinforcement learning: train a policy, look at what it has learnt"), as_json)
     command(
         "doctor",

@@ -8,17 +8,15 @@ thread's: what the engine tells from others is put into a queue. Ends when the a
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import socket
 import sys
-import threading
 import time
 from collections import deque
 from select import POLLIN, POLLOUT, poll
 
 from ..errors.engine_limits import kind_of
-from ..exceptions import EngineError, EngineUnreachableError
+from ..exceptions import EngineError
 from ..objstore._core import set_process_name
 from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, ToEngine
 from ..scheduler.cluster.net.line import Line
@@ -28,12 +26,12 @@ from ..scheduler.ipc.transport import ConnectionLost, ProtocolError
 from ..scheduler.system import processes
 from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
+from .connecting import connected
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
 from .peer import EnginePeer, Fault, amounts
 
 SWEEP_S = 5.0
-CONNECT_S = 60.0  # for an engine's library to find its engine: some try for a quarter of an hour
 
 
 class EngineProcess:
@@ -70,21 +68,7 @@ class EngineProcess:
             self._engine.close()
 
     def _connected(self, where: EngineConfig) -> Facts:
-        came: queue.SimpleQueue[Facts | Exception] = queue.SimpleQueue()
-
-        def connect() -> None:
-            try:
-                came.put(self._engine.connect(where.address, where.options, self._tell))
-            except Exception as error:
-                came.put(error)
-
-        threading.Thread(target=connect, name="cellmesh-connect", daemon=True).start()
-        try:
-            found = came.get(timeout=CONNECT_S)
-        except queue.Empty:
-            raise EngineUnreachableError(f"{where.address} does not answer: nothing came for {CONNECT_S:g} s") from None
-        if isinstance(found, Exception):
-            raise found
+        found = connected(self._engine, where.address, where.options, self._tell)
         self._facts = found
         self._say_nodes()
         return found

@@ -16,7 +16,7 @@ from cellmesh.scheduler.cluster.net.reliable import BUDGET_BYTES, Overrun
 from cellmesh.scheduler.ipc.messages import EngineConfig, SessionConfig
 from cellmesh.scheduler.ipc.transport import ConnectionLost, ProtocolError
 
-from cellmesh.engines import process
+from cellmesh.engines import connecting, process
 from cellmesh.engines.fake_engine import FakeEngine
 from cellmesh.engines.interface import Event, Facts, Outcome
 from cellmesh.exceptions import EngineError
@@ -109,7 +109,7 @@ class Silent(FakeEngine):
 def test_an_engine_whose_library_does_not_come_back_is_unreachable(
     ends: tuple[Line, Line], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "CONNECT_S", 0.01)
+    monkeypatch.setattr(connecting, "CONNECT_S", 0.01)
     here, there = ends
     engine = Silent()
     where = EngineConfig("fake:", "")

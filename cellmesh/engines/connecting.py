@@ -1,0 +1,39 @@
+"""The beginning of an engine, whose library may never come back."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..exceptions import EngineUnreachableError
+from .interface import Engine, Event, Facts
+
+CONNECT_S = 60.0  # for a library to find its engine: some try for a quarter of an hour
+
+
+def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
+    """Connect an engine, in a thread that is left alone if nothing comes of it.
+
+    Raises
+    ------
+    EngineError
+        It cannot be connected, or nothing came within `CONNECT_S`.
+    """
+    came: queue.SimpleQueue[Facts | Exception] = queue.SimpleQueue()
+
+    def connect() -> None:
+        try:
+            came.put(engine.connect(address, options, tell))
+        except Exception as error:
+            came.put(error)
+
+    threading.Thread(target=connect, name="cellmesh-connect", daemon=True).start()
+    try:
+        found = came.get(timeout=CONNECT_S)
+    except queue.Empty:
+        raise EngineUnreachableError(f"{address} does not answer: nothing came for {CONNECT_S:g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
