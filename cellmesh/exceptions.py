@@ -75,6 +75,7 @@ __all__ = [
     "GroupPlacementError",
     "HeadUnreachableError",
     "InfeasibleResourcesWarning",
+    "InsecureEngineWarning",
     "LargeClosureWarning",
     "MemberDiedError",
     "NodeDiedError",
@@ -442,6 +443,10 @@ class EngineUnsupportedError(EngineError):
 
 class ForkedClientError(SessionError):
     """A child made by os.fork() used the session of its parent."""
+
+
+class InsecureEngineWarning(UserWarning):
+    """Who can reach the engine can run code on it, and here, where its results are unpickled."""
 
 
 class InfeasibleResourcesWarning(UserWarning):

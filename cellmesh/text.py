@@ -101,6 +101,12 @@ def in_one_line(text: str, most: int = 80) -> str:
     return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in a line: 'ValueError: no such thing'."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
+
+
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of this package."""
     name = str(frame.f_globals.get("__name__", ""))

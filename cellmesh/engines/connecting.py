@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..exceptions import EngineUnreachableError
+from ..exceptions import EngineError, EngineUnreachableError
+from ..text import first_line
 from .interface import Engine, Event, Facts
 
 CONNECT_S = 60.0  # for a library to find its engine: some try for a quarter of an hour
@@ -34,6 +35,8 @@ def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Ca
         found = came.get(timeout=CONNECT_S)
     except queue.Empty:
         raise EngineUnreachableError(f"{address} does not answer: nothing came for {CONNECT_S:g} s") from None
-    if isinstance(found, Exception):
+    if isinstance(found, EngineError):
         raise found
+    if isinstance(found, Exception):  # whatever a library says whose credentials are wrong
+        raise EngineError(f"{address} cannot be used: {first_line(found)}") from found
     return found

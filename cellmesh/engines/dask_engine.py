@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
-from .dask_terms import Worker, failure_of, first_line, limits_for, native, nodes_of, version_problem
+from ..text import first_line
+from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
 from .dask_worker import keep, known_of, library, look, marks, run_parcel
 from .interface import (
     Blob,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..exceptions import EngineError
+from ..text import first_line
 from .interface import EngineNode, FailureKind
 
 SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}  # how addresses begin here, and Dask's own
@@ -93,9 +94,3 @@ def version_problem(versions: Mapping[str, Any]) -> str:
                     "understood. Use the same version here and there"
                 )
     return ""
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, in a line."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__

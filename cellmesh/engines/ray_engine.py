@@ -25,6 +25,7 @@ from typing import Any
 from ..errors import process_exit
 from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
 from ..scheduler.worker import leaving
+from ..text import first_line
 from . import pocket
 from .interface import (
     ActorEnded,
@@ -225,11 +226,11 @@ class RayEngine:
         try:
             return self._ray.init(address=where, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=False)
         except (ConnectionError, ValueError) as error:
-            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {_first_line(error)}. {AUTO}") from None
+            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {first_line(error)}. {AUTO}") from None
         except RuntimeError as error:
             if "ersion" in str(error):
                 raise EngineVersionError(" ".join(str(error).split())) from None
-            raise EngineUnreachableError(f"{PREFIX}{where}: {_first_line(error)}") from None
+            raise EngineUnreachableError(f"{PREFIX}{where}: {first_line(error)}") from None
 
     def _their_versions(self) -> dict[str, str]:
         look = self._ray.remote(_looks_at_versions()).options(num_cpus=0, max_retries=0)
@@ -240,7 +241,7 @@ class RayEngine:
                 f"Ray is there, but no worker of it has begun within {FIRST_WORKER_S:g} s"
             ) from None
         except self._ray.exceptions.RayError as error:
-            raise EngineError(f"Ray cannot run a task: {_first_line(error)}") from None
+            raise EngineError(f"Ray cannot run a task: {first_line(error)}") from None
 
     def _machines(self) -> list[EngineNode]:
         return [
@@ -255,7 +256,7 @@ class RayEngine:
                 found = self._machines()
             except Exception as error:  # whatever a client says whose cluster has gone
                 if not self._closes.is_set():
-                    self._tell(Gone(f"Ray does not answer: {_first_line(error)}"))
+                    self._tell(Gone(f"Ray does not answer: {first_line(error)}"))
                 return
             if found != self._nodes:
                 self._nodes = found
@@ -466,8 +467,8 @@ def failure_of(exceptions: Any, error: BaseException) -> tuple[FailureKind, str]
     ]
     for of, kind in kinds:
         if isinstance(error, of):
-            return kind, _first_line(error)
-    return "env_failed", _first_line(error)
+            return kind, first_line(error)
+    return "env_failed", first_line(error)
 
 
 def actor_options(placed: Mapping[str, float], keeps: Mapping[str, float]) -> dict[str, Any]:
@@ -492,9 +493,9 @@ def actor_failure_of(exceptions: Any, error: BaseException | None) -> tuple[Fail
     if error is None:
         return "crashed", ""
     if isinstance(error, exceptions.ActorUnschedulableError):
-        return "unschedulable", _first_line(error)
+        return "unschedulable", first_line(error)
     if isinstance(error, exceptions.RayActorError):
-        return "crashed", _first_line(error)
+        return "crashed", first_line(error)
     return failure_of(exceptions, error)
 
 
@@ -510,8 +511,3 @@ def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str:
                 "not be understood. Use the same version here and there"
             )
     return ""
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__

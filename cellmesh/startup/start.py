@@ -69,11 +69,21 @@ def _see_engine(session: Session) -> None:
         shutdown()
         raise
     found = session.engine
+    from ..engines import addresses
+    from ..exceptions import InsecureEngineWarning
+    from ..text import warn_user
+
     if found is not None and found.lost:
         from ..errors.engine_limits import lost
 
         shutdown()
         raise lost(found)
+    if addresses.is_open(session.config.cluster):
+        warn_user(
+            f"{session.config.cluster}: who can reach this scheduler can run code on it, and here, where its results "
+            'are unpickled. "dask+tls://" has certificates keep others out',
+            InsecureEngineWarning,
+        )
 
 
 def adopt(address: str, config: Config) -> Session | None:

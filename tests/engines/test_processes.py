@@ -14,7 +14,8 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import EngineUnreachableError, EngineUnsupportedError, NodeDiedError
+from cellmesh.engines import addresses
+from cellmesh.exceptions import EngineUnreachableError, EngineUnsupportedError, InsecureEngineWarning, NodeDiedError
 from cellmesh.session.current import current
 from cellmesh.util import placement_group, remove_placement_group
 
@@ -116,6 +117,18 @@ def test_init_says_that_an_engine_is_not_there() -> None:
     with pytest.raises(EngineUnreachableError, match="there is no 'fake:nowhere'"):
         cellmesh.init(address="fake:nowhere", num_cpus=1, object_store_memory=64 << 20)
     assert not cellmesh.is_initialized()
+
+
+def test_an_engine_that_nothing_protects_is_warned_of(
+    start: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_ones = ["dask://head:8786", "dask://10.0.0.1:8786", "dask://[2001:db8::1]:8786"]
+    others = ["dask+tls://head:8786", "dask://127.0.0.1:8786", "dask://localhost:1", "dask://[::1]:1", "ray:auto"]
+    assert [address for address in [*open_ones, *others] if addresses.is_open(address)] == open_ones
+    monkeypatch.setattr(addresses, "is_open", lambda address: True)
+    with pytest.warns(InsecureEngineWarning, match=r"can run code on it, and here.*dask\+tls://") as told:
+        start()
+    assert told[0].filename == __file__.replace("test_processes", "conftest")
 
 
 def test_what_needs_an_engine_that_has_gone_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
