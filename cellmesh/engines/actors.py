@@ -78,7 +78,7 @@ class Actors:
         return living
 
 
-def how_it_ended(kind: FailureKind, code: int, has_left: bool = False) -> int:
+def exit_code_of(kind: FailureKind, code: int, has_left: bool = False) -> int:
     """Exit status or -signal, as home has it."""
     if has_left:
         return ENDED_BY_ITSELF

@@ -1,17 +1,36 @@
-"""The beginning of an engine, whose library may never come back."""
+"""The beginning of an engine, whose library may not be here, and may never come back."""
 
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
-from ..exceptions import EngineError, EngineUnreachableError
+from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..text import first_line
 from .interface import Engine, Event, Facts
 
 CONNECT_S = 60.0  # for a library to find its engine: some try for a quarter of an hour
+
+
+def imported(name: str) -> Any:
+    """The library of an engine.
+
+    Raises
+    ------
+    EngineVersionError
+        It is not installed here.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise EngineVersionError(
+            f"this program's Python, {sys.executable}, cannot import {name} ({error}): install the version that the "
+            "cluster has"
+        ) from None
 
 
 def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:

@@ -13,36 +13,34 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
+from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..text import first_line
+from .connecting import imported
 from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
-from .dask_worker import keep, known_of, library, look, marks, run_parcel
+from .dask_worker import keep, known_of, look, marks, run_parcel
 from .interface import (
     Blob,
     Came,
     Capabilities,
     Ended,
-    EngineActor,
     EngineNode,
     Event,
     Facts,
     Failed,
     FailureKind,
     Gone,
-    Group,
     Handle,
     Lost,
     NodesChanged,
     Parcel,
     Said,
-    Strategy,
+    TaskEngine,
 )
 
 CONNECT_S = 10.0
@@ -78,7 +76,7 @@ class _Kept:
         return self.future.done() and (self.future.exception() is not None or self.future.result().cancelled())
 
 
-class DaskEngine:
+class DaskEngine(TaskEngine):
     """See above; `interface.Engine`. What begins with `_` runs in the loop's thread."""
 
     can: Capabilities = Capabilities(retries=True, output=True, nested=True)
@@ -103,14 +101,7 @@ class DaskEngine:
     # ---- connection
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
-        try:
-            self._dask = library()
-        except ImportError as error:
-            raise EngineVersionError(
-                f"this program's Python, {sys.executable}, cannot import distributed ({error}): install the version "
-                "that the cluster has"
-            ) from None
-        self._tell = tell
+        self._dask, self._tell = imported("distributed"), tell
         threading.Thread(target=self._loop.run_forever, name="cellmesh-dask", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(self._connected(address), self._loop).result()
 
@@ -364,30 +355,3 @@ class DaskEngine:
     def _release(self, blobs: Sequence[Blob]) -> None:
         for blob in blobs:
             self._blobs.pop(blob, None)
-
-    # ---- what it does not do yet: `can` says so, and nobody asks
-    def create_actor(self, parcel: Parcel, spec: Mapping[str, Any]) -> EngineActor:
-        """Not yet."""
-        raise EngineUnsupportedError("actors on Dask are not there yet")
-
-    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
-        """Not yet."""
-        raise EngineUnsupportedError("actors on Dask are not there yet")
-
-    def kill(self, actor: EngineActor, restart: bool) -> None:
-        """Not yet."""
-        raise EngineUnsupportedError("actors on Dask are not there yet")
-
-    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
-        """Not yet."""
-        return None
-
-    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
-        """Dask has none."""
-        raise EngineUnsupportedError("Dask has no placement groups")
-
-    def unreserve(self, group: Group) -> None:
-        """Dask has none."""
-
-    def say(self, worker: str, message: bytes) -> None:
-        """Not yet."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from ..exceptions import EngineUnreachableError, EngineUnsupportedError
+from ..exceptions import EngineUnreachableError
 from .interface import (
     ActorEnded,
     Blob,
@@ -33,14 +33,13 @@ from .interface import (
     Facts,
     Failed,
     FailureKind,
-    Group,
     Handle,
     Lost,
     NodesChanged,
     Outcome,
     Parcel,
     Said,
-    Strategy,
+    TaskEngine,
 )
 
 Run = Callable[[bytes, Sequence[Any]], Outcome]
@@ -93,7 +92,7 @@ class _Job:
     actor: _Actor | None = None  # whose constructor or call it is
 
 
-class FakeEngine:
+class FakeEngine(TaskEngine):
     """See above; `interface.Engine`.
 
     Parameters
@@ -220,20 +219,6 @@ class FakeEngine:
                 if force:
                     self._over(actor, "crashed", -signal.SIGKILL)
                 found.host.end(force)
-
-    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
-        """It has no actors."""
-        return None
-
-    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
-        """It reserves nothing."""
-        raise EngineUnsupportedError("the fake engine has no placement groups")
-
-    def unreserve(self, group: Group) -> None:
-        """It reserves nothing."""
-
-    def say(self, worker: str, message: bytes) -> None:
-        """Its pockets hear nothing while they run."""
 
     def close(self) -> None:
         """End."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ..errors import engine_limits as limits
+from ..exceptions import EngineUnsupportedError
 
 Handle = Hashable
 """The engine's own for a parcel that is under way."""
@@ -262,3 +263,35 @@ class Engine(Protocol):
     def close(self) -> None:
         """End all that is under way, and the connection."""
         ...
+
+
+class TaskEngine:
+    """What an engine that runs tasks alone has of `Engine` besides: refusals. `can` says so, and nobody asks; one that
+    can do more has its own in their place.
+    """
+
+    def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
+        """It has no actors."""
+        raise EngineUnsupportedError("this engine has no actors for cellmesh")
+
+    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
+        """It has no actors."""
+        raise EngineUnsupportedError("this engine has no actors for cellmesh")
+
+    def kill(self, actor: EngineActor, force: bool) -> None:
+        """It has no actors."""
+        raise EngineUnsupportedError("this engine has no actors for cellmesh")
+
+    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
+        """None of its actors has a name."""
+        return None
+
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
+        """It reserves nothing."""
+        raise EngineUnsupportedError("this engine has no placement groups for cellmesh")
+
+    def unreserve(self, group: Group) -> None:
+        """It reserves nothing."""
+
+    def say(self, worker: str, message: bytes) -> None:
+        """Its pockets hear nothing while they run."""

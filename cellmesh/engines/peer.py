@@ -47,7 +47,7 @@ from ..scheduler.cluster.messages import (
     Told,
     Value,
 )
-from .actors import Actors, Living, how_it_ended
+from .actors import Actors, Living, exit_code_of
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
@@ -476,7 +476,7 @@ class EnginePeer:
             self._advance(living)
 
     def _fail(self, call: Call, kind: FailureKind, code: int = 0) -> None:
-        detail = how_it_ended(kind, code) if kind == "crashed" or call.task.creates is not None else 0
+        detail = exit_code_of(kind, code) if kind == "crashed" or call.task.creates is not None else 0
         self._end(call, [Value(OBJECT_FAILED, code=CODES[kind], detail=detail)] * call.task.n_returns)
 
     # ---- actors
@@ -509,7 +509,7 @@ class EnginePeer:
         self._keep(living, [])
         self._note_made(living, {}, list(living.names))
         end = living.end
-        code, for_good = how_it_ended(end.kind, end.code, end.has_left), end.has_left
+        code, for_good = exit_code_of(end.kind, end.code, end.has_left), end.has_left
         self._send(messages.ActorEnded(Told(*living.key), code, for_good, living.begun), None)
 
     def _constructed(self, call: Call, done: Done) -> Living | None:

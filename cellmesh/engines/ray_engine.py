@@ -15,7 +15,6 @@ import atexit
 import itertools
 import os
 import socket
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,10 +22,11 @@ from pickle import PickleBuffer
 from typing import Any
 
 from ..errors import process_exit
-from ..exceptions import EngineError, EngineUnreachableError, EngineUnsupportedError, EngineVersionError
+from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
+from .connecting import imported
 from .interface import (
     ActorEnded,
     Blob,
@@ -40,13 +40,12 @@ from .interface import (
     Failed,
     FailureKind,
     Gone,
-    Group,
     Handle,
     Lost,
     NodesChanged,
     Parcel,
     Said,
-    Strategy,
+    TaskEngine,
 )
 from .peer import ANY_NUMBER
 
@@ -179,7 +178,7 @@ def _looks_at_versions() -> Callable[[], dict[str, str]]:
 
 
 # ---------------------------------------------------------------- in the engine's process
-class RayEngine:
+class RayEngine(TaskEngine):
     """See above; `interface.Engine`."""
 
     can: Capabilities = Capabilities(retries=True, cancels_running=True, actors=True, output=True, nested=True)
@@ -199,14 +198,8 @@ class RayEngine:
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
         where = address.removeprefix(PREFIX)
-        try:
-            import ray
-        except ImportError as error:
-            raise EngineVersionError(
-                f"this program's Python, {sys.executable}, cannot import ray ({error}): install the version that the "
-                "cluster has"
-            ) from None
-        self._ray, self._tell = ray, tell
+        ray = self._ray = imported("ray")
+        self._tell = tell
         context = self._joined(where)
         self._nodes = self._machines()
         theirs = self._their_versions()
@@ -415,21 +408,6 @@ class RayEngine:
         """These are not needed any more."""
         for blob in blobs:
             self._blobs.pop(blob, None)
-
-    # ---- what it does not do yet: `can` says so, and nobody asks
-    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
-        """Not yet."""
-        return None
-
-    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
-        """Not yet."""
-        raise EngineUnsupportedError("Ray's placement groups are not used yet")
-
-    def unreserve(self, group: Group) -> None:
-        """Not yet."""
-
-    def say(self, worker: str, message: bytes) -> None:
-        """Not yet."""
 
 
 def check_listens(where: str) -> None:

@@ -13,12 +13,12 @@ from ..objstore import _core
 from ..session.current import process, refuse_after_fork
 from ..session.session import Config, Session, detached_in_words, sizes_of
 
-PATIENCE_S = 2.0  # to wait for an engine without a word
-
 if TYPE_CHECKING:
     from ..errors.reruns import Reruns
     from ..objstore._core import Client
     from ..scheduler.node.launch import Launch
+
+PATIENCE_S = 2.0  # to wait for an engine without a word
 
 
 def start(config: Config, launched: Launch | None = None) -> Session:
@@ -61,6 +61,11 @@ def start(config: Config, launched: Launch | None = None) -> Session:
 
 def _see_engine(session: Session) -> None:
     """Wait until the session's engine is there; it is an error if that cannot be."""
+    from ..engines import addresses
+    from ..errors.engine_limits import lost
+    from ..exceptions import InsecureEngineWarning
+    from ..text import warn_user
+
     try:
         if not session.engine_known(timeout=PATIENCE_S):
             print(f"cellmesh: waiting for {session.config.cluster} to answer", file=sys.stderr)
@@ -69,13 +74,7 @@ def _see_engine(session: Session) -> None:
         shutdown()
         raise
     found = session.engine
-    from ..engines import addresses
-    from ..exceptions import InsecureEngineWarning
-    from ..text import warn_user
-
     if found is not None and found.lost:
-        from ..errors.engine_limits import lost
-
         shutdown()
         raise lost(found)
     if addresses.is_open(session.config.cluster):
