@@ -20,6 +20,7 @@ from ...tracebacks import readable_stack, with_source_lines
 from ..cards.card import state_of
 from ..cards.html import STATES, CardFacts, card_html, card_text, pre
 from ..cells.analysis.read import CellError
+from ..cells.find_refs import what_is
 from ..graph.row import describe
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Inspection:
 
 
 def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:
-    """Find out all about what a variable holds.
+    """Find out all about what a variable holds, or a part of one (`what_is`).
 
     Raises
     ------
@@ -81,14 +82,15 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
     from ...refs import ObjectRef
     from ...submit.actor import ActorHandle
 
-    value = namespace.get(name) if name else None
+    value = what_is(name, namespace) if name else None
     if isinstance(value, ObjectRef):
         return _of_future(value, host.cards, host.recorder)
     if isinstance(value, ActorHandle):
         return _of_actor(value, host)
     if not name:
         raise CellError("%inspect needs a variable that holds a future or an actor: %inspect a")
-    instead = f"; it is a {type(value).__name__}, in this process" if name in namespace else ""
+    is_there = value is not None or name in namespace
+    instead = f"; it is a {type(value).__name__}, in this process" if is_there else ""
     raise CellError(
         f"%inspect: {name!r} holds neither a future nor an actor{instead}. %futures lists variables that do"
     )
@@ -139,7 +141,7 @@ def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspecti
     from ...errors.post_mortem import converse
     from ...refs import ObjectRef
 
-    value = namespace.get(name) if name else None
+    value = what_is(name, namespace) if name else None
     if not isinstance(value, ObjectRef):
         raise CellError(
             "%inspect --pdb needs a variable that holds the future of a task that has failed: %inspect --pdb a"
