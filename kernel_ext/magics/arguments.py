@@ -440,6 +440,8 @@ RANKS_CELL = Magic(
     "Run the cell in every rank that %ranks has made, and wait for them.",
     (
         Flag("ranks", "In these only: 0,2 or 0-3."),
+        Flag("--only", "Show the output of these ranks; the cell runs in all.", "RANKS"),
+        Flag("--all", "Show the output of each rank by itself, also where it is the same."),
         Flag(
             "--returns",
             "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none.",
@@ -473,8 +475,8 @@ RANKS = Magic(
     (
         Flag(
             "words",
-            "A number: so many ranks are made. status (the default); restart for those that are dead, or restart 1,3; "
-            "stop.",
+            "A number: so many ranks are made. status (the default); auto: plain cells run in every rank; here: in the "
+            "notebook again; restart for those that are dead, or restart 1,3; stop.",
             many=True,
         ),
         *_flags(flags.OF_TASKS, "num_cpus", "num_gpus", "memory", "resources"),
@@ -497,6 +499,9 @@ RANKS = Magic(
     begins without variables.
 
         %ranks 2 --backend shared
+
+    After %ranks auto a cell of Python runs as if %%ranks stood above it, and the strip under it says so. Cells that
+    begin with a %%magic, and those of magics and !commands alone, run in the notebook as ever.
 
     With --backend, dist.all_reduce and the like, DDP and FSDP work at once. Over "shared" a rank that fails ends the
     waiting of others in a collective, it is seen who waits for whom in which one, and the group goes on in the next

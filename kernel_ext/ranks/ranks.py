@@ -18,6 +18,7 @@ from ..cells.actor import LeftThere
 from ..cells.analysis.read import CellError
 from ..cells.events import attach
 from ..cells.options import made_remote, options_given
+from .auto import Auto
 from .folding import in_words
 from .rank import Rank
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..cells.remote import RemoteCells
     from .collectives import Collectives
 
-ACTIONS = ("status", "restart", "stop")
+ACTIONS = ("status", "auto", "here", "restart", "stop")
 
 
 class Ranks:
@@ -44,12 +45,15 @@ class Ranks:
         Of the present ranks, for `left`.
     collectives : Collectives or None
         Of torch's process group, where `%ranks` has begun it.
+    auto : Auto
+        Whether plain cells run in them.
     """
 
     def __init__(self, cells: RemoteCells, host: CellHost) -> None:
         self.cells, self.host, self.left = cells, host, LeftThere()
         self.id = ""
         self.collectives: Collectives | None = None
+        self.auto = Auto(cells.shell)
         self._group: ActorGroup[Rank] | None = None
         self._environments: list[dict[str, str]] = []
 
@@ -64,7 +68,11 @@ class Ranks:
         """
         if self._group is not None and next(iter(self._group))._cellmesh_ref.client.closed:
             self._group = self.collectives = None
-            raise CellError("the ranks have ended with their session, and their variables too: %ranks 4 makes new ones")
+            also = "; plain cells run in the notebook again" if self.auto.is_on else ""
+            self.auto.end()
+            raise CellError(
+                f"the ranks have ended with their session, and their variables too: %ranks 4 makes new ones{also}"
+            )
         if self._group is None:
             raise CellError("there are no ranks yet: %ranks 4 makes four")
         return self._group
@@ -81,6 +89,9 @@ class Ranks:
         action, *rest = options.words or ["status"]
         if action.isdecimal() and not rest:
             self._start(int(action), options)
+        elif action in ("auto", "here") and not rest:
+            self._run_plain_cells(there=action == "auto")
+            return None
         elif action == "restart" and len(rest) <= 1:
             self._restart(rest[0] if rest else "")
         elif action == "stop" and not rest:
@@ -154,11 +165,28 @@ class Ranks:
         if ranks and self.collectives is not None:
             self.collectives.begin()
 
+    def _run_plain_cells(self, there: bool) -> None:
+        if there:
+            self.auto.begin(where := in_words(self.group.ranks))
+            print(
+                f"Plain cells run in {where} from now on, as if %%ranks stood above them. Magics and !commands run "
+                "in the notebook; %ranks here: all cells do again."
+            )
+        elif self.auto.is_on:
+            self.auto.end()
+            print("Plain cells run in the notebook again. %%ranks runs one in the ranks.")
+        else:
+            print("Plain cells run in the notebook, as ever. %ranks auto has them run in every rank.")
+
     def _stop(self) -> None:
         kill(self.group)
+        if self.auto.is_on:
+            self._run_plain_cells(there=False)
         self._group = self.collectives = None
 
     def _table(self) -> Rows:
+        if self.auto.is_on:
+            print("Plain cells run in these ranks (%ranks auto); %ranks here: in the notebook.")
         return Rows(
             {"rank": one.rank, "state": one.state, "process": one.pid or None, "node": one.node}
             for one in self.group.members

@@ -24,7 +24,7 @@ def test_before_there_are_ranks_it_is_said_how_to_make_some(fresh_kernel: Kernel
     assert "there are no ranks yet" in error(fresh_kernel, "%ranks")[1]
     assert "there are no ranks yet" in error(fresh_kernel, "%ranks stop")[1]
     assert (
-        "%ranks much: it takes how many ranks to make, or one of status, restart, stop"
+        "%ranks much: it takes how many ranks to make, or one of status, auto, here, restart, stop"
         in (error(fresh_kernel, "%ranks much")[1])
     )
     assert (
