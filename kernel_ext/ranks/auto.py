@@ -31,10 +31,14 @@ class Auto:
     Attributes
     ----------
     is_on : bool
+    has_side_effects : bool
+        For IPython, which leaves such a transformer out when it asks whether the text in a terminal is complete.
     """
 
+    has_side_effects = True
+
     def __init__(self, shell: InteractiveShell) -> None:
-        self._shell = shell
+        self._shell: Any = shell  # of a terminal or of a kernel, which have each something of their own
         self._prompts: Any = None  # what a terminal had before
         self.is_on = False
 
@@ -43,7 +47,7 @@ class Auto:
         if self.is_on:
             return
         self.is_on = True
-        self._shell.input_transformers_cleanup.insert(0, self._transform)
+        self._shell.input_transformers_cleanup.insert(0, self)
         if hasattr(self._shell, "prompts"):  # of a terminal; those of a notebook are its front end's
             from .prompt import RanksPrompts
 
@@ -54,15 +58,13 @@ class Auto:
         if not self.is_on:
             return
         self.is_on = False
-        self._shell.input_transformers_cleanup.remove(self._transform)
+        self._shell.input_transformers_cleanup.remove(self)
         if self._prompts is not None:
             self._shell.prompts, self._prompts = self._prompts, None
 
-    def _transform(self, lines: list[str]) -> list[str]:
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Transform a cell: IPython calls this before each."""
         return ["%%ranks\n", *lines] if self._is_of_the_user() and is_plain(lines) else lines
-
-    # IPython leaves those out that have side effects when it asks whether the text in a terminal is complete.
-    _transform.has_side_effects = True  # type: ignore[attr-defined]
 
     def _is_of_the_user(self) -> bool:
         """Not what a cell that runs has IPython run (%timeit), nor what a front end asks of the kernel by itself."""

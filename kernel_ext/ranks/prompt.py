@@ -8,7 +8,7 @@ from IPython.terminal.prompts import Prompts
 from pygments.token import Token
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
 
 class RanksPrompts(Prompts):
@@ -16,15 +16,15 @@ class RanksPrompts(Prompts):
 
     Parameters
     ----------
-    shell : InteractiveShell
+    shell : TerminalInteractiveShell
     where : str
         The ranks, in words.
     """
 
-    def __init__(self, shell: InteractiveShell, where: str) -> None:
+    def __init__(self, shell: TerminalInteractiveShell, where: str) -> None:
         super().__init__(shell)
         self._where = where
-        self._before: Any = shell.prompts  # type: ignore[attr-defined]
+        self._before: Any = shell.prompts
 
     def in_prompt_tokens(self) -> list[tuple[Any, str]]:
         return [(Token.OutPrompt, f"{self._where} "), *self._before.in_prompt_tokens()]
