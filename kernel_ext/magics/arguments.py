@@ -487,6 +487,13 @@ RANKS = Magic(
             environment,
         ),
         Flag(
+            "--nodes",
+            "On so many machines, equally many ranks on each, in the order of the ranks; each then holds a CPU unless "
+            "something else is said.",
+            "N",
+            flags.whole,
+        ),
+        Flag(
             "--backend",
             "torch's process group is begun in all ranks: shared (over memory, on one machine), gloo or nccl.",
             "NAME",

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ...api import get_runtime_context, kill
+from ...groups.making import grouped
 from ...objects import get
 from ...observe.tables import Rows
 from ...session.current import current
@@ -129,6 +130,11 @@ class Ranks:
                 f"there {'is 1 rank' if there == 1 else f'are {there} ranks'} already: %ranks stop ends them, and "
                 "their variables with them; what cells have returned stays"
             )
+        if options.nodes is not None and (options.nodes < 1 or n % options.nodes):
+            raise CellError(
+                f"%ranks {n} --nodes {options.nodes}: on each machine are equally many, so {n} are on "
+                f"{' or '.join(str(k) for k in range(1, n + 1) if n % k == 0)}"
+            )
         if options.backend is not None:
             _check_backend(options)
             preload(*MODULES)
@@ -136,7 +142,7 @@ class Ranks:
         variables = dict(options.env or {})
         rank_class = made_remote(Rank, options_given(options, "actor"))
         try:
-            group: ActorGroup[Rank] = rank_class.group(n)
+            group: ActorGroup[Rank] = grouped(rank_class, n, (), {}, n_machines=options.nodes)
         except ValueError as error:
             raise CellError(f"%ranks {n}: {str(error).removeprefix('group(Rank): ')}") from None
         places = layout.places_of(group)
