@@ -287,7 +287,11 @@ INSPECT = Magic(
     "%inspect",
     "Show all about a future or an actor: its card, where it is now, what it came from.",
     (
-        Flag("variable", "Holds the future, or the actor's handle.", holds=FUTURES_HELD | ACTORS),
+        Flag(
+            "variable",
+            "Holds the future, the futures by rank, or the actor's handle. With --pdb also a rank: 1.",
+            holds=FUTURES_HELD | ACTORS,
+        ),
         Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
     ),
     """
@@ -295,7 +299,7 @@ INSPECT = Magic(
     if it is on this machine.
     Nothing is fetched.
 
-    --pdb is for tasks of cells with %%remote --keep-frames, of functions and actors with the option keep_frames=True,
+    --pdb is for tasks of cells with %%remote --keep-frames or %%ranks --keep-frames, of functions and actors with the option keep_frames=True,
     and for all that fail after %config CellmeshMagics.keep_frames = True (of actors, for those that start then);
     %retry runs an earlier failure again. A worker keeps its last three failures and goes on with other tasks. p, pp,
     w, u, d, l and statements work as in %debug, q ends it. Where nothing can be typed (nbconvert, papermill), or when
@@ -448,6 +452,7 @@ RANKS_CELL = Magic(
             "NAMES",
             names,
         ),
+        *_flags(flags.OF_TASKS, "keep_frames"),
     ),
     """
     Each rank has a namespace of its own, which lives on between cells: variables, functions and imports of one cell are
@@ -465,7 +470,8 @@ RANKS_CELL = Magic(
 
     Under the cell ranks that print the same are folded; displays, plots and the value of a last expression, too. When
     a rank fails, those that wait for it at barrier() are interrupted, and all variables stay: the mended cell can be
-    run again. The stop button interrupts all ranks.
+    run again. The stop button interrupts all ranks. With --keep-frames %inspect --pdb goes through the frames of the
+    rank that has failed, and %inspect --pdb 1 of rank 1.
 """,
 )
 

@@ -150,7 +150,12 @@ class CellmeshMagics(Magics):
         options = arguments.INSPECT.parse(line)
         with Mistakes(self.host.shell):
             if options.pdb:
-                return debug(options.variable, self.host.shell.user_ns, self.host.cards)
+                return debug(
+                    options.variable,
+                    self.host.shell.user_ns,
+                    self.host.cards,
+                    lambda text: self.group.failed_call(text),
+                )
             return inspect(options.variable, self.host.shell.user_ns, self.host)
 
     @line_magic

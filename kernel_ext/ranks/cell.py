@@ -80,6 +80,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
         writes=writes,
         has_last_expression=body.has_last_expression,
         lives_there=tuple(sorted(there)),
+        keep=options.keep_frames,
     )
     strip = ranks.host.strip(run, view)
     if strip is None and (view.only or view.all):
@@ -100,6 +101,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
             running.stop(session.client)
             raise
         finally:
+            ranks.failed = {rank: running.calls[rank][-1] for rank in sorted(running.errors)}
             _bind(ranks, body, running, writes)
         error = running.first_error
         if error is not None:

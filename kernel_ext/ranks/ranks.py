@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import uuid
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...api import get_runtime_context, kill
 from ...groups.making import grouped
@@ -48,6 +48,8 @@ class Ranks:
         Of torch's process group, where `%ranks` has begun it.
     auto : Auto
         Whether plain cells run in them.
+    failed : dict
+        Calls of the last cell that have failed, by rank, for `%inspect --pdb`.
     """
 
     def __init__(self, cells: RemoteCells, host: CellHost) -> None:
@@ -55,6 +57,7 @@ class Ranks:
         self.id = ""
         self.collectives: Collectives | None = None
         self.auto = Auto(cells.shell)
+        self.failed: dict[int, ObjectRef[Any]] = {}
         self._group: ActorGroup[Rank] | None = None
         self._environments: list[dict[str, str]] = []
 
@@ -119,6 +122,21 @@ class Ranks:
             if rank not in there:
                 raise CellError(f"there is no rank {rank}: the ranks are {in_words(there).split()[1]}")
         return wanted
+
+    def failed_call(self, text: str) -> tuple[int, ObjectRef[Any]]:
+        """A rank that has failed in the last cell, and its call: the one of this number; the first with "".
+
+        Raises
+        ------
+        CellError
+            There is none.
+        """
+        if not self.failed:
+            raise CellError("%inspect --pdb needs a variable, or a rank that has failed in the last cell of %%ranks")
+        rank = int(text) if text else next(iter(self.failed))
+        if rank not in self.failed:
+            raise CellError(f"%inspect --pdb {text}: in the last cell of %%ranks {in_words(tuple(self.failed))} failed")
+        return rank, self.failed[rank]
 
     def _start(self, n: int, options: argparse.Namespace) -> None:
         try:
