@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .graph.recorder import Recorder
     from .output.under_cell import CellOutput
     from .panel.requests import Panels
+    from .ranks.folding import View
     from .ranks.strip import Strip
 
 
@@ -283,13 +284,13 @@ class Host:
         """The recorder of this session; None in a terminal."""
         return self.recorder if self.recorder is not None and self.recorder.session is session else None
 
-    def strip(self, run: Cell) -> Strip | None:
+    def strip(self, run: Cell, view: View) -> Strip | None:
         """See `CellHost`."""
         if self.output is None:
             return None
         from .ranks.strip import Strip
 
-        return self.output.shows(Strip(self.iopub.publish, run.parent), run.number)
+        return self.output.shows(Strip(self.iopub.publish, run.parent, view), run.number)
 
     @contextmanager
     def showing(self, strip: Strip | None) -> Iterator[None]:
@@ -300,6 +301,9 @@ class Host:
             if strip is not None and self.output is not None:
                 self.output.settle(is_interactive=False)
                 strip.finish()
+            elif self.kernel is None and (session := current_or_none()) is not None and not session.client.closed:
+                session.hear_printed()  # a terminal: below the next prompt it would stand in what is being typed
+                self.show_output(0)
 
     def write_error(self, text: str, run: Cell) -> None:
         """Write to stderr under a run of a cell; from any thread."""

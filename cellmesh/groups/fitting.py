@@ -23,10 +23,22 @@ def n_that_fit(bundle: Mapping[str, float], amounts: Mapping[str, float]) -> int
     return min(fits) if fits else None
 
 
-def misfit(n: int, bundle: Mapping[str, float], strategy: str, machines: Sequence[Machine]) -> str | None:
-    """Why `n` members of these needs will never fit together, in words; None if they do."""
+def misfit(
+    n: int, bundle: Mapping[str, float], strategy: str, machines: Sequence[Machine], n_machines: int | None = None
+) -> str | None:
+    """Why `n` members of these needs will never fit together, in words; None if they do.
+
+    Parameters
+    ----------
+    n_machines : int, optional
+        They are to be on so many, equally many on each.
+    """
     fits = [n if (most := n_that_fit(bundle, machine.total)) is None else min(n, most) for machine in machines]
-    if strategy == "STRICT_SPREAD":
+    if n_machines is not None:
+        each = n // n_machines
+        most = each * min(n_machines, sum(1 for fit in fits if fit >= each))
+        rule = f"on {n_machines} machine{'s' if n_machines > 1 else ''}, {each} on each"
+    elif strategy == "STRICT_SPREAD":
         most, rule = sum(1 for fit in fits if fit), "each on a machine of its own"
     elif strategy == "STRICT_PACK":
         most, rule = max(fits, default=0), "all on one machine"

@@ -118,6 +118,27 @@ def group(
     GroupPlacementError
         The machines cannot hold the group.
     """
+    return grouped(actor_class, n, args, kwargs, shape=shape, strategy=strategy, on_death=on_death)
+
+
+def grouped(
+    actor_class: Any,
+    n: int | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    shape: Mapping[str, int] | None = None,
+    strategy: Strategy | None = None,
+    on_death: Policy = "fail",
+    n_machines: int | None = None,
+) -> ActorGroup[Any]:
+    """`group`, of arguments that are none of its own keywords.
+
+    Parameters
+    ----------
+    n_machines : int, optional
+        The members are on so many, of which it divides the number, equally many on each, in rank order.
+    """
     made = _class_of(actor_class)
     name, options, described = made.__name__, made._cellmesh_options, made._cellmesh_described()
     called = f"group({name})"
@@ -136,7 +157,7 @@ def group(
     options = {**options, "max_restarts": deaths.max_restarts(on_death, options.get("max_restarts"))}
     if "name" not in options:  # members find each other by their names
         options |= {"name": name, "namespace": f"{GROUP_NAMESPACE}{uuid.uuid4().hex[:12]}"}
-    options, reserved = _reserved(of, members.size, options, strategy, name)
+    options, reserved = _reserved(of, members.size, options, strategy, name, n_machines)
     if hidden := [own for own in OWN_NAMES if own in methods_of(described.methods)]:
         warn_user(
             f"{called}: {hidden[0]} is the group's own, and the class has a method of that name, which is called as "
@@ -172,7 +193,10 @@ def _make(
     about: tuple[int, tuple[tuple[str, int], ...], str],
     rank: int,
 ) -> ActorHandle[Any]:
-    placed = {"scheduling_strategy": PlacementGroupSchedulingStrategy(reserved, rank)} if reserved is not None else {}
+    placed: Options = {}
+    if reserved is not None:  # a bundle is of one member, or of all that are on one machine
+        index = rank * reserved.bundle_count // about[0]
+        placed = {"scheduling_strategy": PlacementGroupSchedulingStrategy(reserved, index)}
     member: Member = (rank, *about)
     return made._cellmesh_create(
         current(), args, kwargs, {**options, **placed, "name": f"{options['name']}[{rank}]"}, member
@@ -180,7 +204,7 @@ def _make(
 
 
 def _reserved(
-    of: Session, n: int, options: Options, strategy: Strategy | None, name: str
+    of: Session, n: int, options: Options, strategy: Strategy | None, name: str, n_machines: int | None
 ) -> tuple[Options, PlacementGroup | None]:
     """The options of members that have their resources reserved, and the reservation; none where they hold nothing."""
     if not of.in_cluster and n > MOST_HERE:
@@ -189,7 +213,7 @@ def _reserved(
         )
     demand, hold = resource_demand("actor", options)
     bundle = demand if hold is None else hold
-    if not bundle and strategy is None:
+    if not bundle and strategy is None and n_machines is None:
         return options, None
     if not bundle:
         bundle = {"CPU": 1.0}
@@ -198,13 +222,16 @@ def _reserved(
         Machine(row["NodeName"], row["Resources"], row["Available"]) for row in rows(of) if row["State"] == "alive"
     ]
     strategy = strategy or "PACK"
-    if (why := misfit(n, bundle, strategy, machines)) is not None:
+    bundles = [bundle] * n
+    if n_machines is not None:
+        strategy, bundles = "STRICT_SPREAD", [{kind: x * (n // n_machines) for kind, x in bundle.items()}] * n_machines
+    if (why := misfit(n, bundle, strategy, machines, n_machines)) is not None:
         raise GroupPlacementError(f"group({name}): {why}")
-    if n > MAX_BUNDLES:
+    if len(bundles) > MAX_BUNDLES:
         raise GroupPlacementError(
             f"group({name}): {n} members, and at most {MAX_BUNDLES} can have resources reserved together"
         )
-    reserved = placement_group([bundle] * n, strategy=strategy, lifetime="process")
+    reserved = placement_group(bundles, strategy=strategy, lifetime="process")
     if not reserved.wait(RESERVED_WITHIN_S):
         warn_user(
             f"group({name}): its {n} members wait until what they need is free. {there(bundle, machines)}", UserWarning

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ...session.session import Session
+    from ..ranks.folding import View
     from ..ranks.strip import Strip
     from .progress import TaskCounts
     from .registry import Cell
@@ -28,10 +29,10 @@ class CellHost(Protocol):
         """What counts the tasks of this session by cell; None in a terminal."""
         ...
 
-    def strip(self, run: Cell) -> Strip | None:
-        """What shows the output of ranks under a run of a cell; None where nothing can: in a terminal."""
+    def strip(self, run: Cell, view: View) -> Strip | None:
+        """What shows this of the output of ranks under a run of a cell; None where nothing can: in a terminal."""
         ...
 
     def showing(self, strip: Strip | None) -> AbstractContextManager[None]:
-        """At the end of it the strip shows all that the ranks have printed."""
+        """At the end of it all is shown that the ranks have printed."""
         ...

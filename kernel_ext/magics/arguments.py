@@ -292,7 +292,11 @@ INSPECT = Magic(
     "%inspect",
     "Show all about a future or an actor: its card, where it is now, what it came from.",
     (
-        Flag("variable", "Holds the future, or the actor's handle; or a part: refs[3].", holds=FUTURES_HELD | ACTORS),
+        Flag(
+            "variable",
+            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb also a rank: 1.",
+            holds=FUTURES_HELD | ACTORS,
+        ),
         Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
     ),
     """
@@ -300,7 +304,7 @@ INSPECT = Magic(
     if it is on this machine.
     Nothing is fetched.
 
-    --pdb is for tasks of cells with %%remote --keep-frames, of functions and actors with the option keep_frames=True,
+    --pdb is for tasks of cells with %%remote --keep-frames or %%ranks --keep-frames, of functions and actors with the option keep_frames=True,
     and for all that fail after %config CellmeshMagics.keep_frames = True (of actors, for those that start then);
     %retry runs an earlier failure again. A worker keeps its last three failures and goes on with other tasks. p, pp,
     w, u, d, l and statements work as in %debug, q ends it. Where nothing can be typed (nbconvert, papermill), or when
@@ -448,12 +452,15 @@ RANKS_CELL = Magic(
     "Run the cell in every rank that %ranks has made, and wait for them.",
     (
         Flag("ranks", "In these only: 0,2 or 0-3."),
+        Flag("--only", "Show the output of these ranks; the cell runs in all.", "RANKS"),
+        Flag("--all", "Show the output of each rank by itself, also where it is the same."),
         Flag(
             "--returns",
             "Exactly these variables come back, in place of all that the cell assigns; empty ('') for none.",
             "NAMES",
             names,
         ),
+        *_flags(flags.OF_TASKS, "keep_frames"),
     ),
     """
     Each rank has a namespace of its own, which lives on between cells: variables, functions and imports of one cell are
@@ -471,7 +478,8 @@ RANKS_CELL = Magic(
 
     Under the cell ranks that print the same are folded; displays, plots and the value of a last expression, too. When
     a rank fails, those that wait for it at barrier() are interrupted, and all variables stay: the mended cell can be
-    run again. The stop button interrupts all ranks.
+    run again. The stop button interrupts all ranks. With --keep-frames %inspect --pdb goes through the frames of the
+    rank that has failed, and %inspect --pdb 1 of rank 1.
 """,
 )
 
@@ -481,8 +489,8 @@ RANKS = Magic(
     (
         Flag(
             "words",
-            "A number: so many ranks are made. status (the default); restart for those that are dead, or restart 1,3; "
-            "stop.",
+            "A number: so many ranks are made. status (the default); auto: plain cells run in every rank; here: in the "
+            "notebook again; restart for those that are dead, or restart 1,3; stop.",
             many=True,
         ),
         *_flags(flags.OF_TASKS, "num_cpus", "num_gpus", "memory", "resources"),
@@ -491,6 +499,13 @@ RANKS = Magic(
             "Environment variables of all ranks: OMP_NUM_THREADS=1,NCCL_DEBUG=INFO.",
             "NAME=VALUE",
             environment,
+        ),
+        Flag(
+            "--nodes",
+            "On so many machines, equally many ranks on each, in the order of the ranks; each then holds a CPU unless "
+            "something else is said.",
+            "N",
+            flags.whole,
         ),
         Flag(
             "--backend",
@@ -505,6 +520,9 @@ RANKS = Magic(
     begins without variables.
 
         %ranks 2 --backend shared
+
+    After %ranks auto a cell of Python runs as if %%ranks stood above it, and the strip under it says so. Cells that
+    begin with a %%magic, and those of magics and !commands alone, run in the notebook as ever.
 
     With --backend, dist.all_reduce and the like, DDP and FSDP work at once. Over "shared" a rank that fails ends the
     waiting of others in a collective, it is seen who waits for whom in which one, and the group goes on in the next

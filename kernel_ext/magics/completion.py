@@ -60,6 +60,18 @@ def complete_tune(context: CompletionContext) -> SimpleMatcherResult:
     return {"completions": found, "suppress": bool(found), "ordered": True}
 
 
+@context_matcher()
+def complete_ranks(context: CompletionContext) -> SimpleMatcherResult:
+    """What can be done with ranks in the line of %ranks."""
+    words = context.text_until_cursor.split()
+    found: list[SimpleCompletion] = []
+    if words[:1] == ["%ranks"] and len(words) <= (2 if context.token else 1):
+        from ..ranks.ranks import ACTIONS
+
+        found = [SimpleCompletion(word, type="param") for word in ACTIONS if word.startswith(context.token)]
+    return {"completions": found, "suppress": bool(found), "ordered": True}
+
+
 def complete_variables(context: CompletionContext, namespace: Mapping[str, Any]) -> SimpleMatcherResult:
     """What fits where the cursor is, of the variables in `namespace`."""
     first, *words = context.text_until_cursor.split() or [""]

@@ -17,7 +17,7 @@ from ..cells.events import CellEvents
 from ..host import Host
 from ..output.tracebacks import ShownTracebacks
 from . import arguments
-from .completion import complete_flags, complete_tune, variables_matcher
+from .completion import complete_flags, complete_ranks, complete_tune, variables_matcher
 from .mistakes import Mistakes
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class CellmeshMagics(Magics):
         super().__init__(shell)
         self.tracebacks = ShownTracebacks(shell.InteractiveTB)
         self.events = CellEvents(shell, self._forget_rebound, lambda: self.cancel_on_stop)
-        self.matchers = [complete_flags, complete_tune, variables_matcher(shell)]
+        self.matchers = [complete_flags, complete_tune, complete_ranks, variables_matcher(shell)]
 
     @cached_property
     def cells(self) -> RemoteCells:
@@ -150,7 +150,12 @@ class CellmeshMagics(Magics):
         options = arguments.INSPECT.parse(line)
         with Mistakes(self.host.shell):
             if options.pdb:
-                return debug(options.variable, self.host.shell.user_ns, self.host.cards)
+                return debug(
+                    options.variable,
+                    self.host.shell.user_ns,
+                    self.host.cards,
+                    lambda text: self.group.failed_call(text),
+                )
             return inspect(options.variable, self.host.shell.user_ns, self.host)
 
     @line_magic
@@ -225,6 +230,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from .. import background
 
     magics.events.stop()
+    if "group" in vars(magics):
+        magics.group.auto.end()
     magics.tracebacks.uninstall()
     shell.events.unregister("post_run_cell", magics.tracebacks.forget)
     magics.keep_frames = False

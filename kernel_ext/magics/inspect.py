@@ -128,10 +128,19 @@ def _label(graph: Graph, cell: int) -> str:
     return graph.cells[cell].label if cell in graph.cells else ""
 
 
-def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspection | None:
+def debug(
+    name: str | None, namespace: dict[str, Any], cards: Cards, of_rank: Callable[[str], tuple[int, ObjectRef]]
+) -> Inspection | None:
     """Talk to pdb in the worker that has kept the frames of a failed task.
 
     Where that is not possible, the result shows its variables as text.
+
+    Parameters
+    ----------
+    name : str or None
+        A variable, or a rank; the first that has failed without one.
+    of_rank : callable
+        A rank that has failed, and its call; the first with "".
 
     Raises
     ------
@@ -139,9 +148,15 @@ def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspecti
         The variable holds no future of a task that has failed, or nothing was kept.
     """
     from ...errors.post_mortem import converse
+    from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
 
     value = what_is(name, namespace) if name else None
+    if not name or name.isdecimal():
+        rank, value = of_rank(name or "")
+        name = f"rank {rank}"
+    elif isinstance(value, RefGroup):
+        value = next((ref for ref in value if state_of(ref) == "failed"), value[0])
     if not isinstance(value, ObjectRef):
         raise CellError(
             "%inspect --pdb needs a variable that holds the future of a task that has failed: %inspect --pdb a"
@@ -156,10 +171,11 @@ def debug(name: str | None, namespace: dict[str, Any], cards: Cards) -> Inspecti
     except CellmeshError:  # its process died, so nothing could be kept
         pass
     if not frames:
+        again = f"%retry {name}" if name.isidentifier() else "the cell with %%ranks --keep-frames"
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
-            "--keep-frames, of functions with keep_frames=True, and of all tasks after %config "
-            f"CellmeshMagics.keep_frames = True; %retry {name} runs it again"
+            "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after %config "
+            f"CellmeshMagics.keep_frames = True; {again} runs it again"
         )
     why = "the worker could not be reached"
     if kept is not None:

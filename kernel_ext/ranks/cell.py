@@ -17,7 +17,7 @@ from ..cells.capture import capture
 from ..cells.events import attach
 from ..cells.registry import registry
 from ..cells.submission import check_returns
-from .folding import in_words
+from .folding import View, in_words
 from .rank import GIVEN, run_cell_in_rank
 from .waiting import CellInRanks, error_in_words
 
@@ -55,6 +55,8 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
     body, code = ranks.cells.read(text, head, run, is_body=True)
     assert isinstance(body, Body)
     _check(body, namespace, options)
+    is_auto = not head  # no line of %%ranks stands above it
+    view = View(_only(ranks, chosen, options), options.all, f"In {in_words(chosen)} (%ranks auto)" if is_auto else "")
     members = group._cellmesh_members
     if (dead := next((rank for rank in chosen if members.is_dead(rank)), None)) is not None:
         raise _died(group, dead)
@@ -78,8 +80,11 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
         writes=writes,
         has_last_expression=body.has_last_expression,
         lives_there=tuple(sorted(there)),
+        keep=options.keep_frames,
     )
-    strip = ranks.host.strip(run)
+    strip = ranks.host.strip(run, view)
+    if strip is None and (view.only or view.all):
+        raise CellError("--only and --all say what the strip under a cell shows; here each line has its rank in front")
     running = CellInRanks(group, code.filename, strip, ranks.collectives)
     with ranks.host.showing(strip):
         try:
@@ -96,6 +101,7 @@ def run_cell(ranks: Ranks, text: str, head: list[str], options: argparse.Namespa
             running.stop(session.client)
             raise
         finally:
+            ranks.failed = {rank: running.calls[rank][-1] for rank in sorted(running.errors)}
             _bind(ranks, body, running, writes)
         error = running.first_error
         if error is not None:
@@ -111,6 +117,19 @@ def _check(body: Body, namespace: dict[str, Any], options: argparse.Namespace) -
             "get the answer by the name of the variable"
         )
     check_returns(options.returns, body)
+
+
+def _only(ranks: Ranks, chosen: tuple[int, ...], options: argparse.Namespace) -> tuple[int, ...]:
+    """The ranks whose output is shown; empty for all."""
+    if options.only is None:
+        return ()
+    if options.all:
+        raise CellError("--only shows the output of some ranks, --all that of each by itself: give one of them")
+    only = ranks.chosen(options.only)
+    if left_out := [rank for rank in only if rank not in chosen]:
+        does = "does" if len(left_out) == 1 else "do"
+        raise CellError(f"--only {options.only}: {in_words(left_out)} {does} not run the cell")
+    return only
 
 
 def _of_rank(names: list[str], values: list[Any], namespace: dict[str, Any], rank: int) -> list[Any]:

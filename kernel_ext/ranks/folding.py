@@ -118,15 +118,39 @@ class Folded:
         return in_words(self.ranks)
 
 
-def fold(outputs: Mapping[int, Sequence[Part]]) -> list[Folded]:
-    """The outputs by rank, each once, in the order of its first rank; those who have shown nothing are left out."""
+@dataclass(frozen=True)
+class View:
+    """What of the output of a cell is to be seen, and how.
+
+    Attributes
+    ----------
+    only : tuple of int
+        The output of these ranks alone; empty for that of all.
+    all : bool
+        Each rank's by itself, also what is the same, and all of it open.
+    title : str
+        A line above it, from the beginning of the cell; "" for none.
+    """
+
+    only: tuple[int, ...] = ()
+    all: bool = False
+    title: str = ""
+
+
+WHOLE = View()
+
+
+def fold(outputs: Mapping[int, Sequence[Part]], all_apart: bool = False) -> list[Folded]:
+    """The outputs by rank, each once unless `all_apart`, in the order of its first rank; those who have shown nothing
+    are left out.
+    """
     found: list[Folded] = []
     for rank in sorted(outputs):
         parts = tuple(outputs[rank])
         if not parts:
             continue
         seen = [_without_id(part) for part in parts]
-        for i, same in enumerate(found):
+        for i, same in enumerate([] if all_apart else found):
             if [_without_id(part) for part in same.parts] == seen:
                 found[i] = replace(same, ranks=(*same.ranks, rank))
                 break
@@ -144,9 +168,9 @@ def in_words(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {ranks_in_words(tuple(ranks))}"
 
 
-def strip_text(folded: list[Folded], notes: Sequence[str]) -> str:
+def strip_text(folded: list[Folded], notes: Sequence[str], view: View = WHOLE) -> str:
     """The strip of a cell as text."""
-    lines = list(notes)
+    lines = [*filter(None, [view.title]), *notes]
     for one in folded:
         lines.append(f"{one.title}:")
         for part in one.parts:
@@ -155,22 +179,29 @@ def strip_text(folded: list[Folded], notes: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def strip_html(folded: list[Folded], notes: Sequence[str]) -> str:
+def strip_html(folded: list[Folded], notes: Sequence[str], view: View = WHOLE) -> str:
     """The strip of a cell as HTML, which needs no script: what is folded up is opened where it is read."""
-    if not folded and not notes:
+    if not folded and not notes and not view.title:
         return ""
+    title = f'<div style="opacity:.62">{escape(view.title)}</div>' if view.title else ""
     told = "".join(f'<div style="padding:.1rem 0">{escape(note)}</div>' for note in notes)
     blocks = "".join(
-        f"<details{' open' if not i or _n_lines(one) <= N_LINES_OPEN else ''}>"
+        f"<details{' open' if view.all or not i or _n_lines(one) <= N_LINES_OPEN else ''}>"
         f'<summary style="cursor:pointer;font-weight:600">{escape(one.title)}</summary>'
         f"{''.join(map(_part_html, one.parts))}</details>"
         for i, one in enumerate(folded)
     )
-    return frame("output of ranks", told + blocks)
+    return frame("output of ranks", title + told + blocks)
 
 
 def _n_lines(folded: Folded) -> int:
-    return sum(part.text.count("\n") + 1 if isinstance(part, Text) else N_LINES_OPEN for part in folded.parts)
+    texts = [part.text if isinstance(part, Text) else _plain(part.data) for part in folded.parts if not _is_drawn(part)]
+    return sum(text.count("\n") + 1 for text in texts) + N_LINES_OPEN * sum(map(_is_drawn, folded.parts))
+
+
+def _is_drawn(part: Part) -> bool:
+    """Whether it is more than text: a picture, a table."""
+    return isinstance(part, Shown) and bool(part.data.keys() - {"text/plain"})
 
 
 def _part_html(part: Part) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import uuid
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...api import get_runtime_context, kill
+from ...groups.making import grouped
 from ...objects import get
 from ...observe.tables import Rows
 from ...session.current import current
@@ -18,6 +19,7 @@ from ..cells.actor import LeftThere
 from ..cells.analysis.read import CellError
 from ..cells.events import attach
 from ..cells.options import made_remote, options_given
+from .auto import Auto
 from .folding import in_words
 from .rank import Rank
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from ..cells.remote import RemoteCells
     from .collectives import Collectives
 
-ACTIONS = ("status", "restart", "stop")
+ACTIONS = ("status", "auto", "here", "restart", "stop")
 
 
 class Ranks:
@@ -44,12 +46,18 @@ class Ranks:
         Of the present ranks, for `left`.
     collectives : Collectives or None
         Of torch's process group, where `%ranks` has begun it.
+    auto : Auto
+        Whether plain cells run in them.
+    failed : dict
+        Calls of the last cell that have failed, by rank, for `%inspect --pdb`.
     """
 
     def __init__(self, cells: RemoteCells, host: CellHost) -> None:
         self.cells, self.host, self.left = cells, host, LeftThere()
         self.id = ""
         self.collectives: Collectives | None = None
+        self.auto = Auto(cells.shell)
+        self.failed: dict[int, ObjectRef[Any]] = {}
         self._group: ActorGroup[Rank] | None = None
         self._environments: list[dict[str, str]] = []
 
@@ -64,7 +72,11 @@ class Ranks:
         """
         if self._group is not None and next(iter(self._group))._cellmesh_ref.client.closed:
             self._group = self.collectives = None
-            raise CellError("the ranks have ended with their session, and their variables too: %ranks 4 makes new ones")
+            also = "; plain cells run in the notebook again" if self.auto.is_on else ""
+            self.auto.end()
+            raise CellError(
+                f"the ranks have ended with their session, and their variables too: %ranks 4 makes new ones{also}"
+            )
         if self._group is None:
             raise CellError("there are no ranks yet: %ranks 4 makes four")
         return self._group
@@ -81,6 +93,9 @@ class Ranks:
         action, *rest = options.words or ["status"]
         if action.isdecimal() and not rest:
             self._start(int(action), options)
+        elif action in ("auto", "here") and not rest:
+            self._run_plain_cells(there=action == "auto")
+            return None
         elif action == "restart" and len(rest) <= 1:
             self._restart(rest[0] if rest else "")
         elif action == "stop" and not rest:
@@ -108,6 +123,21 @@ class Ranks:
                 raise CellError(f"there is no rank {rank}: the ranks are {in_words(there).split()[1]}")
         return wanted
 
+    def failed_call(self, text: str) -> tuple[int, ObjectRef[Any]]:
+        """A rank that has failed in the last cell, and its call: the one of this number; the first with "".
+
+        Raises
+        ------
+        CellError
+            There is none.
+        """
+        if not self.failed:
+            raise CellError("%inspect --pdb needs a variable, or a rank that has failed in the last cell of %%ranks")
+        rank = int(text) if text else next(iter(self.failed))
+        if rank not in self.failed:
+            raise CellError(f"%inspect --pdb {text}: in the last cell of %%ranks {in_words(tuple(self.failed))} failed")
+        return rank, self.failed[rank]
+
     def _start(self, n: int, options: argparse.Namespace) -> None:
         try:
             there = len(self.group)
@@ -118,6 +148,11 @@ class Ranks:
                 f"there {'is 1 rank' if there == 1 else f'are {there} ranks'} already: %ranks stop ends them, and "
                 "their variables with them; what cells have returned stays"
             )
+        if options.nodes is not None and (options.nodes < 1 or n % options.nodes):
+            raise CellError(
+                f"%ranks {n} --nodes {options.nodes}: on each machine are equally many, so {n} are on "
+                f"{' or '.join(str(k) for k in range(1, n + 1) if n % k == 0)}"
+            )
         if options.backend is not None:
             _check_backend(options)
             preload(*MODULES)
@@ -125,7 +160,7 @@ class Ranks:
         variables = dict(options.env or {})
         rank_class = made_remote(Rank, options_given(options, "actor"))
         try:
-            group: ActorGroup[Rank] = rank_class.group(n)
+            group: ActorGroup[Rank] = grouped(rank_class, n, (), {}, n_machines=options.nodes)
         except ValueError as error:
             raise CellError(f"%ranks {n}: {str(error).removeprefix('group(Rank): ')}") from None
         places = layout.places_of(group)
@@ -154,11 +189,28 @@ class Ranks:
         if ranks and self.collectives is not None:
             self.collectives.begin()
 
+    def _run_plain_cells(self, there: bool) -> None:
+        if there:
+            self.auto.begin(where := in_words(self.group.ranks))
+            print(
+                f"Plain cells run in {where} from now on, as if %%ranks stood above them. Magics and !commands run "
+                "in the notebook; %ranks here: all cells do again."
+            )
+        elif self.auto.is_on:
+            self.auto.end()
+            print("Plain cells run in the notebook again. %%ranks runs one in the ranks.")
+        else:
+            print("Plain cells run in the notebook, as ever. %ranks auto has them run in every rank.")
+
     def _stop(self) -> None:
         kill(self.group)
+        if self.auto.is_on:
+            self._run_plain_cells(there=False)
         self._group = self.collectives = None
 
     def _table(self) -> Rows:
+        if self.auto.is_on:
+            print("Plain cells run in these ranks (%ranks auto); %ranks here: in the notebook.")
         return Rows(
             {"rank": one.rank, "state": one.state, "process": one.pid or None, "node": one.node}
             for one in self.group.members

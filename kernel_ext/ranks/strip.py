@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...scheduler.ipc.messages import PROGRESS_MIME
 from ..cards.live_display import Bundle, LiveDisplay, Publish
-from .folding import Output, fold, strip_html, strip_text
+from .folding import Output, View, fold, strip_html, strip_text
 
 if TYPE_CHECKING:
     from ...refs import ObjectRef
@@ -26,16 +26,20 @@ class Strip:
         See `LiveDisplay`.
     parent : dict
         The message of the cell.
+    view : View
+        What of the output is to be seen, and how.
     """
 
-    def __init__(self, publish: Publish, parent: dict[str, Any]) -> None:
-        self._publish, self._parent = publish, parent
+    def __init__(self, publish: Publish, parent: dict[str, Any], view: View) -> None:
+        self._publish, self._parent, self._view = publish, parent, view
         self._lock = threading.RLock()  # never held while the display is updated, which has a lock of its own
         self._outputs: dict[int, Output] = {}
         self._ranks: dict[int, int] = {}  # by task
         self._notes: list[str] = []
         self._waits = ""
         self._display: LiveDisplay[Strip] | None = None
+        if view.title:
+            self._changed()
 
     @contextmanager
     def submitting(self) -> Iterator[None]:
@@ -53,6 +57,8 @@ class Strip:
             rank = self._ranks.get(piece.task)
             if rank is None:
                 return False
+            if self._view.only and rank not in self._view.only:
+                return True
             output = self._outputs.setdefault(rank, Output())
             if piece.stream in ("stdout", "stderr", "log", "warning"):
                 output.add("stdout" if piece.stream == "stdout" else "stderr", piece.text)
@@ -97,6 +103,9 @@ class Strip:
 
     def _look(self) -> Bundle:
         with self._lock:
-            folded = fold({rank: output.parts for rank, output in self._outputs.items()})
+            folded = fold({rank: output.parts for rank, output in self._outputs.items()}, self._view.all)
             notes = [*self._notes, *filter(None, [self._waits])]
-        return {"text/plain": strip_text(folded, notes), "text/html": strip_html(folded, notes)}
+        return {
+            "text/plain": strip_text(folded, notes, self._view),
+            "text/html": strip_html(folded, notes, self._view),
+        }

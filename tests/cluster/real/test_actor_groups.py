@@ -81,3 +81,44 @@ def test_members_on_two_machines_are_called_meet_die_and_are_made_anew() -> None
     with machines(Machine(), Machine()) as (first, second):
         head = first.head()
         ends_well(program(second, head, first.run("token"), PROGRAM))
+
+
+RANKS = """
+from IPython.core.interactiveshell import InteractiveShell
+
+wait_for_nodes(2)
+shell = InteractiveShell.instance()
+
+def run(cell):
+    return shell.run_cell(cell, store_history=True).raise_error()
+
+run("%load_ext cellmesh")
+shown = []
+shell.showtraceback = lambda *args, **kwargs: shown.append(str(sys.exc_info()[1]))
+for line in ("%ranks 4 --nodes 3", "%ranks 6 --nodes 2"):
+    shell.run_cell(line)
+assert "on each machine are equally many, so 4 are on 1 or 2 or 4" in shown[0], shown
+assert "6 members with CPU: 1 each do not fit on 2 machines, 3 on each: at most 0 do" in shown[1], shown
+del shell.showtraceback
+run("%ranks 4 --nodes 2")
+run(
+    "%%ranks\\nimport os\\nimport cellmesh as cm\\nnode = cm.get_runtime_context().get_node_id()\\n"
+    "numbers = [os.environ[name] for name in ('LOCAL_RANK', 'LOCAL_WORLD_SIZE', 'NODE_RANK')]\\nbarrier()"
+)
+nodes = cm.get(shell.user_ns["node"], timeout=60)
+assert nodes[0] == nodes[1] != nodes[2] == nodes[3], nodes
+assert cm.get(shell.user_ns["numbers"]) == [["0", "2", "0"], ["1", "2", "0"], ["0", "2", "1"], ["1", "2", "1"]]
+run("%ranks restart 3")
+run("%%ranks 3\\nimport cellmesh as cm\\nagain = cm.get_runtime_context().get_node_id()")
+assert cm.get(shell.user_ns["again"], timeout=60) == nodes[3:], "where it was"
+run("%ranks stop")
+while cm.state.list_placement_groups():
+    time.sleep(0.05)
+print("done", flush=True)
+"""
+
+
+def test_ranks_are_equally_many_on_each_of_two_machines() -> None:
+    with machines(Machine(), Machine()) as (first, second):
+        head = first.head("--num-cpus", "2")
+        ends_well(program(second, head, first.run("token"), RANKS, CPUS="2"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kernels import Kernel, error, reply_of, result, value
+from support.kernels import Kernel, error, reply_of, result, talk, value
 from support.strips import failed, strip, text
 from support.waiting import wait_until
 
@@ -24,7 +24,7 @@ def test_before_there_are_ranks_it_is_said_how_to_make_some(fresh_kernel: Kernel
     assert "there are no ranks yet" in error(fresh_kernel, "%ranks")[1]
     assert "there are no ranks yet" in error(fresh_kernel, "%ranks stop")[1]
     assert (
-        "%ranks much: it takes how many ranks to make, or one of status, restart, stop"
+        "%ranks much: it takes how many ranks to make, or one of status, auto, here, restart, stop"
         in (error(fresh_kernel, "%ranks much")[1])
     )
     assert (
@@ -118,6 +118,21 @@ def test_an_error_names_the_rank_ends_the_waiting_of_others_and_leaves_all_varia
     shown, told = failed(ranks, "%%ranks\nkept = 'never'\nraise ValueError('both')")
     assert told == "ranks 0-1 failed in line 3: ValueError: both"
     assert value(ranks, "cm.get(kept)") == [100, 101], "a cell that fails everywhere binds nothing"
+
+
+def test_pdb_over_the_frames_of_a_rank_that_has_failed(ranks: Kernel) -> None:
+    cell = "def share(n):\n    half = 5 + rank\n    return half / n\nif rank == 1:\n    share(0)\nbarrier()"
+    failed(ranks, f"%%ranks\n{cell}")
+    assert "the frames of 'rank 1' were not kept when it failed" in error(ranks, "%inspect --pdb 1")[1]
+    assert "the cell with %%ranks --keep-frames runs it again" in error(ranks, "%inspect --pdb")[1]
+    number = value(ranks, "len(In)")
+    failed(ranks, f"%%ranks --keep-frames\n{cell}")
+    said = talk(ranks, "%inspect --pdb", "p half, n, rank", "q")
+    assert said.startswith(f"> Cell In[{number}](4)share()\n-> return half / n\n(6, 0")
+    assert text(ranks, ranks.run("%%ranks\nbarrier()\nrank")) == "rank 0:\n  0\nrank 1:\n  1", "the rank goes on"
+    assert "or a rank that has failed in the last cell of %%ranks" in error(ranks, "%inspect --pdb")[1]
+    failed(ranks, "%%ranks 0 --keep-frames\nvalue = 1 / 0")
+    assert "in the last cell of %%ranks rank 0 failed" in error(ranks, "%inspect --pdb 1")[1]
 
 
 def test_who_would_wait_for_ever_is_told_for_whom(ranks: Kernel) -> None:

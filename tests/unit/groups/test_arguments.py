@@ -115,6 +115,13 @@ def test_what_is_there_is_told_of_what_is_asked_for_alone() -> None:
     )
 
 
+def test_equally_many_are_to_be_on_each_of_some_machines() -> None:
+    assert misfit(4, {"CPU": 1}, "STRICT_SPREAD", [BIG, SMALL], n_machines=2) is None
+    words = misfit(6, {"CPU": 1}, "STRICT_SPREAD", [BIG, SMALL], n_machines=2)
+    assert words is not None and words.startswith("6 members with CPU: 1 each do not fit on 2 machines, 3 on each: ")
+    assert misfit(8, {"CPU": 1}, "STRICT_SPREAD", [BIG, SMALL], n_machines=1) is None
+
+
 def test_what_needs_nothing_fits_anywhere() -> None:
     assert n_that_fit({}, {}) is None
     assert misfit(1000, {}, "STRICT_PACK", [SMALL]) is None

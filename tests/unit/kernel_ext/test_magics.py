@@ -696,6 +696,13 @@ def test_completion_of_experiments_and_of_what_tunes_them(
     assert shell.complete("--sc", "%%tune lr=uniform(0,1) --sc", 27)[1] == ["--scheduler"]
 
 
+def test_completion_of_what_is_done_with_ranks(shell: InteractiveShell) -> None:
+    shell.Completer.use_jedi = False
+    assert shell.complete("a", "%ranks a", 8)[1] == ["auto"]
+    assert shell.complete("", "%ranks ", 7)[1] == ["status", "auto", "here", "restart", "stop"]
+    assert shell.complete("--o", "%%ranks --o", 11)[1] == ["--only"]
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

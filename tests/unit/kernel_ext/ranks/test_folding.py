@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 from cellmesh.kernel_ext.cells.analysis.read import CellError
 from cellmesh.kernel_ext.ranks import folding
-from cellmesh.kernel_ext.ranks.folding import Folded, Output, Shown, Text, fold, in_words, strip_html, strip_text
+from cellmesh.kernel_ext.ranks.auto import is_plain
+from cellmesh.kernel_ext.ranks.folding import (
+    Folded,
+    Output,
+    Shown,
+    Text,
+    View,
+    fold,
+    in_words,
+    strip_html,
+    strip_text,
+)
 from cellmesh.kernel_ext.ranks.ranks import parse_ranks
 
 
@@ -96,3 +107,39 @@ def test_html_of_a_strip_escapes_text_and_folds_up_what_is_long() -> None:
 
 def test_ranks_in_words() -> None:
     assert (in_words((2,)), in_words((0, 1, 3))) == ("rank 2", "ranks 0-1, 3")
+
+
+def test_all_apart_nothing_is_folded_nor_folded_up_and_a_title_stands_above() -> None:
+    long = "line\n" * (folding.N_LINES_OPEN + 5)
+    parts = {rank: printed(long).parts for rank in (1, 0)}
+    assert [one.ranks for one in fold(parts, all_apart=True)] == [(0,), (1,)]
+    odd = fold({**parts, 2: printed(f"{long}odd\n").parts})
+    assert strip_html(odd, []).count("<details open>") == 1, "what is long is folded up, unless it is the first"
+    assert strip_html(odd, [], View(all=True)).count("<details open>") == 2
+    assert strip_text([], [], View(title="In rank 0 <b>")) == "In rank 0 <b>"
+    assert "In rank 0 &lt;b&gt;" in strip_html([], [], View(title="In rank 0 <b>"))
+
+
+def test_a_value_in_words_is_as_long_as_it_looks_and_a_picture_is_long() -> None:
+    short = (Text("stdout", "hello\n"), Shown({"text/plain": "np.float64(3.05)"}))
+    picture = (Text("stdout", "hello\n"), Shown({"text/plain": "<Figure>", "image/png": "aGVsbG8="}))
+    first = Folded((0,), (Text("stdout", "first"),))
+    assert strip_html([first, Folded((1,), short)], []).count("<details open>") == 2
+    assert strip_html([first, Folded((1,), picture)], []).count("<details open>") == 1
+
+
+@pytest.mark.parametrize(
+    "cell, plain",
+    [
+        ("x = 1", True),
+        ("# of what comes\n\nx\n%time y = 2", True),
+        ("", False),
+        ("\n# nothing\n", False),
+        ("\n%%time\nx", False),
+        ("%ranks here", False),
+        ("%load_ext cellmesh\n  !ls\nx?", False),
+        ("print('?')", True),
+    ],
+)
+def test_cells_of_magics_alone_are_not_plain(cell: str, plain: bool) -> None:
+    assert is_plain(cell.splitlines(keepends=True)) is plain
