@@ -148,9 +148,12 @@ class DaskEngine(TaskEngine):
         if self._client is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_S)
         except TimeoutError:
             pass  # nobody answers, and the process ends
+
+    async def _close(self) -> None:
+        await self._client.close()  # in the loop: from another thread it would wait itself, for as long as it takes
 
     # ---- the loop
     def _soon(self, what: Callable[..., None], *arguments: Any) -> None:
