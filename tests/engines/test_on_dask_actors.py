@@ -16,7 +16,7 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, TaskCancelledError
 from cellmesh.session.current import current
 
 PATIENCE_S = 30.0
@@ -25,14 +25,14 @@ Start = Callable[..., Cluster]
 
 class Counter:
     def __init__(self) -> None:
-        self.n, self.saved = cellmesh.load_checkpoint(default=(0, 0))
+        self.n, self.saved = cellmesh.load_checkpoint(default=(0, np.zeros(0)))
 
     def add(self) -> int:
         self.n += 1
         return self.n
 
     def save(self) -> None:
-        cellmesh.save_checkpoint((self.n, 1))
+        cellmesh.save_checkpoint((self.n, np.ones(1 << 17)))
 
     def where(self) -> tuple[int, int]:
         return os.getpid(), os.getppid()
@@ -75,6 +75,28 @@ def test_one_whose_worker_dies_begins_again_with_its_checkpoint(on_dask: Start, 
     os.kill(get(counter.where.remote())[1], signal.SIGKILL)
     with pytest.raises(ActorDiedError, match="machine where it lived was lost"):
         wait_until(lambda: get(counter.add.remote()) < 0, PATIENCE_S)
+
+
+def test_one_whose_argument_is_lost_is_told(on_dask: Start) -> None:
+    on_dask()
+
+    @cellmesh.remote(max_retries=0)
+    def make() -> tuple[int, np.ndarray]:
+        return os.getpid(), np.ones(1 << 17)
+
+    @cellmesh.remote
+    class Holds:
+        def __init__(self, made: tuple[int, np.ndarray]) -> None:
+            self.made = made
+
+        def total(self) -> float:
+            return float(self.made[1].sum())
+
+    ref = make.options(num_returns=1).remote()
+    os.kill(get(ref)[0], signal.SIGKILL)
+    holds = Holds.remote(ref)
+    with pytest.raises(ObjectLostError, match="argument of the actor is gone"):
+        get(holds.total.remote())
 
 
 def test_it_gives_its_thread_back_or_keeps_it(on_dask: Start) -> None:
