@@ -171,7 +171,7 @@ def debug(
     except CellmeshError:  # its process died, so nothing could be kept
         pass
     if not frames:
-        again = f"%retry {name}" if name.isidentifier() else "the cell with %%ranks --keep-frames"
+        again = f"%retry {name}" if " " not in name else "the cell with %%ranks --keep-frames"
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
             "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after %config "
