@@ -294,7 +294,7 @@ INSPECT = Magic(
     (
         Flag(
             "variable",
-            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb a rank, too: 1.",
+            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb also a rank.",
             holds=FUTURES_HELD | ACTORS,
         ),
         Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
