@@ -234,6 +234,8 @@ class DaskActors:
         if error is None or self._actors.get(actor.number) is not actor or self._lost(error):
             return
         kind, _, text = failure_of(error, False, 1)
+        if kind == "crashed" and actor.worker:
+            kind = "node_died"  # as `look` would have said
         self._end(actor, kind, text=text)
 
     def _lack(self, actor: _Actor, call: _Call) -> None:

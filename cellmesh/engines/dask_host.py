@@ -84,6 +84,7 @@ class Host:
         self.is_wanted = True
         self._orders: deque[Order] = deque()
         self._cancelled: set[int] = set()
+        self._latest = 0  # parcel that was heard of
         self._code: int | None = None
         self._changed = threading.Condition()
         self._process = make(self._ended)
@@ -96,8 +97,14 @@ class Host:
             elif order.what == KILL:
                 self._process.end(True)
             else:
+                self._latest = max(self._latest, order.number)
                 self._orders.append(order)
+            passed = [order for order in self._orders if order.number in self._cancelled]
+            self._orders = deque(order for order in self._orders if order not in passed)
+            self._cancelled = {number for number in self._cancelled if number > self._latest}  # yet to come
             self._changed.notify_all()
+        for order in passed:
+            self._tell(CANCELLED, order.number, Outcome(b""), 0)
 
     def serve(self, constructed: Callable[[], None]) -> None:
         """Returns when the process has ended. `constructed`: called once the first parcel has run."""
@@ -106,9 +113,7 @@ class Host:
             if order.what == END:
                 self._process.end(False)
                 continue
-            if order.number in self._cancelled:
-                self._tell(CANCELLED, order.number, nothing, 0)
-            elif (blobs := self._find(order.keys)) is None:
+            if (blobs := self._find(order.keys)) is None:
                 self._tell(LOST, order.number, nothing, 0)
             elif (outcome := self._process.run(order.data, blobs)) is None:
                 number = order.number
@@ -117,7 +122,6 @@ class Host:
                 if not is_constructed:
                     is_constructed = True
                     constructed()
-            self._cancelled.discard(order.number)
         assert self._code is not None
         if self.is_wanted:
             self._tell(OVER, number, nothing, self._code)
@@ -169,22 +173,29 @@ def orders_of(session: str, actor: int) -> str:
 
 def _hear(dask: Any, orders: Any, host: Host) -> None:
     futures: dict[str, Any] = {}
-    while heard := orders.get():
-        if isinstance(heard, dask.Future):
-            futures[heard.key] = heard
-            continue
-        for order in (Order(*one) for one in heard):
-            host.hear(order._replace(keys=[futures[key] for key in order.keys]))
-        futures = {}
-    orders.close()
+    try:
+        while heard := orders.get():
+            if isinstance(heard, dask.Future):
+                futures[heard.key] = heard
+                continue
+            for order in (Order(*one) for one in heard):
+                host.hear(order._replace(keys=[futures[key] for key in order.keys]))
+            futures = {}
+        orders.close()
+    except OSError:  # the scheduler has gone, or this worker goes
+        _abandon(host)
+
+
+def _abandon(host: Host) -> None:
+    host.is_wanted = False
+    host.hear(Order(KILL))
 
 
 def _look(worker: Any, key: Any, host: Host) -> None:
     while not host.wait(LOOK_S):
         task = worker.state.tasks.get(key)
         if task is None or task.state not in ("executing", "long-running") or worker.status.name.startswith("clos"):
-            host.is_wanted = False
-            host.hear(Order(KILL))
+            _abandon(host)
 
 
 def _found(client: Any, futures: Sequence[Any]) -> Sequence[Any] | None:

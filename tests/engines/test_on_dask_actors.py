@@ -150,9 +150,9 @@ def test_a_call_that_waits_for_another_is_cancelled(on_dask: Start, tmp_path: Pa
     waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
     begun.wait()
     cellmesh.cancel(dropped)
-    goes_on.set()
     with pytest.raises(TaskCancelledError):
         get(dropped)
+    goes_on.set()
     assert get([waits, counted]) == [None, 1]
 
 
