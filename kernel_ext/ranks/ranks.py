@@ -132,7 +132,10 @@ class Ranks:
             There is none.
         """
         if not self.failed:
-            raise CellError("%inspect --pdb needs a variable, or a rank that has failed in the last cell of %%ranks")
+            raise CellError(
+                "%inspect --pdb needs a variable that holds the future of a task that has failed (%inspect --pdb a), or "
+                "a rank that has failed in the last cell of %%ranks"
+            )
         rank = int(text) if text else next(iter(self.failed))
         if rank not in self.failed:
             raise CellError(f"%inspect --pdb {text}: in the last cell of %%ranks {in_words(tuple(self.failed))} failed")
