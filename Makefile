@@ -21,7 +21,7 @@ sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -nam
     -path kernel_ext/panel/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \
     $(wildcard package.json package-lock.json)
 
-.PHONY: help venv pins check-newest install install-test tree-tools lab lint check test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench check-ray bench-cluster bench-libraries bench-panel \
+.PHONY: help venv pins check-newest install install-test tree-tools lab lint check test test-c test-py test-notebooks test-ts test-ui nightly dev devtree bench check-ray bench-cluster bench-libraries bench-panel bench-engines \
     screenshots frontend browser clean
 .DELETE_ON_ERROR:
 
@@ -38,7 +38,7 @@ help:
 	@echo 'make dev              editable install: Python edits count at once; run it again after C or TypeScript edits'
 	@echo 'make devtree          build/dev for PYTHONPATH: no pip, no CMake, C rebuilt in seconds'
 	@echo 'make frontend         build the panel and the widget again'
-	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL'
+	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL; bench-engines: on Ray and Dask'
 	@echo 'make check-ray        programs of Ray, on Ray and on compat.ray: the same output, the same exceptions (ARGS: names, --record)'
 	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
 	@echo 'make pins             pin the newest versions of everything that tests and make lab install (scripts/pins)'
@@ -173,6 +173,9 @@ bench-cluster: $(VENV)/.installed
 bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray[tune]==2.60.0' scikit-learn
 	$(run) benchmarks/libraries/bench.py $(ARGS)
+
+bench-engines: $(VENV)/.installed .venv-bench-ray/bin/ray .venv-dask/bin/dask
+	$(py) benchmarks/engines.py $(ARGS)
 
 bench-panel: install-test browser
 	$(run) benchmarks/panel.py $(ARGS)

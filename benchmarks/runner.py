@@ -44,7 +44,7 @@ def cold(opt, suite: ModuleType) -> None:
     t0 = now()
     api = suite.ray = importlib.import_module(opt.api)
     t1 = now()
-    api.init(num_cpus=opt.num_cpus, **opt.init)
+    api.init(**{"num_cpus": opt.num_cpus, **opt.init})
     t2 = now()
     api.get(api.remote(suite.noop).remote())
     t3 = now()
@@ -126,7 +126,7 @@ def run(opt, suite: ModuleType, names: list[str]) -> None:
             result["skipped"] = "not in this peer"
         else:
             if w["init"] and not started:
-                api.init(num_cpus=opt.num_cpus, **opt.init)
+                api.init(**{"num_cpus": opt.num_cpus, **opt.init})
                 suite.declare()
                 api.get([suite.r_noop.remote() for _ in range(100)])
                 started = True

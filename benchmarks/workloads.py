@@ -471,17 +471,26 @@ def tasks_multi(b):
 GROUP = "graphs"
 
 
+def chain(b, n):
+    def go():
+        r = 0
+        for _ in range(n):
+            r = r_add1.remote(r)
+        assert ray.get(r) == n
+
+    b.rate(go, n)
+
+
 @workload("tasks/s")
 def chain_1000(b):
     """1000 tasks, each taking the former's ref; get the last."""
+    chain(b, 1000)
 
-    def go():
-        r = 0
-        for _ in range(1000):
-            r = r_add1.remote(r)
-        assert ray.get(r) == 1000
 
-    b.rate(go, 1000)
+@workload("tasks/s")
+def chain_100(b):
+    """Likewise, for engines that need ten milliseconds for each."""
+    chain(b, 100)
 
 
 @workload("tasks/s")
@@ -516,6 +525,12 @@ def fib_10(b):
 @workload("tasks/s", limit=150)
 def fanout_10k(b):
     b.rate(lambda: ray.get([r_noop.remote() for _ in range(10000)]), 10000, warm=False)
+
+
+@workload("tasks/s", limit=150)
+def fanout_3k(b):
+    """Likewise, for engines that need a millisecond or more for each."""
+    b.rate(lambda: ray.get([r_noop.remote() for _ in range(3000)]), 3000, warm=False)
 
 
 @workload("round/s", "single client wait 1k refs")

@@ -20,7 +20,10 @@ UNSUPPORTED = CANCEL | {
 _box, _n = {}, itertools.count()
 
 
-def init(num_cpus=2, **_):
+def init(num_cpus=2, address=None, **_):
+    if address is not None:
+        _box["client"] = Client(address)
+        return
     # No nanny-imposed memory limit: 100 MB transfers must not pause a worker.
     _box["cluster"] = LocalCluster(
         n_workers=num_cpus,
@@ -35,7 +38,8 @@ def init(num_cpus=2, **_):
 
 def shutdown():
     _box.pop("client").close()
-    _box.pop("cluster").close()
+    if "cluster" in _box:
+        _box.pop("cluster").close()
 
 
 def _client():

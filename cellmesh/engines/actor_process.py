@@ -87,7 +87,10 @@ class ActorProcess:
         if force:
             self._process.kill()
         else:
-            self._here.shutdown(socket.SHUT_WR)
+            try:
+                self._here.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # it has ended
 
     def _listen(self) -> None:
         try:

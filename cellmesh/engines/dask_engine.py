@@ -6,7 +6,8 @@ as much as there is by then. What tasks tell while they run comes as events of D
 one, in a thread of its own, so no method waits. Public interfaces of `distributed` alone.
 
 Dask begins a task again when its worker has died, as often as its scheduler allows. A parcel that may be begun less
-often than that notes in the scheduler that it begins, and does not if that was noted often enough.
+often than that notes in the scheduler that it begins, and does not if that was noted often enough. Actors are in
+`dask_actors`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import threading
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..text import first_line
 from .connecting import imported
+from .dask_actors import DaskActors
 from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
 from .dask_worker import keep, known_of, look, marks, run_parcel
 from .interface import (
@@ -29,6 +32,7 @@ from .interface import (
     Came,
     Capabilities,
     Ended,
+    EngineActor,
     EngineNode,
     Event,
     Facts,
@@ -79,7 +83,7 @@ class _Kept:
 class DaskEngine(TaskEngine):
     """See above; `interface.Engine`. What begins with `_` runs in the loop's thread."""
 
-    can: Capabilities = Capabilities(retries=True, output=True, nested=True)
+    can: Capabilities = Capabilities(retries=True, actors=True, output=True, nested=True)
 
     def __init__(self) -> None:
         self._tell: Callable[[Event], None] = lambda event: None
@@ -96,6 +100,7 @@ class DaskEngine(TaskEngine):
         self._ended: list[Handle] = []
         self._comes = asyncio.Event()  # something has ended
         self._tasks: set[asyncio.Task[None]] = set()
+        self._actors: Any = None  # `DaskActors`, once there is a client
         self._is_over = False
 
     # ---- connection
@@ -120,6 +125,9 @@ class DaskEngine(TaskEngine):
         except OSError as error:
             raise EngineUnreachableError(f"{address} does not answer: {first_line(error)}") from None
         self._client.subscribe_topic(self._name, lambda event: self._say(Said(event[1])))
+        self._actors = DaskActors(
+            self._dask, self._client, self._name, self._spawn, self._say, self._adopt, self._is_lost_by
+        )
         self._spawn(self._watch())
         self._spawn(self._gather())
         return Facts("dask", versions["client"]["packages"])
@@ -136,6 +144,7 @@ class DaskEngine(TaskEngine):
             _, found = await self._look()
             if found != self._workers:
                 self._workers = found
+                self._actors.look(found)
                 self._say(NodesChanged())
 
     def nodes(self) -> list[EngineNode]:
@@ -148,9 +157,14 @@ class DaskEngine(TaskEngine):
         if self._client is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_S)
         except TimeoutError:
             pass  # nobody answers, and the process ends
+
+    async def _close(self) -> None:
+        if self._actors is not None:
+            self._actors.close()
+        await self._client.close()  # in the loop: from another thread it would wait itself, for as long as it takes
 
     # ---- the loop
     def _soon(self, what: Callable[..., None], *arguments: Any) -> None:
@@ -190,19 +204,25 @@ class DaskEngine(TaskEngine):
 
     def _take(self, number: Handle, parcel: Parcel) -> None:
         self._runs[number] = _Run(parcel)
-        blobs = [self._blobs[blob] for blob in parcel.blobs]
-        for kept in blobs:
-            if kept.is_lost and kept.data is not None:
-                kept.future = self._scattered(kept.data)
+        blobs = self._put_again([self._blobs[blob] for blob in parcel.blobs])
         if all(kept.future.done() for kept in blobs):
             self._submit(number, blobs)
         else:
             self._spawn(self._submit_later(number, blobs))
 
+    def _put_again(self, blobs: list[_Kept]) -> list[_Kept]:
+        for kept in blobs:
+            if kept.is_lost and kept.data is not None:
+                kept.future = self._scattered(kept.data)
+        return blobs
+
     async def _submit_later(self, number: Handle, blobs: list[_Kept]) -> None:
+        await self._come(blobs)
+        self._submit(number, blobs)
+
+    async def _come(self, blobs: list[_Kept]) -> None:
         while waits := [kept.future for kept in blobs if not kept.future.done()]:
             await asyncio.wait(waits)
-        self._submit(number, blobs)
 
     def _submit(self, number: Handle, blobs: list[_Kept]) -> None:
         run = self._runs[number]
@@ -253,20 +273,27 @@ class DaskEngine(TaskEngine):
 
     def _tell_end(self, number: Handle, found: bytes | tuple[bytes, list[str]]) -> None:
         data, keys = found if isinstance(found, tuple) else (found, [])
-        blobs: list[Blob] = []
         futures = [self._client.submit(keep, self._dask.Future(key, self._client), pure=False) for key in keys]
-        for future in futures:
-            blobs.append(next(self._numbers))
-            self._blobs[blobs[-1]] = _Kept(self._loop.create_future())
-            self._blobs[blobs[-1]].future.set_result(future)
+        blobs = [self._adopt(future) for future in futures]
         self._forget(number, futures)
         self._say(Ended(number, data, blobs))
+
+    def _adopt(self, future: Any) -> Blob:
+        number = next(self._numbers)
+        self._blobs[number] = _Kept(self._loop.create_future())
+        self._blobs[number].future.set_result(future)
+        return number
+
+    def _is_lost_by(self, error: BaseException | None) -> bool:
+        if error is None or getattr(error, "reason", "") not in LOST_ALL:
+            return False
+        self._lose(error)
+        return True
 
     async def _tell_failure(self, number: Handle) -> None:
         run = self._runs[number]
         error = await run.future.exception()
-        if not run.is_cancelled and getattr(error, "reason", "") in LOST_ALL:
-            self._lose(error)
+        if not run.is_cancelled and self._is_lost_by(error):
             return
         kind, n_runs, text = failure_of(error, run.is_cancelled, run.parcel.most_runs)
         blobs = [self._blobs[blob] for blob in run.parcel.blobs if blob in self._blobs]
@@ -295,6 +322,7 @@ class DaskEngine(TaskEngine):
         self._soon(self._cancel, handle)
 
     def _cancel(self, number: Handle) -> None:
+        self._actors.cancel(number)
         run = self._runs.get(number)
         if run is not None:
             run.is_cancelled = True
@@ -313,6 +341,30 @@ class DaskEngine(TaskEngine):
             self._cancels -= {*there, *(number for number in self._cancels if number not in self._runs)}
             if self._cancels:
                 await asyncio.sleep(AGAIN_S)
+
+    # ---- actors
+    def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
+        """Have an actor constructed."""
+        number = next(self._numbers)
+        self._soon(lambda: self._actors.create(number, parcel, keeps, self._workers, self._values_of(parcel)))
+        return number
+
+    def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
+        """Have a call run."""
+        number = next(self._numbers)
+        self._soon(lambda: self._actors.call(actor, number, parcel, self._values_of(parcel)))
+        return number
+
+    def kill(self, actor: EngineActor, force: bool) -> None:
+        """End an actor."""
+        self._soon(lambda: self._actors.kill(actor, force))
+
+    def _values_of(self, parcel: Parcel) -> Callable[[], Coroutine[Any, Any, list[Any] | None]]:
+        return partial(self._found, [self._blobs[blob] for blob in parcel.blobs])
+
+    async def _found(self, blobs: list[_Kept]) -> list[Any] | None:
+        await self._come(self._put_again(blobs))
+        return None if any(kept.is_lost for kept in blobs) else [kept.future.result() for kept in blobs]
 
     # ---- values
     def put(self, data: bytes | memoryview) -> Blob:

@@ -16,11 +16,12 @@ NO_WORKER = EngineNode("no worker yet", {"CPU": 1.0})  # some clusters start wor
 
 @dataclass(frozen=True)
 class Worker:
-    """One of Dask's. `resources`: what it was declared to have."""
+    """One of Dask's. `resources`: what it was declared to have; `id`: its own; its address another may get."""
 
     name: str
     n_threads: int
     resources: Mapping[str, float]
+    id: str = ""
 
 
 class BegunTooOften(Exception):

@@ -28,12 +28,12 @@ class Kept:
 
 
 def run_parcel(topic: str, claim: tuple[str, int] | None, data: bytes, *blobs: Any) -> bytes | Kept:
-    """A Dask task: runs a parcel. `topic`: of what it tells meanwhile; `claim`: as of `_begin`."""
+    """A Dask task: runs a parcel. `topic`: of what it tells meanwhile; `claim`: as of `begin`."""
     dask = library()
     if claim is not None:
-        _begin(dask, *claim)
-    say = partial(_say, dask.get_worker(), topic)
-    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], say)
+        begin(dask, *claim)
+    tell = partial(say, dask.get_worker(), topic)
+    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], tell)
     if not outcome.large:
         return outcome.data
     return Kept(outcome.data, dask.get_client().scatter([bytes(one) for one in outcome.large], hash=False))
@@ -44,7 +44,7 @@ def keep(value: Any) -> Any:
     return value
 
 
-def _begin(dask: Any, name: str, most_runs: int) -> None:
+def begin(dask: Any, name: str, most_runs: int) -> None:
     """Note in the scheduler that a parcel begins, which it may so often."""
     for mark in (dask.Event(one, client=dask.get_client()) for one in marks(name, most_runs)):
         if not mark.is_set():
@@ -58,16 +58,17 @@ def marks(name: str, most_runs: int) -> list[str]:
     return [f"{name}-{n}" for n in range(most_runs)]
 
 
-def _say(worker: Any, topic: str, message: bytes) -> bool:
+def say(worker: Any, topic: str, message: bytes) -> bool:
+    """Tell the engine's process something."""
     worker.log_event(topic, message)
     return True
 
 
-def look(dask_scheduler: Any) -> tuple[int, dict[str, tuple[str, int, dict[str, float]]]]:
+def look(dask_scheduler: Any) -> tuple[int, dict[str, tuple[str, int, dict[str, float], str]]]:
     """In the scheduler: after how many deaths of its worker a task is still begun again, and by address each worker's
-    name, how many threads it has, and what it was declared to have."""
+    name, how many threads it has, what it was declared to have, and what it alone is called."""
     workers = {
-        address: (str(worker.name), worker.nthreads, dict(worker.resources))
+        address: (str(worker.name), worker.nthreads, dict(worker.resources), worker.server_id)
         for address, worker in dask_scheduler.workers.items()
     }
     return dask_scheduler.allowed_failures, workers

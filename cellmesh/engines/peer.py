@@ -90,7 +90,8 @@ class Object(Struct):
 
 class Own(Struct):
     """One that the engine has. `n_told`: how often home was told of it; `users`: as of `Object`. `asked`: pieces that
-    home waits for; `data`: its bytes while they are read."""
+    home waits for; `data`: its bytes while they are read; `is_safe`:
+    it is, or will be, put there from here."""
 
     key: Key
     value: Value
@@ -99,6 +100,8 @@ class Own(Struct):
     users: int = 0
     asked: list[Fetch] = []
     data: bytes | memoryview | None = None
+    is_safe: bool = False
+    moves: bool = False  # to be put, once it has come
 
 
 class Call(Struct):
@@ -628,7 +631,10 @@ class EnginePeer:
                 own = self._make(given, blobs, new)
                 values.append(replace(self._told_value(own), there=Ref(*own.key)))
                 own.n_told += 1
-        saved = self._tell(new[done.saved]) if done.saved is not None else None
+        saved = None
+        if done.saved is not None:
+            self._secure(new[done.saved])
+            saved = self._tell(new[done.saved])
         constructed = None
         if call.task.creates is not None and (living := self._constructed(call, done)) is not None:
             constructed = Ref(*living.key)
@@ -706,14 +712,30 @@ class EnginePeer:
         elif own.blob is None:
             own.data = own.value.data
             self._serve(own)
-        elif own.blob not in self._of_blob:
-            self._of_blob[own.blob] = own
-            self._engine.fetch(own.blob)
+        else:
+            self._get(own, own.blob)
+
+    def _secure(self, key: Key) -> None:
+        """See to it that this, with what it refers to, outlives the worker that has made it."""
+        for own in (self._own.get(found) for found in self._reachable([key])):
+            if own is not None and own.blob is not None and not own.is_safe:
+                own.is_safe = own.moves = True
+                self._get(own, own.blob)
+
+    def _get(self, own: Own, blob: Blob) -> None:
+        if blob not in self._of_blob:
+            self._of_blob[blob] = own
+            self._engine.fetch(blob)
 
     def _came(self, blob: Blob, data: bytes | memoryview | None) -> None:
         own = self._of_blob.pop(blob, None)
         if own is None:
             return  # released meanwhile
+        if own.moves and data is not None:
+            own.moves, own.blob = False, self._engine.put(data)
+            self._engine.release([blob])
+            if not own.asked:
+                return
         own.data = data
         self._serve(own)
 

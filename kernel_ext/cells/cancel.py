@@ -18,8 +18,8 @@ def cancel(what: list[str], namespace: dict[str, Any], *, everything: bool = Fal
     Parameters
     ----------
     what : list of str
-        Numbers of cells as the notebook shows them, and names of variables that hold futures, in lists, tuples, dicts
-        and sets too, or a generator of them. Without any, and without
+        Numbers of cells as the notebook shows them, and names of variables that hold futures (or of parts of them,
+        ``refs[3]``), in lists, tuples, dicts and sets too, or a generator of them. Without any, and without
         `everything`: the last cell that has unfinished tasks.
     namespace : dict
         The notebook's.
@@ -77,9 +77,9 @@ def _refs_of(numbers: list[int]) -> dict[int, list[Any]]:
 
 def _futures(name: str, namespace: dict[str, Any]) -> list[Any]:
     from ...submit.generator import ObjectRefGenerator
-    from .find_refs import refs_in
+    from .find_refs import refs_in, what_is
 
-    value = namespace.get(name)
+    value = what_is(name, namespace)
     found = [value.completed()] if isinstance(value, ObjectRefGenerator) else [ref for _, ref in refs_in({name: value})]
     if not found:
         raise CellError(f"%cancel: {name!r} is neither a future nor the number of a cell, and holds no futures")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...tasks import resubmission
 from ...tasks.resubmission import RETRIED, Renewed, state_in_words, state_of
 from .analysis.read import CellError
-from .find_refs import DEPTH_MAX, refs_in
+from .find_refs import DEPTH_MAX, refs_in, what_is
 
 if TYPE_CHECKING:
     from ...refs import ObjectRef
@@ -43,7 +43,7 @@ def retry(names: list[str], namespace: dict[str, Any], *, everything: bool = Fal
     if not names and not everything:
         raise CellError("%retry needs variables that hold futures: %retry a b; --all means all of them")
     held: dict[str, list[ObjectRef]] = {}
-    variables = _variables(namespace) if everything else {name: namespace.get(name) for name in names}
+    variables = _variables(namespace) if everything else {name: what_is(name, namespace) for name in names}
     for name, ref in refs_in(variables):
         held.setdefault(name, []).append(ref)
     for name in names:

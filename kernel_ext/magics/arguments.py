@@ -112,6 +112,11 @@ def tune_words(line: str) -> list[str]:
     return [part if _PARAMETER.match(part) else "".join(shlex.split(part)) for _, part in split_line(line)]
 
 
+def code_words(line: str) -> list[str]:
+    """Words with their quotes: in `runs["first"]` they belong to the name."""
+    return shlex.split(line, comments=True, posix=False)
+
+
 def names_or_count(text: str) -> list[str] | int:
     return int(text) if text.isdigit() else names(text)
 
@@ -289,7 +294,7 @@ INSPECT = Magic(
     (
         Flag(
             "variable",
-            "Holds the future, the futures by rank, or the actor's handle. With --pdb also a rank: 1.",
+            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb also a rank.",
             holds=FUTURES_HELD | ACTORS,
         ),
         Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
@@ -305,6 +310,7 @@ INSPECT = Magic(
     goes on with other tasks. p, pp, w, u, d, l and statements work as in %debug, q ends it. Where nothing can be
     typed (nbconvert, papermill), or when the worker has gone, the variables are shown as they were, as text.
 """,
+    split=code_words,
 )
 
 GRAPH = Magic(
@@ -333,7 +339,7 @@ CANCEL = Magic(
         Flag(
             "what",
             "Numbers of cells (%cancel 3), or variables that hold futures, or lists, tuples, dicts or sets of them "
-            "(%cancel a b).",
+            "(%cancel a b), or parts of those (%cancel refs[3]).",
             many=True,
             holds=FUTURES_HELD,
         ),
@@ -344,6 +350,7 @@ CANCEL = Magic(
     The stop button ends the cell and leaves its tasks alone. To have it cancel them as well:
     %config CellmeshMagics.cancel_on_stop = True
 """,
+    split=code_words,
 )
 
 RETRY = Magic(
@@ -352,7 +359,7 @@ RETRY = Magic(
     (
         Flag(
             "names",
-            "Variables that hold futures, or lists, tuples, dicts or sets of them.",
+            "Variables that hold futures, or lists, tuples, dicts or sets of them; or parts of those: refs[3].",
             many=True,
             holds=FUTURES_HELD,
         ),
@@ -366,6 +373,7 @@ RETRY = Magic(
     Inputs are kept of what the notebook itself submits, except generators and calls of actors: of each function the
     first 1,000 calls of a cell, if they are at most 64 kB each beside values that were put into the store.
 """,
+    split=code_words,
 )
 
 TUNE_CELL = Magic(

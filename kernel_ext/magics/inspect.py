@@ -20,6 +20,7 @@ from ...tracebacks import readable_stack, with_source_lines
 from ..cards.card import state_of
 from ..cards.html import STATES, CardFacts, card_html, card_text, pre
 from ..cells.analysis.read import CellError
+from ..cells.find_refs import what_is
 from ..graph.row import describe
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Inspection:
 
 
 def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspection:
-    """Find out all about what a variable holds.
+    """Find out all about what a variable holds, or a part of one (`what_is`).
 
     Raises
     ------
@@ -82,7 +83,7 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
     from ...refs import ObjectRef
     from ...submit.actor import ActorHandle
 
-    value = namespace.get(name) if name else None
+    value = what_is(name, namespace) if name else None
     if isinstance(value, ObjectRef):
         return _of_future(value, host.cards, host.recorder)
     if isinstance(value, ActorHandle):
@@ -91,7 +92,8 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
         return Inspection(None, (), card=host.group_cards.mimebundle(value))
     if not name:
         raise CellError("%inspect needs a variable that holds a future or an actor: %inspect a")
-    instead = f"; it is a {type(value).__name__}, in this process" if name in namespace else ""
+    is_there = value is not None or name in namespace
+    instead = f"; it is a {type(value).__name__}, in this process" if is_there else ""
     raise CellError(
         f"%inspect: {name!r} holds neither a future nor an actor{instead}. %futures lists variables that do"
     )
@@ -152,7 +154,7 @@ def debug(
     from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
 
-    value = namespace.get(name) if name else None
+    value = what_is(name, namespace) if name else None
     if not name or name.isdecimal():
         rank, value = of_rank(name or "")
         name = f"rank {rank}"
@@ -172,7 +174,7 @@ def debug(
     except CellmeshError:  # its process died, so nothing could be kept
         pass
     if not frames:
-        again = f"%retry {name}" if name.isidentifier() else "the cell with %%ranks --keep-frames"
+        again = f"%retry {name}" if " " not in name else "the cell with %%ranks --keep-frames"
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
             "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import ExitStack, chdir
 from types import ModuleType
 from typing import Any
 
@@ -13,13 +13,15 @@ import cloudpickle
 import numpy as np
 import pytest
 from engines import conformance
-from engines.clusters import cluster_of
+from engines.clusters import Cluster, cluster_of
 
 import cellmesh
 from cellmesh.exceptions import EngineUnsupportedError
 
 _seen: conformance.Outcomes = {}
-collect_ignore = [f"test_on_{name}.py" for name in conformance.LIBRARIES if name not in conformance.HERE]  # for nightly
+collect_ignore_glob = [  # for nightly
+    f"test_on_{name}*.py" for name in conformance.LIBRARIES if name not in conformance.HERE
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,3 +109,17 @@ def start() -> Iterator[Callable[..., ModuleType]]:
 
     yield begin
     cellmesh.shutdown()
+
+
+@pytest.fixture
+def on_dask() -> Iterator[Callable[..., Cluster]]:
+    """on_dask(arguments of `LocalCluster`, init={...}): a session on a cluster of its own."""
+    with ExitStack() as ends:
+
+        def start(init: dict[str, Any] | None = None, **arguments: Any) -> Cluster:
+            cluster = ends.enter_context(cluster_of("dask_cluster.py", **arguments))
+            cellmesh.init(address=cluster, object_store_memory=256 << 20, **(init or {}))
+            ends.callback(cellmesh.shutdown)
+            return cluster
+
+        yield start

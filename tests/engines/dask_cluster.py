@@ -1,7 +1,7 @@
 """`python tests/engines/dask_cluster.py [ARGUMENTS]`: a Dask cluster on this machine, of two workers with a thread
 each, or as the arguments of `LocalCluster` say that are given as JSON. Prints its scheduler's address; does what lines
-of its standard input say, each a method's name and its arguments as JSON, or "n_tasks", which prints of how many tasks
-its scheduler knows; ends with it."""
+of its standard input say, each a method's name and its arguments as JSON, or "n_tasks" or "n_queues", which prints of
+how many its scheduler knows; ends with it."""
 
 from __future__ import annotations
 
@@ -18,5 +18,7 @@ if __name__ == "__main__":
             name, arguments = json.loads(line)
             if name == "n_tasks":
                 print(len(cluster.scheduler.tasks), flush=True)
+            elif name == "n_queues":
+                print(len(cluster.scheduler.extensions["queues"].queues), flush=True)
             else:
                 getattr(cluster, name)(**arguments)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import signal
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cellmesh.engines.addresses import address_of, prefix_of
+from cellmesh.engines.dask_host import CANCEL, CANCELLED, END, ENDED, KILL, LOST, OVER, RUN, Host, Order
 from cellmesh.engines.dask_terms import (
     BegunTooOften,
     Worker,
@@ -19,7 +22,7 @@ from cellmesh.engines.dask_terms import (
     version_problem,
 )
 from cellmesh.engines.dask_worker import Kept
-from cellmesh.engines.interface import EngineNode
+from cellmesh.engines.interface import EngineNode, Outcome
 from cellmesh.exceptions import EngineError
 
 SMALL, LARGE = Worker("small", 1, {}), Worker("large", 4, {"GPU": 2.0})
@@ -148,3 +151,63 @@ def test_versions_that_do_not_are_named_with_the_remedy(
 def test_what_is_kept_travels_as_its_keys() -> None:
     kept = Kept(b"data", [SimpleNamespace(key="a"), SimpleNamespace(key="b")])
     assert pickle.loads(pickle.dumps(kept)) == (b"data", ["a", "b"])
+
+
+class Process:
+    """In the place of an actor's process: dies of what says so."""
+
+    def __init__(self, ended: Callable[[int], None]) -> None:
+        self._ended = ended
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
+        if data == b"die":
+            self._ended(3)
+            return None
+        return Outcome(b" ".join([data, *blobs]))
+
+    def end(self, force: bool) -> None:
+        self._ended(-signal.SIGKILL if force else 0)
+
+
+def told_by_host(*orders: Order, is_wanted: bool = True) -> tuple[list[tuple[str, int, bytes, int]], int]:
+    """What a host tells that hears these orders before it begins, and how often its actor was constructed."""
+    told: list[tuple[str, int, bytes, int]] = []
+    constructed: list[None] = []
+    host = Host(
+        Process,
+        lambda keys: None if "lost" in keys else [key.encode() for key in keys],
+        lambda what, number, outcome, code: told.append((what, number, outcome.data, code)),
+    )
+    host.is_wanted = is_wanted
+    for order in orders:
+        host.hear(order)
+    host.serve(lambda: constructed.append(None))
+    assert host.wait(0.0)
+    return told, len(constructed)
+
+
+def test_a_host_runs_what_it_hears_in_order_and_ends_when_it_is_to() -> None:
+    orders = [Order(RUN, 1, b"begin"), Order(RUN, 2, b"call", ["value"]), Order(END), Order(RUN, 3, b"late")]
+    assert told_by_host(*orders) == (
+        [(ENDED, 1, b"begin", 0), (ENDED, 2, b"call value", 0), (OVER, 0, b"", 0)],
+        1,
+    )
+
+
+def test_a_host_tells_in_which_call_its_actor_has_died() -> None:
+    told, n = told_by_host(Order(RUN, 1, b"begin"), Order(RUN, 2, b"die"), Order(RUN, 3, b"late"))
+    assert (told, n) == ([(ENDED, 1, b"begin", 0), (OVER, 2, b"", 3)], 1)
+    assert told_by_host(Order(RUN, 1, b"die")) == ([(OVER, 1, b"", 3)], 0)
+
+
+def test_a_host_passes_over_what_is_cancelled_or_lacks_a_value() -> None:
+    told, _ = told_by_host(
+        Order(RUN, 1, b"begin"), Order(RUN, 2, b"no"), Order(RUN, 3, b"no", ["lost"]), Order(CANCEL, 2), Order(END)
+    )
+    assert told == [(ENDED, 1, b"begin", 0), (CANCELLED, 2, b"", 0), (LOST, 3, b"", 0), (OVER, 0, b"", 0)]
+
+
+def test_a_host_that_is_killed_begins_nothing_more_and_tells_whoever_wants_to_know() -> None:
+    orders = [Order(RUN, 1, b"begin"), Order(KILL)]
+    assert told_by_host(*orders) == ([(OVER, 0, b"", -signal.SIGKILL)], 0)
+    assert told_by_host(*orders, is_wanted=False) == ([], 0)

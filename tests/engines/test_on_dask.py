@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from engines.clusters import Cluster, cluster_of
+from engines.clusters import Cluster
 from support.flags import Counter, Flag
 from support.waiting import wait_until
 
@@ -23,20 +21,6 @@ PATIENCE_S = 30.0
 LARGE = 1 << 17  # numbers, a megabyte: no parcel takes so much
 
 Start = Callable[..., Cluster]
-
-
-@pytest.fixture
-def on_dask() -> Iterator[Start]:
-    """on_dask(arguments of `LocalCluster`, init={...}): a session on a cluster of its own."""
-    with ExitStack() as ends:
-
-        def start(init: dict[str, Any] | None = None, **arguments: Any) -> Cluster:
-            cluster = ends.enter_context(cluster_of("dask_cluster.py", **arguments))
-            cellmesh.init(address=cluster, object_store_memory=256 << 20, **(init or {}))
-            ends.callback(cellmesh.shutdown)
-            return cluster
-
-        yield start
 
 
 def cpus_there() -> float:

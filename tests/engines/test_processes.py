@@ -93,7 +93,7 @@ def test_the_rest_goes_there_where_home_has_cpus(start: Callable[..., ModuleType
 
     refs = [where.remote() for _ in range(2)]
     there = wait_until(engine_process)
-    wait_until(lambda: cm.nodes()[1:])
+    wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "running")])) == 2)
     goes_on.set()
     assert there in cm.get(refs, timeout=PATIENCE_S)
 

@@ -116,6 +116,24 @@ def test_mistakes_are_sentences(kernel: Kernel) -> None:
     assert "neither a future nor an actor; it is a float, in this process" in error(kernel, "%inspect fetched")[1]
 
 
+def test_a_future_in_a_list_or_a_dict_is_named_as_in_python(kernel: Kernel) -> None:
+    kernel.run(
+        "@cm.remote\ndef part(x):\n    if x == 3:\n        raise ValueError(x)\n    return x\n"
+        "parts, i = [part.remote(x) for x in range(4)], 2\ncm.wait(parts, num_returns=4)\nruns = {'first': parts[:2]}\n"
+        "before = parts[3].creator"
+    )
+    for line in ("parts[2]", "parts[-2]", "parts[i]", "runs['first'][1]", 'runs["first"][1]'):
+        assert result(kernel, kernel.run(f"%inspect {line}")).startswith("part: finished"), line
+    assert "parts[7]: IndexError: list index out of range" in error(kernel, "%inspect parts[7]")[1]
+    assert "'parts' holds neither a future nor an actor; it is a list" in error(kernel, "%inspect parts")[1]
+    assert "neither" in error(kernel, "%inspect part.remote(1)")[1], "nothing is called"
+    kernel.run("%retry parts[3]")
+    assert value(kernel, "parts[3].creator > before") is True
+    kernel.run("never = [part.options(num_cpus=99).remote(x) for x in range(3)]")
+    assert "Cancelled 2 tasks" in kernel.text(kernel.run("%cancel never[:2]"))
+    assert "Cancelled 1 task." in kernel.text(kernel.run("%cancel never[2]"))
+
+
 def test_the_variables_of_a_failure(kernel: Kernel) -> None:
     kernel.run(
         "@cm.remote\ndef share(total, n):\n    half = total / 2\n    return half / n\n"

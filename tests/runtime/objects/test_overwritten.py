@@ -146,12 +146,12 @@ async def awaited(ref: Any) -> Any:
 
 
 def right_or_told(look: Callable[[], Any], right: Any) -> bool:
-    """Whether the damage has been told."""
+    """Whether the session has ended. A damaged value is an error of its own, after which the session may go on."""
     try:
         assert look() == right
     except (StoreCorruptedError, SessionLostError) as error:
         assert "has overwritten" in str(error)
-        return True
+        return isinstance(error, SessionLostError) or "session has ended" in str(error)
     return False
 
 
@@ -168,8 +168,8 @@ def test_whatever_page_is_zeroed_values_are_right_or_it_is_told_soon(cm: ModuleT
         (lambda: cm.get([identity.remote(i) for i in range(20)], timeout=10), [*range(20)]),
         (lambda: cm.get(Echo.remote().say.remote(5), timeout=10), 5),
     ]
-    told = [right_or_told(*look) for look in looks]
-    assert told == sorted(told), "once it is told, it is told"
+    ended = [right_or_told(*look) for look in looks]
+    assert ended == sorted(ended), "a session that has ended gives no more values"
 
 
 @pytest.mark.parametrize("wait", ["get", "wait", "await"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,3 +207,70 @@ def test_a_cache_that_fills_is_no_change_and_a_function_for_another_type_is_one(
     names["kind"].register(str, lambda x: "text")
     assert cm.get(task.remote(""), timeout=30) == (6765, "text", "text")
     assert task._export.made is not made
+
+
+DECORATED = """
+import functools
+
+@functools.lru_cache(maxsize=None)
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+@functools.singledispatch
+def kind(x):
+    return "other"
+@kind.register
+def _(x: list):
+    return "list of " + str(fib(len(x)))
+
+def counted(f):
+    @functools.wraps(f)
+    def inner(x):
+        inner.calls += 1
+        return f(x), inner.calls
+    inner.calls = 0
+    return inner
+
+@counted
+def doubled(x):
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "result"), [("fib", 30, 832040), ("kind", [0] * 10, "list of 55"), ("doubled", 4, (8, 1))]
+)
+def test_a_decorated_function_of_the_program_goes_everywhere(
+    cm: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, x: object, result: object
+) -> None:
+    """Such an object is found by its name in `__main__`, which is another module in a worker."""
+    program = sys.modules["__main__"]
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(DECORATED, names)
+    for key in ("fib", "kind", "counted", "doubled"):
+        monkeypatch.setattr(program, key, names[key], raising=False)
+    code = names[name]
+
+    class Holder:
+        def __init__(self, f: Callable) -> None:
+            self.f = f
+
+        def call(self, x: object) -> object:
+            return self.f(x)
+
+        def call_other(self, f: Callable, x: object) -> object:
+            return f(x)
+
+    actor = cm.remote(Holder).remote(code)
+    ways = {
+        "as the task": cm.remote(code).remote(x),
+        "as an argument": cm.remote(lambda f, x: f(x)).remote(code, x),
+        "by ref": cm.remote(lambda f, x: f(x)).remote(cm.put(code), x),
+        "captured": cm.remote(lambda x: code(x)).remote(x),
+        "in an actor": actor.call.remote(x),
+        "to an actor": actor.call_other.remote(code, x),
+        "bound": cm.remote(Holder(code).call).remote(x),
+    }
+    assert {way: cm.get(ref, timeout=60) for way, ref in ways.items()} == dict.fromkeys(ways, result)
+    sent = cm.get(cm.remote(lambda: code).remote())
+    assert sent(x) == result, "and comes back"

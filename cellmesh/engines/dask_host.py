@@ -1,0 +1,204 @@
+"""What the engine "dask" has run in Dask's workers for actors: the *host*, a Dask task for as long as its actor lives.
+
+A host has a process of its own for the actor, see `actor_process`. It hears what to do by a queue of Dask's that is the
+actor's, and tells what becomes of it by another one, the session's. It keeps its worker's thread while the actor is to
+keep a CPU; else it secedes. Dask does not tell a task that nobody wants it any more, so a host looks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from .actor_process import ActorProcess
+from .dask_worker import begin, library, say
+from .interface import Outcome
+
+LOOK_S = 0.25  # how often a host looks whether it is wanted
+RUN, CANCEL, END, KILL = "run", "cancel", "end", "kill"
+AT, ENDED, LOST, CANCELLED, OVER = "at", "ended", "lost", "cancelled", "over"
+
+
+class Order(NamedTuple):
+    """What a host is to do: run a parcel; pass over one that has not begun; end once what came before has run; end at
+    once. `keys`: Dask's, of the parcel's blobs, whose futures come before."""
+
+    what: str
+    number: int = 0
+    data: bytes = b""
+    keys: Sequence[Any] = ()
+
+
+class Told(NamedTuple):
+    """What a host tells: that it is there, in the worker that `data` names; that a parcel has ended, lacks a blob, or
+    was passed over; that all is over, `code` being the process's, in the midst of parcel `number`, or of none, 0.
+    `keys`: Dask's, of the outcome's large values, whose futures come before."""
+
+    actor: int
+    what: str
+    number: int = 0
+    data: bytes | str = b""
+    keys: Sequence[str] = ()
+    code: int = 0
+
+
+class Runs(Protocol):
+    """The process of an actor."""
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
+        """Run a parcel; None: it has ended."""
+        ...
+
+    def end(self, force: bool) -> None:
+        """End it."""
+        ...
+
+
+class Host:
+    """Runs the parcels of an actor in their order.
+
+    Parameters
+    ----------
+    make : callable (ended) -> Runs
+        Begins its process, which calls that with its exit status or -signal.
+    find : callable (futures) -> values or None
+        Gets blobs; None: one of them is lost.
+    tell : callable (what, number, outcome, code)
+
+    Attributes
+    ----------
+    is_wanted : bool
+        Somebody hears what it tells.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Callable[[int], None]], Runs],
+        find: Callable[[Sequence[Any]], Sequence[Any] | None],
+        tell: Callable[[str, int, Outcome, int], None],
+    ) -> None:
+        self._find, self._tell = find, tell
+        self.is_wanted = True
+        self._orders: deque[Order] = deque()
+        self._cancelled: set[int] = set()
+        self._code: int | None = None
+        self._changed = threading.Condition()
+        self._process = make(self._ended)
+
+    def hear(self, order: Order) -> None:
+        """Take an order; from another thread."""
+        with self._changed:
+            if order.what == CANCEL:
+                self._cancelled.add(order.number)
+            elif order.what == KILL:
+                self._process.end(True)
+            else:
+                self._orders.append(order)
+            self._changed.notify_all()
+
+    def serve(self, constructed: Callable[[], None]) -> None:
+        """Returns when the process has ended. `constructed`: called once the first parcel has run."""
+        number, nothing, is_constructed = 0, Outcome(b""), False
+        while (order := self._next()) is not None:
+            if order.what == END:
+                self._process.end(False)
+                continue
+            if order.number in self._cancelled:
+                self._tell(CANCELLED, order.number, nothing, 0)
+            elif (blobs := self._find(order.keys)) is None:
+                self._tell(LOST, order.number, nothing, 0)
+            elif (outcome := self._process.run(order.data, blobs)) is None:
+                number = order.number
+            else:
+                self._tell(ENDED, order.number, outcome, 0)
+                if not is_constructed:
+                    is_constructed = True
+                    constructed()
+            self._cancelled.discard(order.number)
+        assert self._code is not None
+        if self.is_wanted:
+            self._tell(OVER, number, nothing, self._code)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until the process has ended; whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._code is not None, timeout)
+
+    def _next(self) -> Order | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._orders or self._code is not None)
+            return None if self._code is not None else self._orders.popleft()
+
+    def _ended(self, code: int) -> None:
+        with self._changed:
+            self._code = code
+            self._changed.notify_all()
+
+
+# ---------------------------------------------------------------- with Dask
+def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float) -> None:
+    """A Dask task: the host of an actor. `session`: the name of what is told; `number`: the actor's."""
+    dask = library()
+    client, worker = dask.get_client(), dask.get_worker()
+    begin(dask, orders_of(session, number), 1)
+    key = worker.get_current_task()
+    if not placed_cpus:
+        dask.secede()
+    orders, told = (dask.Queue(name, client=client) for name in (orders_of(session, number), session))
+    host = Host(
+        partial(ActorProcess, partial(say, worker, session)),
+        partial(_found, client),
+        partial(_tell, client, told, number),
+    )
+    for work in (partial(_hear, dask, orders, host), partial(_look, worker, key, host)):
+        threading.Thread(target=work, name="cellmesh-host", daemon=True).start()
+    told.put(list(Told(number, AT, data=worker.id)))
+    gives_back = placed_cpus and not kept_cpus
+    host.serve(dask.secede if gives_back else lambda: None)
+    orders.put([])
+    told.close()
+
+
+def orders_of(session: str, actor: int) -> str:
+    """The name of the queue from which a host hears."""
+    return f"{session}-actor-{actor}"
+
+
+def _hear(dask: Any, orders: Any, host: Host) -> None:
+    futures: dict[str, Any] = {}
+    while heard := orders.get():
+        if isinstance(heard, dask.Future):
+            futures[heard.key] = heard
+            continue
+        for order in (Order(*one) for one in heard):
+            host.hear(order._replace(keys=[futures[key] for key in order.keys]))
+        futures = {}
+    orders.close()
+
+
+def _look(worker: Any, key: Any, host: Host) -> None:
+    while not host.wait(LOOK_S):
+        task = worker.state.tasks.get(key)
+        if task is None or task.state not in ("executing", "long-running") or worker.status.name.startswith("clos"):
+            host.is_wanted = False
+            host.hear(Order(KILL))
+
+
+def _found(client: Any, futures: Sequence[Any]) -> Sequence[Any] | None:
+    if any(future.status != "finished" for future in futures):
+        return None
+    found: dict[int, Any] = client.gather(dict(enumerate(futures)), errors="skip") if futures else {}
+    values: list[Any] = [found.get(i) for i in range(len(futures))]
+    if any(value is None for value in values):
+        return None
+    return [memoryview(value).cast("B") for value in values]
+
+
+def _tell(client: Any, queue: Any, actor: int, what: str, number: int, outcome: Outcome, code: int) -> None:
+    values = client.scatter([bytes(one) for one in outcome.large], hash=False) if outcome.large else []
+    for value in values:
+        queue.put(value)  # Dask keeps it until it was taken from there, and who takes it keeps it then
+    queue.put(list(Told(actor, what, number, outcome.data, [value.key for value in values], code)))
