@@ -30,12 +30,14 @@ from .kept_results import KeptResults
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
+    from ..groups.ref_group import RefGroup
     from ..observe.learning import LearningRun
     from ..session.session import Session
     from ..submit.actor import ActorHandle
     from .cards.actor_card import ActorCards
     from .cards.card import Bundle, Cards
     from .cards.experiment_card import ExperimentCards
+    from .cards.group_card import GroupCards
     from .cards.learning_card import LearningCards
     from .cards.learning_line import LearningLines
     from .cells.registry import Cell
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
 
 SHORT_NAME = re.compile(r"[\w ,.-]{1,24}")  # no line of code
+GROUP = "cellmesh.groups.ref_group", "RefGroup"
 HANDLE = "cellmesh.submit.actor", "ActorHandle"  # by name: importing it takes longer than loading the extension should
 N_REFS_NAMED = 50  # refs of a list whose names are looked for in the event ring, which takes milliseconds
 
@@ -83,6 +86,7 @@ class Host:
         self._making = threading.Lock()
         self._cards: Cards | None = None
         self._actor_cards: ActorCards | None = None
+        self._group_cards: GroupCards | None = None
         self._experiment_cards: ExperimentCards | None = None
         self._learning_cards: LearningCards | None = None
         self._learning_lines: LearningLines | None = None
@@ -97,6 +101,7 @@ class Host:
         self._found, front_end.current = front_end.current, self.front_end
         self._texts.for_type(ObjectRef, self._print_ref)
         self._texts.for_type_by_name(*HANDLE, self._print_handle)
+        self._texts.for_type_by_name(*GROUP, self._print_group)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._follow_present_session()
         if self.kernel is None:
@@ -106,6 +111,7 @@ class Host:
         displays.for_type_by_name(
             *HANDLE, lambda handle: self.actor_cards.show(handle, self.kernel.get_parent("shell"))
         )
+        displays.for_type_by_name(*GROUP, lambda refs: self.group_cards.show(refs, self.kernel.get_parent("shell")))
         self.kernel.control_handlers[pm.REQUEST_TYPE] = self._on_request
         self.shell.events.register("pre_run_cell", self._before_cell)
         if self.is_interactive:  # programs that run notebooks would only warn of a comm that they do not know
@@ -121,6 +127,7 @@ class Host:
             front_end.current = self._found
         self._texts.pop(ObjectRef, None)
         self._texts.pop(".".join(HANDLE), None)
+        self._texts.pop(".".join(GROUP), None)
         self.shell.events.unregister("post_run_cell", self._after_cell)
         if self.recorder is not None:
             self.recorder.stop()
@@ -131,6 +138,7 @@ class Host:
             self._panels.learning.stop()
         self._displays.pop(ObjectRef, None)
         self._displays.pop(".".join(HANDLE), None)
+        self._displays.pop(".".join(GROUP), None)
         self.kernel.control_handlers.pop(pm.REQUEST_TYPE, None)
         self.shell.events.unregister("pre_run_cell", self._before_cell)
         if self._announcement is not None:
@@ -215,6 +223,16 @@ class Host:
             return self._actor_cards
 
     @property
+    def group_cards(self) -> GroupCards:
+        with self._making:
+            if self._group_cards is None:
+                from .cards.group_card import GroupCards
+
+                self._group_cards = GroupCards(lambda: self.cards, self.iopub.publish if self.kernel else None)
+                self._listeners.append(self._group_cards.on_change)
+            return self._group_cards
+
+    @property
     def experiment_cards(self) -> ExperimentCards:
         with self._making:
             if self._experiment_cards is None:
@@ -269,6 +287,10 @@ class Host:
     def _print_handle(self, handle: ActorHandle, printer: Any, cycle: bool) -> None:
         """The text of an actor's handle: its card by itself, its repr in a list or a dict."""
         printer.text(repr(handle) if len(printer.stack) > 1 else self.actor_cards.mimebundle(handle)["text/plain"])
+
+    def _print_group(self, refs: RefGroup[Any], printer: Any, cycle: bool) -> None:
+        """The text of futures by rank: their card by itself, their repr in a list or a dict."""
+        printer.text(repr(refs) if len(printer.stack) > 1 else self.group_cards.mimebundle(refs)["text/plain"])
 
     @property
     def is_interactive(self) -> bool:

@@ -84,6 +84,18 @@ HINTS = {
     "DataConfig": "each dataset is cut into equal parts, one for each worker",
     **dict.fromkeys(("BackendConfig", "Backend"), "TorchConfig(backend=...), or cellmesh.train.Trainer"),
     **dict.fromkeys(("WorkerGroupError", "ControllerError"), "TrainingFailedError, which names the rank"),
+    **dict.fromkeys(
+        ("get_all_reported_checkpoints", "ReportedCheckpoint", "ReportedCheckpointStatus", "CheckpointConsistencyMode"),
+        "get_checkpoint in the function; afterwards result.checkpoint and result.best_checkpoints",
+    ),
+    "CheckpointUploadMode": "report copies the checkpoint's folder before it returns",
+    **dict.fromkeys(
+        ("ValidationConfig", "ValidationFn", "ValidationTaskConfig"),
+        "report the metric in the function, or validate result.checkpoint in a task",
+    ),
+    "UserCallback": "callbacks of ray.tune: RunConfig(callbacks=[...])",
+    "MLflowLoggerCallback": "a callback of ray.tune that logs what is reported: RunConfig(callbacks=[...])",
+    "get_preemption_info": "a rank whose machine goes is a failure: FailureConfig(max_failures=)",
     # RLlib
     **dict.fromkeys(("APPO", "APPOConfig", "appo"), "PPOConfig, whose environments processes step; or A3CConfig"),
     **dict.fromkeys(

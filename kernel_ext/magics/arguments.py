@@ -304,11 +304,11 @@ INSPECT = Magic(
     if it is on this machine.
     Nothing is fetched.
 
-    --pdb is for tasks of cells with %%remote --keep-frames or %%ranks --keep-frames, of functions and actors with the option keep_frames=True,
-    and for all that fail after %config CellmeshMagics.keep_frames = True (of actors, for those that start then);
-    %retry runs an earlier failure again. A worker keeps its last three failures and goes on with other tasks. p, pp,
-    w, u, d, l and statements work as in %debug, q ends it. Where nothing can be typed (nbconvert, papermill), or when
-    the worker has gone, the variables are shown as they were, as text.
+    --pdb is for tasks of cells with %%remote --keep-frames or %%ranks --keep-frames, of functions and actors with
+    the option keep_frames=True, and for all that fail after %config CellmeshMagics.keep_frames = True (of actors,
+    for those that start then); %retry runs an earlier failure again. A worker keeps its last three failures and
+    goes on with other tasks. p, pp, w, u, d, l and statements work as in %debug, q ends it. Where nothing can be
+    typed (nbconvert, papermill), or when the worker has gone, the variables are shown as they were, as text.
 """,
     split=code_words,
 )

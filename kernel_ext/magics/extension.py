@@ -150,12 +150,8 @@ class CellmeshMagics(Magics):
         options = arguments.INSPECT.parse(line)
         with Mistakes(self.host.shell):
             if options.pdb:
-                return debug(
-                    options.variable,
-                    self.host.shell.user_ns,
-                    self.host.cards,
-                    lambda text: self.group.failed_call(text),
-                )
+                of_rank = self.group.failed_call
+                return debug(options.variable, self.host.shell.user_ns, self.host.cards, of_rank)
             return inspect(options.variable, self.host.shell.user_ns, self.host)
 
     @line_magic

@@ -79,6 +79,7 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
     CellError
         The variable holds neither a future nor an actor.
     """
+    from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
     from ...submit.actor import ActorHandle
 
@@ -87,6 +88,8 @@ def inspect(name: str | None, namespace: dict[str, Any], host: Host) -> Inspecti
         return _of_future(value, host.cards, host.recorder)
     if isinstance(value, ActorHandle):
         return _of_actor(value, host)
+    if isinstance(value, RefGroup):
+        return Inspection(None, (), card=host.group_cards.mimebundle(value))
     if not name:
         raise CellError("%inspect needs a variable that holds a future or an actor: %inspect a")
     is_there = value is not None or name in namespace
@@ -174,8 +177,8 @@ def debug(
         again = f"%retry {name}" if " " not in name else "the cell with %%ranks --keep-frames"
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
-            "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after %config "
-            f"CellmeshMagics.keep_frames = True; {again} runs it again"
+            "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after "
+            f"%config CellmeshMagics.keep_frames = True; {again} runs it again"
         )
     why = "the worker could not be reached"
     if kept is not None:

@@ -14,7 +14,7 @@ HERE = ("%", "!", "?")  # how a line begins that is IPython's
 
 
 def is_plain(lines: Sequence[str]) -> bool:
-    """Whether a cell is one of Python: magics, shell commands and questions (`x?`) are not. Pure."""
+    """Whether a cell is one of Python: magics, shell commands and questions (`x?`) are not."""
     code = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not code or code[0].startswith("%%"):
         return False

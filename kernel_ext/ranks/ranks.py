@@ -133,8 +133,8 @@ class Ranks:
         """
         if not self.failed:
             raise CellError(
-                "%inspect --pdb needs a variable that holds the future of a task that has failed: %inspect --pdb a; or a "
-                "rank that has failed in the last cell of %%ranks"
+                "%inspect --pdb needs a variable that holds the future of a task that has failed (%inspect --pdb a), "
+                "or a rank that has failed in the last cell of %%ranks"
             )
         rank = int(text) if text else next(iter(self.failed))
         if rank not in self.failed:

@@ -47,6 +47,13 @@ NAMES = {
     "ray.util.annotations": ("Deprecated DeveloperAPI PublicAPI", ""),
     "ray.experimental": ("tqdm_ray", "internal_kv set_resource"),
     "ray.experimental.tqdm_ray": ("tqdm safe_print", ""),
+    "ray.train": (
+        "Checkpoint CheckpointConfig FailureConfig Result RunConfig ScalingConfig SyncConfig TRAIN_DATASET_KEY "
+        "TrainContext TrainingFailedError get_checkpoint get_context get_dataset_shard report",
+        "BackendConfig CheckpointConsistencyMode CheckpointUploadMode ControllerError DataConfig MLflowLoggerCallback "
+        "ReportedCheckpoint ReportedCheckpointStatus UserCallback ValidationConfig ValidationFn ValidationTaskConfig "
+        "WorkerGroupError get_all_reported_checkpoints get_preemption_info",
+    ),
 }
 
 

@@ -185,6 +185,7 @@ PURE = (
     "kernel_ext/cards/experiment_facts.py",
     "kernel_ext/cards/experiment_html.py",
     "kernel_ext/cards/experiment_svg.py",
+    "kernel_ext/cards/group_html.py",
     "kernel_ext/cards/html.py",
     "kernel_ext/cards/learning_html.py",
     "kernel_ext/cards/learning_svg.py",

@@ -50,6 +50,32 @@ def test_namespaces_live_on_and_values_come_by_rank(ranks: Kernel) -> None:
     assert text(ranks, ranks.run("%%ranks\nx")) == "ranks 0-1:\n  'of the notebook'"
 
 
+def test_futures_by_rank_have_a_card_with_a_row_for_each(ranks: Kernel) -> None:
+    ranks.run("%%ranks\nloss = 0.5 + rank\nmany = [loss] * 1000")
+    request = ranks.run("loss")
+    wait_until(lambda: text(ranks, request) == "loss by rank\n  rank 0: 0.5\n  rank 1: 1.5", what="the values")
+    assert strip(ranks, request)["text/html"].count("<rect") == 2
+    assert result(ranks, ranks.run("[loss]")) == "[<refs of loss by rank 0-1: all ready>]"
+    assert "rank 1: [1.5, 1.5" in result(ranks, ranks.run("%inspect many"))
+
+
+def test_the_card_by_rank_follows_calls_that_run(ranks: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    ranks.run(
+        "import os, time\nclass Worker:\n    def step(self, gate):\n"
+        "        while not os.path.exists(gate): time.sleep(0.01)\n"
+        "        return 1 / cm.current_group().rank\n"
+        f"workers = cm.group(Worker, 2)\nrefs = workers.step.remote({str(gate)!r})"
+    )
+    request = ranks.run("refs")
+    assert "step by rank\n  rank 0: " in text(ranks, request) and "1.0" not in text(ranks, request)
+    gate.touch()
+    ended = "rank 0: ZeroDivisionError: division by zero\n  rank 1: 1.0"
+    wait_until(lambda: text(ranks, request).endswith(ended), what="the end of both calls")
+    assert "1 of 2 finished" in strip(ranks, request)["text/html"]
+    ranks.run("del refs, workers")
+
+
 def test_what_a_cell_changes_in_place_stays_changed_until_the_notebook_assigns_the_name(ranks: Kernel) -> None:
     ranks.run("seen = []")
     ranks.run("%%ranks\nseen.append(rank)")

@@ -56,10 +56,35 @@ _MODULES = ("torch", "tensorflow", "data_parallel_trainer")
 _refuse = _missing.no_such_name("ray.train")
 
 
-def report(metrics: Mapping[str, Any], checkpoint: Checkpoint | None = None, checkpoint_dir_name: Any = None) -> None:
+def report(
+    metrics: Mapping[str, Any],
+    checkpoint: Checkpoint | None = None,
+    checkpoint_dir_name: Any = None,
+    checkpoint_upload_mode: Any = None,
+    delete_local_checkpoint_after_upload: bool | None = None,
+    checkpoint_upload_fn: Any = None,
+    validation: Any = False,
+) -> None:
     """`cellmesh.train.report`, and in a trial of Tune that of `ray.tune`. A name for the checkpoint's folder has no
     meaning here.
+
+    Raises
+    ------
+    ValueError
+        Something is asked for that is not here: an upload in the background or by a function, a validation.
     """
+    for name, value, instead in (
+        ("checkpoint_upload_mode", checkpoint_upload_mode, "the folder is copied before report returns"),
+        (
+            "delete_local_checkpoint_after_upload",
+            delete_local_checkpoint_after_upload,
+            "delete it when report has returned, as the folder has been copied then",
+        ),
+        ("checkpoint_upload_fn", checkpoint_upload_fn, "upload the folder before report, or result.checkpoint"),
+        ("validation", validation, "report the metric, or validate result.checkpoint in a task"),
+    ):
+        if value:
+            raise ValueError(f"report({name}={value!r}) has no counterpart: {instead}")
     (_report if _in_rank() else _report_of_trial)(metrics, checkpoint=checkpoint)
 
 

@@ -25,14 +25,29 @@ class ScalingConfig:
     nothing.
     """
 
-    num_workers: int | None = None
+    num_workers: int | tuple[int, int] | None = None
     use_gpu: bool = False
     resources_per_worker: Mapping[str, float] | None = None
     placement_strategy: str = "PACK"
     accelerator_type: str | None = None
     trainer_resources: Mapping[str, float] | None = None
+    use_tpu: bool = False
+    topology: str | None = None
+    label_selector: Any = None
 
     def __post_init__(self) -> None:
+        for name, instead in (
+            ("use_tpu", "workers train on CPUs and GPUs"),
+            ("topology", "resources_per_worker and placement_strategy say where workers are"),
+            ("label_selector", "name a resource of your own in resources_per_worker"),
+        ):
+            if value := getattr(self, name):
+                raise ValueError(f"ScalingConfig({name}={value!r}) has no counterpart: {instead}")
+        if isinstance(self.num_workers, tuple):
+            raise ValueError(
+                f"ScalingConfig(num_workers={self.num_workers!r}): the number of workers is fixed, and does not grow "
+                "or shrink with the machines: num_workers=2"
+            )
         if self.accelerator_type is not None:
             raise ValueError(
                 f"accelerator_type={self.accelerator_type!r}: name a resource of your own in resources_per_worker, and "
@@ -40,6 +55,7 @@ class ScalingConfig:
             )
 
     def _ours(self) -> _ScalingConfig:
+        assert not isinstance(self.num_workers, tuple)
         return _ScalingConfig(self.num_workers or 1, self.use_gpu, self.resources_per_worker, self.placement_strategy)
 
 
