@@ -52,6 +52,7 @@ from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, Fai
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
 KEEP_FUNCTION_S = 60.0
+KEEP_BLOB_S, MOST_SPARE_BYTES = 5.0, 256 << 20  # of values that no task here needs any more
 ANY_NUMBER = 1 << 30  # of runs
 WINDOW = 4  # chunks of one value that are asked for ahead
 CODES: dict[FailureKind, int] = {
@@ -155,6 +156,8 @@ class EnginePeer:
         self._numbers: dict[Handle, int] = {}
         self._actors = Actors()
         self._functions: set[Key] = set()
+        self._spare: dict[Key, tuple[Blob, int, float | None]] = {}  # of home's: for the next task; size, idle since
+        self._bad: set[Blob] = set()  # that a task has not found
         self._wants: list[Told] = []
         self._known: deque[Object] = deque()
 
@@ -268,6 +271,9 @@ class EnginePeer:
             thing.value = None
         elif value.actor is not None or value.state == OBJECT_FAILED or len(value.data) == value.size:
             self._note_known(thing)
+        elif (spare := self._spare.pop(thing.key, None)) is not None:
+            thing.blob = spare[0]
+            self._note_known(thing)
         else:
             thing.gathered = bytearray(value.size)
             self._ask_ahead(thing)
@@ -378,11 +384,27 @@ class EnginePeer:
     def _release(self, thing: Object) -> list[Key]:
         self._send(messages.Released([Told(*thing.key, thing.n_told)]), None)
         if thing.blob is not None:
-            self._engine.release([thing.blob])
+            self._put_aside(thing.key, thing.blob, thing.value.size if thing.value is not None else 0)
         return thing.refs
 
+    def _put_aside(self, key: Key, blob: Blob, size: int) -> None:
+        """Home need not keep that value any more; the engine does for a while, for a task that names it again."""
+        if blob in self._bad:
+            self._bad.discard(blob)
+            self._engine.release([blob])
+            return
+        self._spare[key] = blob, size, None
+        while sum(size for _, size, _ in self._spare.values()) > MOST_SPARE_BYTES:
+            self._engine.release([self._spare.pop(next(iter(self._spare)))[0]])
+
     def sweep(self, now: float) -> None:
-        """Let go of functions that have not been used for long. `now`: seconds, monotonic."""
+        """Let go of functions and values that have not been used for long. `now`: seconds, monotonic."""
+        for key, (blob, size, since) in list(self._spare.items()):
+            if since is None:
+                self._spare[key] = blob, size, now
+            elif now - since > KEEP_BLOB_S:
+                del self._spare[key]
+                self._engine.release([blob])
         for key in list(self._functions):
             thing = self._objects.get(key)
             if thing is None:
@@ -682,6 +704,8 @@ class EnginePeer:
         kind, text = failed.kind, failed.text
         call.n_runs += failed.n_runs
         call.handle = None
+        if kind == "object_lost":
+            self._bad.update(call.blobs)
         if call.task.actor is not None and kind in RERUN:
             self._ended_with_its_actor(call, failed.n_runs)
             return
@@ -767,6 +791,7 @@ class EnginePeer:
             self._engine.kill(living.actor, False)
             kept = [*living.kept, *living.names.values()]
         if own.blob is not None:
+            self._bad.discard(own.blob)
             self._of_blob.pop(own.blob, None)
             self._engine.release([own.blob])
         return [*kept, *((ref.slot, ref.generation) for ref in own.value.refs)]

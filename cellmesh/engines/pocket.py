@@ -60,10 +60,13 @@ from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
 from .interface import Outcome
+from .kept import KeptValues
 from .news import News, Say
 from .parcels import Done, Given, Key, Work, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
+KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
+KEEP_S = 5.0  # and they are kept for so long after the last task that had one
 HOME = 1  # the number here of the one machine there is besides
 
 
@@ -102,12 +105,19 @@ class Pocket:
     session, namespace : str
         Of the session that it works for.
     store_bytes : int
-        How much it can hold; memory is used as it fills.
+        How much its tasks can have in it; memory is used as it fills.
+
+    Attributes
+    ----------
+    n_copied : int
+        Large values of others that were copied into it.
     """
 
     def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
         self.session_id = session
-        segment = create_segment(store_bytes, MOST_OBJECTS, MOST_TASKS)
+        self.kept: KeptValues = KeptValues(store_bytes // KEEP_SHARE)
+        self.n_copied: int = 0
+        segment = create_segment(store_bytes + store_bytes // KEEP_SHARE, MOST_OBJECTS, MOST_TASKS)
         try:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
@@ -163,7 +173,34 @@ class Pocket:
             self._news.end()
             self._result = self._saved = None
             self._sealed.clear()
+            if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
+                self._keep(work)
             self._peer.sweep(time.monotonic())
+
+    def _keep(self, work: Work) -> None:
+        """Keep the large values that a task had, as far as that goes: for another one they need not be copied."""
+        objects = self._peer.objects
+        for given in work.objects:
+            key = given.slot, given.generation
+            if given.blob < 0 or (slot := objects.imported(key)) is None:
+                continue
+            is_new, gone = self.kept.use(key, given.value.size, time.monotonic())
+            if is_new:
+                objects.hold(slot)
+            self._drop(gone)
+        if len(self.kept):
+            _wake_sweeper()
+
+    def _drop(self, keys: Sequence[Key]) -> None:
+        for key in keys:
+            slot = self._peer.objects.imported(key)
+            assert slot is not None  # it is held
+            self._peer.objects.drop(slot)
+
+    def empty(self) -> None:
+        """Keep no values of tasks that have ended."""
+        self._drop(self.kept.clear())
+        self._peer.sweep(time.monotonic())
 
     def close(self) -> None:
         """The process has no session any more."""
@@ -199,7 +236,10 @@ class Pocket:
     # ---- in
     def _take_in(self, work: Work, blobs: Sequence[Any]) -> None:
         for given in work.objects:
-            value = given.value if given.blob < 0 else replace(given.value, data=blobs[given.blob])
+            value = given.value
+            if given.blob >= 0:
+                self.n_copied += self._peer.objects.imported((given.slot, given.generation)) is None
+                value = replace(value, data=blobs[given.blob])
             self._peer.objects.resolve(Ref(given.slot, given.generation, value=value))
         self._peer.receive(Tasks([replace(work.task, demand={}, flags=work.task.flags & ~TASK_FLAG_ENV)]))
         if self._peer.actors.give_up():  # nobody here makes room while a call waits
@@ -311,6 +351,8 @@ class Pocket:
 _lock = threading.Lock()
 _pocket: Pocket | None = None
 _is_integrated = False
+_keeps = threading.Event()  # a pocket has values of tasks that have ended
+_has_sweeper = False
 
 
 def run(data: bytes | memoryview, blobs: Sequence[Any], say: Say | None = None) -> Outcome:
@@ -336,6 +378,31 @@ def _pocket_for(work: Work) -> Pocket:
         _is_integrated = True
         worker_output.integrate(_tell, _show)
     return _pocket
+
+
+def _wake_sweeper() -> None:
+    global _has_sweeper
+    _keeps.set()
+    if not _has_sweeper:
+        _has_sweeper = True
+        threading.Thread(target=_sweep, name="cellmesh-pocket", daemon=True).start()
+
+
+def _sweep() -> None:
+    """Have the pocket let go of values of tasks that have ended, once it is idle."""
+    wait_s = KEEP_S
+    while True:
+        _keeps.wait()
+        time.sleep(wait_s)
+        with _lock:
+            left_s = _pocket.kept.used_at + KEEP_S - time.monotonic() if _pocket is not None else 0.0
+            if left_s > 0:
+                wait_s = left_s
+                continue
+            wait_s = KEEP_S
+            _keeps.clear()
+            if _pocket is not None:
+                _pocket.empty()
 
 
 def _tell(*what: Any) -> None:

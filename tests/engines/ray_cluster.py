@@ -1,5 +1,5 @@
-"""`python tests/engines/ray_cluster.py [ARGUMENTS]`: a Ray cluster of two nodes on this machine, of two CPUs each, or as
-arguments of a node say that are given as JSON. Prints its address, and ends it when its standard input ends."""
+"""`python tests/engines/ray_cluster.py [ARGUMENTS]`: a Ray cluster of two nodes on this machine, of two CPUs each, or
+with what is given as JSON of a node's arguments. Prints its address, and ends it when its standard input ends."""
 
 from __future__ import annotations
 

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.waiting import wait_until
 
+from cellmesh.engines.kept import KeptValues
+from cellmesh.engines.parcels import OWN, Key
 from cellmesh.exceptions import ObjectLostError, ObjectStoreFullError
 
 PATIENCE_S = 30.0
@@ -121,3 +124,59 @@ def test_a_call_that_finds_no_room_in_its_actors_pocket_fails_and_the_next_one_r
     with pytest.raises(ObjectStoreFullError):
         cm.get(full.give.remote(), timeout=PATIENCE_S)
     assert cm.get(full.give.remote(), timeout=PATIENCE_S) == [ref]
+
+
+def test_a_pocket_copies_a_large_value_once_until_it_is_idle(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def use(values: np.ndarray) -> tuple[int, int, float]:
+        from cellmesh.engines import pocket
+
+        assert pocket._pocket is not None
+        return os.getpid(), pocket._pocket.n_copied, float(values[-1])
+
+    @cm.remote
+    def n_kept() -> tuple[int, int]:
+        from cellmesh.engines import pocket
+
+        assert pocket._pocket is not None
+        pocket.KEEP_S = 0.0
+        return os.getpid(), len(pocket._pocket.kept)
+
+    first, second = cm.put(np.full(1 << 17, 1.0)), cm.put(np.full(1 << 17, 2.0))
+    seen: dict[int, int] = {}
+    for n in range(20):
+        pid, n_copied, last = cm.get(use.remote((first, second)[n % 2]), timeout=PATIENCE_S)
+        assert last == 1.0 + n % 2
+        seen[pid] = n_copied
+    assert all(n_copied <= 2 for n_copied in seen.values()), seen
+
+    def are_idle() -> bool:
+        pid, n = cm.get(n_kept.remote(), timeout=PATIENCE_S)
+        if not n:
+            seen.pop(pid, None)
+        return not seen
+
+    wait_until(are_idle, deadline=PATIENCE_S)
+    assert cm.get(use.remote(first), timeout=PATIENCE_S)[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("uses", "kept"),
+    [
+        ([((1, 1), 40), ((2, 1), 40)], [(1, 1), (2, 1)]),
+        ([((1, 1), 40), ((2, 1), 40), ((1, 1), 40), ((3, 1), 40)], [(1, 1), (3, 1)]),
+        ([((1, 1), 40), ((2, 1), 101)], [(1, 1)]),
+        ([((1, OWN), 40)], []),
+    ],
+)
+def test_a_pocket_keeps_what_was_used_last(uses: list[tuple[Key, int]], kept: list[Key]) -> None:
+    values, held = KeptValues(100), set[Key]()
+    for now, (key, size) in enumerate(uses):
+        is_new, gone = values.use(key, size, float(now))
+        assert (key in held) <= (not is_new)
+        held = (held | ({key} if is_new else set())) - set(gone)
+    assert sorted(held) == kept
+    assert sorted(values.clear()) == kept
+    assert not len(values)
