@@ -278,6 +278,11 @@ class FakeEngine(TaskEngine):
                     self._end_run(job, "node_died")
             self._later(0.0, lambda: self._tell(NodesChanged()))
 
+    def lose_blobs(self) -> None:
+        """What it keeps is lost, though no machine is."""
+        with self._changed:
+            self._blobs = dict.fromkeys(self._blobs)
+
     def _later(self, after_s: float, what: Callable[[], None]) -> None:
         late = self._random.random() * self._faults.late_s
         heapq.heappush(self._due, (self.now + after_s + late, next(self._numbers), what))

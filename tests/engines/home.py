@@ -164,7 +164,7 @@ class Home:
         self.n_theirs: Counter[Key] = Counter()
         self._asked: dict[Key, bytearray] = {}
         self.open: dict[int, tuple[Tree, int]] = {}  # number -> what it is to make, retries
-        self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = 0
+        self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = self.n_fetched = 0
         self.constructors: set[int] = set()  # numbers
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
         self.functions = [self.make(Tree(b"function %d" % i)) for i in range(2)]
@@ -181,9 +181,9 @@ class Home:
         """A task of what there is, by chance."""
         choices = [*self.objects.values(), *self.theirs.values()]
         given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 3))]
-        self._submit(given, self.random.choice([0, 1, 3]))
+        self.submit_with(given, self.random.choice([0, 1, 3]))
 
-    def _submit(
+    def submit_with(
         self, given: list[Tree], retries: int, actor: Key | None = None, creates: m.Value | None = None
     ) -> None:
         self._n += 1
@@ -199,7 +199,7 @@ class Home:
         held = self.random.choices(list(self.objects.values()), k=self.random.randint(0, 2))
         creates = m.Value(OBJECT_READY, 5, b"actor", [self._tell(tree) for tree in held], actor=ACTOR)
         self.constructors.add(self._n + 1)
-        self._submit([self.functions[0], self.random.choice(list(self.objects.values()))], 0, creates=creates)
+        self.submit_with([self.functions[0], self.random.choice(list(self.objects.values()))], 0, creates=creates)
 
     def call(self) -> None:
         """A call of an actor."""
@@ -208,7 +208,7 @@ class Home:
             choices = [*self.objects.values(), *self.theirs.values()]
             given = [self.functions[1], *self.random.choices(choices, k=self.random.randint(0, 2))]
             self.actors[actor].add(self._n + 1)
-            self._submit(given, 0, actor)
+            self.submit_with(given, 0, actor)
 
     def kill(self) -> None:
         """An actor, or one that is being constructed."""
@@ -320,6 +320,7 @@ class Home:
                     if key not in self.pending:
                         self._say(m.Sealed([m.Ref(*key, value=self._value(self.objects[key]))]))
             case m.Fetch(slot, generation, at, n):
+                self.n_fetched += 1
                 self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
             case m.ActorEnded():
                 self._actor_ended(message)
@@ -391,11 +392,17 @@ class Home:
             self._check(ref.value, tree)
 
     # ---- the end
-    def end(self) -> None:
-        """All that was submitted ends, all is let go of, and nothing is left anywhere."""
+    def drain(self) -> None:
+        """All that was submitted ends."""
         while self.open:
             self.seal()
             assert self.work(), f"nothing happens, and {len(self.open)} tasks have not ended"
+        while self.work():
+            pass
+
+    def end(self) -> None:
+        """All that was submitted ends, all is let go of, and nothing is left anywhere."""
+        self.drain()
         while self.actors:
             self.let_go()
         while self.theirs:

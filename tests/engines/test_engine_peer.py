@@ -4,7 +4,11 @@ once with what it makes, none runs too often, and nothing is kept in the end."""
 from __future__ import annotations
 
 import pytest
-from engines.home import story
+from cellmesh.scheduler.cluster import messages as m
+from engines.home import Home, Tree, story
+
+from cellmesh.engines.fake_engine import Faults
+from cellmesh.engines.peer import KEEP_BLOB_S, MOST_SPARE_BYTES
 
 QUICK = 100
 
@@ -33,3 +37,54 @@ def test_the_faults_happen() -> None:
     assert any(n > 1 for home in homes for n in home.runs.values())
     assert any(home.n_ended for home in homes)
     assert any(home.n_not_begun for home in homes)
+
+
+def large(home: Home, n_bytes: int = 2 * m.MAX_INLINE_BYTES) -> Tree:
+    return home.make(Tree(bytes(n_bytes)))
+
+
+def n_fetched_for(home: Home, value: Tree) -> int:
+    """A task takes that value, and what it makes is let go of; how many pieces have come from home for that."""
+    before = home.n_fetched
+    home.submit_with([home.functions[0], value], 1)
+    home.drain()
+    while home.theirs:
+        home.release()
+    home.drain()
+    assert value.key is not None and not home.told[value.key], "home need not keep it"
+    return home.n_fetched - before
+
+
+def test_a_large_value_that_tasks_take_one_after_the_other_travels_once() -> None:
+    home = Home(0, Faults())
+    value = large(home)
+    first = n_fetched_for(home, value)
+    assert first > 0 and n_fetched_for(home, value) == 0
+    home.peer.sweep(0.0)
+    home.peer.sweep(KEEP_BLOB_S)
+    assert n_fetched_for(home, value) == 0
+    home.peer.sweep(10.0)
+    home.peer.sweep(10.1 + KEEP_BLOB_S)
+    assert not home.engine.blobs, "it has been idle for too long"
+    assert n_fetched_for(home, value) == first
+    home.end()
+
+
+def test_of_large_values_that_no_task_needs_the_last_ones_stay() -> None:
+    home = Home(0, Faults())
+    values = [large(home, MOST_SPARE_BYTES // 2) for _ in range(3)]
+    first = [n_fetched_for(home, value) for value in values]
+    assert all(first) and home.engine.blobs == 2
+    assert [n_fetched_for(home, value) for value in values[1:]] == [0, 0]
+    assert n_fetched_for(home, values[0]) == first[0]
+    home.end()
+
+
+def test_a_value_that_a_task_has_not_found_travels_again_for_the_next() -> None:
+    home = Home(0, Faults())
+    value = large(home)
+    first = n_fetched_for(home, value)
+    home.engine.lose_blobs()
+    assert n_fetched_for(home, value) == 0 and home.n_failed == 1
+    assert n_fetched_for(home, value) == first and home.n_failed == 1
+    home.end()

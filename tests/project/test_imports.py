@@ -141,6 +141,7 @@ PURE = (
     "cellmesh/engines/addresses.py",
     "cellmesh/engines/dask_terms.py",
     "cellmesh/engines/interface.py",
+    "cellmesh/engines/kept.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",
     "cellmesh/exceptions.py",
