@@ -175,25 +175,41 @@ done:
     return result;
 }
 
-static PyObject *end_constructor(RemoteNodeObject *p, PyObject *number,
-                                 void (*end)(struct segment *, uint32_t, uint32_t))
+/* The task of a constructor that has run there. */
+static int parse_constructor(RemoteNodeObject *p, PyObject *number, uint32_t *task)
+{
+    if (remote_usable(p) < 0 || parse_running(p, number, task) < 0)
+        return -1;
+    if (task_at(&p->s, *task)->flags & TASK_FLAG_ACTOR_CREATION)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "task %u constructs no actor", *task);
+    return -1;
+}
+
+PyObject *remote_bind(RemoteNodeObject *p, PyObject *number)
 {
     uint32_t task;
-    if (remote_usable(p) < 0 || parse_running(p, number, &task) < 0)
+    if (parse_constructor(p, number, &task) < 0)
         return NULL;
-    if (!(task_at(&p->s, task)->flags & TASK_FLAG_ACTOR_CREATION))
-        return PyErr_Format(PyExc_ValueError, "task %u constructs no actor", task);
     segment_lock(&p->s);
     task_release_results(&p->s, task);
-    end(&p->s, task_at(&p->s, task)->actor_1 - 1, task);
+    actor_bind(&p->s, task_at(&p->s, task)->actor_1 - 1, task);
     segment_unlock(&p->s);
     Py_RETURN_NONE;
 }
 
-PyObject *remote_bind(RemoteNodeObject *p, PyObject *task) { return end_constructor(p, task, actor_bind); }
-PyObject *remote_construction_failed(RemoteNodeObject *p, PyObject *task)
+PyObject *remote_construction_failed(RemoteNodeObject *p, PyObject *args)
 {
-    return end_constructor(p, task, actor_construction_failed);
+    PyObject *number, *object;
+    uint32_t task, error;
+    if (!PyArg_ParseTuple(args, "OO:construction_failed", &number, &object) ||
+        parse_constructor(p, number, &task) < 0 || parse_slot(p, object, &error) < 0)
+        return NULL;
+    segment_lock(&p->s);
+    task_release_results(&p->s, task);
+    actor_construction_failed(&p->s, task_at(&p->s, task)->actor_1 - 1, task, error);
+    segment_unlock(&p->s);
+    Py_RETURN_NONE;
 }
 
 PyObject *remote_lose_actor(RemoteNodeObject *p, PyObject *args)

@@ -167,8 +167,8 @@ static PyMethodDef remote_node_methods[] = {
            "stand_in(object, bytes, refs, spec, function, shape, /)\n--\n\nSeals an object, which stands for an actor "
            "of that machine from then on; its index. None: it was sealed already."),
     REMOTE("bind", remote_bind, METH_O, "bind(task, /)\n--\n\nThe constructor has returned there."),
-    REMOTE("construction_failed", remote_construction_failed, METH_O,
-           "construction_failed(task, /)\n--\n\nThe constructor has raised; its result tells what."),
+    REMOTE("construction_failed", remote_construction_failed, METH_VARARGS,
+           "construction_failed(task, error, /)\n--\n\nThe constructor has raised what that object holds."),
     REMOTE("lose_actor", remote_lose_actor, METH_VARARGS,
            "lose_actor(actor, code, for_good, begun, others, /)\n--\n\nIt has ended there, with these calls of it "
            "begun, and others not."),

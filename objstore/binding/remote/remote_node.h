@@ -69,7 +69,7 @@ PyObject *remote_actor(RemoteNodeObject *remote, PyObject *object);
 PyObject *remote_host_actor(RemoteNodeObject *remote, PyObject *args);
 PyObject *remote_make_stand_in(RemoteNodeObject *remote, PyObject *args);
 PyObject *remote_bind(RemoteNodeObject *remote, PyObject *task);
-PyObject *remote_construction_failed(RemoteNodeObject *remote, PyObject *task);
+PyObject *remote_construction_failed(RemoteNodeObject *remote, PyObject *args);
 PyObject *remote_lose_actor(RemoteNodeObject *remote, PyObject *args);
 PyObject *remote_kill_actor(RemoteNodeObject *remote, PyObject *args);
 PyObject *remote_calls(RemoteNodeObject *remote, PyObject *args);

@@ -173,3 +173,22 @@ uint32_t settle_exception(ClientObject *c, uint32_t task, PyObject *exception, P
                 t->flags & TASK_FLAG_STREAM ? NULL : yielded); /* items of a stream have been sent */
     return EVENT_ERROR;
 }
+
+void settle_construction(ClientObject *c, uint32_t task, PyObject *exception)
+{
+    struct task_slot *t = &c->s.tasks[task];
+    uint32_t result = task_result(&c->s, t, 0);
+    PyObject *error = NULL;
+    if (object_sealed(&c->s.objects[result])) { /* in an earlier life; what it says stays */
+        PyObject *description = describe(c, t, exception);
+        error = description ? put_error(c, description, EVENT_AS_ITEM) : NULL;
+        if (!error)
+            PyErr_WriteUnraisable(NULL);
+        Py_XDECREF(description);
+    }
+    settle_exception(c, task, exception, NULL);
+    segment_lock(&c->s);
+    actor_construction_failed(&c->s, t->actor_1 - 1, task, error ? ((RefObject *)error)->slot : result);
+    segment_unlock(&c->s);
+    Py_XDECREF(error);
+}

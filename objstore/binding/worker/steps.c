@@ -107,14 +107,10 @@ static PyObject *client_fail(ClientObject *c, PyObject *const *args, Py_ssize_t 
     if (parse_task(c, args[0], &task) < 0)
         return NULL;
     struct task_slot *t = &c->s.tasks[task];
-    uint32_t status = settle_exception(c, task, args[1], nargs == 3 ? args[2] : NULL);
-    if (t->flags & TASK_FLAG_ACTOR_CREATION) {
-        segment_lock(&c->s);
-        actor_construction_failed(&c->s, t->actor_1 - 1, task);
-        segment_unlock(&c->s);
-    } else {
-        end_task(c, task, status);
-    }
+    if (t->flags & TASK_FLAG_ACTOR_CREATION)
+        settle_construction(c, task, args[1]);
+    else
+        end_task(c, task, settle_exception(c, task, args[1], nargs == 3 ? args[2] : NULL));
     set_current(c, 0);
     Py_RETURN_NONE;
 }

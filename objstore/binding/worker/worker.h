@@ -64,6 +64,8 @@ static inline bool leaves_something(ClientObject *c)
 /* Seals its results, or leaves them for another attempt; returns the event status, or STATUS_RETRY. `yielded`: as of
  * run_generator, or NULL. */
 uint32_t settle_exception(ClientObject *c, uint32_t task, PyObject *exception, PyObject *yielded);
+/* The constructor of an actor has raised, which ends the actor. */
+void settle_construction(ClientObject *c, uint32_t task, PyObject *exception);
 
 /* ---- groups.c: concurrency groups of an actor */
 

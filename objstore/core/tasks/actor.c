@@ -442,12 +442,13 @@ void actor_reap(struct segment *s, uint32_t actor)
     }
 }
 
-void actor_construction_failed(struct segment *s, uint32_t actor, uint32_t task)
+void actor_construction_failed(struct segment *s, uint32_t actor, uint32_t task, uint32_t error)
 {
     struct actor_slot *a = actor_at(s, actor);
-    uint32_t result = task_at(s, task)->result_1 - 1;
-    object_pin(s, result);
-    a->death_object_1 = result + 1;
+    if (object_state(object_at(s, error)) != OBJECT_READY) {
+        object_pin(s, error);
+        a->death_object_1 = error + 1;
+    }
     a->task_1 = 0;
     task_finish(s, task, EVENT_ERROR);
     actor_die(s, actor, 0);

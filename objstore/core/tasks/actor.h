@@ -50,8 +50,9 @@ void actor_count(struct segment *segment, const struct task_slot *call, bool run
 
 /* The constructor has returned in this client. */
 void actor_bind(struct segment *segment, uint32_t actor, uint32_t task);
-/* The constructor has raised; its result holds the error. */
-void actor_construction_failed(struct segment *segment, uint32_t actor, uint32_t task);
+/* The constructor has raised what an object holds: its result, or, as that was sealed in the actor's first life,
+ * another. If that one is no error, calls are told that the actor has ended. */
+void actor_construction_failed(struct segment *segment, uint32_t actor, uint32_t task, uint32_t error);
 
 /* Stores the actor's checkpoint, for the constructor of its next life; replaces the one before. */
 void actor_checkpoint(struct segment *segment, uint32_t actor, uint32_t object);

@@ -188,10 +188,19 @@ class Actors:
             return
         del self._there[task_out.actor]
         if value.state == OBJECT_ERROR and len(value.data) == value.size:
-            peer.tasks_out.take_result(task_out.results[0], value, result.number)
-            self._remote_node.construction_failed(task_out.task)
+            self._construction_failed(task_out, value, result.number)
         else:
             self._remote_node.lose_actor(task_out.actor, value.detail, False, [], [])
+
+    def _construction_failed(self, task_out: TaskOut, error: Value, number: int) -> None:
+        """Its result holds the error, or, as that was sealed in the actor's first life, an object of its own."""
+        (result,) = task_out.results
+        is_first = not self._remote_node.sealed([result])
+        slot = result if is_first else self._remote_node.create()
+        self._peer.tasks_out.take_result(slot, error, number)
+        self._remote_node.construction_failed(task_out.task, slot)
+        if not is_first:
+            self._remote_node.drop([slot])
 
     def returned(self, task_out: TaskOut) -> None:
         """The constructor of an actor of this node has not begun there, and will not."""

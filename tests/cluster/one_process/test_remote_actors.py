@@ -146,6 +146,31 @@ def test_one_that_dies_there_starts_again_with_the_calls_that_had_not_begun(two:
         cm.get(counter.add.remote())
 
 
+def test_one_whose_constructor_raises_when_it_starts_again_says_so(two: Machines, tmp_path: Path) -> None:
+    @cm.remote(max_restarts=3)
+    class BeginsOnce:
+        def __init__(self) -> None:
+            try:
+                (tmp_path / "begun").touch(exist_ok=False)
+            except FileExistsError:
+                raise ValueError("no data any more") from None
+
+        def where(self) -> int:
+            return os.getpid()
+
+        def die(self) -> None:
+            os._exit(3)
+
+    once = BeginsOnce.remote()
+    assert cm.get(once.where.remote()) in workers(two, "b")
+    with pytest.raises(exceptions.ActorUnavailableError):
+        cm.get(once.die.remote())
+    for _ in range(2):
+        with pytest.raises(exceptions.ActorDiedError, match="no data any more") as raised:
+            cm.get(once.where.remote())
+        assert isinstance(raised.value.cause, ValueError)
+
+
 def test_calls_that_had_begun_are_repeated_if_they_may(two: Machines, tmp_path: Any) -> None:
     @cm.remote(max_restarts=-1, max_task_retries=1)
     class Once:

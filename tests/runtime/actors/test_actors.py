@@ -267,6 +267,30 @@ def test_a_constructor_that_raises(cm: ModuleType) -> None:
         assert isinstance(raised.value.cause, ValueError) and "Traceback" in str(raised.value)
 
 
+def test_a_constructor_that_raises_when_the_actor_begins_again(cm: ModuleType, counter: Counter) -> None:
+    @cm.remote(max_restarts=3)
+    class BeginsOnce:
+        def __init__(self):
+            if counter.add() > 1:
+                raise ValueError("no data any more")
+
+        def call(self):
+            return 1
+
+        def die(self):
+            os._exit(3)
+
+    once = BeginsOnce.remote()
+    assert cm.get(once.call.remote()) == 1
+    with pytest.raises(cm.exceptions.ActorUnavailableError):
+        cm.get(once.die.remote(), timeout=20)
+    for _ in range(2):
+        with pytest.raises(cm.exceptions.ActorDiedError, match="no data any more") as raised:
+            cm.get(once.call.remote(), timeout=20)
+        assert isinstance(raised.value.cause, ValueError) and "Traceback" in str(raised.value)
+    assert counter.value == 2, "what raises would raise again"
+
+
 def test_exit_actor(cm: ModuleType, flag) -> None:
     @cm.remote(max_restarts=5)
     class Leaves:

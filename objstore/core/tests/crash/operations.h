@@ -530,9 +530,25 @@ static void run_construction_failed(void)
     until_constructor();
     object_seal_inline(&s, task_result(&s, &s.tasks[task], 0), OBJECT_ERROR, "bad", 3);
     segment_lock(&s);
-    actor_construction_failed(&s, s.tasks[task].actor_1 - 1, task);
+    actor_construction_failed(&s, s.tasks[task].actor_1 - 1, task, task_result(&s, &s.tasks[task], 0));
     segment_unlock(&s);
     submit_one(0, actor_1); /* of a dead actor */
+}
+static void run_later_construction_failed(void) /* its result is that of the first life, so the error is by itself */
+{
+    uint32_t error;
+    actor_1 = submit_actor(1, 0, &a);
+    submit_one(70, actor_1);
+    until_constructor();
+    seal_results(task);
+    segment_lock(&s);
+    CHECK(object_create(&s, s.me, s.h->next_seq++ | PUT_BIT, &error) == OBJSTORE_OK);
+    segment_unlock(&s);
+    object_seal_inline(&s, error, OBJECT_ERROR, "bad", 3);
+    segment_lock(&s);
+    actor_construction_failed(&s, s.tasks[task].actor_1 - 1, task, error);
+    segment_unlock(&s);
+    drop(error);
 }
 static void a_failed_actor(void)
 {
@@ -909,6 +925,7 @@ static const struct operation operations[] = {
     {"drop handle", an_actor, run_drop_handle},
     {"bind actor", a_constructor, run_bind},
     {"constructor fails", the_only_actor, run_construction_failed},
+    {"constructor fails in a later life", the_only_actor, run_later_construction_failed},
     {"drop a dead actor", a_failed_actor, run_drop_handle},
     {"actor takes", an_actors_worker, run_pop},
     {"actor finishes", a_running_call, run_serve},
