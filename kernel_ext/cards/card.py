@@ -404,14 +404,16 @@ def bundle_of(facts: CardFacts) -> Bundle:
 def _bundle_on(card: _Live) -> Bundle:
     """What a card shows where it stands.
 
-    The card of a cell's result leaves out what the cell has printed there; the card of None is empty.
+    The card of a cell's result leaves out what the cell has printed there; the card of None is empty. Where the card
+    alone has what the cell has printed, it has that, and no None.
     """
-    if not card.run or card.tells_text:
+    if not card.run:
         return bundle_of(card.facts)
     client = card.ref.client
-    if card.value is not None and not client.closed and client.info(card.ref)["encoding"] == "None":
-        return {"text/plain": "", "text/html": ""}
-    return bundle_of(replace(card.facts, output=""))
+    is_none = card.value is not None and not client.closed and client.info(card.ref)["encoding"] == "None"
+    if card.tells_text:
+        return bundle_of(replace(card.facts, preview=None) if is_none else card.facts)
+    return {"text/plain": "", "text/html": ""} if is_none else bundle_of(replace(card.facts, output=""))
 
 
 def data_of(facts: CardFacts) -> dict[str, Any]:

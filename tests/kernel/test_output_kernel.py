@@ -190,7 +190,8 @@ def test_of_a_notebook_that_is_run_to_be_saved_the_card_keeps_what_comes_late(ke
         interactive=False,
     )
     gate.touch()
-    wait_until(lambda: "late words" in last_state(kernel, late)["text/plain"], what="the words on the card")
+    wait_until(lambda: last_state(kernel, late)["text/plain"].endswith("\n│ late words"), what="the words on the card")
+    assert "finished" in str(last_state(kernel, late)) and "None" not in str(last_state(kernel, late))
     soon = kernel.run("%%remote --wait\n[].append(1)", interactive=False)
     wait_until(lambda: last_state(kernel, soon) == {"text/plain": "", "text/html": ""}, what="the card of None to go")
 
