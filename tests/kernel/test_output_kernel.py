@@ -190,8 +190,12 @@ def test_of_a_notebook_that_is_run_to_be_saved_the_card_keeps_what_comes_late(ke
         interactive=False,
     )
     gate.touch()
-    wait_until(lambda: last_state(kernel, late)["text/plain"].endswith("\n│ late words"), what="the words on the card")
-    assert "finished" in str(last_state(kernel, late)) and "None" not in str(last_state(kernel, late))
+
+    def told() -> bool:
+        text = last_state(kernel, late)["text/plain"]
+        return "finished" in text and text.endswith("\n│ late words") and "None" not in text
+
+    wait_until(told, what="the words on the card")
     soon = kernel.run("%%remote --wait\n[].append(1)", interactive=False)
     wait_until(lambda: last_state(kernel, soon) == {"text/plain": "", "text/html": ""}, what="the card of None to go")
 
