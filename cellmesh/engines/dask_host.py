@@ -11,11 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from .actor_process import ActorProcess
 from .dask_worker import begin, library, say
-from .interface import Outcome
+from .interface import ActorRunner, Outcome
 
 LOOK_S = 0.25  # how often a host looks whether it is wanted
 RUN, CANCEL, END, KILL = "run", "cancel", "end", "kill"
@@ -45,24 +45,12 @@ class Told(NamedTuple):
     code: int = 0
 
 
-class Runs(Protocol):
-    """The process of an actor."""
-
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
-        """Run a parcel; None: it has ended."""
-        ...
-
-    def end(self, force: bool) -> None:
-        """End it."""
-        ...
-
-
 class Host:
     """Runs the parcels of an actor in their order.
 
     Parameters
     ----------
-    make : callable (ended) -> Runs
+    make : callable (ended) -> ActorRunner
         Begins its process, which calls that with its exit status or -signal.
     find : callable (futures) -> values or None
         Gets blobs; None: one of them is lost.
@@ -76,7 +64,7 @@ class Host:
 
     def __init__(
         self,
-        make: Callable[[Callable[[int], None]], Runs],
+        make: Callable[[Callable[[int], None]], ActorRunner],
         find: Callable[[Sequence[Any]], Sequence[Any] | None],
         tell: Callable[[str, int, Outcome, int], None],
     ) -> None:

@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ..exceptions import EngineUnreachableError
 from .interface import (
     ActorEnded,
+    ActorRunner,
     Blob,
     Came,
     Capabilities,
@@ -45,19 +46,7 @@ from .interface import (
 Run = Callable[[bytes, Sequence[Any]], Outcome]
 
 
-class Host(Protocol):
-    """What runs the parcels of one actor."""
-
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
-        """Run one; None: it has ended."""
-        ...
-
-    def end(self, force: bool) -> None:
-        """End; by `force` now."""
-        ...
-
-
-MakeHost = Callable[[Callable[[int], None]], Host]
+MakeHost = Callable[[Callable[[int], None]], ActorRunner]
 """Makes one, which calls that with its exit status, or -signal, when it has ended."""
 
 
@@ -78,7 +67,7 @@ class _Actor:
 
     number: int
     keeps: Mapping[str, float]
-    host: Host
+    host: ActorRunner
     node: EngineNode | None = None
     left: deque[_Job] = field(default_factory=deque["_Job"])
     is_constructed: bool = False

@@ -265,6 +265,18 @@ class Engine(Protocol):
         ...
 
 
+class ActorRunner(Protocol):
+    """What runs the parcels of one actor."""
+
+    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
+        """Run one; None: it has ended."""
+        ...
+
+    def end(self, force: bool) -> None:
+        """End; by `force` now."""
+        ...
+
+
 class TaskEngine:
     """What an engine that runs tasks alone has of `Engine` besides: refusals. `can` says so, and nobody asks; one that
     can do more has its own in their place.

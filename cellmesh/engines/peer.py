@@ -91,8 +91,7 @@ class Object(Struct):
 
 class Own(Struct):
     """One that the engine has. `n_told`: how often home was told of it; `users`: as of `Object`. `asked`: pieces that
-    home waits for; `data`: its bytes while they are read; `is_safe`:
-    it is, or will be, put there from here."""
+    home waits for; `data`: its bytes while they are read; `is_safe`: it is, or will be, put there from here."""
 
     key: Key
     value: Value

@@ -79,6 +79,11 @@ class GroupCards:
             in_background(partial(self._ask_and_show, card, new))
         elif len(card.values) < len(card.refs):
             card.display.update()
+        self._drop_if_final(card)
+
+    def _drop_if_final(self, card: _Live) -> None:
+        """It need not be followed once all values have been asked for."""
+        assert card.display is not None
         if len(card.values) == len(card.refs):
             with self._lock:
                 self._live.pop(card.display.display_id, None)
@@ -99,9 +104,7 @@ class GroupCards:
         self._ask(card, places)
         assert card.display is not None
         card.display.update(at_once=True)
-        if len(card.values) == len(card.refs):
-            with self._lock:
-                self._live.pop(card.display.display_id, None)
+        self._drop_if_final(card)
 
     def _look(self, card: _Live) -> Bundle:
         cards = self._cards()

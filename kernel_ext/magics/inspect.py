@@ -154,10 +154,10 @@ def debug(
     from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
 
-    value = what_is(name, namespace) if name else None
+    value, again = what_is(name, namespace) if name else None, f"%retry {name}"
     if not name or name.isdecimal():
         rank, value = of_rank(name or "")
-        name = f"rank {rank}"
+        name, again = f"rank {rank}", "the cell with %%ranks --keep-frames"
     elif isinstance(value, RefGroup):
         value = next((ref for ref in value if state_of(ref) == "failed"), value[0])
     if not isinstance(value, ObjectRef):
@@ -174,7 +174,6 @@ def debug(
     except CellmeshError:  # its process died, so nothing could be kept
         pass
     if not frames:
-        again = f"%retry {name}" if " " not in name else "the cell with %%ranks --keep-frames"
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
             "--keep-frames or %%ranks --keep-frames, of functions with keep_frames=True, and of all tasks after "

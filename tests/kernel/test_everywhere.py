@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
-from support.kernels import Kernel, reply_of, value
+from support.kernels import Kernel, ipython_in_terminal, reply_of, value
 
 pexpect = pytest.importorskip("pexpect")
 
@@ -87,14 +86,7 @@ def test_a_kernel_without_subshells(tmp_path: Path) -> None:
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[pexpect.spawn]:
     """IPython in a terminal."""
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
-        encoding="utf-8",
-        timeout=30,
-        dimensions=(40, 120),
-        env={**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "xterm", "PYTHONUNBUFFERED": "1"},
-    )
+    child = ipython_in_terminal(tmp_path, timeout=30, n_columns=120)
     yield child
     child.close(force=True)
 

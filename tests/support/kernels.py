@@ -6,6 +6,7 @@ import ast
 import os
 import queue
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -205,3 +206,17 @@ def talk(kernel: Kernel, code: str, *lines: str, prompt: str = "(pdb) ") -> str:
     kernel.wait(request)
     assert not kernel.of(request, "error")
     return plain(kernel.text(request))
+
+
+def ipython_in_terminal(folder: Any, timeout: float, n_columns: int) -> Any:
+    """A `pexpect.spawn` of IPython in a terminal that is so wide. `timeout`: for what is expected of it, in seconds."""
+    import pexpect
+
+    return pexpect.spawn(
+        sys.executable,
+        ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
+        encoding="utf-8",
+        timeout=timeout,
+        dimensions=(40, n_columns),
+        env={**os.environ, "IPYTHONDIR": str(folder), "TERM": "xterm", "PYTHONUNBUFFERED": "1"},
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.kernels import Kernel, error, value
+from support.kernels import Kernel, error, ipython_in_terminal, value
 from support.strips import failed, text
 
 TITLE = "In ranks 0-1 (%ranks auto)"
@@ -93,15 +91,8 @@ def test_whose_output_the_strip_shows(ranks: Kernel) -> None:
 
 
 def test_the_prompt_of_a_terminal_says_where_cells_run(tmp_path: Path) -> None:
-    pexpect = pytest.importorskip("pexpect")
-    child = pexpect.spawn(
-        sys.executable,
-        ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"],
-        encoding="utf-8",
-        timeout=60,
-        dimensions=(40, 160),
-        env={**os.environ, "IPYTHONDIR": str(tmp_path), "TERM": "xterm", "PYTHONUNBUFFERED": "1"},
-    )
+    pytest.importorskip("pexpect")
+    child = ipython_in_terminal(tmp_path, timeout=60, n_columns=160)
     try:
         for n, line in enumerate(("%load_ext cellmesh", "%mesh start --cpus 1", "%ranks 2", "%ranks auto"), 1):
             child.expect(rf"\nIn \[{n}\]: $" if n > 1 else r"In \[1\]: $")
