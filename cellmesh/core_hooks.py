@@ -99,9 +99,9 @@ class Hooks:
         failed = self._failed_arguments.pop(threading.get_ident(), None)
         if isinstance(error, exceptions.CellmeshError):
             return  # it is the store's
-        from .errors.failed_argument import in_words
+        from .errors.failed_argument import in_words, remedy
 
-        error.add_note(in_words(code, task, layout, dependency, failed, first))
+        error.add_note(in_words(code, task, layout, dependency, failed, first) + remedy(error))
         error.__traceback__ = from_users_frame(error.__traceback__)
 
     def value_failed(self, error: Exception, ref: Ref) -> None:

@@ -15,10 +15,12 @@ import pickletools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from ..environment import gpus
 from .escapes import ends_process
 
 AGAIN_S = 0.2  # what has failed within this time is looked at again
 AGAIN_BYTES = 1 << 20
+NO_GPU = "Attempting to deserialize object on a CUDA device"  # as torch says it
 
 Layout = tuple[int, tuple[str, ...] | None, list[int]]  # see `codec_args_layout`
 TOGETHER = -1  # in its list: pickled with the others
@@ -89,6 +91,15 @@ def _ends(data: bytes) -> list[int]:
         lowest = min(lowest, depths[number])
         ends.setdefault(lowest, number)
     return [ends[depth] for depth in sorted(ends) if depth]
+
+
+def remedy(error: Exception) -> str:
+    """What is to be done, where that is known from the error."""
+    if isinstance(error, RuntimeError) and str(error).startswith(NO_GPU) and not gpus.ids:
+        return (
+            " It has a tensor of a GPU, and the task has no GPU: num_gpus=1 reserves one, tensor.cpu() goes anywhere."
+        )
+    return ""
 
 
 def in_words(code: Any, task: str, layout: Layout, dependency: int, failed: Failed | None, first: Any = None) -> str:

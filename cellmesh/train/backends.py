@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+from ..environment import gpus
+
 if TYPE_CHECKING:
     from .rank import RankInfo
 
@@ -49,6 +51,8 @@ def begin(backend: Backend, info: RankInfo) -> None:
         return
     if dist.is_initialized():
         dist.destroy_process_group()
+    if gpus.ids:
+        torch.cuda.set_device(gpus.device())  # where nccl has its collectives of objects, and `.cuda()` its tensors
     if store is not None:
         dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
     else:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..api import nodes
+from ..api import get_gpu_ids, nodes
 from ..objects import get
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Place(NamedTuple):
     node: str  # its id
     address: str
     port: int  # that is free there
+    gpus: tuple[str, ...] = ()  # of its own, as CUDA_VISIBLE_DEVICES names them
 
 
 class Member:
@@ -38,13 +39,16 @@ class Member:
         self._port.bind(("", 0))
         mine = next(node for node in nodes() if node["ThisNode"])
         address = mine["Address"].rpartition("://")[2].rpartition(":")[0]
-        return Place(mine["NodeID"], address or LOOPBACK, self._port.getsockname()[1])
+        return Place(mine["NodeID"], address or LOOPBACK, self._port.getsockname()[1], tuple(get_gpu_ids()))
 
     def prepare(self, environment: Mapping[str, str]) -> None:
         """Have these variables, as long as the process lives."""
         if self._port is not None:
             self._port.close()
             self._port = None
+        own, visible = get_gpu_ids(), environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        if not set(own) <= set(visible):  # a rank that was started again has got another GPU
+            environment = {**environment, "CUDA_VISIBLE_DEVICES": ",".join(own)}
         self.environment = environment
         os.environ.update(environment)
 
@@ -56,7 +60,8 @@ def places_of(group: ActorGroup[Any]) -> list[Place]:
 
 
 def variables(places: Sequence[Place], n_restarts: int, run_id: str) -> list[dict[str, str]]:
-    """The variables of each rank, as `torchrun` sets them.
+    """The variables of each rank, as `torchrun` sets them. Ranks on one machine see the GPUs of all of them, in the
+    order of the ranks, so with a GPU each `cuda:LOCAL_RANK` is a rank's own.
 
     Parameters
     ----------
@@ -89,5 +94,8 @@ def variables(places: Sequence[Place], n_restarts: int, run_id: str) -> list[dic
             "TORCHELASTIC_RESTART_COUNT": n_restarts,
         }
         texts = {"ROLE_NAME": "default", "MASTER_ADDR": places[0].address, "TORCHELASTIC_RUN_ID": run_id}
+        gpus = dict.fromkeys(gpu for place in places if place.node == node for gpu in place.gpus)
+        if gpus:
+            texts["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         found.append({name: str(number) for name, number in numbers.items()} | texts)
     return found

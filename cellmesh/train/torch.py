@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler
 
+from ..environment import gpus
 from .backends import BACKENDS, MODULES, Backend, torch_group
 from .context import get_context
 from .exceptions import TrainError
@@ -37,28 +38,37 @@ class TorchTrainer(Trainer):
     Parameters
     ----------
     train_loop_per_worker : callable
-    backend : str
+    backend : str, optional
         "shared": ranks on one machine, over shared memory, which opens no port. "gloo", "nccl": torch's own, also over
-        several machines; their connections are not encrypted.
+        several machines; their connections are not encrypted. Default: "nccl" where each rank has a GPU, "gloo" where
+        they have parts of one, else "shared".
     **others
         As of `Trainer`.
 
     Raises
     ------
     ValueError
-        There is no such backend.
+        There is no such backend, or it is "nccl" and not each rank has a GPU.
     """
 
+    backend: Backend = "shared"
     modules: tuple[str, ...] = (*Trainer.modules, *MODULES, "cellmesh.train.torch")
 
     def __init__(
-        self, train_loop_per_worker: Callable[..., Any], *, backend: Backend = "shared", **others: Any
+        self, train_loop_per_worker: Callable[..., Any], *, backend: Backend | None = None, **others: Any
     ) -> None:
-        if backend not in BACKENDS:
+        if backend is not None and backend not in BACKENDS:
             raise ValueError(f"backend={backend!r}: it is one of {', '.join(map(repr, BACKENDS))}")
-        self.backend: Backend = backend
-        self.shares_memory: bool = backend == "shared"
+        self._backend: Backend | None = backend
         super().__init__(train_loop_per_worker, **others)
+
+    def choose_backend(self, n_gpus: float) -> None:
+        """The one that was asked for, or the fastest that the ranks can have."""
+        if self._backend == "nccl" and n_gpus < 1:
+            raise ValueError("backend='nccl' is between GPUs, one for each rank: resources={'gpu': 1}, or use_gpu=True")
+        fastest: Backend = "nccl" if n_gpus >= 1 else "gloo" if n_gpus else "shared"
+        self.backend = self._backend or fastest
+        self.shares_memory: bool = self.backend == "shared"
 
     def setup(self) -> Callable[[RankInfo], AbstractContextManager[None]]:
         """torch's process group around the function."""
@@ -66,8 +76,8 @@ class TorchTrainer(Trainer):
 
 
 def get_device() -> torch.device:
-    """The device of this rank: its GPU if it has one, else the processor."""
-    return torch.device("cuda" if torch.cuda.is_available() and dist.get_backend() == "nccl" else "cpu")
+    """The device of this rank: its first GPU if it has one and the backend takes it, else the processor."""
+    return torch.device("cpu" if dist.get_backend() == "shared" else gpus.device())
 
 
 def prepare_model(

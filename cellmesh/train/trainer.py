@@ -128,11 +128,15 @@ class Trainer:
         self.if_exists: Literal["error", "replace", "resume"] = if_exists
         self.datasets: dict[str, Any] = dict(datasets or {})
         self.resume_from_checkpoint: Any = resume_from_checkpoint
+        self.choose_backend(bundle_of(self.scaling_config).get("GPU", 0))
         if self.shares_memory and self.scaling_config.num_workers > MAX_RANKS:
             raise ValueError(
                 f"num_workers={self.scaling_config.num_workers}: a group in shared memory has at most {MAX_RANKS}; "
                 "others take backend='gloo'"
             )
+
+    def choose_backend(self, n_gpus: float) -> None:
+        """What follows from the GPUs that each rank has: for subclasses."""
 
     def setup(self) -> Callable[[RankInfo], AbstractContextManager[None]] | None:
         """What is around the function on each rank: for subclasses."""

@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...api import get_gpu_ids, get_runtime_context
+from ...api import get_runtime_context
+from ...environment import gpus
 from ...groups.inside import current_group
 from ...train.layout import Member
 from ..cells.task import CellCode, run_in
@@ -41,7 +42,7 @@ class Rank(Member):
             "rank": group.rank,
             "world_size": group.size,
             "local_rank": int(environment["LOCAL_RANK"]),
-            "device": "cuda" if get_gpu_ids() else "cpu",
+            "device": gpus.device(),
             "barrier": group.barrier,
         }
 

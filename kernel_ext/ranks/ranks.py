@@ -223,7 +223,7 @@ class Ranks:
 def _check_backend(options: argparse.Namespace) -> None:
     if find_spec("torch") is None:
         raise CellError(f"--backend {options.backend} begins torch's process group: pip install 'cellmesh[train]'")
-    if options.backend == "nccl" and not options.num_gpus:
+    if options.backend == "nccl" and (options.num_gpus or 0) < 1:
         raise CellError("--backend nccl is between GPUs, one for each rank: %ranks 2 --backend nccl --gpus 1")
 
 

@@ -166,7 +166,7 @@ PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" \\
 CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it needs a Redis of its own
 
 # What stands on the public API alone, or in a kernel.
-ABOVE = "tests/compat tests/engines tests/kernel tests/rl tests/train tests/tune"
+ABOVE = "tests/compat tests/engines tests/gpu tests/kernel tests/rl tests/train tests/tune"
 # What needs a session, or less. Of the project's own tests most are among the static checks.
 BELOW = "tests/objstore tests/project/test_packaging.py tests/runtime tests/scheduler tests/typing tests/unit"
 

@@ -1,11 +1,13 @@
 """Whether algorithms learn CartPole, over five seeds that were fixed before: nightly. All are reported; four of five
 must reach the goal within the steps.
 
-python tests/rl/test_learning_curves.py        # prints the table
+python tests/rl/test_learning_curves.py              # prints the table
+python tests/rl/test_learning_curves.py PPO 11       # the points of one curve, as JSON
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -27,23 +29,25 @@ CURVES: dict[str, tuple[dict[str, Any], float, int]] = {  # options, goal, most 
 }
 
 
-def curve(name: str, seed: int) -> tuple[float, int, float]:
-    """The last mean return, after how many steps, and in how many seconds."""
+def curve(name: str, seed: int) -> list[tuple[int, float, float]]:
+    """After how many steps, and seconds, which mean return, in each iteration."""
     options, goal, most = CURVES[name]
     began = perf_counter()
     algorithm = getattr(rl, name)("CartPole-v1", seed=seed, **options)
     try:
-        *_, last = algorithm.train(until={"episode_return_mean": goal, "timesteps_total": most})
+        return [
+            (int(result["timesteps_total"]), perf_counter() - began, result["episode_return_mean"])
+            for result in algorithm.train(until={"episode_return_mean": goal, "timesteps_total": most})
+        ]
     finally:
         algorithm.close()
-    return last["episode_return_mean"], int(last["timesteps_total"]), perf_counter() - began
 
 
 def table(name: str) -> Iterator[tuple[int, float, int, float]]:
     for seed in SEEDS:
-        found = seed, *curve(name, seed)
-        print("{}: seed {}, mean return {:.0f} after {:,} steps in {:.1f} s".format(name, *found), flush=True)
-        yield found
+        steps, seconds, value = curve(name, seed)[-1]
+        print(f"{name}: seed {seed}, mean return {value:.0f} after {steps:,} steps in {seconds:.1f} s", flush=True)
+        yield seed, value, steps, seconds
 
 
 @pytest.mark.slow
@@ -58,7 +62,10 @@ def test_four_of_five_seeds_learn(session: None, name: str) -> None:
 
 if __name__ == "__main__":
     cellmesh.init(num_cpus=2)
-    for one in sys.argv[1:] or CURVES:
-        list(table(one))
-        print(f"load {os.getloadavg()[0]:.1f}")
+    if sys.argv[2:]:
+        print(json.dumps(curve(sys.argv[1], int(sys.argv[2]))))
+    else:
+        for one in sys.argv[1:] or CURVES:
+            list(table(one))
+            print(f"load {os.getloadavg()[0]:.1f}")
     cellmesh.shutdown()

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from cellmesh import train
-from cellmesh.train.layout import Place, variables
+from cellmesh.environment import gpus
+from cellmesh.train.layout import Member, Place, variables
 from cellmesh.train.tensorflow import tf_config
 
 
@@ -52,3 +53,24 @@ def test_the_variables_of_ranks_on_several_machines() -> None:
         "TORCHELASTIC_RUN_ID": "run",
     }
     assert [one["LOCAL_RANK"] for one in found] == ["0", "0", "1", "1"]
+
+
+def test_ranks_on_one_machine_see_the_gpus_of_all_of_them() -> None:
+    on = [
+        Place("a", "", 7, ("3",)),
+        Place("b", "", 8, ("GPU-1", "GPU-2")),
+        Place("a", "", 9, ("1",)),
+        Place("a", "", 9, ("1",)),
+    ]
+    found = [one["CUDA_VISIBLE_DEVICES"] for one in variables(on, 0, "run")]
+    assert found == ["3,1", "GPU-1,GPU-2", "3,1", "3,1"]
+
+
+def test_which_of_the_gpus_that_a_rank_sees_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpus.device() == "cpu"
+    monkeypatch.setattr(gpus, "ids", ["2"])
+    Member().prepare({"CUDA_VISIBLE_DEVICES": "1,2"})
+    assert gpus.device() == "cuda:1"
+    Member().prepare({"CUDA_VISIBLE_DEVICES": "0,1"})  # it was started again, with another GPU
+    assert (os.environ["CUDA_VISIBLE_DEVICES"], gpus.device()) == ("2", "cuda:0")

@@ -199,6 +199,8 @@ def test_accelerate_runs_unchanged() -> None:
     ("call", "kind", "words"),
     [
         (lambda: train.TorchTrainer(loop, backend="mpi"), ValueError, "backend='mpi': it is one of 'shared', 'gloo'"),
+        (lambda: train.TorchTrainer(loop, backend="nccl"), ValueError, "'nccl' is between GPUs, one for each rank"),
+        (lambda: train.TorchTrainer(loop, backend="nccl", resources={"gpu": 0.5}), ValueError, "one for each rank"),
         (lambda: train.torch.prepare_model(network(), parallel_strategy="x"), ValueError, "parallel_strategy='x'"),
     ],
 )
@@ -206,6 +208,13 @@ def test_bad_input(call: Callable[[], Any], kind: type[Exception], words: str) -
     with pytest.raises(kind) as told:
         call()
     assert words in str(told.value)
+
+
+@pytest.mark.parametrize(("gpus", "backend"), [(0, "shared"), (0.5, "gloo"), (1, "nccl"), (2, "nccl")])
+def test_the_backend_follows_from_the_gpus(gpus: float, backend: str) -> None:
+    trainer = train.TorchTrainer(loop, resources={"cpu": 1, "gpu": gpus})
+    assert (trainer.backend, trainer.shares_memory) == (backend, backend == "shared")
+    assert train.TorchTrainer(loop, resources={"cpu": 1, "gpu": gpus}, backend="gloo").backend == "gloo"
 
 
 def test_a_loader_that_cannot_be_divided() -> None:

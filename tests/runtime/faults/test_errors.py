@@ -262,6 +262,21 @@ def test_an_argument_that_cannot_be_unpickled_is_named(cm: ModuleType, filler: b
         ), said
 
 
+def test_a_tensor_of_a_gpu_that_a_task_without_one_is_given(cm: ModuleType) -> None:
+    """With what torch says (tests/gpu has the real tensor)."""
+
+    def load() -> None:
+        raise RuntimeError("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.")
+
+    class OnGpu:
+        def __reduce__(self):
+            return load, ()
+
+    with pytest.raises(RuntimeError, match="num_gpus=1 reserves one") as raised:
+        cm.get(add.remote(1, OnGpu()), timeout=20)
+    assert "The argument 'b' of the task 'add' could not be unpickled." in str(raised.value)
+
+
 def test_an_argument_that_ends_the_process_when_it_is_unpickled_is_named(cm: ModuleType) -> None:
     class Leaves:
         def __reduce__(self):

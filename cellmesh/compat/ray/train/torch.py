@@ -19,8 +19,8 @@ __all__ = ["TorchConfig", "TorchTrainer", "get_device", "get_devices", "prepare_
 
 @dataclass
 class TorchConfig:
-    """Which backend; "shared", over shared memory, unless one is named. `init_method` and `timeout_s` are accepted
-    without effect: ranks find each other, and one that has died is noticed at once.
+    """Which backend; without a name "nccl" with GPUs, "shared", over shared memory, without. `init_method` and
+    `timeout_s` are accepted without effect: ranks find each other, and one that has died is noticed at once.
     """
 
     backend: str | None = None
@@ -37,7 +37,7 @@ class TorchTrainer(DataParallelTrainer):
         super().__init__(train_loop_per_worker, backend_config=torch_config or TorchConfig(), **others)
 
     def _ours(self, loop: Callable[..., Any], **options: Any) -> _Trainer:
-        return _TorchTrainer(loop, backend=self._backend_config.backend or "shared", **options)
+        return _TorchTrainer(loop, backend=self._backend_config.backend, **options)
 
 
 def get_devices() -> list[Any]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +10,12 @@ import pytest
 
 import cellmesh
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/shared-memory.md"
+pytestmark = [
+    pytest.mark.may_keep("threads", "of the session, which this module shares, and of CUDA"),
+    pytest.mark.may_keep("descriptors", "of CUDA, which a process opens once"),
+]
+PAGE = Path(__file__).resolve().parents[2] / "docs/shared-memory.md"
 (RECIPE,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(), re.S)
-
-
-@pytest.fixture
-def torch() -> Any:
-    """torch, on a machine with a GPU."""
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PINNED MEMORY IS NOT TESTED: this machine has no CUDA device for it, nor torch")
-    found: Any = importlib.import_module("torch")
-    if not found.cuda.is_available():
-        pytest.skip("PINNED MEMORY IS NOT TESTED: torch sees no CUDA device on this machine")
-    return found
-
-
-@pytest.fixture
-def session() -> Iterator[None]:
-    cellmesh.init(num_cpus=1, object_store_memory=256 << 20)
-    yield
-    cellmesh.shutdown()
 
 
 def test_the_recipe_is_a_program() -> None:
