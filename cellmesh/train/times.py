@@ -99,9 +99,9 @@ class RankTimes:
     """
 
     def __init__(self, times: CollectiveTimes, rank: int) -> None:
-        self.watched: memoryview = memoryview(times.watched)
-        self._records = memoryview(times.records[rank].view(np.uint8).reshape(-1))
-        self._begun = memoryview(times.begun[rank : rank + 1])
+        self.watched: memoryview = times.watched.data
+        self._records = times.records[rank].view(np.uint8).reshape(-1).data
+        self._begun = times.begun[rank : rank + 1].data
         self._at = self._n = self._calls = 0
         self._began = self._entered = self._inside = self._longest = 0.0
         self._what = self._longest_what = b""
