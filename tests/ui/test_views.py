@@ -312,3 +312,22 @@ def test_everything_can_be_heard_and_reached_by_keyboard(lab: Lab, panel: Panel)
         "Enter leads to what can be done"
     )
     lab.page.keyboard.press("Escape")
+
+
+def test_a_group_has_a_lane_for_each_rank_one_box_and_its_members_together(lab: Lab, panel: Panel) -> None:
+    start(
+        lab,
+        "class Trainer:\n    def step(self): cm.current_group().barrier()\n"
+        "workers = cm.group(Trainer, 3)\ncm.get(workers.step.remote())",
+    )
+    lab.run_cell(1)
+    assert not lab.errors_of(1), lab.output(1)
+    members = panel.root.locator(".cm-members")
+    expect(members).to_contain_text("Trainer · 3 members", timeout=PATIENCE_MS)
+    assert members.locator(".cm-actor-name").all_inner_texts() == ["rank 0", "rank 1", "rank 2"]
+    panel.root.get_by_role("tab", name="Timeline").click()
+    wait_until(lambda: panel.colours_drawn() > 5, what="lanes with bars")
+    with lab.page.expect_download() as saved:
+        panel.root.get_by_role("button", name="Save SVG").click()
+    lanes = re.findall(r">(rank \d · \w+)<", saved.value.path().read_text())
+    assert lanes == [f"rank {rank} · Trainer" for rank in range(3)]

@@ -176,7 +176,7 @@ function drawGroup(pen: Pen, scene: Scene, group: Group): void {
   pen.textAlign = 'left';
   pen.fillStyle = theme.text;
   pen.font = `600 14px ${theme.font}`;
-  const name = graph.nameOf(group.kind, group.fn);
+  const name = graph.groupName(group);
   pen.fillText(shortName(pen, name, room), left, y + 27);
   drawWaffle(pen, scene, group, x + PADDING, y + height - PADDING - WAFFLE_HEIGHT, width - 2 * PADDING);
 }

@@ -277,7 +277,8 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.font = `500 11px ${theme.font}`;
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
-    pen.fillStyle = isRunning || isHollow(scene, bar.row) ? theme.text : theme.inverse;
+    const isPale = isRunning || isHollow(scene, bar.row) || isLabelPale(bar, call - NAMES_PX);
+    pen.fillStyle = isPale ? theme.text : theme.inverse;
     pen.fillText(ellipsis(pen, graph.name(bar.row), right - call - 12), call + 6, y + height / 2 + 0.5);
   }
   if (bar.row === selected || bar.row === hovered) {
@@ -286,6 +287,14 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.strokeRect(left - 1, y - 1, right - left + 1, height + 2);
   }
   pen.globalAlpha = 1;
+}
+
+/** Whether what lies under a bar's name, from x on, is mostly time in collectives. */
+function isLabelPale({ collectives }: Bar, x: number): boolean {
+  const covered = collectives.map(
+    ({ x0, x1, share }) => share * Math.max(0, Math.min(x1, x + 2 * LABEL_PX) - Math.max(x0, x))
+  );
+  return covered.reduce((sum, each) => sum + each, 0) > LABEL_PX;
 }
 
 /** Draws the time in collectives paler, the more so the more of it was. */

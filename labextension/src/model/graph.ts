@@ -21,7 +21,7 @@ import {
   UNKNOWN,
   type WorkerLabel
 } from '../protocol/messages';
-import { Groups } from './groups';
+import { type Group, Groups } from './groups';
 import { Rates } from './rates';
 import { Rows } from './rows';
 
@@ -129,6 +129,11 @@ export class TaskGraph extends Rows {
 
   name(row: number): string {
     return this.nameOf(this.kind[row]!, this.fn[row]!);
+  }
+
+  /** The name of what a group of rows is. */
+  groupName({ kind, fn, members }: Group): string {
+    return members ? members.split('\0')[0]! : this.nameOf(kind, fn);
   }
 
   /** The name of a task or an object. */

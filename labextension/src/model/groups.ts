@@ -85,7 +85,9 @@ export class Group {
     readonly kind: Kind,
     readonly firstRow: number,
     /** The machine, if each group is of one machine. */
-    readonly node: number
+    readonly node: number,
+    /** Of members of a group of actors: what they run, without a rank; '' for others. */
+    readonly members: string
   ) {}
 
   get ended(): number {
@@ -104,8 +106,8 @@ export interface GroupEdge {
   n: number;
 }
 
-function keyOf({ cell, fn, kind, node }: Pick<Group, 'cell' | 'fn' | 'kind' | 'node'>): string {
-  return `${cell}:${fn}:${kind}:${node}`;
+function keyOf({ cell, fn, kind, node, members }: Pick<Group, 'cell' | 'fn' | 'kind' | 'node' | 'members'>): string {
+  return `${cell}:${members || fn}:${kind}:${node}`;
 }
 
 /** All groups, in order of appearance. */
@@ -116,11 +118,11 @@ export class Groups {
   private readonly edgeByKey = new Map<string, GroupEdge>();
 
   /** The group of such a row, made on demand. */
-  find(fn: number, cell: number, kind: Kind, node: number, row: number): Group {
-    const key = keyOf({ cell, fn, kind, node });
+  find(fn: number, cell: number, kind: Kind, node: number, row: number, members: string): Group {
+    const key = keyOf({ cell, fn, kind, node, members });
     let group = this.byKey.get(key);
     if (!group) {
-      group = new Group(this.list.length, fn, cell, kind, row, node);
+      group = new Group(this.list.length, fn, cell, kind, row, node, members);
       this.byKey.set(key, group);
       this.list.push(group);
     }

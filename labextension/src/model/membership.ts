@@ -33,8 +33,20 @@ function groupOf(graph: TaskGraph, row: number): Group {
     graph.cell[row]!,
     graph.kind[row] as Kind,
     graph.byMachine ? graph.nodeOf(row) : NONE,
-    row
+    row,
+    membersOf(graph, row)
   );
+}
+
+/** A call of each member of a group is one thing: "Trainer[2].step" is a part of "Trainer.step". '' for other rows. */
+function membersOf(graph: TaskGraph, row: number): string {
+  const actor = graph.actors.get(graph.actor[row]! - 1);
+  if (!actor?.group) {
+    return '';
+  }
+  const name = graph.name(row);
+  // A cell of ranks is called by the rank alone.
+  return `${name === `rank ${actor.rank}` ? 'ranks' : name.replace(`[${actor.rank}]`, '')}\0${actor.group}`;
 }
 
 export function enterGroup(graph: TaskGraph, row: number): void {

@@ -8,12 +8,15 @@ import { integer } from '../i18n/format';
 import { actorInWords } from '../i18n/states';
 import { __, _n } from '../i18n/translate';
 import type { TaskGraph } from '../model/graph';
+import { groupsOf } from '../model/views/ranks';
 import type { ActorLabel } from '../protocol/messages';
 import type { PanelState } from './shared/state';
 import { watch } from './shared/watch';
 
 /** More are counted, not listed. */
 const N_ACTORS_MAX = 200;
+/** A group of more members is folded up at first. */
+const N_MEMBERS_OPEN = 8;
 
 const LIGHT = makeTheme(() => '', false);
 const DARK = makeTheme(() => '', true);
@@ -34,18 +37,44 @@ export function Actors({ state, graph }: { state: PanelState; graph: TaskGraph }
         {_n('%2 actor', '%2 actors', actors.length)}
         {nAlive !== actors.length && <span class="cm-soft"> · {__('%1 alive', integer(nAlive))}</span>}
       </summary>
-      <List actors={present} state={state} graph={graph} />
+      <Members actors={present} state={state} graph={graph} />
       {ended.length > 0 && (
         <details class="cm-ended">
           <summary>{__('%1 ended', integer(ended.length))}</summary>
-          <List actors={ended} state={state} graph={graph} />
+          <Members actors={ended} state={state} graph={graph} />
         </details>
       )}
     </details>
   );
 }
 
-function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state: PanelState; graph: TaskGraph }) {
+/** Actors, and groups of them with their members inside, in rank order. */
+function Members({ actors, state, graph }: ListProps) {
+  return (
+    <>
+      <List actors={actors.filter(([, { group }]) => !group)} state={state} graph={graph} />
+      {groupsOf(actors).map(([group, members]) => (
+        <details key={group} class="cm-members" open={members.length <= N_MEMBERS_OPEN}>
+          <summary>
+            {members[0]![1].cls} · {_n('%2 member', '%2 members', members.length)}
+          </summary>
+          <List actors={members} state={state} graph={graph} />
+        </details>
+      ))}
+    </>
+  );
+}
+
+interface ListProps {
+  actors: [number, ActorLabel][];
+  state: PanelState;
+  graph: TaskGraph;
+}
+
+function List({ actors, state, graph }: ListProps) {
+  if (!actors.length) {
+    return null;
+  }
   return (
     <>
       <ul>
@@ -65,8 +94,8 @@ function List({ actors, state, graph }: { actors: [number, ActorLabel][]; state:
                   style={{ '--cm-hue-light': actorColour(LIGHT, index), '--cm-hue-dark': actorColour(DARK, index) }}
                 />
                 <span class="cm-actor-name">
-                  {actor.name || actor.cls}
-                  {actor.name && <span class="cm-soft"> {actor.cls}</span>}
+                  {actor.group ? __('rank %1', actor.rank) : actor.name || actor.cls}
+                  {actor.name && !actor.group && <span class="cm-soft"> {actor.cls}</span>}
                 </span>
                 <span class="cm-soft">{actor.pid ? __('pid %1', actor.pid) : ''}</span>
                 <span class="cm-soft">{calls ? _n('%2 call', '%2 calls', calls.n) : ''}</span>

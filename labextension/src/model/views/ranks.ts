@@ -3,12 +3,25 @@
 
 import { duration } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
-import type { Collective } from '../../protocol/messages';
+import type { ActorLabel, Collective } from '../../protocol/messages';
 import type { TaskGraph } from '../graph';
 
 /** Who is in collectives for less than the next one, by this share of its time and this long, is waited for. */
 const SLOWER_SHARE = 0.1;
 const SLOWER_S = 0.005;
+
+/** The groups that some actors are members of, each with its members in rank order. */
+export function groupsOf(actors: readonly [number, ActorLabel][]): [string, [number, ActorLabel][]][] {
+  const found = new Map<string, [number, ActorLabel][]>();
+  for (const each of actors) {
+    const { group } = each[1];
+    if (group) {
+      found.set(group, [...(found.get(group) ?? []), each]);
+    }
+  }
+  found.forEach(members => members.sort(([, a], [, b]) => a.rank - b.rank));
+  return [...found];
+}
 
 /** The collectives of each worker, in the order of time. */
 export function collectivesOf({ collectives }: TaskGraph): Map<number, Collective[]> {

@@ -103,8 +103,14 @@ function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[
       const actor = graph.actors.get(actorOf[worker]!);
       const rank = actor?.group ? actor.rank : NONE;
       const title =
-        rank !== NONE ? __('rank %1', rank) : actor ? actor.name || actor.cls : pid ? __('worker') : __('under way');
-      const process =
+        rank !== NONE
+          ? `${__('rank %1', rank)} · ${actor!.cls}`
+          : actor
+            ? actor.name || actor.cls
+            : pid
+              ? __('worker')
+              : __('under way');
+      const detail =
         state === 'dead'
           ? __('%1, ended', pid)
           : state === 'blocked'
@@ -112,7 +118,6 @@ function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[
             : pid
               ? String(pid)
               : __('sent, not begun');
-      const detail = rank === NONE ? process : `${actor!.cls} ${process}`;
       return { worker, node, title, detail, group: actor?.group ?? '', rank };
     });
   const firstOf = new Map<string, number>();

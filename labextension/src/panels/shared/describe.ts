@@ -87,10 +87,7 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
   const group = graph.groups.list[index]!;
   const cell = graph.cells.get(group.cell)?.label;
   if (group.kind === Kind.object) {
-    return [
-      graph.nameOf(group.kind, group.fn),
-      [cell, nObjects(group.n), size(group.bytes)].filter(Boolean).join('  ·  ')
-    ];
+    return [graph.groupName(group), [cell, nObjects(group.n), size(group.bytes)].filter(Boolean).join('  ·  ')];
   }
   const states = [
     State.running,
@@ -110,7 +107,7 @@ export function describeGroup(graph: TaskGraph, index: number): string[] {
     ]);
   const mean = duration(group.meanSeconds);
   return [
-    graph.functionName(group.fn),
+    graph.groupName(group),
     [
       cell,
       tasksInWords(group.n),

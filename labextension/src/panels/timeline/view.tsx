@@ -8,6 +8,7 @@ import { bind } from '../shared/bind';
 import { Glyph } from '../shared/icons';
 import { Marked } from '../shared/marked';
 import type { ViewProps } from '../shared/state';
+import { watch } from '../shared/watch';
 import { TimelineCanvas } from './canvas';
 
 /** Download a file. */
@@ -24,6 +25,7 @@ export function Timeline({ state, graph, options }: ViewProps) {
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<TimelineCanvas | null>(null);
   const brush = state.brush.value;
+  watch(state.tick); // what the key has to explain
   useEffect(() => {
     const choose = (row: number) => state.choose(row === NONE ? null : { kind: 'task', index: row });
     const view = new TimelineCanvas(

@@ -5,7 +5,7 @@ import { drawTimeline } from '../../../draw/timeline';
 import { apply } from '../../../model/apply';
 import { TaskGraph } from '../../../model/graph';
 import { Moments } from '../../../model/history';
-import { collectiveInWords, collectivesOf, rankStory, slowest } from '../../../model/views/ranks';
+import { collectiveInWords, collectivesOf, groupsOf, rankStory, slowest } from '../../../model/views/ranks';
 import { arrange } from '../../../model/views/timeline';
 import { type ActorLabel, type Collective, Kind, N_COLLECTIVES_MAX, State } from '../../../protocol/messages';
 import { message, workerLabel } from '../../helpers';
@@ -53,9 +53,48 @@ test('members of a group have a lane each, one below the other in rank order, wh
   const { lanes } = arrange(ranks([]), WIDE, 500, 5);
   expect(lanes.map(({ worker, title, detail }) => [worker, title, detail])).toEqual([
     [0, 'worker', '20'],
-    [3, 'rank 0', 'Rank 23'],
-    [1, 'rank 1', 'Rank 21'],
-    [2, 'rank 2', 'Rank 22']
+    [3, 'rank 0 · Rank', '23'],
+    [1, 'rank 1 · Rank', '21'],
+    [2, 'rank 2 · Rank', '22']
+  ]);
+});
+
+test('a call of all members is one box, named without a rank, and so are the members', () => {
+  const graph = new TaskGraph();
+  const names = ['Trainer[0].step', 'Trainer[1].step', 'rank 0', 'rank 1', 'Trainer', 'Trainer[1].step'];
+  const actors = [0, 1, 0, 1, 0, -1];
+  apply(
+    graph,
+    message('snapshot', {
+      rows: names.map((_, row) => ({ fn: row + 1, actor: actors[row]!, kind: Kind.actor_call })),
+      header: {
+        functions: names.map((name, i) => [i + 1, name]),
+        actors: [
+          [0, member(0)],
+          [1, member(1)]
+        ]
+      }
+    }),
+    0
+  );
+  expect(graph.groups.list.map(group => [graph.groupName(group), group.n])).toEqual([
+    ['Trainer.step', 2],
+    ['ranks', 2],
+    ['Trainer', 1],
+    ['Trainer[1].step', 1] // of no group: a name that only looks like it
+  ]);
+});
+
+test('the members of each group stand together, in rank order', () => {
+  const list: [number, ActorLabel][] = [
+    [4, member(1)],
+    [5, { ...member(0), group: '', rank: -1 }],
+    [6, member(0, 'h')],
+    [7, member(0)]
+  ];
+  expect(groupsOf(list).map(([group, members]) => [group, members.map(([index]) => index)])).toEqual([
+    ['g', [7, 4]],
+    ['h', [6]]
   ]);
 });
 
