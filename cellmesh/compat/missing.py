@@ -95,6 +95,11 @@ HINTS = {
     ),
     "UserCallback": "callbacks of ray.tune: RunConfig(callbacks=[...])",
     "MLflowLoggerCallback": "a callback of ray.tune that logs what is reported: RunConfig(callbacks=[...])",
+    **dict.fromkeys(
+        ("PreemptionError", "PreemptionInfo"), "a rank whose machine goes is a failure: FailureConfig(max_failures=)"
+    ),
+    "NCCLHangError": "cellmesh.train.RankDiedError, RankFailedError or CollectiveMismatchError, which name the ranks",
+    "LoggingConfig": "logging.getLogger(...).setLevel(...) in the notebook or program holds in all workers",
     "get_preemption_info": "a rank whose machine goes is a failure: FailureConfig(max_failures=)",
     # RLlib
     **dict.fromkeys(("APPO", "APPOConfig", "appo"), "PPOConfig, whose environments processes step; or A3CConfig"),

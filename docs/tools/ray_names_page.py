@@ -130,6 +130,20 @@ ADAPTED |= {
 # RLlib
 _OPTIONS = "options without a counterpart are a ValueError that says what there is"
 ADAPTED |= {
+    "ray.train.Checkpoint": "of this machine; a single value too: `report(..., checkpoint={...})`",
+    "ray.train.CheckpointConfig": "`num_to_keep` are the latest ones, and the best one beside them",
+    "ray.train.FailureConfig": "`max_failures`; of preemption and the controller only Ray's defaults are taken",
+    "ray.train.Result": "`metrics_dataframe` has what is a number; a function's value is not kept: report it",
+    "ray.train.RunConfig": "callbacks are those of ray.tune; no `worker_runtime_env`, no `logging_config`",
+    "ray.train.ScalingConfig": "a fixed number of workers, without `label_selector`, `accelerator_type` and TPUs",
+    "ray.train.SyncConfig": _NO_EFFECT + "an experiment lies on one machine, and checkpoints go there",
+    "ray.train.TrainContext": "without metadata",
+    "ray.train.TrainingFailedError": "is cellmesh.train.TrainingFailedError: `rank`, `result`, and the cause",
+    "ray.train.report": "`checkpoint_dir_name` has no effect; uploads in the background and validation are refused",
+    "ray.train.torch.TorchConfig": 'without a backend "shared", over shared memory, or "nccl" with GPUs',
+    "ray.train.torch.TorchTrainer": "no `metadata`, `dataset_config` and `validation_config`; restored by its name",
+    "ray.train.torch.get_devices": "one",
+    "ray.train.torch.prepare_data_loader": "`auto_transfer` has no effect",
     "ray.rllib.algorithms.Algorithm": "`algo.algorithm` is the algorithm of cellmesh.rl; one policy for one agent",
     "ray.rllib.algorithms.AlgorithmConfig": _OPTIONS,
     "ray.rllib.algorithms.DQN": "is cellmesh.rl.DQN",
@@ -177,6 +191,7 @@ LACKING = {
 _DECIDES = "schedulers are pure, with other methods: `cellmesh.tune.Scheduler`"
 _SEARCHES = "asked by the controller alone: `cellmesh.tune.Search`; one of your own is a `Searcher`"
 _SHOWS = "never called: what is shown is ours"
+_GIVEN = "ScalingConfig has what it is given"
 _SPEC = "an Experiment is its `name` and its `spec`"
 LACKING |= {
     **dict.fromkeys(
@@ -205,6 +220,16 @@ LACKING |= {
     **dict.fromkeys(("VALID_HPARAMS", "VALID_NP_HPARAMS", "update_config"), _OWN_WORKS),
     **dict.fromkeys(("filesystem", "get_storage"), "experiments and checkpoints are folders of this machine"),
     **dict.fromkeys(("get_auto_filled_metrics", "get_current_ip_pid", "train_buffered"), _OWN_WORKS),
+    **dict.fromkeys(
+        "additional_resources_per_worker as_placement_group_factory elasticity_enabled from_placement_group_factory "
+        "max_workers min_workers num_cpus_per_worker num_gpus_per_worker num_tpus_per_worker total_resources".split(),
+        _GIVEN,
+    ),
+    **dict.fromkeys("backend_cls framework storage_context train_func_context".split(), _OWN_WORKS),
+    "can_restore": "a training goes on by its name: `if_exists='resume'`",
+    "get_metadata": "a checkpoint has what is put into its folder",
+    "get_trial_resources": "the reserved resources are those of ScalingConfig",
+    "return_value": "report what the function has found",
     "export_model": "write what you export into a checkpoint",
     "has_plateaued": "`stop_all()`",
     "is_valid_function": "`callable(function)`",

@@ -2,12 +2,13 @@
 and the tests; and tests/compat/rllib_options.json: the options of RLlib's configurations.
 
     python docs/tools/record_ray_names.py            # in an environment where `import ray` is Ray itself
+    python docs/tools/record_ray_names.py train      # in one with fsspec, pyarrow, pydantic and torch, too
     python docs/tools/record_ray_names.py rllib      # in one with gymnasium, dm-tree, lz4, ormsgpack and scipy, too
 
 Public is what a module lists in `__all__`, and, without an underscore before it, what it defines itself: its functions,
 classes and submodules, not what it has imported from elsewhere. Of classes the public members are recorded too. Of
-Tune, whose modules are many, it is what `__all__` lists; of RLlib, whose classes have hundreds of members, these names
-alone.
+Tune and Train, whose modules are many, it is what `__all__` lists; of RLlib, whose classes have hundreds of members,
+these names alone.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ LISTED = (
     "ray.tune.logger",
 )
 
+OF_TRAIN = ("ray.train", "ray.train.torch")
 OF_RLLIB = ("ray.rllib", "ray.rllib.algorithms")
 OPTIONS = FILE.with_name("rllib_options.json")
 METHODS = (
@@ -46,8 +48,9 @@ def main() -> None:
         record_rllib()
         return
     kept = json.loads(FILE.read_text())["modules"] if FILE.exists() else {}
-    found = {module: names_of(importlib.import_module(module)) for module in (*MODULES, *LISTED)}
-    found |= {module: names for module, names in kept.items() if module in OF_RLLIB}
+    modules = OF_TRAIN if sys.argv[1:] == ["train"] else (*MODULES, *LISTED)
+    found = {module: names_of(importlib.import_module(module)) for module in modules}
+    found = {module: found.get(module, kept.get(module)) for module in (*MODULES, *LISTED, *OF_TRAIN, *OF_RLLIB)}
     FILE.write_text(json.dumps({"version": ray.__version__, "modules": found}, indent=1) + "\n")
 
 
@@ -85,7 +88,7 @@ def plain(value: Any) -> Any:
 def names_of(module: ModuleType) -> dict[str, Any]:
     """What is recorded of the names of a module."""
     listed = set(getattr(module, "__all__", ()))
-    own = set() if module.__name__ in LISTED else {name for name in dir(module) if is_own(module, name)}
+    own = set() if module.__name__ in (*LISTED, *OF_TRAIN) else {name for name in dir(module) if is_own(module, name)}
     return {name: look(module, name) for name in sorted(listed | own)}
 
 

@@ -82,6 +82,24 @@ def test_a_function_without_arguments_and_one_that_fails(store: str) -> None:
         trainer.fit()
 
 
+def test_callbacks_of_tune_hear_a_training(store: str) -> None:
+    class Diary(tune.Callback):
+        def __init__(self) -> None:
+            self.said: list[Any] = []
+
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+            self.said.append(result["x"])
+
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            self.said.append("complete")
+
+    diary = Diary()
+    loop, scaling = lambda: [train.report({"x": x}) for x in range(3)], train.ScalingConfig(num_workers=2)
+    config = run_config(store, callbacks=[diary], failure_config=train.FailureConfig(controller_failure_limit=-1))
+    trainers.DataParallelTrainer(loop, scaling_config=scaling, run_config=config).fit()
+    assert diary.said == [0, 1, 2, "complete"]
+
+
 def test_in_a_tuner(store: str) -> None:
     def loop(config: dict[str, Any]) -> None:
         train.report({"x": config["x"]})
@@ -106,6 +124,20 @@ def test_in_a_tuner(store: str) -> None:
         (lambda: train.report({}, delete_local_checkpoint_after_upload=True), "delete it when report has returned"),
         (lambda: train.get_all_reported_checkpoints, "get_checkpoint in the function; afterwards result.checkpoint"),
         (lambda: train.UserCallback, "RunConfig(callbacks=[...])"),
+        (
+            lambda: train.FailureConfig(controller_failure_limit=3),
+            "has no counterpart: cellmesh.train's name=",
+        ),
+        (
+            lambda: train.FailureConfig(max_preemption_failures=2),
+            "failures=2) has no counterpart: a rank whose",
+        ),
+        (lambda: train.FailureConfig(relax_collectives_on_preemption=True), "a rank whose machine goes is a failure"),
+        (lambda: train.FailureConfig(preemption_grace_s=5.0), "the others end with the first rank that fails"),
+        (lambda: train.RunConfig(worker_runtime_env={"pip": ["a"]}), "ray.init(runtime_env=...) holds in all workers"),
+        (lambda: train.RunConfig(logging_config=1), "logging.getLogger(...).setLevel(...) holds in all workers"),
+        (lambda: trainers.DataParallelTrainer(lambda: None, validation_config=1), "validate result.checkpoint in a"),
+        (lambda: train.NCCLHangError, "CollectiveMismatchError, which name the ranks"),
         (lambda: trainers.DataParallelTrainer(lambda a, b: None), "should take in 0 or 1 arguments, but it accepts 2"),
         (lambda: trainers.DataParallelTrainer(lambda: None, metadata={"a": 1}), "metadata={'a': 1}: has no"),
         (lambda: trainers.DataParallelTrainer.restore("/x/mine"), "name='mine', if_exists='resume'"),

@@ -9,7 +9,7 @@ from typing import Any
 from ....train import Trainer as _Trainer
 from ....train.torch import TorchTrainer as _TorchTrainer
 from ....train.torch import get_device as get_device
-from ....train.torch import prepare_data_loader as prepare_data_loader
+from ....train.torch import prepare_data_loader as _prepare_data_loader
 from ....train.torch import prepare_model as prepare_model
 from ... import missing as _missing
 from .trainers import DataParallelTrainer
@@ -38,6 +38,13 @@ class TorchTrainer(DataParallelTrainer):
 
     def _ours(self, loop: Callable[..., Any], **options: Any) -> _Trainer:
         return _TorchTrainer(loop, backend=self._backend_config.backend, **options)
+
+
+def prepare_data_loader(
+    data_loader: Any, add_dist_sampler: bool = True, move_to_device: bool = True, auto_transfer: bool = False
+) -> Any:
+    """`cellmesh.train.torch.prepare_data_loader`. `auto_transfer` has no effect: a batch moves when it is asked for."""
+    return _prepare_data_loader(data_loader, add_dist_sampler, move_to_device)
 
 
 def get_devices() -> list[Any]:

@@ -21,8 +21,8 @@ from ..tune.tuner import analysis_of, set_aside
 
 @dataclass
 class ScalingConfig:
-    """How many workers, and with what. `trainer_resources` is accepted without effect: what starts the workers takes
-    nothing.
+    """How many workers, and with what. `trainer_resources` and `elastic_resize_monitor_interval_s` are accepted without
+    effect: what starts the workers takes nothing, and their number is fixed.
     """
 
     num_workers: int | tuple[int, int] | None = None
@@ -34,6 +34,7 @@ class ScalingConfig:
     use_tpu: bool = False
     topology: str | None = None
     label_selector: Any = None
+    elastic_resize_monitor_interval_s: float = 60.0
 
     def __post_init__(self) -> None:
         for name, instead in (
@@ -62,7 +63,8 @@ class ScalingConfig:
 class DataParallelTrainer:
     """Runs a function on several workers.
 
-    Parameters are Ray's. `metadata` and `dataset_config` must be left out: there is nothing that they would do.
+    Parameters are Ray's. `metadata`, `dataset_config` and `validation_config` must be left out: there is nothing that
+    they would do.
     """
 
     def __init__(
@@ -77,10 +79,15 @@ class DataParallelTrainer:
         dataset_config: Any = None,
         metadata: Any = None,
         resume_from_checkpoint: Any = None,
+        validation_config: Any = None,
     ) -> None:
-        for name, value in (("dataset_config", dataset_config), ("metadata", metadata)):
+        for name, value, instead in (
+            ("dataset_config", dataset_config, "each dataset is cut into equal parts"),
+            ("metadata", metadata, "a checkpoint has what is put into its folder"),
+            ("validation_config", validation_config, "report the metric, or validate result.checkpoint in a task"),
+        ):
             if value is not None:
-                raise ValueError(f"{name}={value!r}: has no counterpart; each dataset is cut into equal parts")
+                raise ValueError(f"{name}={value!r}: has no counterpart; {instead}")
         self._backend_config, self._run = backend_config, run_config or RunConfig()
         self._trainer = self._ours(
             train_loop_per_worker,

@@ -22,12 +22,26 @@ _NO_STORAGE = (
 
 @dataclass
 class FailureConfig:
-    """What becomes of failures: `max_failures` attempts more (-1: always), `fail_fast` True or "raise"."""
+    """What becomes of failures: `max_failures` attempts more (-1: always), `fail_fast` True or "raise". Of preemption
+    and of the controller only Ray's defaults are taken.
+    """
 
     max_failures: int = 0
     fail_fast: bool | str = False
+    controller_failure_limit: int = -1
+    max_preemption_failures: int = -1
+    relax_collectives_on_preemption: bool = False
+    preemption_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
+        for name, default, instead in (
+            ("controller_failure_limit", -1, "cellmesh.train's name= and if_exists='resume' go on where it has ended"),
+            ("max_preemption_failures", -1, "a rank whose machine goes is a failure, of max_failures"),
+            ("relax_collectives_on_preemption", False, "a rank whose machine goes is a failure, of max_failures"),
+            ("preemption_grace_s", 0.0, "the others end with the first rank that fails"),
+        ):
+            if (value := getattr(self, name)) != default:
+                raise ValueError(f"FailureConfig({name}={value!r}) has no counterpart: {instead}")
         if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
             raise ValueError(f"fail_fast={self.fail_fast!r}: it is True, False or 'raise'")
         if self.fail_fast and self.max_failures:
@@ -93,8 +107,16 @@ class RunConfig:
     progress_reporter: Any = None
     log_to_file: bool | str | tuple[str, str] = False
     local_dir: str | None = None
+    worker_runtime_env: Any = None
+    logging_config: Any = None
 
     def __post_init__(self) -> None:
+        for name, instead in (
+            ("worker_runtime_env", "ray.init(runtime_env=...) holds in all workers"),
+            ("logging_config", "logging.getLogger(...).setLevel(...) holds in all workers"),
+        ):
+            if (value := getattr(self, name)) is not None:
+                raise ValueError(f"RunConfig({name}={value!r}) has no counterpart: {instead}")
         if self.local_dir is not None:
             raise DeprecationWarning("`RunConfig(local_dir)` is now `RunConfig(storage_path)`, as in Ray")
         if self.storage_filesystem is not None:
