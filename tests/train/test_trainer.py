@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -18,6 +21,7 @@ from support.waiting import wait_until
 import cellmesh as cm
 from cellmesh import train, tune
 from cellmesh.train.shards import shard_of
+from cellmesh.tune import journal
 
 pytestmark = [
     pytest.mark.usefixtures("session"),
@@ -370,3 +374,49 @@ def test_bad_input(make: Callable[[], Any], kind: type[Exception], words: str) -
     with pytest.raises(kind) as told:
         make()
     assert words in str(told.value)
+
+
+def test_a_loss_that_becomes_nan_is_reported_as_it_is_and_the_training_goes_on() -> None:
+    def loop(config: dict[str, Any]) -> None:
+        for loss in (1.0, float("nan"), 0.5):
+            train.report(loss=loss)
+
+    trainer = train.Trainer(loop, num_workers=2, config={}, name="nan")
+    table = trainer.fit().metrics_dataframe
+    assert [loss if loss == loss else "nan" for loss in table["loss"].tolist()] == [1.0, "nan", 0.5]
+
+
+def test_a_nan_on_one_rank_alone_is_on_all_after_the_sum() -> None:
+    def loop(config: dict[str, Any]) -> None:
+        context = train.get_context()
+        loss = np.array([np.nan if context.get_world_rank() else 1.0])
+        context.communicator.all_reduce(loss)
+        train.report(is_nan=bool(np.isnan(loss[0])))
+
+    assert train.Trainer(loop, num_workers=2, config={}).fit().metrics["is_nan"]
+
+
+def test_a_training_of_a_newer_version_is_not_gone_on_with(storage: Path) -> None:
+    train.Trainer(counts, num_workers=2, config={}, name="newer").fit()
+    path = storage / "newer" / journal.FILE
+    first, rest = path.read_text().split("\n", 1)
+    header = json.loads(first)
+    path.write_text(json.dumps({**header, "version": header["version"] + 1}) + "\n" + rest)
+    with pytest.raises(tune.JournalError, match="Update cellmesh here, or read it there"):
+        train.Trainer(counts, num_workers=2, config={}, name="newer", if_exists="resume").fit()
+
+
+def test_without_torch_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from cellmesh import train\n"
+        "from cellmesh.compat.ray import train as of_ray\n"
+        "train.Trainer(lambda: None)\n"
+        "for use in (lambda: train.TorchTrainer, lambda: train.torch):\n"
+        "    try: use()\n"
+        "    except ImportError as error: print(error)"
+    )
+    told = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == [
+        f"cellmesh.train.{name} needs torch: pip install 'cellmesh[train]'" for name in ("TorchTrainer", "torch")
+    ]
