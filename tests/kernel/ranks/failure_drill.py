@@ -100,7 +100,7 @@ def perform(kernel: Kernel, drill: Drill) -> str:
     with tempfile.TemporaryDirectory(prefix="cellmesh-drill-") as folder:
         call = f"work({drill.what!r}, {drill.victim}, {drill.after}, {folder!r})"
         code = (
-            f"train.TorchTrainer(lambda: {call}, num_workers={TRAINED}).fit()"
+            f"train.TorchTrainer(lambda: {call}, num_workers={TRAINED}, storage_path={folder!r}).fit()"
             if drill.is_training
             else f"%%ranks\n{call}"
         )
@@ -138,7 +138,6 @@ def run(seed: int, n: int) -> tuple[Counter[str], int]:
     outcomes: Counter[str] = Counter()
     n_restarts = 0
     with tempfile.TemporaryDirectory(prefix="cellmesh-drill-") as folder:
-        os.environ["XDG_STATE_HOME"] = folder
         kernel = Kernel(Path(folder))
         try:
             begin(kernel)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from kernel.ranks.failure_drill import TOLD, begin, check, drills, perform
 from support.kernels import Kernel
@@ -11,9 +9,7 @@ from support.kernels import Kernel
 pytest.importorskip("torch")  # pip install 'cellmesh[train]'
 
 
-def test_a_kernel_goes_on_after_each_kind_of_failure(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kernel_goes_on_after_each_kind_of_failure(kernel: Kernel) -> None:
     begin(kernel)
     some = drills(3, len(TOLD))
     assert {drill.what for drill in some} == set(TOLD)
