@@ -1,4 +1,4 @@
-"""When the ranks of a group were in collectives: kept in shared memory while somebody looks (decision 142).
+"""When the ranks of a group were in collectives: kept in shared memory while somebody looks (decision 140).
 
 Each rank has a ring of records. A record is a collective, or several that have begun within `MERGED_S`: so a rank that
 does thousands in a second writes no more than one can see, and who looks has seconds to do so. While nobody looks a
