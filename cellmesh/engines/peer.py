@@ -12,7 +12,7 @@ go to the engine in the order in which they came: one that waits holds back thos
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -116,6 +116,7 @@ class Call(Struct):
     blobs: list[Blob] = field(default_factory=list)
     run: int = 0  # of which there are news
     n_news: int = 0  # that home was told
+    uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
 
 
 class EnginePeer:
@@ -159,6 +160,8 @@ class EnginePeer:
         self._bad: set[Blob] = set()  # that a task has not found
         self._wants: list[Told] = []
         self._known: deque[Object] = deque()
+        self._used: Counter[str] = Counter()
+        self._told_used: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -492,6 +495,7 @@ class EnginePeer:
         """Nothing more is to be told of it."""
         number, living = call.task.number, self._called(call.task)
         del self._calls[number]
+        self._uses(call.uses, {})
         self._drop(call.needs)
         if living is not None:
             living.given.pop(number, None)
@@ -548,7 +552,10 @@ class EnginePeer:
         inner = call.needs[1 + len(task.refs) :][: len(task.creates.refs)]
         own = self._new(replace(task.creates, refs=[Ref(*key) for key in inner]), None)
         own.n_told = 1
-        return self._actors.begin(own.key, done.actor, actor)
+        living = self._actors.begin(own.key, done.actor, actor)
+        if living.end is None:
+            living.uses = self._uses({}, task.hold)
+        return living
 
     def _keep(self, living: Living, keys: Iterable[Key]) -> None:
         """It refers to these, of what it was given, and to no others."""
@@ -577,6 +584,7 @@ class EnginePeer:
     def _actor_ended(self, event: ActorEnded) -> None:
         living = self._actors.ended(event, event.actor in self._numbers)
         if living is not None:
+            living.uses = self._uses(living.uses, {})
             self._advance(living)
 
     def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
@@ -627,6 +635,8 @@ class EnginePeer:
             call.run, call.n_news = run, 0
         for message in news[max(0, call.n_news - at) :]:
             self._send(message, None)
+            if isinstance(message, messages.Begun) and call.handle is not None:
+                call.uses = self._uses(call.uses, call.task.demand)
         call.n_news = max(call.n_news, at + len(news))
 
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
@@ -703,6 +713,7 @@ class EnginePeer:
         kind, text = failed.kind, failed.text
         call.n_runs += failed.n_runs
         call.handle = None
+        call.uses = self._uses(call.uses, {})
         if kind == "object_lost":
             self._bad.update(call.blobs)
         if call.task.actor is not None and kind in RERUN:
@@ -719,6 +730,21 @@ class EnginePeer:
             self._raise(call, _not_constructed(self._name, kind, text))
         else:
             self._fail(call, kind, failed.code)
+
+    # ---- what there is in use
+    def _uses(self, before: messages.Shares, now: messages.Shares) -> messages.Shares:
+        """Something uses other amounts than before, of what the engine has; which."""
+        self._used.subtract(before)
+        self._used.update(now)
+        return now
+
+    def news_of_used(self) -> messages.Shares | None:
+        """What tasks that are known to have begun have there, and actors, if that is news."""
+        self._used = +self._used
+        if self._used == self._told_used:
+            return None
+        self._told_used = self._used.copy()
+        return dict(self._used)
 
     # ---- what home reads of the engine's
     def _own_of(self, slot: int, generation: int) -> Own:
@@ -788,6 +814,7 @@ class EnginePeer:
         kept: list[Key] = []
         if (living := self._actors.forget(own.key)) is not None and living.end is None:
             self._engine.kill(living.actor, False)
+            self._uses(living.uses, {})
             kept = [*living.kept, *living.names.values()]
         if own.blob is not None:
             self._bad.discard(own.blob)

@@ -24,8 +24,8 @@ from cellmesh.scheduler.ipc.transport import decoder
 from msgspec.structs import replace
 
 from cellmesh.engines.fake_engine import FakeEngine, Faults
-from cellmesh.engines.interface import EngineNode, Outcome
-from cellmesh.engines.parcels import OWN, Done, Given, Key, decode_done, decode_work, encode
+from cellmesh.engines.interface import EngineNode, Outcome, Said
+from cellmesh.engines.parcels import OWN, Done, Given, Key, Progress, decode_done, decode_work, encode
 from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
 
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
@@ -191,8 +191,18 @@ class Home:
         function, *refs = (self._tell(tree) for tree in given)
         ref = None if actor is None else m.Ref(*actor, yours=True)
         demand = {"CPU": 10_000} if actor is None else {}
-        task = m.Task(self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref)
+        hold = {"CPU": 1} if creates is not None else {}  # little, or nothing else would run
+        task = m.Task(
+            self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref, hold=hold
+        )
         self._say(m.Tasks([task]))
+
+    def begin(self) -> None:
+        """A worker says that it runs one of them."""
+        if self.open:
+            number = self.random.choice(list(self.open))
+            begun = m.Begun([m.Run(number, 1, 200_000)])
+            self.peer.told(Said(encode(Progress(number, self.random.randint(1, 2), 0, [begun]))))
 
     def create(self) -> None:
         """An actor."""
@@ -324,6 +334,8 @@ class Home:
                 self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
             case m.ActorEnded():
                 self._actor_ended(message)
+            case m.Begun():
+                pass
             case m.Chunk(slot, generation, at, found):
                 self._came((slot, generation), at, frame, found)
             case _:
@@ -419,6 +431,7 @@ class Home:
         assert not +self.told, f"the engine's side keeps {+self.told}"
         assert not self.engine.blobs, f"the engine keeps {self.engine.blobs} values"
         assert not len(self.peer)
+        assert self.peer.news_of_used() is None, "something has CPUs there still"
         assert not self.engine.n_actors
 
 
@@ -427,7 +440,7 @@ def story(seed: int) -> Home:
     chance = random.Random(seed)
     faults = chance.choice([Faults(), Faults(late_s=0.1), Faults(0.2, 0.0, 0.01), Faults(0.2, 0.2, 0.1)])
     home = Home(seed, faults)
-    steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read]
+    steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read, home.begin]
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
     if chance.random() < 0.5:

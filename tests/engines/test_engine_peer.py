@@ -31,12 +31,24 @@ def test_a_thousand_seeds() -> None:
 
 def test_the_faults_happen() -> None:
     """Else the seeds would show nothing."""
-    homes = [story(seed) for seed in range(30)]
+    homes = [story(seed) for seed in range(60)]
     assert any(home.n_failed for home in homes)
     assert any(home.n_returned for home in homes)
     assert any(n > 1 for home in homes for n in home.runs.values())
     assert any(home.n_ended for home in homes)
     assert any(home.n_not_begun for home in homes)
+
+
+def test_what_has_begun_has_what_it_asks_for_until_it_ends() -> None:
+    home = Home(0, Faults())
+    home.submit_with([home.functions[0], home.make(Tree(b"one"))], 0)
+    assert home.peer.news_of_used() is None
+    home.begin()
+    assert home.peer.news_of_used() == {"CPU": 10_000}
+    assert home.peer.news_of_used() is None, "it is told once"
+    home.drain()
+    assert home.peer.news_of_used() == {}
+    home.end()
 
 
 def large(home: Home, n_bytes: int = 2 * m.MAX_INLINE_BYTES) -> Tree:

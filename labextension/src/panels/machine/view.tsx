@@ -125,9 +125,11 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
                     {title}
                     <span>{brief}</span>
                   </i>
-                  <span class="cm-load-bar">
-                    <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
-                  </span>
+                  {!Number.isNaN(share) && (
+                    <span class="cm-load-bar">
+                      <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
+                    </span>
+                  )}
                 </span>
               ))}
             </div>
