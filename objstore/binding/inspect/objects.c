@@ -110,8 +110,8 @@ PyObject *client_info(ClientObject *c, PyObject *args)
                        : !has_task                    ? "waiting"
                        : sent                         ? task_state_name(TASK_READY)
                                                       : word_of(&t, atomic_load(&t.state));
-    return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsisdsisOsO}", "id", object_id(c, ref->slot, ref->generation), "state",
-                         name, "size", (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind",
+    return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsisdsisOsO}", "id", object_id(c, ref->slot, ref->generation),
+                         "state", name, "size", (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind",
                          !atomic_load(&o->offset) ? "inline"
                          : object_is_absent(o)    ? "disk"
                          : object_is_shared(o)    ? "shared"
