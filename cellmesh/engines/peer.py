@@ -12,6 +12,7 @@ go to the engine in the order in which they came: one that waits holds back thos
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -111,6 +112,7 @@ class Call(Struct):
     needs: list[Key]  # objects that it holds: function first, then its refs, then those of the actor that it makes
     missing: set[Key]
     handle: Handle | None = None
+    given_at: float = 0.0  # when the engine was given it
     n_runs: int = 0
     is_cancelled: bool = False
     blobs: list[Blob] = field(default_factory=list)
@@ -134,6 +136,8 @@ class EnginePeer:
         To the agent.
     error_bytes : callable (exception, name of the task) -> bytes
         How an error is written that home raises again.
+    clock : callable () -> float
+        Seconds, monotonic.
     """
 
     def __init__(
@@ -144,10 +148,11 @@ class EnginePeer:
         namespace: str,
         send: Callable[[Message, bytes | memoryview | None], None],
         error_bytes: Callable[[Exception], bytes],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine, self._name = engine, name
         self._session, self._namespace = session, namespace
-        self._send, self._error_bytes = send, error_bytes
+        self._send, self._error_bytes, self._clock = send, error_bytes, clock
         self._objects: dict[Key, Object] = {}
         self._own: dict[Key, Own] = {}
         self._of_blob: dict[Blob, Own] = {}
@@ -457,6 +462,7 @@ class EnginePeer:
         else:
             call.handle = self._engine.submit(parcel)
         self._numbers[call.handle] = task.number
+        call.given_at = self._clock()
 
     def _cancel(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -487,7 +493,9 @@ class EnginePeer:
 
     def _end(self, call: Call, values: list[Value], done: Done | None = None, constructed: Ref | None = None) -> None:
         failed = done is None or done.failed
-        times = (done.pid, done.waited, done.ran) if done is not None else (0, 0, 0)
+        times = (0, 0, 0)
+        if done is not None:  # what it waited for the engine no pocket knows
+            times = done.pid, max(0, int((self._clock() - call.given_at) * 1e6) - done.ran), done.ran
         self._send(messages.Results([Result(call.task.number, int(failed), values, constructed, *times)]), None)
         self._take_out(call)
 

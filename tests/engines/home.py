@@ -76,9 +76,9 @@ def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
     made: list[Given] = []
     if work.task.creates is not None:
         assert all((ref.slot, ref.generation) in known for ref in work.task.creates.refs)
-        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, 0, actor=IN_POCKET)))
+        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, actor=IN_POCKET)))
     value = _given((0, work.task.number), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
-    return Outcome(encode(Done(False, [value], made, 1, 0, 0)), large)
+    return Outcome(encode(Done(False, [value], made, 1, 0)), large)
 
 
 def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given:
@@ -153,8 +153,12 @@ class Home:
             faults,
             host=lambda ended: Host(self.runs, ended),
         )
+        self.clock = 0.0
+        self.waited_s: dict[int, float] = {}  # of tasks that have ended, by number
         self._said: deque[tuple[m.ToPeer, bytes]] = deque()  # by the engine's side, and not yet heard
-        self.peer = EnginePeer(self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode())
+        self.peer = EnginePeer(
+            self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode(), lambda: self.clock
+        )
         self.engine.connect("fake:", {}, self.peer.told)
         self._n = 0
         self.objects: dict[Key, Tree] = {}
@@ -348,6 +352,7 @@ class Home:
     # ---- what comes home
     def _ended(self, result: m.Result) -> None:
         expected, retries = self.open.pop(result.number)  # once
+        self.waited_s[result.number] = result.waited * 1e-6
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
         for calls in self.actors.values():

@@ -51,6 +51,14 @@ def test_what_has_begun_has_what_it_asks_for_until_it_ends() -> None:
     home.end()
 
 
+def test_a_task_has_waited_for_the_engine_until_it_ran() -> None:
+    home = Home(0, Faults())
+    home.submit_with([home.functions[0], home.make(Tree(b"one"))], 0)
+    home.clock = 4.0
+    home.drain()
+    assert list(home.waited_s.values()) == [4.0]
+
+
 def large(home: Home, n_bytes: int = 2 * m.MAX_INLINE_BYTES) -> Tree:
     return home.make(Tree(bytes(n_bytes)))
 

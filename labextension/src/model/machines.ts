@@ -104,15 +104,17 @@ export function machineState({ node, label: { state, reason, ended } }: MachineF
   }
 }
 
-/**
- * Shares of what there is, with words: processors, memory, store. A machine without memory stands for a cluster of
- * others, of which nothing but what tasks have is known: share NaN.
- */
+/** One without memory stands for a cluster of others, of which nothing is known but what tasks have there. */
+export function isMachine(label: NodeLabel): boolean {
+  return label.memory > 0;
+}
+
+/** Shares of what there is, with words: processors, memory, store; NaN: not known. */
 export function loads({
   label,
   now
 }: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
-  const isKnown = label.memory > 0;
+  const isKnown = isMachine(label);
   const load = (key: string, title: string, share: number, brief: string, words: string) => ({
     key,
     title,
