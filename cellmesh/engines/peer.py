@@ -50,6 +50,7 @@ from ..scheduler.cluster.messages import (
 )
 from .actors import Actors, Living, exit_code_of
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .kept import KeptValues
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
 KEEP_FUNCTION_S = 60.0
@@ -161,7 +162,8 @@ class EnginePeer:
         self._numbers: dict[Handle, int] = {}
         self._actors = Actors()
         self._functions: set[Key] = set()
-        self._spare: dict[Key, tuple[Blob, int, float | None]] = {}  # of home's: for the next task; size, idle since
+        self._spare = KeptValues(MOST_SPARE_BYTES)  # of home's: for the next task
+        self._spare_blobs: dict[Key, Blob] = {}
         self._bad: set[Blob] = set()  # that a task has not found
         self._wants: list[Told] = []
         self._known: deque[Object] = deque()
@@ -278,8 +280,8 @@ class EnginePeer:
             thing.value = None
         elif value.actor is not None or value.state == OBJECT_FAILED or len(value.data) == value.size:
             self._note_known(thing)
-        elif (spare := self._spare.pop(thing.key, None)) is not None:
-            thing.blob = spare[0]
+        elif self._spare.forget(thing.key):
+            thing.blob = self._spare_blobs.pop(thing.key)
             self._note_known(thing)
         else:
             thing.gathered = bytearray(value.size)
@@ -400,18 +402,17 @@ class EnginePeer:
             self._bad.discard(blob)
             self._engine.release([blob])
             return
-        self._spare[key] = blob, size, None
-        while sum(size for _, size, _ in self._spare.values()) > MOST_SPARE_BYTES:
-            self._engine.release([self._spare.pop(next(iter(self._spare)))[0]])
+        is_new, gone = self._spare.use(key, size, self._clock())
+        if is_new:
+            self._spare_blobs[key] = blob
+            self._engine.release([self._spare_blobs.pop(each) for each in gone])
+        else:  # it is too large
+            self._engine.release([blob])
 
     def sweep(self, now: float) -> None:
         """Let go of functions and values that have not been used for long. `now`: seconds, monotonic."""
-        for key, (blob, size, since) in list(self._spare.items()):
-            if since is None:
-                self._spare[key] = blob, size, now
-            elif now - since > KEEP_BLOB_S:
-                del self._spare[key]
-                self._engine.release([blob])
+        if gone := self._spare.old(now - KEEP_BLOB_S):
+            self._engine.release([self._spare_blobs.pop(key) for key in gone])
         for key in list(self._functions):
             thing = self._objects.get(key)
             if thing is None:
