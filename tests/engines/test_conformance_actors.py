@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
 
 PATIENCE_S = 30.0
 capability = pytest.mark.capability
@@ -31,10 +30,6 @@ class Counter:
 
     def pid(self) -> int:
         return os.getpid()
-
-    def wait(self, begun: Flag, goes_on: Flag) -> None:
-        begun.set()
-        goes_on.wait()
 
     def fail(self) -> None:
         raise KeyError("no such thing")
@@ -381,16 +376,3 @@ def test_a_detached_actor(on_engine: ModuleType) -> None:
     counter = on_engine.remote(Counter).options(lifetime="detached", name="detached").remote()
     assert get(counter.add.remote()) == 1
     on_engine.kill(counter)
-
-
-@capability("actors")
-def test_a_call_that_waits_for_another_is_cancelled(on_engine: ModuleType, tmp_path: Path) -> None:
-    counter = on_engine.remote(Counter).remote()
-    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
-    waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
-    begun.wait()
-    on_engine.cancel(dropped)
-    with pytest.raises(TaskCancelledError):
-        get(dropped)
-    goes_on.set()
-    assert get([waits, counted]) == [None, 1]
