@@ -55,6 +55,7 @@ NO_WORKER = 255
 FIRST_REMOTE_WORKER = 256  # processes of other machines; client slots of this one are lower
 PUT_NAMES = ("put", "argument", "item")  # objects that no task has made, by why they were put (`event_put` in event.h)
 N_SAMPLES_MAX = 1200  # of each machine; a snapshot carries them all, some 60 kB
+N_COLLECTIVES_MAX = 20_000  # kept, of all ranks together
 N_LINES_MAX = 50_000  # that tasks have printed; kernel and panel forget the oldest
 N_EXPERIMENTS_MAX = 32  # that are followed: more than anybody looks at; the oldest give way
 N_RUNS_MAX = 32  # of learning that are kept, likewise
@@ -191,7 +192,8 @@ class CellLabel(msgspec.Struct, frozen=True):
 class ActorLabel(msgspec.Struct, frozen=True):
     """An actor: its name (``""`` if none), class and state.
 
-    `pid` is that of its latest process, 0 if there was none; `crashed`: it died because that ended unasked.
+    `pid` is that of its latest process, 0 if there was none; `crashed`: it died because that ended unasked. Members of
+    a group have a `rank` and the same `group`; "" and -1: it is none.
     """
 
     name: str
@@ -199,6 +201,8 @@ class ActorLabel(msgspec.Struct, frozen=True):
     state: ActorState
     pid: int = 0
     crashed: Annotated[bool, LATER] = False
+    group: Annotated[str, LATER] = ""
+    rank: Annotated[int, LATER] = -1
 
 
 class WorkerLabel(msgspec.Struct, frozen=True):
@@ -280,6 +284,19 @@ class Loss(msgspec.Struct, frozen=True, array_like=True):
     lost: float
 
 
+class Collective(msgspec.Struct, frozen=True, array_like=True):
+    """Collectives of a rank, one or several soon after each other: its worker, when the first began and when the last
+    ended, None while it has not; the seconds in those that ended and how many these are; what the longest is.
+    """
+
+    worker: Count
+    began: float
+    ended: Ended
+    inside: float
+    calls: Count
+    what: str
+
+
 class Counts(msgspec.Struct, frozen=True):
     """Tasks by state; retrying ones are counted as queued. Puts are not tasks."""
 
@@ -312,9 +329,9 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     `tasks` counts every task there ever was; `aggregated` of them have no row, because the session has had more than
     the graph keeps. `dropped` events were overwritten before they could be read. `behind` rows, updates and edges wait
     for their turn. `functions`, `cells`, `actors`, `workers` and `nodes` hold only entries that are new or have
-    changed, `samples`, `transfers` (by number) and `losses` those that the front end has not had. `lines` have been
-    printed by tasks; `Logs` asks for them. `errors`: what rows have failed with, in a line; not of those that failed
-    only because what they needed did. Absent in older recordings.
+    changed, `samples`, `transfers`, `collectives` (both by number) and `losses` those that the front end has not had.
+    `lines` have been printed by tasks; `Logs` asks for them. `errors`: what rows have failed with, in a line; not of
+    those that failed only because what they needed did. Absent in older recordings.
     """
 
     v: int = VERSION
@@ -333,6 +350,7 @@ class Header(msgspec.Struct, kw_only=True, tag_field="type"):
     samples: list[Sample] = []
     transfers: list[tuple[Count, Transfer]] = []
     losses: list[Loss] = []
+    collectives: Annotated[list[tuple[Count, Collective]], LATER] = []
     lines: Count = 0
     errors: Annotated[list[tuple[Row, str]], LATER] = []
     counts: Counts = Counts()
@@ -898,6 +916,7 @@ def schema() -> dict[str, Any]:
         "put_names": list(PUT_NAMES),
         "n_samples_max": N_SAMPLES_MAX,
         "n_lines_max": N_LINES_MAX,
+        "n_collectives_max": N_COLLECTIVES_MAX,
         "recording": {
             "format": FORMAT,
             "version": RECORDING_VERSION,

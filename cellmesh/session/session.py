@@ -398,6 +398,12 @@ class Session:
 
             self._send(ErrorFetched(key_of(record)))
 
+    def collectives_begin(self, times: bytes) -> None:
+        """In a worker: drivers are to hear of a group's `CollectiveTimes`, of which this is a pickled ref."""
+        from ..scheduler.ipc.messages import CollectivesBegin
+
+        self._send(CollectivesBegin(times))
+
     def _send(self, message: Any) -> None:
         from ..scheduler.ipc.transport import ConnectionLost
 

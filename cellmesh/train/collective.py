@@ -30,6 +30,7 @@ from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
 from .rounds import LINE_BYTES, RoundMemory, Rounds
+from .times import CollectiveTimes, RankTimes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -68,6 +69,7 @@ class CollectiveMemory:
         self.n_ranks: int = n_ranks
         # As large a slot as a part of one element for each rank needs.
         self.all: RoundMemory = RoundMemory(n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
+        self.times: CollectiveTimes = CollectiveTimes(n_ranks)
         # One for each pair and direction, so that messages one way do not wait for those the other way.
         self.channels: dict[tuple[int, int], RoundMemory] = {
             (source, to): RoundMemory(2, CHANNEL_BYTES)
@@ -122,11 +124,13 @@ class Communicator:
         self.n_ranks: int = memory.n_ranks
         self.names: tuple[int, ...] = tuple(names) if names is not None else tuple(range(memory.n_ranks))
         self._memory = memory
-        self._rounds = Rounds(memory.all, rank, self.names)
+        times = RankTimes(memory.times, rank)
+        self._told = memory.times.tell() if rank == 0 else None
+        self._rounds = Rounds(memory.all, rank, self.names, times)
         self._views: dict[np.dtype[Any], list[NDArray[Any]]] = {}  # the halves, by dtype
         # All join the channels of their pairs in one order, so nobody waits in a circle.
         self._channels = {
-            pair: Rounds(channel, pair.index(rank), tuple(self.names[i] for i in pair))
+            pair: Rounds(channel, pair.index(rank), tuple(self.names[i] for i in pair), times)
             for pair, channel in memory.channels.items()
             if rank in pair
         }

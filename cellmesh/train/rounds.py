@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .times import RankTimes
 
 HEADER_BYTES = 256
 LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines
@@ -91,6 +92,8 @@ class Rounds:
         0 to the memory's number of ranks, less 1; no two ends have the same.
     names : sequence of int, optional
         What the ranks are called in messages, where this is a part of a larger group.
+    times : RankTimes, optional
+        Where it is noted when the rank is in a collective, while somebody looks.
 
     Raises
     ------
@@ -98,12 +101,14 @@ class Rounds:
         The group is broken already, or breaks while this rank waits; so do all methods.
     """
 
-    def __init__(self, memory: RoundMemory, rank: int, names: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self, memory: RoundMemory, rank: int, names: tuple[int, ...] | None = None, times: RankTimes | None = None
+    ) -> None:
         self.n_ranks: int = memory.slots.shape[1]
         self.slot_bytes: int = memory.slots.shape[2]
         self.rank: int = rank
         self._names = names or tuple(range(self.n_ranks))
-        self._memory = memory
+        self._memory, self._times = memory, times
         self.halves: list[NDArray[np.uint8]] = list(memory.slots)
         self._headers = [memoryview(half.reshape(-1)) for half in memory.headers]
         self.half: int = 0
@@ -126,9 +131,16 @@ class Rounds:
         self._n += 1
         self._what = what
         self._header = f"{self._n} {what}".encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
-        for at in range(0, max(size, 1), per_round):
-            yield slice(at, min(at + per_round, size))
-            self.half ^= 1
+        times = self._times if self._times is not None and self._times.watched[0] else None
+        if times is not None:
+            times.enter(what)
+        try:
+            for at in range(0, max(size, 1), per_round):
+                yield slice(at, min(at + per_round, size))
+                self.half ^= 1
+        finally:
+            if times is not None:
+                times.leave()
 
     def meet(self) -> None:
         """The barrier of a round: what the others have written before can be read afterwards.

@@ -50,6 +50,7 @@ class TrialView:
     curves: dict[str, array[float]] = field(default_factory=dict)  # of numbers, one for each result; NaN: it had none
     n_results: int = 0  # in the curves
     checkpoints: list[Saved] = field(default_factory=list)
+    starts: dict[str, int] = field(default_factory=lambda: {"": 0})  # n_results with which it goes on from a checkpoint
     started_at: float = math.nan
     ended_at: float = math.nan
     error: str = ""
@@ -75,14 +76,22 @@ class TrialView:
                 column.append(value)
         self.n_results = n + 1
 
-    def cut(self, iteration: int) -> None:
-        """The trial goes on after this iteration: later results will come again."""
-        steps = self.curves.get(ITERATION, array("d"))
-        n = next((i for i, step in enumerate(steps) if step > iteration), self.n_results)
+    def save(self, saved: Saved) -> None:
+        """A checkpoint more."""
+        self.checkpoints.append(saved)
+        self.starts[saved.path] = self.n_results
+
+    def go_on(self, path: str, is_retry: bool) -> None:
+        """It goes on from a checkpoint: what it had reported after that comes again, unless it goes on as another one
+        (PBT).
+        """
+        if not is_retry or path not in self.starts:
+            self.starts[path] = self.n_results
+            return
+        n = self.n_results = self.starts[path]
         for column in self.curves.values():
             del column[n:]
         del self.reported_at[n:]
-        self.n_results = n
 
     def column(self, name: str) -> array[float]:
         """A metric, one number for each result. Another thread may be adding results."""
@@ -178,14 +187,11 @@ class ExperimentView:
     def _on_launched(self, record: Launched) -> None:
         trial = self.trials[record.trial]
         trial.state, trial.why, trial.attempt = "RUNNING", "", record.attempt
-        if record.config is not None:
-            trial.config = record.config
+        config = trial.config if record.config is None else record.config
+        trial.go_on(record.checkpoint, is_retry=config == trial.config)
+        trial.config = config
         if math.isnan(trial.started_at):
             trial.started_at = record.at
-        if record.attempt > 1:
-            own = [saved for saved in trial.checkpoints if saved.path == record.checkpoint]
-            if own or not record.checkpoint:
-                trial.cut(own[-1].iteration if own else 0)
 
     def _on_reported(self, record: Reported) -> None:
         trial = self.trials[record.trial]
@@ -194,14 +200,14 @@ class ExperimentView:
         trial.add(record.result, record.at)
         trial.pid, trial.node = record.pid, record.node
         if record.checkpoint is not None:
-            trial.checkpoints.append(record.checkpoint)
+            trial.save(record.checkpoint)
 
     def _on_ended(self, record: Ended) -> None:
         trial = self.trials[record.trial]
         if record.attempt != trial.attempt:
             return
         if record.checkpoint is not None:
-            trial.checkpoints.append(record.checkpoint)
+            trial.save(record.checkpoint)
         if record.outcome in ("failed", "lost"):
             trial.n_failures += 1
             trial.error, trial.line = record.error, record.line

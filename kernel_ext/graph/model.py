@@ -32,6 +32,7 @@ import numpy as np
 from ...observe.states import ACTORS
 from ..panel_messages import PUT_NAMES, CellLabel, Kind, State
 from ._fold import PUT_FUNCTION, Folder
+from .collectives import Collectives
 from .columns import RowSet
 from .entries import Edges, Entries, EntryEdges, Rows
 from .events import EVENT_DTYPE, EventKind, Status
@@ -44,6 +45,7 @@ from .tables import (
     Actors,
     Aggregate,
     Functions,
+    Identity,
     Workers,
     recent_puts,
 )
@@ -67,8 +69,8 @@ class Directory(Protocol):
         """(label, id) of the cell run that has this number."""
         ...
 
-    def actor_names(self) -> dict[int, str]:
-        """The names of the actors that have one, by their index in the segment."""
+    def actors(self) -> dict[int, Identity]:
+        """What actors are called, by their index in the segment."""
         ...
 
 
@@ -108,7 +110,7 @@ class Graph:
         self._loose, self._open = EntryEdges(4 * n_rows_max), EntryEdges(4 * n_rows_max)
         self._functions = Functions(directory.function)
         self.cells: dict[int, CellLabel] = {}
-        self.actor_lives = Actors()
+        self.actor_lives, self.collectives = Actors(), Collectives()
         self.worker_lives = Workers()
         self.state_counts = np.zeros(256, np.int64)
         self._recent_puts = recent_puts()
@@ -175,7 +177,7 @@ class Graph:
         match kind:
             case EventKind.ACTOR_CREATED:
                 entry = self._folder.entry(number, time)
-                actor = self.actor_lives.created(a, time, entry, self._directory.actor_names().get(a, ""))
+                actor = self.actor_lives.created(a, time, entry, self._directory.actors().get(a, Identity()))
                 if entry >= 0:
                     self.entries.kind[entry] = Kind.ACTOR_CREATION
                     self.entries.actor[entry] = actor + 1

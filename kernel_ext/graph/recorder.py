@@ -9,19 +9,30 @@ wake up. They end with the session.
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...exceptions import SessionError
+from ...exceptions import CellmeshError, SessionError
 from ...observe.function_names import name_of
 from ...observe.nodes import is_clustered, names
-from ...scheduler.ipc.messages import ClusterReply, ClusterRequest, Message, TaskFailed, WorkerDied, WorkerOutput
+from ...scheduler.ipc.messages import (
+    ClusterReply,
+    ClusterRequest,
+    CollectivesBegin,
+    Message,
+    TaskFailed,
+    WorkerDied,
+    WorkerOutput,
+)
 from ...scheduler.sync.condition import Condition
 from ...scheduler.sync.threads import ServiceThread
+from ...submit.actor_blueprint import blueprint_of
 from ..output.log_lines import LogLines
 from ..panel_messages import (
     BURST_BYTES,
@@ -34,15 +45,18 @@ from ..panel_messages import (
     Store,
     encode,
 )
+from .collectives import Watched
 from .events import EVENT_DTYPE
 from .machine import THIS_NODE, Machine
 from .model import SETTLE_S, Graph
 from .samples import Samples
 from .summary import counts_of, counts_of_cell
+from .tables import Identity
 from .view import GraphView
 
 if TYPE_CHECKING:
     from ...session.session import Session
+    from ...submit.actor_blueprint import Blueprint
     from ..cells.registry import CellRegistry
 
 READ_RECORDS = 1 << 16  # at most, half the ring
@@ -60,6 +74,7 @@ RECONCILE_INTERVAL_S = 2.0
 # While tasks run, and once more when they have ended; an idle session costs nothing.
 SAMPLE_INTERVAL_S = 1.0
 RECONCILE_TASKS = 20_000  # more unfinished tasks than that are not listed, which would hold up the kernel
+N_WATCHED_MAX = 64  # groups whose collectives are read; the oldest give way
 MESSAGE_BYTES_MIN = 20_000  # not worth a message
 
 Send = Callable[[dict[str, Any], list[memoryview]], None]
@@ -156,6 +171,8 @@ class Recorder:
         self._sampled_at, self._is_busy = -SAMPLE_INTERVAL_S, False
         self._is_clustered = is_clustered(session)
         self._subscribers: dict[Any, Subscriber] = {}
+        self._told_of: deque[bytes] = deque(maxlen=N_WATCHED_MAX)  # groups whose ranks meet, see `CollectivesBegin`
+        self._watched: deque[Watched] = deque(maxlen=N_WATCHED_MAX)
         self._changed = Condition()
         self._backlog_lock = threading.Lock()
         self._backlog: list[tuple[np.ndarray, int, int]] = []  # (buffer, records in it, lost before them)
@@ -243,6 +260,9 @@ class Recorder:
             self.lines.add(self.now_s(), message.task, stream, message.pid, message.text)
         elif isinstance(message, TaskFailed | WorkerDied) and message.task:
             # The session has heard this before and knows the error; the event may have been read long ago.
+            self.want()
+        elif isinstance(message, CollectivesBegin):
+            self._told_of.append(message.times)
             self.want()
         elif isinstance(message, ClusterReply) and message.nodes:
             with self.lock:
@@ -393,7 +413,8 @@ class Recorder:
         if message is None:
             return False
         data, buffers = encode(*message)
-        subscriber.use(sum(map(len, buffers)) + 1000)  # what the header costs, more or less
+        # What the header costs, more or less.
+        subscriber.use(sum(map(len, buffers)) + 1000 + 100 * len(message[0].collectives))
         subscriber.send(data, buffers)
         return message[0].behind > 0
 
@@ -407,6 +428,7 @@ class Recorder:
                 Resources(total, available),
                 Store(stats["used_bytes"], stats["capacity_bytes"], stats["n_objects"]),
             )
+            self._look_at_collectives()
             now = time.monotonic()
             self._sample(now, total, available, stats)
             if self._reconciled_at is not None and now > self._reconciled_at + RECONCILE_INTERVAL_S:
@@ -420,6 +442,21 @@ class Recorder:
         except SessionError:
             if not self._client.closed:
                 raise
+
+    def _look_at_collectives(self) -> None:
+        """Read what ranks have noted of their collectives, which they do while a front end looks."""
+        while self._told_of:
+            try:
+                ref = pickle.loads(self._told_of.popleft())
+            except CellmeshError:  # the group has ended before anybody looked
+                continue
+            self._watched.append(Watched(self._client.get([ref], 0)[0]))
+        workers = self.graph.worker_lives.by_pid()
+        for watched in list(self._watched):
+            watched.times.watched[0] = bool(self._subscribers)
+            watched.read(self.graph.collectives, workers, self._unix_ns0 * 1e-9)
+            if watched.has_ended(workers):
+                self._watched.remove(watched)
 
     def _sample(self, now: float, total: dict[str, float], available: dict[str, float], stats: dict[str, Any]) -> None:
         """Note what the machine is doing, from the first task of a stretch of work until just after its last."""
@@ -453,8 +490,17 @@ class SessionDirectory:
         cell = self._registry.cell(number)
         return cell.label, cell.cell_id
 
-    def actor_names(self) -> dict[int, str]:
+    def actors(self) -> dict[int, Identity]:
         try:
-            return {actor["index"]: actor["meta"][1] for actor in self._client.actors() if actor["meta"]}
+            found = {actor["index"]: blueprint_of(actor["meta"]) for actor in self._client.actors() if actor["meta"]}
         except SessionError:
             return {}
+        return {index: _identity(blueprint) for index, blueprint in found.items()}
+
+
+def _identity(blueprint: Blueprint) -> Identity:
+    name, member = blueprint.name, blueprint.member
+    if member is None:
+        return Identity(name)
+    rank, *_ = member
+    return Identity(name, f"{blueprint.namespace} {name.removesuffix(f'[{rank}]')}", rank)

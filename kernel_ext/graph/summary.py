@@ -57,7 +57,8 @@ def actors_of(graph: Graph) -> dict[int, ActorLabel]:
         cls = graph.functions[graph.entries.function[entry]] if entry >= 0 else UNKNOWN
         pid = int(graph.entries.pid[entry]) if entry >= 0 else 0
         crashed = actor.state == CRASHED
-        labels[number] = ActorLabel(actor.name, cls, "dead" if crashed else actor.state, pid, crashed)
+        name, group, rank = actor.identity
+        labels[number] = ActorLabel(name, cls, "dead" if crashed else actor.state, pid, crashed, group, rank)
     return labels
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,14 @@ def recent_puts() -> dict[str, np.ndarray]:
 CRASHED = "crashed"  # dead, and not on purpose
 
 
+class Identity(NamedTuple):
+    """What an actor is called; of a group's member also the group and its rank there."""
+
+    name: str = ""
+    group: str = ""
+    rank: int = -1
+
+
 @dataclass(slots=True)
 class Actor:
     """One actor. `index` is its slot in the segment, which another actor may have had before."""
@@ -104,7 +112,7 @@ class Actor:
     index: int
     since: int  # ticks
     entry: int
-    name: str
+    identity: Identity
     state: str = "pending"
 
 
@@ -116,16 +124,16 @@ class Actors:
         self._of_index: dict[int, list[tuple[int, int]]] = {}  # (since, number), ascending
         self._states: dict[int, list[tuple[int, str]]] = {}  # (time, state), ascending; the latest ones
 
-    def created(self, index: int, time: int, entry: int, name: str) -> int:
+    def created(self, index: int, time: int, entry: int, identity: Identity) -> int:
         """An actor began to live in this slot; returns its number."""
         # A call that was published before its actor's creation was seen has made a stand-in without a time.
         lives = self._of_index.setdefault(index, [])
         if lives and lives[0][0] == 0 and len(lives) == 1:
             number = lives.pop()[1]
-            self.by_number[number] = Actor(index, time, entry, name)
+            self.by_number[number] = Actor(index, time, entry, identity)
         else:
             number = len(self.by_number)
-            self.by_number.append(Actor(index, time, entry, name))
+            self.by_number.append(Actor(index, time, entry, identity))
         bisect.insort(lives, (time, number))
         self._apply(index)
         return number
@@ -141,7 +149,7 @@ class Actors:
         lives = self._of_index.setdefault(index, [])
         if not lives:
             lives.append((0, len(self.by_number)))
-            self.by_number.append(Actor(index, 0, -1, ""))
+            self.by_number.append(Actor(index, 0, -1, Identity()))
             self._apply(index)
         at = np.searchsorted(np.array([since for since, _ in lives], np.uint64), times, side="right") - 1
         return np.array([number for _, number in lives], np.uint32)[np.maximum(at, 0)]
@@ -186,6 +194,12 @@ class Workers:
 
     def end(self, time: int) -> None:
         self._died[:] = time
+
+    def by_pid(self) -> dict[int, tuple[int, bool]]:
+        """The latest worker of each process, and whether it lives."""
+        known = np.flatnonzero(self._since > NEVER)
+        lives = (self._died < self._since)[known].tolist()
+        return dict(zip(self.pid[known].tolist(), zip(known.tolist(), lives, strict=True), strict=True))
 
     def labels(self, entries: Entries, seconds: Callable[[np.ndarray], np.ndarray]) -> dict[int, WorkerLabel]:
         found = {}

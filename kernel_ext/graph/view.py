@@ -36,7 +36,7 @@ from .tables import NEVER
 if TYPE_CHECKING:
     from ...session.unfetched_errors import KnownErrors
 
-N_AT_ONCE = 2000  # transfers and losses in one message, which are JSON
+N_AT_ONCE = 2000  # transfers, losses and collectives in one message, which are JSON
 ALL_BYTES = 2**62  # no limit
 _NO_RESOURCES, _NO_STORE, _NO_SAMPLES = Resources(), Store(), Samples()
 N_ERRORS_AT_ONCE = 200  # likewise, but these are texts
@@ -74,6 +74,7 @@ class GraphView:
         self._workers_told: dict[int, WorkerLabel] = {}
         self._nodes_told: dict[int, NodeLabel] = {}
         self._n_samples = self._n_losses = self._n_journeys = self._n_remote_workers = self._n_errors = 0
+        self._n_collectives = 0
         self._untold_errors: dict[int, str] = {}  # by task: the row may come later
         self._facts_told: tuple[object, ...] = ()
 
@@ -152,6 +153,8 @@ class GraphView:
         nodes = [(k, label) for k, label in samples.nodes.items() if self._nodes_told.get(k) != label]
         functions = list(enumerate(graph.functions))[self._n_functions :]
         transfers, n_journeys = transfers_of(graph, self._n_journeys, N_AT_ONCE)
+        most = N_AT_ONCE if budget_bytes < ALL_BYTES else ALL_BYTES
+        collectives, n_collectives = graph.collectives.since(self._n_collectives, most)
         facts = (counts, resources, store, graph.n_dropped, graph.n_tasks, behind, samples.count, n_lines)
         if (
             self._n
@@ -167,6 +170,7 @@ class GraphView:
                 or functions
                 or transfers
                 or losses
+                or collectives
                 or told
             )
         ):
@@ -187,6 +191,7 @@ class GraphView:
             samples=samples.since(self._n_samples),
             transfers=transfers,
             losses=losses,
+            collectives=collectives,
             lines=n_lines,
             errors=told,
             counts=counts,
@@ -209,6 +214,7 @@ class GraphView:
         self._nodes_told.update(nodes)
         self._n_samples, self._n_journeys = samples.count, n_journeys
         self._n_losses += len(losses)
+        self._n_collectives = n_collectives
         self._facts_told = facts
         return message, arrays
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ...exceptions import TaskCancelledError, TaskError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 LOOKS_EVERY_S = 0.2
 TELLS_AFTER_S = 2.0  # that ranks wait for others
+SLOWEST_S = 1.0  # a rank that the others have waited for so long is named at the end
+SLOWEST_SHARE = 0.2  # and this share of the cell's time
 STOPS_WITHIN_S = 5.0  # a rank that is interrupted; longer only in C code that does not look
 
 
@@ -60,6 +63,7 @@ class CellInRanks:
         self._left: list[int] = []
         self._stopped: set[int] = set()
         self._broken: GroupBrokenError | None = None
+        self._awaited: Counter[int] = Counter()  # looks at which all that waited did so for this rank
 
     def add(self, rank: int, refs: list[ObjectRef]) -> None:
         """The call of a rank, as the refs of its results."""
@@ -76,8 +80,12 @@ class CellInRanks:
     def wait(self) -> None:
         """Wait for all ranks."""
         begun = time.monotonic()
+        n_looks = 0
         while not self._have_ended(LOOKS_EVERY_S):
+            n_looks += 1
             self._look(tells=time.monotonic() - begun >= TELLS_AFTER_S)
+        if n_looks and not self.errors and not self._stopped:
+            self._tell_slowest(time.monotonic() - begun, n_looks)
 
     def stop(self, client: Client) -> None:
         """Interrupt all ranks, also one whose call was just being sent, and wait for them."""
@@ -109,11 +117,14 @@ class CellInRanks:
         left = set(self._left)  # before the look at who waits: a rank that had ended before that will not come
         waiting = {place: some for place, ranks in self._waiting().items() if (some := [r for r in ranks if r in left])}
         absent = [rank for rank in range(len(self._group)) if not any(rank in some for some in waiting.values())]
+        awaited = left.intersection(absent)
+        if waiting and len(awaited) == 1:
+            self._awaited.update(awaited)
         if waiting and self.errors:
             failed = next(iter(self.errors))
             for place, some in waiting.items():
                 self._stop(some, f"interrupted at {place}: rank {failed} has failed")
-        elif waiting and not left.intersection(absent):
+        elif waiting and not awaited:
             part = [rank for rank in absent if rank in self.calls]
             why = f"{in_words(part)} ended the cell without it" if part else ""
             out = [rank for rank in absent if rank not in self.calls]
@@ -131,6 +142,13 @@ class CellInRanks:
             self._strip.waits(f"{who} for {', '.join(self._where(rank) for rank in absent if rank in left)}")
         elif self._strip is not None:
             self._strip.waits("")
+
+    def _tell_slowest(self, lasted_s: float, n_looks: int) -> None:
+        """Name the rank for which the others have waited, where that is one and was long."""
+        for rank, n in self._awaited.most_common(1):
+            awaited_s = lasted_s * n / n_looks
+            if awaited_s >= max(SLOWEST_S, SLOWEST_SHARE * lasted_s):
+                self.note(f"rank {rank} was the slowest: others waited {awaited_s:.0f} s of {lasted_s:.0f} s for it")
 
     def _stop(self, ranks: list[int], why: str) -> None:
         if told := [rank for rank in ranks if rank not in self._stopped]:

@@ -303,6 +303,7 @@ export class Simulation {
             ]
           : [],
         transfers: [],
+        collectives: [],
         losses: [],
         samples: this.sample(used),
         lines: 0,
@@ -411,10 +412,13 @@ export function parameterServer(nRounds = 12, nSimulators = 4): Scenario {
     });
   }
   const actors: [number, ActorLabel][] = [
-    [0, { name: 'weights', cls: 'ParameterServer', state: 'alive', pid: 4100, crashed: false }]
+    [0, { name: 'weights', cls: 'ParameterServer', state: 'alive', pid: 4100, crashed: false, group: '', rank: -1 }]
   ];
   simulators.forEach((_, i) =>
-    actors.push([i + 1, { name: '', cls: 'Simulator', state: 'alive', pid: 4101 + i, crashed: false }])
+    actors.push([
+      i + 1,
+      { name: '', cls: 'Simulator', state: 'alive', pid: 4101 + i, crashed: false, group: '', rank: -1 }
+    ])
   );
   return { nWorkers: 4, cells: [6, 7, 8].map(cell), actors, plans };
 }

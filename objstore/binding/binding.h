@@ -102,6 +102,7 @@ typedef struct client_object {
     bool readonly;              /* the arrays that its calls are given are read-only views */
     PyObject *flush_output;     /* sends what the tasks have printed and this process holds back, see held_output.c */
     bool holds_output;
+    PyObject *context;          /* without variables, of a task that has ended: for the next, see run.c */
     bool has_run;               /* whether tasks have run since the last collection of cycles */
     int64_t no_cycle_gc_before; /* monotonic, ns */
     uint32_t n_actors_kept;     /* actors to which this process still had refs at the last collection */

@@ -235,6 +235,7 @@ static int client_clear(ClientObject *c)
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);
+    Py_CLEAR(c->context);
     left_behind_clear(&c->left_behind);
     clear_functions(c);
     return 0;
@@ -249,6 +250,7 @@ static int client_traverse(ClientObject *c, visitproc visit, void *arg)
     Py_VISIT(c->instance);
     Py_VISIT(c->call_variable);
     Py_VISIT(c->flush_output);
+    Py_VISIT(c->context);
     left_behind_traverse(&c->left_behind, visit, arg);
     for (uint32_t i = 0; c->functions && i < FUNCTION_CACHE; i++)
         Py_VISIT(c->functions[i].callable);
@@ -268,6 +270,7 @@ static PyObject *client_close(ClientObject *c, PyObject *unused)
     Py_CLEAR(c->instance);
     Py_CLEAR(c->call_variable);
     Py_CLEAR(c->flush_output);
+    Py_CLEAR(c->context);
     left_behind_clear(&c->left_behind);
     clear_functions(c);
     Py_RETURN_NONE;

@@ -21,7 +21,7 @@ from ..system.sizes import MAX_NAME_CHARS as MAX_NAME_CHARS
 from .node_socket import SOCKET_NAME
 
 # In the first message of either side; bump it with any change here. Peers of another version are refused by name.
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 # In the bundle of a display: a progress bar, as {"id", "text", "closed"}; the text is empty if nothing is to stay.
 PROGRESS_MIME = "application/vnd.cellmesh.progress+json"
@@ -50,6 +50,8 @@ MAX_HELD, HOLDERS_TIMEOUT_S = 1000, 1.0
 MAX_PRELOADS = 64
 # Packages of a session's programs that the zygote imports if it can, and modules of one of them.
 MAX_PACKAGES, MAX_MODULES = 256, 2048
+# A ref, pickled.
+MAX_TIMES_BYTES = 4096
 # Lines of a worker's stderr kept for the report of its death.
 N_TAIL_LINES = 20
 
@@ -192,6 +194,15 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
     """
 
     key: Key
+
+
+class CollectivesBegin(Message, frozen=True, tag="collectives_begin"):
+    """Worker -> local scheduler -> every driver: ranks begin to meet in shared memory. Never needed for correctness.
+
+    `times`: a pickled ref of the group's `cellmesh.train.times.CollectiveTimes`, good as long as the group is there.
+    """
+
+    times: Annotated[bytes, Meta(max_length=MAX_TIMES_BYTES)]
 
 
 class NodeEvent(Message, frozen=True, tag="node_event"):
@@ -432,6 +443,7 @@ FromPeer = (
     | NodeEvent
     | TaskFailed
     | ErrorFetched
+    | CollectivesBegin
     | StackRequest
     | LastOutputRequest
     | HoldersRequest
@@ -455,6 +467,7 @@ FromScheduler = (
     | WorkerOutput
     | TaskFailed
     | ErrorFetched
+    | CollectivesBegin
     | WorkerDied
     | TaskRetried
     | NodeEvent

@@ -22,6 +22,7 @@ from ..ipc import messages
 from ..ipc.messages import (
     ClusterReply,
     ClusterRequest,
+    CollectivesBegin,
     Drain,
     Drained,
     EngineState,
@@ -330,7 +331,7 @@ class Server:
                 self._peers.tell_drivers(message, droppable=True)
             case HoldersRequest() | HoldersReply() if peer.role == "driver":
                 self._peers.tell_drivers(message, droppable=True)
-            case TaskFailed() | ErrorFetched() if peer.role == "worker":
+            case TaskFailed() | ErrorFetched() | CollectivesBegin() if peer.role == "worker":
                 self._peers.tell_drivers(message, droppable=True)
             case Drain() if peer.role in ("driver", "agent"):
                 self._drain(peer, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import time
@@ -162,8 +163,15 @@ def test_the_card_of_a_failed_task_says_why_when_no_ref_is_left(
     kernel.run(code)
     panel.until(lambda replica: replica.states_of("quotient")["failed"] == failed + 1 and not replica.header.behind)
     row = row_of(panel.replica, "quotient")
-    wait_until(lambda: error in kernel.ask(op="card", row=row)["text"])
-    card = kernel.ask(op="card", row=row)
+    card: dict[str, Any] = {}
+
+    def says_why() -> bool:
+        card.update(kernel.ask(op="card", row=row))
+        return error in card["text"]
+
+    with contextlib.suppress(AssertionError):
+        wait_until(says_why)
+    assert error in card["text"], (card, panel.read().states_of("quotient"))
     assert ("return a / b" in card["data"]["traceback"]) == (not error.startswith("Worker")), card
 
 

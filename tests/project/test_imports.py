@@ -192,6 +192,7 @@ PURE = (
     "kernel_ext/cards/learning_svg.py",
     "kernel_ext/cards/plot_svg.py",
     "kernel_ext/cells/analysis",
+    "kernel_ext/graph/collectives.py",
     "kernel_ext/graph/columns.py",
     "kernel_ext/graph/entries.py",
     "kernel_ext/graph/events.py",

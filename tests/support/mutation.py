@@ -43,10 +43,8 @@ def main(mutants: Sequence[Mutant], sources: Path, caught_by: Callable[[Mutant, 
     Returns the exit status: 1 when a mutant survives.
     """
     wanted = [m for m in mutants if len(sys.argv) < 2 or m.name in sys.argv[1:]]
-    for mutant in wanted:
-        for file, old, _ in mutant.replacements:
-            if (n := (sources / file).read_text().count(old)) != 1:
-                sys.exit(f"the mutant {mutant.name!r} no longer fits {file}: its text occurs {n} times")
+    if wrong := misfits(wanted, sources):
+        sys.exit("\n".join(wrong))
 
     survivors, began = [], time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(at_once) as pool:
@@ -73,6 +71,16 @@ def main(mutants: Sequence[Mutant], sources: Path, caught_by: Callable[[Mutant, 
                 survivors.append(mutant.name)
     print(f"{len(wanted) - len(survivors)} passed, {len(survivors)} failed in {time.monotonic() - began:.0f}s")
     return 1 if survivors or not wanted else 0
+
+
+def misfits(mutants: Sequence[Mutant], sources: Path) -> list[str]:
+    """Those whose text is not there, or not once."""
+    return [
+        f"the mutant {mutant.name!r} no longer fits {file}: its text occurs {n} times"
+        for mutant in mutants
+        for file, old, _ in mutant.replacements
+        if (n := (sources / file).read_text().count(old)) != 1
+    ]
 
 
 def _attempt(mutant: Mutant | None, sources: Path, folder: Path, caught_by: Callable[[Mutant, Path], str]) -> str:

@@ -30,6 +30,7 @@ class Replica:
             "nodes": {},
         }
         self.samples: list[Any] = []
+        self.collectives: dict[int, Any] = {}
         self.remote: dict[int, tuple[float, float]] = {}
         self.header: GraphMessage | None = None
 
@@ -42,6 +43,7 @@ class Replica:
             known.update(dict(getattr(header, name)))
             assert all(label.state in STATES[name] for _, label in getattr(header, name) if name in STATES)
         self.samples += header.samples
+        self.collectives.update(header.collectives)
         columns = arrays.new_u32.reshape(5, header.new).T.tolist()
         for row, submitted in zip(columns, arrays.new_submitted.tolist(), strict=True):
             function, cell, actor, parent, kind = row

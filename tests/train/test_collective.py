@@ -305,3 +305,42 @@ def test_who_waits_in_which_collective_is_seen_from_outside() -> None:
     assert memory.waiting() == {} and not memory.broken
     memory.abort()
     assert memory.broken
+
+
+def test_when_ranks_are_in_collectives_is_noted_while_somebody_looks() -> None:
+    memory = CollectiveMemory(2, SLOT)
+    come = threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            comm.barrier("nobody looks")
+            memory.times.watched[0] = True
+            if rank:
+                assert come.wait(30)
+            comm.all_reduce(np.ones(3))
+            comm.barrier()
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [pool.submit(one, rank) for rank in range(2)]
+        wait_until(lambda: memory.times.begun[0] == 1, what="rank 0 in its collective")
+        waits = memory.times.records[0, 0].copy()
+        come.set()
+        for each in ended:
+            each.result()
+    assert (waits["ended"], waits["what"]) == (0, b"all_reduce(sum) of float64 (3,)")
+    assert memory.times.records["calls"].sum() == 4  # not those before somebody looked
+    assert (memory.times.records["ended"][:, 0] >= waits["began"]).all()
+
+
+def test_a_collective_that_is_broken_off_has_an_end() -> None:
+    memory = CollectiveMemory(2, SLOT)
+    memory.times.watched[0] = True
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            comm.barrier() if rank else comm.broadcast(np.ones(1))
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = [pool.submit(one, rank) for rank in range(2)]
+    assert all(isinstance(each.exception(), CollectiveMismatchError) for each in ended)
+    assert (memory.times.records["ended"][:, 0] > 0).all()

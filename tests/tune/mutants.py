@@ -177,9 +177,9 @@ CONTROL = [
     ),
     Mutant(
         "a process that leaves is not waited for",
-        "controller.py",
-        "(t for t in self.waiting if t.process is not Process.LEAVES)",
-        "iter(self.waiting)",
+        "processes.py",
+        "if trial.process is Process.LEAVES:",
+        "if False:",
     ),
     Mutant("a checkpoint in use is deleted", "keeping.py", " or self._n_users[one[0].path]", ""),
     Mutant("the best checkpoint is deleted", "keeping.py", "(has_best and one is best)", "False"),
@@ -234,7 +234,7 @@ JOURNAL = [
         '                if not line.endswith(b"\\n"):\n                    break\n',
         "",
     ),
-    Mutant("two may write", "journal.py", "fcntl.LOCK_EX |", "fcntl.LOCK_SH |"),
+    Mutant("two may write", "journal.py", "_locked(self._file, fcntl.LOCK_EX)", "_locked(self._file, fcntl.LOCK_SH)"),
     Mutant("a newer version is read", "journal.py", "if version > VERSION:", "if version > VERSION + 1:"),
     Mutant("a foreign file is overwritten", "journal.py", "if not BEGINNING.startswith(text):", "if False:"),
     Mutant(

@@ -66,6 +66,7 @@ export function message(
       nodes: [],
       samples: [],
       transfers: [],
+      collectives: [],
       losses: [],
       lines: 0,
       errors: [],

@@ -8,7 +8,7 @@ import type { TaskGraph } from '../model/graph';
 import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../model/views/timeline';
 import { State } from '../protocol/messages';
 import { ellipsis, type Pen } from './pen';
-import { nodeColour, type Theme } from './theme';
+import { actorColour, nodeColour, type Theme } from './theme';
 
 export const LANE_PX = 30;
 export const AXIS_PX = 26;
@@ -18,6 +18,10 @@ const BAR_PX = 20;
 const LABEL_PX = 34;
 /** Loading is drawn as a bar of this share of the height, so that it differs by shape. */
 const LOADING_SHARE = 0.4;
+/** How much of a bar's colour is gone where its rank was in collectives all the time. */
+const PALE = 0.6;
+/** The mark of the slowest rank. */
+const SLOWEST_PX = 4;
 
 export interface TimelineScene {
   graph: TaskGraph;
@@ -259,7 +263,12 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
   } else {
     pen.fillRect(call, y, length, height);
   }
+  drawCollectives(pen, scene, bar, [call, y, right - call, height]);
   pen.globalAlpha = alpha;
+  if (bar.awaited) {
+    pen.fillStyle = theme.states[State.retrying]!.solid;
+    pen.fillRect(left, y + height - SLOWEST_PX, right - left, SLOWEST_PX);
+  }
   if (isRunning && right <= view.width) {
     pen.fillStyle = theme.states[State.running]!.solid;
     pen.fillRect(right - 3, y, 3, height);
@@ -277,6 +286,24 @@ function drawBar(pen: Pen, scene: TimelineScene, bar: Bar): void {
     pen.strokeRect(left - 1, y - 1, right - left + 1, height + 2);
   }
   pen.globalAlpha = 1;
+}
+
+/** Draws the time in collectives paler, the more so the more of it was. */
+function drawCollectives(
+  pen: Pen,
+  { theme }: TimelineScene,
+  bar: Bar,
+  [x, y, width, height]: readonly [number, number, number, number]
+): void {
+  pen.fillStyle = theme.background;
+  for (const { x0, x1, share } of bar.collectives) {
+    const left = Math.max(x, NAMES_PX + x0);
+    const right = Math.min(x + width, NAMES_PX + x1);
+    if (right > left) {
+      pen.globalAlpha = PALE * share;
+      pen.fillRect(left, y, Math.max(0.5, right - left), height);
+    }
+  }
 }
 
 function drawBrush(pen: Pen, { brush, theme, scale, view }: TimelineScene): void {
@@ -301,8 +328,11 @@ function drawNames(pen: Pen, { theme, graph, arranged, top, view }: TimelineScen
   pen.textBaseline = 'middle';
   pen.textAlign = 'left';
   const isGrouped = arranged.lanes.some(({ worker }) => worker < 0);
-  arranged.lanes.forEach(({ title, detail, worker, node }, lane) => {
+  const groups = [...new Set(arranged.lanes.map(({ group }) => group).filter(Boolean))];
+  arranged.lanes.forEach(({ title, detail, worker, node, group }, lane) => {
     const y = AXIS_PX + lane * LANE_PX - top + LANE_PX / 2;
+    const isFirst = arranged.lanes[lane - 1]?.group !== group;
+    const isLast = arranged.lanes[lane + 1]?.group !== group;
     if (y > AXIS_PX - LANE_PX && y < view.height + LANE_PX) {
       const isMachine = worker < 0;
       if (isGrouped) {
@@ -312,6 +342,15 @@ function drawNames(pen: Pen, { theme, graph, arranged, top, view }: TimelineScen
         pen.globalAlpha = 1;
         pen.fillStyle = nodeColour(theme, node);
         pen.fillRect(0, y - LANE_PX / 2, isMachine ? 5 : 3, LANE_PX);
+      }
+      if (group) {
+        pen.fillStyle = actorColour(theme, groups.indexOf(group));
+        pen.fillRect(
+          NAMES_PX - 6,
+          y - LANE_PX / 2 + (isFirst ? 4 : 0),
+          3,
+          LANE_PX - (isFirst ? 4 : 0) - (isLast ? 4 : 0)
+        );
       }
       const inset = isGrouped && !isMachine ? 18 : 12;
       pen.font = `${isMachine ? 700 : 500} 11.5px ${theme.font}`;

@@ -3,7 +3,15 @@
 // Applies messages to the graph, each as a whole or not at all, and takes the graph back to an earlier time.
 
 import { ProtocolError } from '../protocol/errors';
-import { type GraphMessage, Kind, N_SAMPLES_MAX, N_STATES, type Sample, State } from '../protocol/messages';
+import {
+  type GraphMessage,
+  Kind,
+  N_COLLECTIVES_MAX,
+  N_SAMPLES_MAX,
+  N_STATES,
+  type Sample,
+  State
+} from '../protocol/messages';
 import type { TaskGraph } from './graph';
 import { Groups } from './groups';
 import { connectGroups, countInGroup, enterGroup, moveRows } from './membership';
@@ -39,6 +47,15 @@ export function apply(graph: TaskGraph, message: GraphMessage, clockMs: number):
   }
   for (const [index, transfer] of header.transfers) {
     graph.transfers[index] = transfer;
+  }
+  for (const [index, collective] of header.collectives) {
+    graph.collectives.set(index, collective);
+  }
+  for (const index of graph.collectives.keys()) {
+    if (graph.collectives.size <= N_COLLECTIVES_MAX) {
+      break;
+    }
+    graph.collectives.delete(index); // the oldest: a Map has its keys in the order in which they came
   }
   graph.losses.push(...header.losses);
   graph.lines = header.lines;
@@ -225,6 +242,7 @@ function reset(graph: TaskGraph): void {
   graph.nodes = new Map();
   graph.samples = [];
   graph.transfers = [];
+  graph.collectives.clear();
   graph.losses = [];
   graph.errors.clear();
   graph.calls.clear();
@@ -259,6 +277,7 @@ export function rewind(graph: TaskGraph, n: number, at: number): void {
   graph.samples = graph.samples.filter(sample => sample.at <= at);
   graph.losses = graph.losses.filter(({ lost }) => lost <= at);
   graph.transfers = [];
+  graph.collectives.clear();
   graph.rates.clear();
 }
 

@@ -7,6 +7,7 @@ import { __ } from '../i18n/translate';
 import {
   type ActorLabel,
   type CellLabel,
+  type Collective,
   type Counts,
   Kind,
   type Loss,
@@ -58,6 +59,8 @@ export class TaskGraph extends Rows {
   transfers: Transfer[] = [];
   /** Attempts that were lost with their machines. */
   losses: Loss[] = [];
+  /** Collectives of ranks, by number; kept by the kernel while a front end looks. */
+  readonly collectives = new Map<number, Collective>();
   /** How many lines tasks have printed. */
   lines = 0;
   /** The error of each failed row, in a line. */

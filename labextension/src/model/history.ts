@@ -219,6 +219,9 @@ export class Moments {
       transfers: [...graph.transfers.entries()]
         .filter(([, { began }]) => began <= at)
         .map(([number, each]) => [number, each.ended > at ? { ...each, ended: Infinity, complete: false } : each]),
+      collectives: [...graph.collectives]
+        .filter(([, { began }]) => began <= at)
+        .map(([number, each]) => [number, each.ended > at ? { ...each, ended: Infinity } : each]),
       losses: graph.losses.filter(({ lost }) => lost <= at && (since === null || lost > since)),
       lines: 0,
       errors: [...graph.errors].filter(([row]) => row < n)

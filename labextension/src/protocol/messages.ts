@@ -15,6 +15,8 @@ export const PUT_NAMES = ['put', 'argument', 'item'] as const;
 export const N_SAMPLES_MAX = 1200;
 /** Kernel and panel keep so many lines that tasks have printed. */
 export const N_LINES_MAX = 50000;
+/** Kernel and panel keep so many collectives of ranks. */
+export const N_COLLECTIVES_MAX = 20000;
 
 /** The format of `.cellmesh` files, and the columns of their tables. */
 export const RECORDING = {
@@ -96,6 +98,7 @@ export type WorkerState = (typeof WORKER_STATES)[number];
  * An actor: its name (``""`` if none), class and state.
  *
  * `pid` is that of its latest process, 0 if there was none; `crashed`: it died because that ended unasked.
+ * Members of a group have a `rank` and the same `group`; "" and -1: it is none.
  */
 export interface ActorLabel {
   name: string;
@@ -103,6 +106,8 @@ export interface ActorLabel {
   state: ActorState;
   pid: number;
   crashed: boolean;
+  group: string;
+  rank: number;
 }
 
 /** What was found. */
@@ -123,6 +128,20 @@ export interface CardReply {
 export interface CellLabel {
   label: string;
   id: string;
+}
+
+/**
+ * Collectives of a rank, one or several soon after each other: its worker, when the first began and when the
+ * last ended, None while it has not; the seconds in those that ended and how many these are; what the longest
+ * is.
+ */
+export interface Collective {
+  worker: number;
+  began: number;
+  ended: number;
+  inside: number;
+  calls: number;
+  what: string;
 }
 
 /** Tasks by state; retrying ones are counted as queued. Puts are not tasks. */
@@ -475,6 +494,7 @@ export interface GraphHeader {
   samples: Sample[];
   transfers: [number, Transfer][];
   losses: Loss[];
+  collectives: [number, Collective][];
   lines: number;
   errors: [number, string][];
   counts: Counts;

@@ -21,6 +21,7 @@ import {
   type CancelReply,
   type CardReply,
   type CellLabel,
+  type Collective,
   type Counts,
   type ExperimentLabel,
   type Experiments,
@@ -70,7 +71,9 @@ export function decodeActorLabel(value: unknown, what = 'ActorLabel'): ActorLabe
     cls: text(from['cls'], 'cls'),
     state: oneOf(from['state'], 'state', ACTOR_STATES),
     pid: integer(from['pid'], 'pid'),
-    crashed: from['crashed'] === undefined ? false : flag(from['crashed'], 'crashed')
+    crashed: from['crashed'] === undefined ? false : flag(from['crashed'], 'crashed'),
+    group: from['group'] === undefined ? '' : text(from['group'], 'group'),
+    rank: from['rank'] === undefined ? -1 : integer(from['rank'], 'rank')
   };
 }
 
@@ -95,6 +98,18 @@ export function decodeCardReply(value: unknown, what = 'CardReply'): CardReply {
 export function decodeCellLabel(value: unknown, what = 'CellLabel'): CellLabel {
   const from = record(value, what);
   return { label: text(from['label'], 'label'), id: text(from['id'], 'id') };
+}
+
+export function decodeCollective(value: unknown, what = 'Collective'): Collective {
+  const from = values(value, what);
+  return {
+    worker: count(from[0], 'worker'),
+    began: number(from[1], 'began'),
+    ended: from[2] === null ? Infinity : number(from[2], 'ended'),
+    inside: number(from[3], 'inside'),
+    calls: count(from[4], 'calls'),
+    what: text(from[5], 'what')
+  };
 }
 
 export function decodeCounts(value: unknown, what = 'Counts'): Counts {
@@ -415,6 +430,10 @@ export function decodeGraphHeader(value: unknown, what = 'GraphHeader'): GraphHe
     samples: list(from['samples'], 'samples', decodeSample),
     transfers: list(from['transfers'], 'transfers', (value, what) => pair(value, what, count, decodeTransfer)),
     losses: list(from['losses'], 'losses', decodeLoss),
+    collectives:
+      from['collectives'] === undefined
+        ? []
+        : list(from['collectives'], 'collectives', (value, what) => pair(value, what, count, decodeCollective)),
     lines: count(from['lines'], 'lines'),
     errors:
       from['errors'] === undefined

@@ -446,6 +446,23 @@ static void count_call(ClientObject *c, const struct task_slot *t)
         atomic_fetch_or(&c->s.clients[c->s.me].flags, CLIENT_FLAG_RETIRE);
 }
 
+/* A task's context variables are its own. A task that has set none, and whose context nobody holds, leaves its context
+ * to the next one. */
+static PyObject *new_context(ClientObject *c)
+{
+    PyObject *context = c->context;
+    c->context = NULL;
+    return context ? context : PyContext_CopyCurrent();
+}
+
+static void let_go_of_context(ClientObject *c, PyObject *context)
+{
+    if (!c->context && Py_REFCNT(context) == 1 && PyObject_Size(context) == 0)
+        c->context = context;
+    else
+        Py_DECREF(context);
+}
+
 /* Runs a task to its sealed results; returns the status to finish it with. `beside`: calls of its actor run in other
  * threads, so that which call has a thread next is chance. */
 static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
@@ -453,7 +470,7 @@ static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
     uint32_t bad = UINT32_MAX, status = EVENT_OK;
     bool env = c->s.tasks[task].flags & TASK_FLAG_ENV;
     bool is_call = c->s.tasks[task].actor_1;
-    PyObject *context = is_call && !beside ? NULL : PyContext_CopyCurrent(); /* context variables of its own */
+    PyObject *context = !is_call ? new_context(c) : beside ? PyContext_CopyCurrent() : NULL;
     bool entered = context && PyContext_Enter(context) == 0;
     if (!entered)
         PyErr_Clear(); /* no memory for one: then the thread's */
@@ -486,7 +503,10 @@ static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
     set_current(c, 0);
     if (entered)
         PyContext_Exit(context);
-    Py_XDECREF(context);
+    if (is_call)
+        Py_XDECREF(context);
+    else if (context)
+        let_go_of_context(c, context);
     return status;
 }
 

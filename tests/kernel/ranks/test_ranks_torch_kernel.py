@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from support.kernels import Kernel, error, result
 from support.strips import failed, text
 from support.waiting import wait_until
+from support.watching import Watching
 
 pytest.importorskip("torch")  # pip install 'cellmesh[train]'
 
@@ -72,7 +74,27 @@ def test_a_rank_that_others_wait_for_in_a_collective_is_named_with_its_line(rank
     wait_until(lambda: text(ranks, request) == waits, what="who waits for whom")
     gate.touch()
     ranks.wait(request)
-    assert text(ranks, request) == "ranks 0-1:\n  [2.0, 2.0]"
+    slowest, strip = text(ranks, request).split("\n", 1)
+    assert strip == "ranks 0-1:\n  [2.0, 2.0]"
+    assert re.fullmatch(r"rank 1 was the slowest: others waited \d+ s of \d+ s for it", slowest)
+
+
+def test_the_panel_is_told_when_each_rank_is_in_collectives(ranks: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with Watching(ranks) as panel:
+        wait_until(lambda: ranks.run(SUMS) and panel.collectives(), what="that ranks note what they do")
+        request = ranks.start(
+            f"%%ranks\nimport os, time\nif rank == 1:\n    while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+            "total(torch.ones(2)).tolist()"
+        )
+        wait_until(lambda: [s for s in panel.collectives()[0] if s.ended is None], what="rank 0 in a collective")
+        gate.touch()
+        ranks.wait(request)
+        wait_until(lambda: all(s.ended for some in panel.collectives().values() for s in some), what="their ends")
+        spans = panel.collectives()
+    assert set(spans) == {0, 1}
+    assert {span.what for some in spans.values() for span in some} == {PLACE}
+    assert max(span.inside for span in spans[0]) > max(span.inside for span in spans[1])
 
 
 def test_a_rank_that_dies_is_brought_back_into_the_group(ranks: Kernel) -> None:

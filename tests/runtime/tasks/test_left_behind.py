@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import contextvars
 import decimal
@@ -199,6 +200,28 @@ def test_a_finalizer_runs_in_whatever_task_the_collector_comes(one_cpu: ModuleTy
 
     one_cpu.get(leaves_a_cycle.remote())
     assert one_cpu.get(collects.remote(), timeout=30) == "collects"
+
+
+@pytest.mark.parametrize("how", ["", "set", "reset", "kept"])
+def test_a_task_finds_no_context_variables_of_one_before_it(one_cpu: ModuleType, how: str) -> None:
+    @one_cpu.remote
+    def leave() -> None:
+        name: contextvars.ContextVar[int] = contextvars.ContextVar("name")
+        kept = vars(builtins).setdefault("kept", [])
+        if how in ("set", "reset"):
+            kept.append(name.set(1))
+        if how == "reset":
+            name.reset(kept[-1])
+        if how == "kept":
+            kept.append(contextvars.copy_context())
+
+    @one_cpu.remote
+    def found() -> int:
+        return len(contextvars.copy_context())
+
+    for _ in range(3):
+        one_cpu.get(leave.remote())
+        assert one_cpu.get(found.remote()) == 0
 
 
 def test_callbacks_find_nothing_of_each_other(cm: ModuleType) -> None:

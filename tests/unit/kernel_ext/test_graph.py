@@ -12,7 +12,7 @@ from cellmesh.kernel_ext.graph.events import EVENT_DTYPE, EventKind, Status
 from cellmesh.kernel_ext.graph.model import OBJECT_BYTES, PATIENCE_S, SETTLE_S, Graph
 from cellmesh.kernel_ext.graph.row import describe
 from cellmesh.kernel_ext.graph.summary import actors_of, counts_of, losses_of, transfers_of, workers_of
-from cellmesh.kernel_ext.graph.tables import Actors
+from cellmesh.kernel_ext.graph.tables import Actors, Identity
 from cellmesh.kernel_ext.graph.view import N_ERRORS_AT_ONCE, GraphView
 from cellmesh.kernel_ext.panel_messages import PUT_NAMES, Kind, State, decode, encode
 from hypothesis import given, settings
@@ -33,8 +33,8 @@ class Names:
     def cell(self, number: int) -> tuple[str, str]:
         return f"In [{number}]", f"id{number}"
 
-    def actor_names(self) -> dict[int, str]:
-        return {actor: f"actor{actor}" for actor in range(100)}
+    def actors(self) -> dict[int, Identity]:
+        return {actor: Identity(f"actor{actor}") for actor in range(100)}
 
 
 def event(kind: EventKind, t: int, seq: int, **fields: int) -> np.ndarray:
@@ -645,14 +645,14 @@ def test_the_news_of_an_actor_cost_the_same_after_many_that_had_its_slot() -> No
     actors, n_compared = Actors(), list[int]()
     for at in range(10, 610, 10):
         before = Compared.n
-        number = actors.created(3, Compared(at), -1, "")
+        number = actors.created(3, Compared(at), -1, Identity())
         for later, state in enumerate(("pending", "alive", "dead")):
             actors.changed(3, Compared(at + later), state)
         assert actors.by_number[number].state == "dead"
         n_compared.append(Compared.n - before)
     assert len(actors.by_number) == 60 and n_compared[-1] < 1.2 * n_compared[30]
     actors.changed(3, Compared(4020), "pending")
-    actors.created(3, Compared(4015), -1, "")
+    actors.created(3, Compared(4015), -1, Identity())
     assert [actor.state for actor in actors.by_number[-2:]] == ["dead", "pending"]
 
 

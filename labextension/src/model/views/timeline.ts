@@ -5,10 +5,11 @@
 // out of date.
 
 import { __, _n } from '../../i18n/translate';
-import { NO_WORKER, State } from '../../protocol/messages';
+import { type Collective, NO_WORKER, State } from '../../protocol/messages';
 import { failedThrough } from '../failures';
 import type { TaskGraph } from '../graph';
 import { NONE } from '../rows';
+import { collectivesOf, secondsIn, slowest, within } from './ranks';
 
 /** Seconds since the session began at the left edge, and how many pixels a second takes. */
 export interface Scale {
@@ -22,6 +23,9 @@ export interface Lane {
   node: number;
   title: string;
   detail: string;
+  /** Of members of a group, which lie one below the other in the order of their ranks; '' and NONE for others. */
+  group: string;
+  rank: number;
 }
 
 export interface Bar {
@@ -41,6 +45,18 @@ export interface Bar {
   /** Bars of one lane that overlap (an actor's concurrent calls) share its height. */
   track: number;
   nTracks: number;
+  /** When the rank was in collectives. */
+  collectives: Shaded[];
+  /** Of the slowest rank: seconds that the others waited for it; 0 of others. */
+  awaited: number;
+}
+
+/** A stretch of a bar that was spent in collectives, or a share of it. */
+export interface Shaded {
+  x0: number;
+  x1: number;
+  share: number;
+  collective: Collective;
 }
 
 export interface Arranged {
@@ -83,11 +99,12 @@ export function extent(graph: TaskGraph, now: number): [number, number] {
 function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[] {
   const workers = [...graph.workers]
     .filter(([worker, { state, pid, node }]) => used[worker] || (state !== 'dead' && (pid || !node)))
-    .sort(([a, { node }], [b, { node: other }]) => node - other || a - b)
     .map(([worker, { pid, state, node }]): Lane => {
       const actor = graph.actors.get(actorOf[worker]!);
-      const title = actor ? actor.name || actor.cls : pid ? __('worker') : __('under way');
-      const detail =
+      const rank = actor?.group ? actor.rank : NONE;
+      const title =
+        rank !== NONE ? __('rank %1', rank) : actor ? actor.name || actor.cls : pid ? __('worker') : __('under way');
+      const process =
         state === 'dead'
           ? __('%1, ended', pid)
           : state === 'blocked'
@@ -95,8 +112,16 @@ function lanesOf(graph: TaskGraph, used: Uint8Array, actorOf: Int32Array): Lane[
             : pid
               ? String(pid)
               : __('sent, not begun');
-      return { worker, node, title, detail };
+      const detail = rank === NONE ? process : `${actor!.cls} ${process}`;
+      return { worker, node, title, detail, group: actor?.group ?? '', rank };
     });
+  const firstOf = new Map<string, number>();
+  for (const { group, worker } of workers) {
+    firstOf.set(group, Math.min(worker, firstOf.get(group) ?? worker));
+  }
+  // A group lies where its first worker would.
+  const place = ({ group, worker }: Lane) => (group ? firstOf.get(group)! : worker);
+  workers.sort((a, b) => a.node - b.node || place(a) - place(b) || a.rank - b.rank || a.worker - b.worker);
   if (!graph.isClustered) {
     return workers;
   }
@@ -116,7 +141,7 @@ function machineLane(graph: TaskGraph, node: number): Lane {
           : label
             ? _n('%2 CPU', '%2 CPUs', label.cpus)
             : '';
-  return { worker: NONE, node, title: graph.nodeName(node), detail };
+  return { worker: NONE, node, title: graph.nodeName(node), detail, group: '', rank: NONE };
 }
 
 export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, now: number): Arranged {
@@ -174,7 +199,9 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
         kind: 'run',
         index: NONE,
         track: 0,
-        nTracks: 1
+        nTracks: 1,
+        collectives: [],
+        awaited: 0
       });
       continue;
     }
@@ -202,7 +229,9 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
         xCall: x0,
         index,
         track: 0,
-        nTracks: 1
+        nTracks: 1,
+        collectives: [],
+        awaited: 0
       });
     }
   });
@@ -223,12 +252,37 @@ export function arrange(graph: TaskGraph, { t0, pxPerS }: Scale, width: number, 
         xCall: x0,
         index,
         track: 0,
-        nTracks: 1
+        nTracks: 1,
+        collectives: [],
+        awaited: 0
       });
     }
   });
+  shadeCollectives(graph, bars, { t0, pxPerS }, now);
   share(bars);
   return { lanes, bars, width, cover, coverFn, coverFailed };
+}
+
+/** Say of each bar when its rank was in collectives, and which rank was waited for. */
+function shadeCollectives(graph: TaskGraph, bars: Bar[], { t0, pxPerS }: Scale, now: number): void {
+  const all = collectivesOf(graph);
+  if (!all.size) {
+    return;
+  }
+  const awaited = slowest(graph, all, now);
+  for (const bar of bars) {
+    const list = bar.kind === 'run' ? all.get(graph.worker[bar.row]!) : undefined;
+    if (!list) {
+      continue;
+    }
+    bar.awaited = awaited.get(bar.row) ?? 0;
+    const end = t0 + bar.x1 / pxPerS;
+    bar.collectives = within(list, t0 + bar.x0 / pxPerS, end).map(collective => {
+      const to = Math.min(collective.ended, end);
+      const share = Math.min(1, secondsIn(collective, end) / Math.max(to - collective.began, 1e-9));
+      return { x0: (collective.began - t0) * pxPerS, x1: (to - t0) * pxPerS, share, collective };
+    });
+  }
 }
 
 /** Give overlapping bars of a lane a track each. */

@@ -6,6 +6,7 @@ import { Kind, NO_WORKER, State, type Transfer } from '../../protocol/messages';
 import { failureInWords } from '../failures';
 import type { TaskGraph } from '../graph';
 import { phasesOf, readyAt } from '../phases';
+import { rankStory } from './ranks';
 
 /** A row's time in words: what it waited for, how long it ran, and why it failed. */
 export function story(graph: TaskGraph, row: number, now: number): string[] {
@@ -22,6 +23,7 @@ export function story(graph: TaskGraph, row: number, now: number): string[] {
     !Number.isNaN(running) &&
       (state === State.running ? __('runs for %1', duration(running)) : __('ran %1', duration(running))),
     back > 0 && __('%1 until its result was here', duration(back)),
+    ...rankStory(graph, row, now),
     failure
   ].filter((line): line is string => Boolean(line));
 }

@@ -8,6 +8,7 @@ import { duration } from '../../i18n/format';
 import { __ } from '../../i18n/translate';
 import type { TaskGraph } from '../../model/graph';
 import { NONE } from '../../model/rows';
+import { collectiveInWords } from '../../model/views/ranks';
 import { arrange, type Arranged, type Bar, extent, fitTime, type Scale, zoomTime } from '../../model/views/timeline';
 import { gapReason, journey, story } from '../../model/views/timeline_words';
 import { CanvasView, type Wheel } from '../shared/canvas';
@@ -187,7 +188,7 @@ export class TimelineCanvas extends CanvasView {
       this.element.classList.toggle('cm-over', row !== NONE);
       this.schedule();
     }
-    const lines = bar ? this.barInWords(bar) : this.gapAt(x, y);
+    const lines = bar ? this.barInWords(bar, x) : this.gapAt(x, y);
     if (lines.length) {
       this.tooltip.show(lines, x, y, this.size);
     } else {
@@ -195,7 +196,7 @@ export class TimelineCanvas extends CanvasView {
     }
   }
 
-  private barInWords({ kind, row, index }: Bar): string[] {
+  private barInWords({ kind, row, index, collectives, x1 }: Bar, x: number): string[] {
     const { graph } = this;
     if (kind === 'transfer') {
       return journey(graph, graph.transfers[index]!, this.now());
@@ -208,7 +209,9 @@ export class TimelineCanvas extends CanvasView {
         : __('ran for %1', duration(lost - began));
       return [row === NONE ? __('unknown') : rowTitle(graph, row), __('lost with %1', where), ran];
     }
-    return [rowTitle(graph, row), ...story(graph, row, this.now())];
+    const under = collectives.find(each => x >= NAMES_PX + each.x0 - 1 && x <= NAMES_PX + each.x1 + 1);
+    const met = under ? collectiveInWords(under.collective, this.scale.t0 + x1 / this.scale.pxPerS) : [];
+    return [rowTitle(graph, row), ...met, ...story(graph, row, this.now())];
   }
 
   /** The tooltip of a place without a bar. */

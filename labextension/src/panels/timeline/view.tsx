@@ -62,6 +62,12 @@ export function Timeline({ state, graph, options }: ViewProps) {
         <span class="cm-soft cm-key">
           <i class="cm-key-loading" /> {__('loads its arguments')}
           <i /> {__('runs')}
+          {graph.collectives.size > 0 && (
+            <>
+              <i class="cm-key-collective" /> {__('in a collective')}
+              <i class="cm-key-slowest" /> {__('the slowest rank')}
+            </>
+          )}
         </span>
         <span class="cm-spring" />
         <button

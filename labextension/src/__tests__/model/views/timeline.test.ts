@@ -41,7 +41,7 @@ test('a bar lies where and when its task ran', () => {
     1000,
     10
   );
-  expect(lanes).toEqual([{ worker: 1, node: 0, title: 'worker', detail: '7' }]);
+  expect(lanes).toEqual([{ worker: 1, node: 0, title: 'worker', detail: '7', group: '', rank: -1 }]);
   expect(bars.map(({ row, x0, x1, nTracks }) => [row, x0, x1, nTracks])).toEqual([
     [0, 100, 200, 1],
     [1, 300, 350, 1]

@@ -1,4 +1,4 @@
-"""Our schedulers decide as Ray 2.60's do, on 200 random traces that Ray has decided (`traces/record.py`).
+"""Our schedulers decide as Ray 2.60's do, on 200 random traces that Ray has decided (`record.py`).
 
 What they are meant to decide otherwise is in `DIFFERENCES`. Each name is an amendment of Ray's class in the recorder.
 """
@@ -15,7 +15,7 @@ import pytest
 
 from cellmesh.tune.schedulers import Exploit, Pause, Resume, Scheduler, Stop, make
 
-TRACES = Path(__file__).parent / "traces"
+TRACES = Path(__file__).parent
 from tune.traces.scripted import METRIC, MUTATIONS, Draws, Script
 
 DIFFERENCES = {
@@ -145,4 +145,4 @@ def test_most_traces_need_no_amendment_or_one() -> None:
 
 def test_differences_that_no_trace_has_are_tested_elsewhere() -> None:
     for file in ELSEWHERE.values():
-        assert (Path(__file__).parent / file).exists()
+        assert (TRACES.parent / file).exists()
