@@ -12,7 +12,6 @@ go to the engine in the order in which they came: one that waits holds back thos
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -149,7 +148,7 @@ class EnginePeer:
         namespace: str,
         send: Callable[[Message, bytes | memoryview | None], None],
         error_bytes: Callable[[Exception], bytes],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float],
     ) -> None:
         self._engine, self._name = engine, name
         self._session, self._namespace = session, namespace

@@ -88,7 +88,13 @@ class EngineProcess:
     def _serve(self, facts: Facts) -> None:
         session = self._config
         peer = EnginePeer(
-            self._engine, facts.name, session.session, session.namespace, self._line.send, ErrorWriter().bytes_of
+            self._engine,
+            facts.name,
+            session.session,
+            session.namespace,
+            self._line.send,
+            ErrorWriter().bytes_of,
+            time.monotonic,
         )
         waits = poll()
         waits.register(self._wake, POLLIN)
